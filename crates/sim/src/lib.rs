@@ -1,0 +1,13 @@
+//! Links, as pure models in virtual time.
+//!
+//! Nothing here reads a clock or opens a socket: every call brings its instant
+//! along, so the same model serves a simulated world and a real-time player.
+//!
+//! - [`link`]: one direction of a link: rate schedule, delay, queue, loss.
+//! - [`trace`]: recorded rates, as Mahimahi packet opportunities or as a table.
+//! - [`duration_text`]: spans as people write them in experiment files.
+#![forbid(unsafe_code)]
+
+pub mod duration_text;
+pub mod link;
+pub mod trace;

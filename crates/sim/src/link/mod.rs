@@ -1,0 +1,347 @@
+//! One direction of a link: rate over time, propagation, drop-tail queue, loss.
+//!
+//! ```
+//! use mpbond_sim::link::{Link, LinkConfig, Rate};
+//! use mpbond_units::{BitRate, Timestamp};
+//! use std::time::Duration;
+//!
+//! let rate = Rate::Constant(BitRate::from_mbps(12.0));
+//! let config = LinkConfig::new(rate).with_delay(Duration::from_millis(25));
+//! let mut link = Link::new(config, 1);
+//! link.enqueue(Timestamp::ZERO, 1500, "packet").unwrap();
+//!
+//! // 1 ms to send at 12 Mbit/s, then 25 ms on the way.
+//! let arrival = link.next_event().unwrap();
+//! assert_eq!(arrival, Timestamp::from_millis(26));
+//! assert_eq!(link.poll(arrival).unwrap().packet, "packet");
+//! ```
+
+mod config;
+mod pace;
+mod spec;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+pub use config::{LinkChange, LinkConfig, Queue, Rate};
+pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
+
+use pace::{Finish, Pace, Position, work_of};
+
+/// Why a link did not take a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// The queue had no room for it.
+    QueueFull,
+    /// Lost by chance.
+    Loss,
+    /// The link is down and tells nobody.
+    Down,
+}
+
+/// A packet that a link did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// The packet, given back.
+    pub packet: P,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// A packet at the far end of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered<P> {
+    /// The packet.
+    pub packet: P,
+    /// Its IP bytes.
+    pub bytes: u32,
+    /// When it was offered.
+    pub enqueued: Timestamp,
+    /// When its last bit left the queue.
+    pub departed: Timestamp,
+    /// When it reached the far end: propagation and jitter later.
+    pub arrived: Timestamp,
+}
+
+/// What a link has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkStats {
+    /// Packets offered, taken or not.
+    pub offered_packets: u64,
+    /// Packets whose last bit has left the queue.
+    pub departed_packets: u64,
+    /// Their IP bytes.
+    pub departed_bytes: u64,
+    /// Packets refused because the queue was full.
+    pub dropped_queue_full: u64,
+    /// Packets lost by chance.
+    pub dropped_loss: u64,
+    /// Packets that a link going or being down swallowed.
+    pub dropped_down: u64,
+    /// The most that ever waited, in IP bytes.
+    pub max_queue_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Queued<P> {
+    packet: P,
+    bytes: u32,
+    enqueued: Timestamp,
+}
+
+/// The packet at the head of the queue is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    /// Up to here its sending is accounted for.
+    from: Position,
+    /// What then was left to send.
+    work: u64,
+    /// When it ends, unless the link changes; `None` when never.
+    finish: Option<Finish>,
+}
+
+/// One direction of a link: rate schedule, propagation delay, drop-tail queue,
+/// loss. Pure: time comes in, and must not run backwards (where it does, it is
+/// taken to stand still).
+///
+/// Departures are computed as packets are sent, so a change of the link
+/// concerns what already waits.
+#[derive(Debug)]
+pub struct Link<P> {
+    pace: Pace,
+    delay: Duration,
+    jitter: Duration,
+    limit: Queue,
+    loss: f64,
+    up: bool,
+    now: Timestamp,
+    queue: VecDeque<Queued<P>>,
+    queue_bytes: u64,
+    /// Some exactly while the queue is not empty.
+    sending: Option<Sending>,
+    /// Left the queue, not yet arrived; in order of arrival.
+    flight: VecDeque<Delivered<P>>,
+    last_arrival: Timestamp,
+    rng: ChaCha8Rng,
+    stats: LinkStats,
+}
+
+impl<P> Link<P> {
+    /// A link whose schedule or trace begins at [`Timestamp::ZERO`]. `seed`
+    /// fixes its losses and jitter.
+    pub fn new(config: LinkConfig, seed: u64) -> Self {
+        Self::starting_at(config, seed, Timestamp::ZERO)
+    }
+
+    /// A link whose schedule or trace begins at `start`.
+    pub fn starting_at(config: LinkConfig, seed: u64, start: Timestamp) -> Self {
+        Self {
+            pace: Pace::new(config.rate, start, config.offset),
+            delay: config.delay,
+            jitter: config.jitter,
+            limit: config.queue,
+            loss: config.loss,
+            up: true,
+            now: start,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            sending: None,
+            flight: VecDeque::new(),
+            last_arrival: Timestamp::ZERO,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// Offers a packet of `bytes` (IP bytes, no Ethernet).
+    ///
+    /// # Errors
+    /// Gives the packet back with the reason: queue full, random loss, or a
+    /// link that is down.
+    pub fn enqueue(&mut self, now: Timestamp, bytes: u32, packet: P) -> Result<(), Dropped<P>> {
+        self.advance(now);
+        self.stats.offered_packets += 1;
+        if let Some(reason) = self.refuses(bytes) {
+            *match reason {
+                DropReason::QueueFull => &mut self.stats.dropped_queue_full,
+                DropReason::Loss => &mut self.stats.dropped_loss,
+                DropReason::Down => &mut self.stats.dropped_down,
+            } += 1;
+            return Err(Dropped { packet, reason });
+        }
+        self.queue.push_back(Queued {
+            packet,
+            bytes,
+            enqueued: self.now,
+        });
+        self.queue_bytes += u64::from(bytes);
+        self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue_bytes);
+        if self.sending.is_none() {
+            self.begin_sending(self.pace.position(self.now), 0);
+        }
+        Ok(())
+    }
+
+    /// The next packet whose arrival is not after `now`.
+    pub fn poll(&mut self, now: Timestamp) -> Option<Delivered<P>> {
+        self.advance(now);
+        self.flight.pop_front_if(|packet| packet.arrived <= now)
+    }
+
+    /// When [`Link::poll`] next has something to do. `None` when nothing is
+    /// under way, or nothing can move before the link changes.
+    ///
+    /// With jitter it may be early: the call then finds no packet, and the
+    /// next answer is exact.
+    pub fn next_event(&self) -> Option<Timestamp> {
+        if let Some(next) = self.flight.front() {
+            return Some(next.arrived);
+        }
+        let finish = self.sending.as_ref()?.finish?;
+        Some((finish.at.at + self.delay).max(self.last_arrival))
+    }
+
+    /// Changes the link now. Applies to what already waits, but not to what
+    /// has left the queue. Going down loses what waits.
+    pub fn apply(&mut self, now: Timestamp, change: &LinkChange) {
+        self.advance(now);
+        if let Some(rate) = &change.rate {
+            let left = self.sending.map(|sending| {
+                let done = self.pace.work_between(sending.from, self.now);
+                sending.work.saturating_sub(done)
+            });
+            self.pace = Pace::new(rate.clone(), self.now, Duration::ZERO);
+            if let Some(work) = left {
+                self.send_on(self.pace.position(self.now), work);
+            }
+        }
+        self.delay = change.delay.unwrap_or(self.delay);
+        self.jitter = change.jitter.unwrap_or(self.jitter);
+        self.limit = change.queue.unwrap_or(self.limit);
+        self.loss = change.loss.unwrap_or(self.loss);
+        self.up = change.up.unwrap_or(self.up);
+        if !self.up {
+            self.stats.dropped_down += self.queue.len() as u64;
+            self.queue.clear();
+            self.queue_bytes = 0;
+            self.sending = None;
+        }
+    }
+
+    /// IP bytes that wait, with the packet that is being sent, as of the last
+    /// call that brought a time.
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
+    }
+
+    /// Whether nothing waits and nothing is on the way.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.flight.is_empty()
+    }
+
+    /// Whether the link takes packets at all.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// What it has done, as of the last call that brought a time.
+    pub fn stats(&self) -> LinkStats {
+        self.stats
+    }
+
+    fn refuses(&mut self, bytes: u32) -> Option<DropReason> {
+        if !self.up {
+            return Some(DropReason::Down);
+        }
+        // Drawn only where there is loss, so that adding it elsewhere does not
+        // change this link's jitter.
+        if self.loss > 0.0 && self.draw() < self.loss {
+            return Some(DropReason::Loss);
+        }
+        let limit = match self.limit {
+            Queue::Bytes(limit) => limit,
+            Queue::Time(span) => self
+                .pace
+                .drain_rate(self.now)
+                .map_or(u64::MAX, |rate| rate.bytes_in(span).max(Queue::MIN_BYTES)),
+        };
+        let full = self.queue_bytes.saturating_add(u64::from(bytes)) > limit;
+        (full && !self.queue.is_empty()).then_some(DropReason::QueueFull)
+    }
+
+    /// Everything that leaves the queue up to `now`.
+    fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        while let Some(Finish { at, credit }) = self.sending.and_then(|sending| sending.finish) {
+            if at.at > self.now {
+                break;
+            }
+            self.depart(at.at);
+            self.begin_sending(at, credit);
+        }
+    }
+
+    fn depart(&mut self, departed: Timestamp) {
+        let Some(Queued {
+            packet,
+            bytes,
+            enqueued,
+        }) = self.queue.pop_front()
+        else {
+            return;
+        };
+        self.queue_bytes -= u64::from(bytes);
+        self.stats.departed_packets += 1;
+        self.stats.departed_bytes += u64::from(bytes);
+        let mut arrived = departed + self.delay;
+        if !self.jitter.is_zero() {
+            let extra = self.jitter.mul_f64(self.draw());
+            arrived += extra;
+        }
+        arrived = arrived.max(self.last_arrival);
+        self.last_arrival = arrived;
+        self.flight.push_back(Delivered {
+            packet,
+            bytes,
+            enqueued,
+            departed,
+            arrived,
+        });
+    }
+
+    /// Starts on the packet at the head, of which `credit` is already sent.
+    fn begin_sending(&mut self, from: Position, credit: u64) {
+        match self.queue.front() {
+            Some(head) => self.send_with_credit(from, work_of(head.bytes), credit),
+            None => self.sending = None,
+        }
+    }
+
+    fn send_with_credit(&mut self, from: Position, work: u64, credit: u64) {
+        self.send_on(from, work.saturating_sub(credit));
+        // One opportunity may carry several small packets whole.
+        if let Some(finish) = self.sending.as_mut().and_then(|s| s.finish.as_mut()) {
+            finish.credit += credit.saturating_sub(work);
+        }
+    }
+
+    fn send_on(&mut self, from: Position, work: u64) {
+        self.sending = Some(Sending {
+            from,
+            work,
+            finish: self.pace.finish(from, work),
+        });
+    }
+
+    /// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
+    fn draw(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

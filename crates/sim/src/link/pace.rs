@@ -1,0 +1,200 @@
+//! When the last bit of a packet leaves, whatever the rate does meanwhile.
+//!
+//! Work is counted in nanobits (10^-9 bit): a rate in bit/s times a span in
+//! nanoseconds is a whole number of them, so nothing is ever rounded away. A
+//! departure is rounded up to the nanosecond, and what the link has sent
+//! beyond it is credited to the packet behind; a busy link so keeps its rate
+//! exactly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use super::Rate;
+use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES};
+
+const NANOBITS_PER_BYTE: u64 = 8_000_000_000;
+const NANOBITS_PER_OPPORTUNITY: u64 = OPPORTUNITY_BYTES as u64 * NANOBITS_PER_BYTE;
+
+/// The work that sending `bytes` is.
+pub(super) fn work_of(bytes: u32) -> u64 {
+    u64::from(bytes).saturating_mul(NANOBITS_PER_BYTE)
+}
+
+/// A point in the life of a link: all capacity before it is used or gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) at: Timestamp,
+    /// Trace opportunities up to here; several fall on one instant.
+    opportunities: u64,
+}
+
+/// The end of a packet's sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Finish {
+    pub(super) at: Position,
+    /// Capacity of that last nanosecond or opportunity that was not needed.
+    pub(super) credit: u64,
+}
+
+/// The capacity of a link as a function of time.
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    start: Timestamp,
+    offset: Duration,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Unlimited,
+    /// Never empty.
+    Steps(Vec<(Duration, BitRate)>),
+    Trace(Arc<MahimahiTrace>),
+}
+
+impl Pace {
+    /// `rate`, seen from `offset` on, beginning at `start`.
+    pub(super) fn new(rate: Rate, start: Timestamp, offset: Duration) -> Self {
+        let kind = match rate {
+            Rate::Unlimited => Kind::Unlimited,
+            Rate::Constant(rate) => Kind::Steps(vec![(Duration::ZERO, rate)]),
+            Rate::Schedule(mut steps) => {
+                if steps.is_empty() {
+                    steps.push((Duration::ZERO, BitRate::ZERO));
+                }
+                steps.sort_by_key(|step| step.0);
+                Kind::Steps(steps)
+            }
+            Rate::Mahimahi(trace) => Kind::Trace(trace),
+        };
+        Self {
+            start,
+            offset,
+            kind,
+        }
+    }
+
+    /// An idle link at `at`: what could have been sent before is gone.
+    pub(super) fn position(&self, at: Timestamp) -> Position {
+        let opportunities = match &self.kind {
+            Kind::Trace(trace) => trace.count_until(self.elapsed_ns(at)),
+            _ => 0,
+        };
+        Position { at, opportunities }
+    }
+
+    /// When `work` that is begun at `from` is done; `None` when never.
+    pub(super) fn finish(&self, from: Position, work: u64) -> Option<Finish> {
+        match &self.kind {
+            Kind::Unlimited => Some(Finish {
+                at: from,
+                credit: 0,
+            }),
+            Kind::Steps(steps) => self.finish_in_steps(steps, from, work),
+            Kind::Trace(trace) => {
+                let needed = work.div_ceil(NANOBITS_PER_OPPORTUNITY);
+                if needed == 0 {
+                    return Some(Finish {
+                        at: from,
+                        credit: 0,
+                    });
+                }
+                let opportunities = from.opportunities.checked_add(needed)?;
+                let ns = trace.opportunity_ns(opportunities - 1);
+                let at = self.start + Duration::from_nanos(ns).saturating_sub(self.offset);
+                Some(Finish {
+                    at: Position { at, opportunities },
+                    credit: needed * NANOBITS_PER_OPPORTUNITY - work,
+                })
+            }
+        }
+    }
+
+    /// How much is sent between `from` and `to`.
+    pub(super) fn work_between(&self, from: Position, to: Timestamp) -> u64 {
+        match &self.kind {
+            Kind::Unlimited => u64::MAX,
+            Kind::Trace(_) => self
+                .position(to)
+                .opportunities
+                .saturating_sub(from.opportunities)
+                .saturating_mul(NANOBITS_PER_OPPORTUNITY),
+            Kind::Steps(steps) => {
+                let mut at = from.at;
+                let mut done = 0_u64;
+                while at < to {
+                    let (rate, until) = self.step_at(steps, at);
+                    let end = until.min(to);
+                    done = done.saturating_add(sent(rate, end.since(at)));
+                    at = end;
+                }
+                done
+            }
+        }
+    }
+
+    /// The rate that a queue bound in time refers to; `None`: no queue builds.
+    pub(super) fn drain_rate(&self, now: Timestamp) -> Option<BitRate> {
+        match &self.kind {
+            Kind::Unlimited => None,
+            Kind::Steps(steps) => Some(self.step_at(steps, now).0),
+            Kind::Trace(trace) => Some(trace.mean_rate()),
+        }
+    }
+
+    fn finish_in_steps(
+        &self,
+        steps: &[(Duration, BitRate)],
+        from: Position,
+        mut work: u64,
+    ) -> Option<Finish> {
+        let mut at = from.at;
+        loop {
+            let (rate, until) = self.step_at(steps, at);
+            if rate.bps() > 0 {
+                let ns = work.div_ceil(rate.bps());
+                let end = at + Duration::from_nanos(ns);
+                if end <= until && end < Timestamp::FAR_FUTURE {
+                    let credit = sent(rate, Duration::from_nanos(ns)).saturating_sub(work);
+                    return Some(Finish {
+                        at: Position { at: end, ..from },
+                        credit,
+                    });
+                }
+            }
+            if until == Timestamp::FAR_FUTURE {
+                return None;
+            }
+            work = work.saturating_sub(sent(rate, until.since(at)));
+            at = until;
+        }
+    }
+
+    /// The rate at `at`, and until when it stays.
+    fn step_at(&self, steps: &[(Duration, BitRate)], at: Timestamp) -> (BitRate, Timestamp) {
+        let elapsed = Duration::from_nanos(self.elapsed_ns(at));
+        let next = steps.partition_point(|step| step.0 <= elapsed);
+        let rate = steps
+            .get(next.saturating_sub(1))
+            .map_or(BitRate::ZERO, |step| step.1);
+        // Before the first step its own rate holds, so its start is no border.
+        let border = if next == 0 { 1 } else { next };
+        let until = steps.get(border).map_or(Timestamp::FAR_FUTURE, |step| {
+            self.start + step.0.saturating_sub(self.offset)
+        });
+        (rate, until)
+    }
+
+    fn elapsed_ns(&self, at: Timestamp) -> u64 {
+        let offset = u64::try_from(self.offset.as_nanos()).unwrap_or(u64::MAX);
+        (at.since(self.start).as_nanos() as u64).saturating_add(offset)
+    }
+}
+
+/// Work done at `rate` in `span`.
+fn sent(rate: BitRate, span: Duration) -> u64 {
+    let work = u128::from(rate.bps()) * span.as_nanos();
+    u64::try_from(work).unwrap_or(u64::MAX)
+}
