@@ -1,0 +1,83 @@
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use subtle::ConstantTimeEq as _;
+
+/// User name and password that clients of a front must show.
+///
+/// They keep other users of the machine out; they are sent in the clear, as
+/// SOCKS5 and HTTP have it, so a front belongs on loopback or a trusted link.
+#[derive(Clone)]
+pub struct Credentials {
+    user: String,
+    password: String,
+}
+
+impl Credentials {
+    /// Credentials, each part of 1 to 255 bytes (RFC 1929, §2), and no colon
+    /// in the user name (RFC 7617, §2).
+    ///
+    /// `None` when a part does not fit.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Option<Self> {
+        let (user, password) = (user.into(), password.into());
+        let fits = |part: &str| (1..=255).contains(&part.len());
+        (fits(&user) && fits(&password) && !user.contains(':')).then_some(Self { user, password })
+    }
+
+    /// Whether these bytes are the user name and the password.
+    pub(crate) fn matches(&self, user: &[u8], password: &[u8]) -> bool {
+        // Both are compared whatever the first says, so that the time taken
+        // does not tell which one was wrong.
+        let user_ok = self.user.as_bytes().ct_eq(user);
+        let password_ok = self.password.as_bytes().ct_eq(password);
+        (user_ok & password_ok).into()
+    }
+
+    /// Whether this is the value of a `Proxy-Authorization` field with the
+    /// Basic scheme (RFC 7617) for these credentials.
+    pub(crate) fn matches_basic(&self, value: &[u8]) -> bool {
+        let Some((scheme, token)) = value.split_at_checked(6) else {
+            return false;
+        };
+        let token = token.trim_ascii();
+        let want = STANDARD.encode(format!("{}:{}", self.user, self.password));
+        scheme.eq_ignore_ascii_case(b"basic ") && bool::from(want.as_bytes().ct_eq(token))
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_pair_matches() {
+        let c = Credentials::new("anna", "s3cret").unwrap();
+        assert!(c.matches(b"anna", b"s3cret"));
+        assert!(!c.matches(b"anna", b"s3cre"));
+        assert!(!c.matches(b"ann", b"s3cret"));
+        assert!(!c.matches(b"", b""));
+        assert!(c.matches_basic(b"Basic YW5uYTpzM2NyZXQ="));
+        assert!(c.matches_basic(b"basic  YW5uYTpzM2NyZXQ="));
+        assert!(!c.matches_basic(b"Basic YW5uYTp4"));
+        assert!(!c.matches_basic(b"Bearer YW5uYTpzM2NyZXQ="));
+        assert!(!c.matches_basic(b"Bas"));
+        assert!(!format!("{c:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn parts_that_do_not_fit() {
+        assert!(Credentials::new("", "x").is_none());
+        assert!(Credentials::new("x", "").is_none());
+        assert!(Credentials::new("a:b", "x").is_none());
+        assert!(Credentials::new("x".repeat(256), "x").is_none());
+    }
+}

@@ -1,0 +1,90 @@
+use std::fmt;
+
+/// Why a client does not get the connection it asked for.
+///
+/// Each protocol has its own words for it: a reply code in SOCKS5, a status
+/// and an error type in HTTP, a reset for transparent clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The destination answered with a reset.
+    ConnectionRefused,
+    /// No route to the destination.
+    HostUnreachable,
+    /// A rule, here or at the proxy, forbids the destination.
+    NotAllowed,
+    /// The destination did not answer in time.
+    TimedOut,
+    /// The name has no address.
+    NameNotFound,
+    /// The multipath proxy is gone, and with it the way to the destination.
+    ProxyLost,
+    /// The destination closed the connection before it was of any use.
+    Reset,
+}
+
+impl Refusal {
+    /// All of them, in the order of declaration.
+    pub const ALL: [Self; 7] = [
+        Self::ConnectionRefused,
+        Self::HostUnreachable,
+        Self::NotAllowed,
+        Self::TimedOut,
+        Self::NameNotFound,
+        Self::ProxyLost,
+        Self::Reset,
+    ];
+
+    /// The reply field of RFC 1928, §6.
+    ///
+    /// The RFC has no code for time-outs and for names that don't resolve;
+    /// 6 (TTL expired) and 4 (host unreachable) are what other servers use.
+    pub fn socks5_reply(self) -> u8 {
+        match self {
+            Self::ConnectionRefused => 5,
+            Self::HostUnreachable | Self::NameNotFound => 4,
+            Self::NotAllowed => 2,
+            Self::TimedOut => 6,
+            Self::ProxyLost => 3,
+            Self::Reset => 1,
+        }
+    }
+
+    /// Status code and reason phrase (RFC 9110, §15).
+    pub fn http_status(self) -> (u16, &'static str) {
+        match self {
+            Self::NotAllowed => (403, "Forbidden"),
+            Self::TimedOut => (504, "Gateway Timeout"),
+            Self::ProxyLost => (503, "Service Unavailable"),
+            Self::ConnectionRefused | Self::HostUnreachable | Self::NameNotFound | Self::Reset => {
+                (502, "Bad Gateway")
+            }
+        }
+    }
+
+    /// The error type that RFC 9209, §2.3, gives to this in `Proxy-Status`.
+    pub fn proxy_status(self) -> &'static str {
+        match self {
+            Self::ConnectionRefused => "connection_refused",
+            Self::HostUnreachable => "destination_ip_unroutable",
+            Self::NotAllowed => "destination_ip_prohibited",
+            Self::TimedOut => "connection_timeout",
+            Self::NameNotFound => "dns_error",
+            Self::ProxyLost => "destination_unavailable",
+            Self::Reset => "connection_terminated",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ConnectionRefused => "the destination refused the connection",
+            Self::HostUnreachable => "the destination can't be reached",
+            Self::NotAllowed => "a rule forbids this destination",
+            Self::TimedOut => "the destination did not answer in time",
+            Self::NameNotFound => "the name has no address",
+            Self::ProxyLost => "the connection to the multipath proxy is lost",
+            Self::Reset => "the destination reset the connection",
+        })
+    }
+}

@@ -1,0 +1,458 @@
+//! The server side of a SOCKS5 handshake (RFC 1928, RFC 1929), without I/O.
+//!
+//! [`Handshake::advance`] eats what has arrived, however it was cut, and says
+//! what to do next. Bytes after the request stay in the buffer: a client that
+//! does not wait for the answer has begun to talk to its destination.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::{Buf, BytesMut};
+
+use crate::destination::{BadDestination, Destination};
+use crate::{Credentials, Refusal};
+
+const VERSION: u8 = 5;
+/// Version of the user name and password sub-negotiation (RFC 1929, §2).
+const AUTH_VERSION: u8 = 1;
+const METHOD_NONE: u8 = 0x00;
+const METHOD_PASSWORD: u8 = 0x02;
+const METHOD_UNACCEPTABLE: u8 = 0xff;
+const COMMAND_CONNECT: u8 = 1;
+const ADDRESS_V4: u8 = 1;
+const ADDRESS_NAME: u8 = 3;
+const ADDRESS_V6: u8 = 4;
+
+/// Reply field: the request was granted (RFC 1928, §6).
+pub const SUCCEEDED: u8 = 0;
+const GENERAL_FAILURE: u8 = 1;
+const COMMAND_NOT_SUPPORTED: u8 = 7;
+const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
+
+/// Longest single message of a client, in bytes: user name and password with
+/// their lengths and version (RFC 1929, §2). More than this is never held.
+pub const MAX_MESSAGE_BYTES: usize = 1 + 1 + 255 + 1 + 255;
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read more, then call again.
+    NeedMore,
+    /// Send this, then call again.
+    Send([u8; 2]),
+    /// The handshake is complete; answer with [`reply`] when the time comes.
+    Connect(Destination),
+}
+
+/// The handshake failed. Send `answer`, if there is one, and close.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Last words to the client; empty where it does not speak SOCKS5.
+    pub answer: Vec<u8>,
+    /// What was wrong.
+    pub reason: BadHandshake,
+}
+
+/// What was wrong with a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadHandshake {
+    /// The first octet of a message is not the version wanted there.
+    #[error("version {0} is not SOCKS5")]
+    Version(u8),
+    /// None of the client's methods is one that is wanted here.
+    #[error("no acceptable authentication method")]
+    NoMethod,
+    /// Wrong user name or password.
+    #[error("wrong user name or password")]
+    WrongCredentials,
+    /// BIND, UDP ASSOCIATE, or no command at all.
+    #[error("command {0} is not supported, only CONNECT is")]
+    Command(u8),
+    /// Neither IPv4 nor IPv6 nor a name.
+    #[error("address type {0} is not known")]
+    AddressType(u8),
+    /// An address was given, but not one to connect to.
+    #[error(transparent)]
+    Destination(#[from] BadDestination),
+}
+
+/// A reply (RFC 1928, §6) with this code.
+///
+/// The bound address is left zero: there is no socket here that the client
+/// could learn something about, and clients ignore it for CONNECT.
+pub fn reply(code: u8) -> [u8; 10] {
+    [VERSION, code, 0, ADDRESS_V4, 0, 0, 0, 0, 0, 0]
+}
+
+/// The reply that tells of a refusal.
+pub fn refusal(refusal: Refusal) -> [u8; 10] {
+    reply(refusal.socks5_reply())
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Greeting,
+    Password,
+    Request,
+}
+
+/// One handshake.
+#[derive(Debug)]
+pub struct Handshake<'a> {
+    state: State,
+    credentials: Option<&'a Credentials>,
+}
+
+impl<'a> Handshake<'a> {
+    /// A new handshake; with `credentials`, clients must show them.
+    pub fn new(credentials: Option<&'a Credentials>) -> Self {
+        Self {
+            state: State::Greeting,
+            credentials,
+        }
+    }
+
+    /// Takes the next message out of `input`, if it is there in full.
+    ///
+    /// # Errors
+    /// [`Failure`] with the answer to send before closing.
+    pub fn advance(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
+        match self.state {
+            State::Greeting => self.greeting(input),
+            State::Password => self.password(input),
+            State::Request => request(input),
+        }
+    }
+
+    /// RFC 1928, §3: VER, NMETHODS, METHODS.
+    fn greeting(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
+        expect_version(input, VERSION)?;
+        let Some(&[_, count]) = input.first_chunk() else {
+            return Ok(Step::NeedMore);
+        };
+        let end = 2 + usize::from(count);
+        let Some(methods) = input.get(2..end) else {
+            return Ok(Step::NeedMore);
+        };
+        let (method, next) = match self.credentials {
+            Some(_) => (METHOD_PASSWORD, State::Password),
+            None => (METHOD_NONE, State::Request),
+        };
+        if !methods.contains(&method) {
+            return Err(Failure {
+                answer: vec![VERSION, METHOD_UNACCEPTABLE],
+                reason: BadHandshake::NoMethod,
+            });
+        }
+        input.advance(end);
+        self.state = next;
+        Ok(Step::Send([VERSION, method]))
+    }
+
+    /// RFC 1929, §2: VER, ULEN, UNAME, PLEN, PASSWD.
+    fn password(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
+        expect_version(input, AUTH_VERSION)?;
+        let Some((user, end)) = counted(input, 1) else {
+            return Ok(Step::NeedMore);
+        };
+        let Some((password, end)) = counted(input, end) else {
+            return Ok(Step::NeedMore);
+        };
+        if !self.credentials.is_some_and(|c| c.matches(user, password)) {
+            return Err(Failure {
+                answer: vec![AUTH_VERSION, 1],
+                reason: BadHandshake::WrongCredentials,
+            });
+        }
+        input.advance(end);
+        self.state = State::Request;
+        Ok(Step::Send([AUTH_VERSION, 0]))
+    }
+}
+
+/// RFC 1928, §4: VER, CMD, RSV, ATYP, DST.ADDR, DST.PORT.
+fn request(input: &mut BytesMut) -> Result<Step, Failure> {
+    expect_version(input, VERSION)?;
+    let Some(&[_, command, _, kind]) = input.first_chunk() else {
+        return Ok(Step::NeedMore);
+    };
+    if command != COMMAND_CONNECT {
+        return Err(failure(
+            COMMAND_NOT_SUPPORTED,
+            BadHandshake::Command(command),
+        ));
+    }
+    let (destination, end) = match kind {
+        ADDRESS_V4 => {
+            let Some(&octets) = input.get(4..).and_then(<[u8]>::first_chunk::<4>) else {
+                return Ok(Step::NeedMore);
+            };
+            let ip = IpAddr::V4(Ipv4Addr::from(octets));
+            let Some(port) = port_at(input, 8) else {
+                return Ok(Step::NeedMore);
+            };
+            (non_zero(ip, port), 10)
+        }
+        ADDRESS_V6 => {
+            let Some(&octets) = input.get(4..).and_then(<[u8]>::first_chunk::<16>) else {
+                return Ok(Step::NeedMore);
+            };
+            let ip = IpAddr::V6(Ipv6Addr::from(octets));
+            let Some(port) = port_at(input, 20) else {
+                return Ok(Step::NeedMore);
+            };
+            (non_zero(ip, port), 22)
+        }
+        ADDRESS_NAME => {
+            let Some((name, end)) = counted(input, 4) else {
+                return Ok(Step::NeedMore);
+            };
+            let Some(port) = port_at(input, end) else {
+                return Ok(Step::NeedMore);
+            };
+            let destination = std::str::from_utf8(name)
+                .map_err(|_| BadDestination::BadCharacter)
+                .and_then(|name| Destination::from_host(name, port));
+            (destination, end + 2)
+        }
+        other => {
+            return Err(failure(
+                ADDRESS_TYPE_NOT_SUPPORTED,
+                BadHandshake::AddressType(other),
+            ));
+        }
+    };
+    let destination = destination.map_err(|e| failure(GENERAL_FAILURE, e.into()))?;
+    input.advance(end);
+    Ok(Step::Connect(destination))
+}
+
+fn failure(code: u8, reason: BadHandshake) -> Failure {
+    Failure {
+        answer: reply(code).to_vec(),
+        reason,
+    }
+}
+
+/// Checks the version as soon as its octet is there: a client that speaks
+/// something else should not have to wait for the deadline.
+fn expect_version(input: &[u8], want: u8) -> Result<(), Failure> {
+    match input.first() {
+        Some(&version) if version != want => Err(Failure {
+            answer: Vec::new(),
+            reason: BadHandshake::Version(version),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes counted by the octet at `at`, and where they end.
+fn counted(input: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let start = at + 1;
+    let end = start + usize::from(*input.get(at)?);
+    Some((input.get(start..end)?, end))
+}
+
+fn port_at(input: &[u8], at: usize) -> Option<u16> {
+    let octets = input.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_be_bytes(*octets))
+}
+
+fn non_zero(ip: IpAddr, port: u16) -> Result<Destination, BadDestination> {
+    match port {
+        0 => Err(BadDestination::BadPort),
+        _ => Ok(Destination::from_ip(ip, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Plays `bytes` to a handshake in pieces of the given sizes, over and
+    /// over; gives what was sent, how it ended, and what was left.
+    fn play(
+        bytes: &[u8],
+        pieces: &[usize],
+        credentials: Option<&Credentials>,
+    ) -> (Vec<u8>, Option<Result<Destination, Failure>>, Vec<u8>) {
+        let mut handshake = Handshake::new(credentials);
+        let mut sent = Vec::new();
+        let mut buffer = BytesMut::new();
+        let mut rest = bytes;
+        let mut pieces = pieces.iter().cycle();
+        loop {
+            match handshake.advance(&mut buffer) {
+                Ok(Step::Send(b)) => sent.extend(b),
+                Ok(Step::Connect(d)) => {
+                    buffer.extend_from_slice(rest);
+                    return (sent, Some(Ok(d)), buffer.to_vec());
+                }
+                Err(f) => return (sent, Some(Err(f)), Vec::new()),
+                Ok(Step::NeedMore) if rest.is_empty() => return (sent, None, buffer.to_vec()),
+                Ok(Step::NeedMore) => {
+                    assert!(buffer.len() < MAX_MESSAGE_BYTES, "holds too much");
+                    let n = (*pieces.next().unwrap()).clamp(1, rest.len());
+                    buffer.extend_from_slice(&rest[..n]);
+                    rest = &rest[n..];
+                }
+            }
+        }
+    }
+
+    fn with_greeting(request: &[u8]) -> Vec<u8> {
+        [&[5, 1, 0], request].concat()
+    }
+
+    #[test]
+    fn requests() {
+        let mut v6 = vec![5, 1, 0, 4];
+        v6.extend("2001:db8::7".parse::<Ipv6Addr>().unwrap().octets());
+        v6.extend([1, 187]);
+        let mut mapped = vec![5, 1, 0, 4];
+        mapped.extend("::ffff:192.0.2.9".parse::<Ipv6Addr>().unwrap().octets());
+        mapped.extend([0, 80]);
+        for (request, want) in [
+            (
+                &b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"[..],
+                "192.0.2.1:80",
+            ),
+            (
+                b"\x05\x01\x00\x03\x0bexample.com\x01\xbb",
+                "example.com:443",
+            ),
+            (b"\x05\x01\x00\x03\x09192.0.2.8\x01\xbb", "192.0.2.8:443"),
+            (&v6, "[2001:db8::7]:443"),
+            (&mapped, "192.0.2.9:80"),
+        ] {
+            let (sent, end, early) = play(&with_greeting(request), &[3], None);
+            assert_eq!(sent, [5, 0]);
+            assert_eq!(end.unwrap().unwrap().to_string(), want);
+            assert!(early.is_empty());
+        }
+    }
+
+    #[test]
+    fn failures() {
+        use BadHandshake::*;
+        for (bytes, code, reason) in [
+            (
+                &b"\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"[..],
+                7,
+                Command(2),
+            ),
+            (b"\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00", 7, Command(3)),
+            (b"\x05\x01\x00\x02", 8, AddressType(2)),
+            (
+                b"\x05\x01\x00\x01\x01\x02\x03\x04\x00\x00",
+                1,
+                Destination(BadDestination::BadPort),
+            ),
+            (
+                b"\x05\x01\x00\x03\x00\x00\x50",
+                1,
+                Destination(BadDestination::EmptyHost),
+            ),
+            (
+                b"\x05\x01\x00\x03\x02\xff\xfe\x00\x50",
+                1,
+                Destination(BadDestination::BadCharacter),
+            ),
+        ] {
+            let (_, end, _) = play(&with_greeting(bytes), &[100], None);
+            let failure = end.unwrap().unwrap_err();
+            assert_eq!(failure.answer[..2], [5, code]);
+            assert_eq!(failure.answer.len(), 10);
+            assert_eq!(failure.reason, reason);
+        }
+        for (bytes, answer, reason) in [
+            (&b"\x04\x01"[..], &[][..], Version(4)),
+            (b"GET / HTTP/1.1\r\n", &[], Version(b'G')),
+            (b"\x05\x01\x02", &[5, 0xff], NoMethod),
+            (b"\x05\x00", &[5, 0xff], NoMethod),
+            (b"\x05\x01\x00\x04", &[], Version(4)),
+        ] {
+            let (_, end, _) = play(bytes, &[1], None);
+            let failure = end.unwrap().unwrap_err();
+            assert_eq!(
+                (failure.answer.as_slice(), failure.reason),
+                (answer, reason)
+            );
+        }
+    }
+
+    #[test]
+    fn password_wanted() {
+        let c = Credentials::new("me", "pw").unwrap();
+        let request = b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
+        let good = [&b"\x05\x02\x00\x02\x01\x02me\x02pw"[..], request].concat();
+        let (sent, end, _) = play(&good, &[1], Some(&c));
+        assert_eq!(sent, [5, 2, 1, 0]);
+        assert!(end.unwrap().is_ok());
+
+        let bad = [&b"\x05\x01\x02\x01\x02me\x02px"[..], request].concat();
+        let (_, end, _) = play(&bad, &[1], Some(&c));
+        let failure = end.unwrap().unwrap_err();
+        assert_eq!(failure.answer, [1, 1]);
+        assert_eq!(failure.reason, BadHandshake::WrongCredentials);
+
+        // A client that offers no password gets none of our time.
+        let (_, end, _) = play(&with_greeting(request), &[1], Some(&c));
+        assert_eq!(end.unwrap().unwrap_err().reason, BadHandshake::NoMethod);
+    }
+
+    #[test]
+    fn truncated_anywhere_means_wait() {
+        let whole = with_greeting(b"\x05\x01\x00\x03\x0bexample.com\x01\xbb");
+        for cut in 0..whole.len() {
+            let (_, end, _) = play(&whole[..cut], &[1], None);
+            assert_eq!(end, None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn replies() {
+        assert_eq!(reply(SUCCEEDED), [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        for r in Refusal::ALL {
+            assert_eq!(refusal(r)[1], r.socks5_reply());
+            assert_ne!(refusal(r)[1], SUCCEEDED);
+        }
+    }
+
+    proptest! {
+        /// However the bytes are cut, the outcome is the same, and what
+        /// follows the request is kept.
+        #[test]
+        fn cutting_changes_nothing(
+            host in "[a-z]{1,20}(\\.[a-z]{1,20}){0,3}",
+            port in 1u16..,
+            early in proptest::collection::vec(any::<u8>(), 0..50),
+            pieces in proptest::collection::vec(1usize..40, 1..10),
+        ) {
+            let mut bytes = vec![5, 3, 1, 0, 2, 5, 1, 0, 3, host.len() as u8];
+            bytes.extend(host.as_bytes());
+            bytes.extend(port.to_be_bytes());
+            bytes.extend(&early);
+            let (sent, end, left) = play(&bytes, &pieces, None);
+            prop_assert_eq!(sent, [5, 0]);
+            prop_assert_eq!(end.unwrap().unwrap(), Destination::Name { host, port });
+            prop_assert_eq!(left, early);
+        }
+
+        /// Garbage ends somehow, alike for every cut.
+        #[test]
+        fn garbage(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..600),
+            shape in 0usize..4,
+            pieces in proptest::collection::vec(1usize..40, 1..10),
+        ) {
+            // Steer some of it past the first checks.
+            for (at, b) in [5, 1, 0, 5, 1, 0, 3].into_iter().enumerate().take(shape * 2 + 1) {
+                if let Some(slot) = bytes.get_mut(at) {
+                    *slot = b;
+                }
+            }
+            prop_assert_eq!(play(&bytes, &pieces, None), play(&bytes, &[600], None));
+        }
+    }
+}
