@@ -1,0 +1,457 @@
+//! Experiments as data: one TOML file says which hosts there are, how they are
+//! linked, what is compared, and what has to come out.
+//!
+//! ```toml
+//! name = "demo"
+//! repetitions = 1
+//!
+//! [[host]]
+//! name = "primary"
+//! role = "primary"                # primary, helper, proxy, origin
+//! # ... one proxy and one origin, each with an `address`; any helpers
+//!
+//! [[link]]                        # "down" flows from `to` to `from`
+//! name = "lte"
+//! from = "primary"                # primary-proxy, primary-helper, helper-proxy
+//! to = "proxy"
+//! down = "8 Mbit/s"               # a rate, a schedule or a recording
+//! up = "8 Mbit/s"
+//! delay = "25ms"                  # one way
+//! queue = "100ms"
+//!
+//! [[link]]                        # no rates: a plain wire
+//! name = "core"
+//! from = "proxy"
+//! to = "origin"
+//!
+//! [[scheme]]
+//! name = "two devices"
+//! scheme = "mpbond"               # or "single": curl without mpbond
+//! devices = 2
+//! interception = "socks5"         # socks5, http, transparent
+//!
+//! [[workload]]
+//! name = "10 MiB"
+//! direction = "down"
+//! bytes = "10 MiB"
+//! ```
+
+mod check;
+mod size;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mpbond_sim::duration_text;
+use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+pub use size::Size;
+
+use crate::error::{Doing, Error, Result};
+
+/// A whole experiment, checked: every name it refers to exists.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Short name; results are kept under it.
+    pub name: String,
+    /// One line for the reader of the result.
+    #[serde(default)]
+    pub title: String,
+    /// Fixes losses, jitter and file contents.
+    #[serde(default)]
+    pub seed: u64,
+    /// How often each scheme does each workload; schemes are interleaved.
+    #[serde(default = "once")]
+    pub repetitions: u32,
+    /// A run whose packets left the links later than this (99th percentile of
+    /// release after due time) is marked unfit.
+    #[serde(default = "default_lateness", with = "duration_text")]
+    pub max_lateness: Duration,
+    /// The machines.
+    #[serde(rename = "host")]
+    pub hosts: Vec<HostSpec>,
+    /// What connects them.
+    #[serde(rename = "link")]
+    pub links: Vec<Link>,
+    /// What is compared.
+    #[serde(rename = "scheme")]
+    pub schemes: Vec<Scheme>,
+    /// What each scheme has to carry.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<Workload>,
+    /// What has to come out.
+    #[serde(rename = "assert", default)]
+    pub asserts: Vec<Assert>,
+    /// Where it was read from.
+    #[serde(skip)]
+    pub path: PathBuf,
+}
+
+/// A machine of the experiment.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Its name, also in results.
+    pub name: Spanned<String>,
+    /// What it does.
+    pub role: Role,
+    /// The address it is known by; proxy and origin need one.
+    pub address: Option<std::net::Ipv4Addr>,
+}
+
+/// What a host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Where the client runs.
+    Primary,
+    /// Lends its Internet link.
+    Helper,
+    /// The multipath end point in the network, and the router towards the origin.
+    Proxy,
+    /// The unmodified HTTP server.
+    Origin,
+}
+
+/// A link between two hosts: shaped when it has rates, a plain wire otherwise.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Its name, and that of its network interface on both hosts.
+    pub name: Spanned<String>,
+    /// The near host.
+    pub from: Spanned<String>,
+    /// The far host.
+    pub to: Spanned<String>,
+    /// Rate from the far host to the near one.
+    pub down: Option<RateSpec>,
+    /// Rate from the near host to the far one.
+    pub up: Option<RateSpec>,
+    /// One-way propagation delay, the same both ways.
+    #[serde(default, with = "duration_text")]
+    pub delay: Duration,
+    /// Extra delay of up to this much, evenly distributed.
+    #[serde(default, with = "duration_text")]
+    pub jitter: Duration,
+    /// Drop-tail queue per direction.
+    #[serde(default = "default_queue")]
+    pub queue: Queue,
+    /// Probability that a packet is lost, both ways.
+    #[serde(default)]
+    pub loss: f64,
+    /// Changes while a transfer runs.
+    #[serde(rename = "change", default)]
+    pub changes: Vec<Change>,
+}
+
+/// A change of a link, so long after each transfer's start.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// When.
+    #[serde(with = "duration_text")]
+    pub at: Duration,
+    /// New rate from the far host to the near one.
+    pub down: Option<RateSpec>,
+    /// New rate from the near host to the far one.
+    pub up: Option<RateSpec>,
+    /// New one-way delay.
+    #[serde(default, with = "duration_text::option")]
+    pub delay: Option<Duration>,
+    /// New loss probability.
+    pub loss: Option<f64>,
+    /// `false` drops everything silently, `true` ends that.
+    pub alive: Option<bool>,
+}
+
+/// Which of a link's directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Towards the primary.
+    Down,
+    /// Away from the primary.
+    Up,
+}
+
+/// One way of carrying the workloads.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheme {
+    /// Its name in results and asserts.
+    pub name: Spanned<String>,
+    /// What carries the bytes.
+    pub scheme: Carrier,
+    /// Scheduler of both ends.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+    /// The primary and this many less one helpers, in the order of the file.
+    #[serde(default = "one_device")]
+    pub devices: usize,
+    /// Names of the direct links to use; all of them when not given.
+    pub paths: Option<Vec<Spanned<String>>>,
+    /// How the client's connection gets into mpbond.
+    #[serde(default)]
+    pub interception: Interception,
+    /// TCP congestion control everywhere in the experiment.
+    #[serde(default = "cubic")]
+    pub congestion: String,
+    /// Whether everything is joined before the transfer starts.
+    #[serde(default)]
+    pub start: Start,
+    /// How long a warm session idles before each transfer.
+    #[serde(default = "default_idle", with = "duration_text")]
+    pub idle: Duration,
+    /// Whether bytes may be sent again on another subflow.
+    #[serde(default = "yes")]
+    pub reinjection: bool,
+}
+
+/// What carries the bytes of a scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// The daemons.
+    Mpbond,
+    /// Plain TCP from the primary to the origin over its first direct link.
+    Single,
+}
+
+/// Schedulers that the daemons know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // the session documents each
+pub enum Scheduler {
+    #[default]
+    Pams,
+    MinPad,
+    MinRtt,
+    RoundRobin,
+    Redundant,
+    FixedRatio,
+    Single,
+}
+
+/// How the client's connection gets into mpbond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interception {
+    /// Not at all: the client speaks to the origin.
+    #[default]
+    None,
+    /// The client is told of a SOCKS5 server.
+    Socks5,
+    /// The client is told of an HTTP proxy.
+    Http,
+    /// The client is told nothing.
+    Transparent,
+}
+
+/// What is open when a transfer starts (the terms of the project's list of
+/// experiments).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// All subflows joined, then idle.
+    #[default]
+    Warm,
+    /// The daemons have only just started; no subflow is waited for.
+    Cold,
+}
+
+/// One transfer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Its name in results and asserts.
+    pub name: Spanned<String>,
+    /// `down`: a GET; `up`: a PUT.
+    pub direction: Direction,
+    /// Bytes of the body.
+    pub bytes: Size,
+    /// What goes wrong meanwhile.
+    #[serde(rename = "fault", default)]
+    pub faults: Vec<Fault>,
+}
+
+/// Something that goes wrong, so long after the transfer's start.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// When.
+    #[serde(with = "duration_text")]
+    pub at: Duration,
+    /// SIGKILL for the daemon of this host.
+    pub kill: Option<Spanned<String>>,
+    /// This link drops everything, both ways, and tells nobody.
+    pub blackhole: Option<Spanned<String>>,
+}
+
+/// What has to come out; medians over the repetitions are compared. Without
+/// `scheme` or `workload` it concerns all of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assert {
+    /// The scheme it concerns.
+    pub scheme: Option<Spanned<String>>,
+    /// The workload it concerns.
+    pub workload: Option<Spanned<String>>,
+    /// Seconds over ideal seconds, at most.
+    pub max_ratio: Option<f64>,
+    /// Seconds, at most.
+    pub max_seconds: Option<f64>,
+    /// Redundant bytes over the bytes of the file, at most.
+    pub max_redundant_share: Option<f64>,
+    /// Seconds between the first and the last subflow's end, at most.
+    pub max_finish_spread_s: Option<f64>,
+    /// The same as a share of the transfer's seconds, at most.
+    pub max_finish_spread_share: Option<f64>,
+    /// Seconds between the first and the last subflow's end, at least: for a
+    /// published effect that must show.
+    pub min_finish_spread_s: Option<f64>,
+    /// Longest time without a byte at the client, at most.
+    pub max_stall_s: Option<f64>,
+    /// Not slower than this scheme (name), by the same workload.
+    pub not_slower_than: Option<Spanned<String>>,
+}
+
+fn once() -> u32 {
+    1
+}
+fn one_device() -> usize {
+    1
+}
+fn yes() -> bool {
+    true
+}
+fn cubic() -> String {
+    "cubic".to_owned()
+}
+fn default_idle() -> Duration {
+    Duration::from_secs(5)
+}
+fn default_queue() -> Queue {
+    Queue::Time(Duration::from_millis(100))
+}
+/// A twentieth of the shortest round trip that the experiments use (50 ms over
+/// a WWAN path) stays below the noise of TCP itself.
+fn default_lateness() -> Duration {
+    Duration::from_micros(2500)
+}
+
+impl Experiment {
+    /// Reads and checks an experiment file.
+    ///
+    /// # Errors
+    /// [`Error::Experiment`] naming file, line, key and what is allowed.
+    pub fn load(path: &Path) -> Result<Self> {
+        const LIMIT: u64 = 1 << 20;
+        let length = std::fs::metadata(path).at("read", path)?.len();
+        if length > LIMIT {
+            return Err(Error::Experiment(format!(
+                "{}: {length} bytes are no experiment file (at most {LIMIT})",
+                path.display()
+            )));
+        }
+        let text = std::fs::read_to_string(path).at("read", path)?;
+        let mut experiment = Self::parse(&path.display().to_string(), &text)?;
+        experiment.path = path.to_owned();
+        Ok(experiment)
+    }
+
+    /// Reads and checks an experiment from `text`; `file` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Experiment::load`].
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let place = check::Place { file, text };
+        let experiment: Self =
+            toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
+        check::check(&experiment, &place)?;
+        Ok(experiment)
+    }
+
+    /// The host in a role that exactly one host has.
+    pub(crate) fn host(&self, role: Role) -> &HostSpec {
+        match self.hosts.iter().find(|h| h.role == role) {
+            Some(host) => host,
+            None => unreachable!("checked when the file was read"),
+        }
+    }
+
+    /// The helpers, in the order of the file.
+    pub(crate) fn helpers(&self) -> impl Iterator<Item = &HostSpec> {
+        self.hosts.iter().filter(|h| h.role == Role::Helper)
+    }
+
+    /// The role of a host by name.
+    pub(crate) fn role_of(&self, name: &str) -> Option<Role> {
+        let host = self.hosts.iter().find(|h| h.name.get_ref() == name)?;
+        Some(host.role)
+    }
+
+    /// The direct links from primary to proxy, in the order of the file.
+    pub(crate) fn direct_links(&self) -> impl Iterator<Item = &Link> {
+        self.links_between(Role::Primary, Role::Proxy)
+    }
+
+    /// The links between hosts of two roles, in the order of the file.
+    pub(crate) fn links_between(&self, from: Role, to: Role) -> impl Iterator<Item = &Link> {
+        self.links.iter().filter(move |l| {
+            self.role_of(l.from.get_ref()) == Some(from) && self.role_of(l.to.get_ref()) == Some(to)
+        })
+    }
+}
+
+impl Link {
+    /// The model of one direction, still naming trace files; `None` for a
+    /// plain wire.
+    pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
+        let rate = match direction {
+            Direction::Down => self.down.clone(),
+            Direction::Up => self.up.clone(),
+        }?;
+        let mut model = LinkSpec::new(rate)
+            .with_delay(self.delay)
+            .with_queue(self.queue);
+        model.jitter = self.jitter;
+        model.loss = self.loss;
+        Some(model)
+    }
+}
+
+impl Change {
+    /// What changes in one direction.
+    pub(crate) fn of(&self, direction: Direction) -> LinkChangeSpec {
+        LinkChangeSpec {
+            rate: match direction {
+                Direction::Down => self.down.clone(),
+                Direction::Up => self.up.clone(),
+            },
+            delay: self.delay,
+            loss: self.loss,
+            up: self.alive,
+            ..LinkChangeSpec::default()
+        }
+    }
+}
+
+impl Scheme {
+    /// Whether the direct link called `name` is used.
+    pub(crate) fn uses_path(&self, name: &str) -> bool {
+        self.paths
+            .as_ref()
+            .is_none_or(|paths| paths.iter().any(|p| p.get_ref() == name))
+    }
+}
+
+/// The name that a unit variant has in files.
+pub(crate) fn name_of(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}

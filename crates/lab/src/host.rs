@@ -1,0 +1,120 @@
+//! A host: a network namespace held by descriptor alone.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::process::Command;
+use std::sync::Arc;
+
+use nix::sched::{CloneFlags, setns, unshare};
+use rtnetlink::Handle;
+
+use crate::error::{Doing, Error, Result};
+use crate::{isolate, sys};
+
+/// One host of an experiment. Cloning it makes another handle on it; it
+/// vanishes with the last handle and the last process inside.
+#[derive(Clone)]
+pub struct Host {
+    name: Arc<str>,
+    netns: Arc<File>,
+}
+
+impl Host {
+    /// Makes a host with nothing but a loopback device that is down.
+    ///
+    /// # Errors
+    /// When the caller may not make network namespaces.
+    pub fn new(name: &str) -> Result<Self> {
+        let open = || -> std::io::Result<File> {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            File::open("/proc/thread-self/ns/net")
+        };
+        let netns = on_a_thread(open)?.doing(format_args!("cannot make host {name}"))?;
+        Ok(Self {
+            name: name.into(),
+            netns: Arc::new(netns),
+        })
+    }
+
+    /// The name the experiment gives it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn netns(&self) -> &File {
+        &self.netns
+    }
+
+    /// Runs `work` on a thread inside the host. Sockets and devices opened
+    /// there belong to the host, wherever they are used afterwards.
+    ///
+    /// # Errors
+    /// When the host cannot be entered.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        on_a_thread(|| {
+            setns(&*self.netns, CloneFlags::CLONE_NEWNET)
+                .doing(format_args!("cannot enter host {}", self.name))?;
+            Ok(work())
+        })?
+    }
+
+    /// Moves the calling thread into the host for good.
+    ///
+    /// # Errors
+    /// When the host cannot be entered.
+    pub fn move_in(&self) -> Result<()> {
+        setns(&*self.netns, CloneFlags::CLONE_NEWNET)
+            .doing(format_args!("cannot enter host {}", self.name))
+    }
+
+    /// A command that will run inside the host.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        isolate::unmark(&mut command);
+        sys::setns::start_in(&mut command, self.netns.clone());
+        command
+    }
+
+    /// Sets a kernel parameter of the host's network stack, such as
+    /// `net.ipv4.ip_forward`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
+        let path = format!("/proc/sys/{}", key.replace('.', "/"));
+        self.enter(|| std::fs::write(path, value))?
+            .doing(format_args!("cannot set {key}={value} on {}", self.name))
+    }
+
+    /// Talks to the kernel's routing socket inside the host.
+    ///
+    /// # Errors
+    /// What the kernel answers, and `what` was being done.
+    pub(crate) fn netlink<T: Send>(
+        &self,
+        what: &str,
+        talk: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error> + Send,
+    ) -> Result<T> {
+        let talk = || -> std::io::Result<Result<T, rtnetlink::Error>> {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .build()?;
+            runtime.block_on(async {
+                let (connection, handle, _) = rtnetlink::new_connection()?;
+                let connection = tokio::spawn(connection);
+                let answer = talk(&handle).await;
+                connection.abort();
+                Ok(answer)
+            })
+        };
+        self.enter(talk)?
+            .doing(format_args!("{}: no routing socket", self.name))?
+            .map_err(|e| Error::run(format!("{}: cannot {what}: {e}", self.name)))
+    }
+}
+
+/// Namespaces belong to threads: a fresh one takes the change with it.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+    std::thread::scope(|scope| scope.spawn(work).join())
+        .map_err(|_| Error::run("a thread that set up a host panicked"))
+}

@@ -1,0 +1,258 @@
+//! Isolation that leaves no traces.
+//!
+//! The lab runs its own command line a second time as the first process of
+//! fresh mount, PID and network namespaces (and, for an ordinary user, a user
+//! namespace in which it is root). When that process ends, by whatever means,
+//! the kernel kills everything in its PID namespace, and with the last
+//! process go all network namespaces, devices, rules and routes: nothing has
+//! a name in the file system, so nothing needs cleaning up. When the outer
+//! process ends first, even by SIGKILL, the inner one is killed with it.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, geteuid, getegid, getpid};
+
+use crate::error::{Doing, Error, Result};
+use crate::sys::clone3;
+
+/// Tells the inner process what it is: `life,answer,scratch`, two descriptor
+/// numbers and a folder.
+const VARIABLE: &str = "MPBOND_LAB_INSIDE";
+
+/// The inner process's view of its isolation.
+pub struct Inside {
+    scratch: PathBuf,
+    answer: File,
+    // Held so that the descriptor stays open for later checks.
+    _life: OwnedFd,
+}
+
+impl Inside {
+    /// A private folder, in memory, that vanishes with the process.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Hands `bytes` to the outer process, as the result of [`rerun`].
+    ///
+    /// # Errors
+    /// When memory runs out.
+    pub fn answer(&mut self, bytes: &[u8]) -> Result<()> {
+        self.answer
+            .write_all(bytes)
+            .doing("cannot hand over the result")
+    }
+}
+
+/// Makes this process ready when it is the inner one; `None` in the outer one.
+///
+/// # Errors
+/// When the private mounts cannot be made.
+pub fn inside() -> Result<Option<Inside>> {
+    let Some(text) = std::env::var_os(VARIABLE) else {
+        return Ok(None);
+    };
+    if getpid() != Pid::from_raw(1) {
+        return Ok(None); // a daemon that inherited the variable
+    }
+    let wrong = || Error::run(format!("{VARIABLE} is for the lab's own use"));
+    let text = text.into_vec();
+    let mut parts = text.splitn(3, |b| *b == b',');
+    let mut number = || {
+        let part = std::str::from_utf8(parts.next()?).ok()?;
+        part.parse::<i32>().ok()
+    };
+    let (life, answer) = number().zip(number()).ok_or_else(wrong)?;
+    let scratch = PathBuf::from(OsString::from_vec(parts.next().ok_or_else(wrong)?.to_vec()));
+    let life = clone3::inherited(life).doing("cannot take over the life line")?;
+    let answer = clone3::inherited(answer).doing("cannot take over the answer file")?;
+
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).doing("cannot tie itself to its parent")?;
+    // The parent may have died before that call; its end of the pipe tells.
+    let mut fds = [PollFd::new(life.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut fds, PollTimeout::ZERO).doing("cannot look at the life line")? != 0 {
+        return Err(Error::run("the process that started the lab is gone"));
+    }
+
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .doing("cannot make the mounts private")?;
+    // A container may have parts of /proc hidden and then refuses a fresh one;
+    // the old one does for everything but the processor time of daemons.
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let _ = mount(Some("proc"), "/proc", Some("proc"), quiet, none);
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("lab"), &scratch, Some("tmpfs"), quiet, Some("mode=0700"))
+        .doing("cannot mount a private folder")?;
+    Ok(Some(Inside {
+        scratch,
+        answer: File::from(answer),
+        _life: life,
+    }))
+}
+
+/// Runs this program again, isolated, with `args` (the program's name not
+/// among them), and returns its exit code and what it gave to
+/// [`Inside::answer`].
+///
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT kill the inner process with all it
+/// started, and then this one, as if it had not caught them.
+///
+/// # Errors
+/// When this machine allows the user no namespaces, with what to do about it.
+pub fn rerun(args: impl IntoIterator<Item = OsString>) -> Result<(i32, Vec<u8>)> {
+    let scratch = make_scratch()?;
+    let done = rerun_in(&scratch, args);
+    // Empty: what was written inside went with the inner mount.
+    let _ = std::fs::remove_dir(&scratch);
+    match done? {
+        Ended::Exit(code, answer) => Ok((code, answer)),
+        Ended::Interrupted(signal) => {
+            let _ = nix::sys::signal::raise(signal);
+            Err(Error::run(format!("interrupted by {signal}")))
+        }
+    }
+}
+
+enum Ended {
+    Exit(i32, Vec<u8>),
+    Interrupted(Signal),
+}
+
+fn rerun_in(scratch: &Path, args: impl IntoIterator<Item = OsString>) -> Result<Ended> {
+    let (life_read, life_write) =
+        nix::unistd::pipe2(OFlag::O_CLOEXEC).doing("cannot make a pipe")?;
+    let answer = memfd_create("lab-answer", MFdFlags::MFD_CLOEXEC)
+        .doing("cannot make the answer file")?;
+    let mut reader = File::from(answer.try_clone().doing("cannot copy a descriptor")?);
+
+    let exe = std::env::current_exe().doing("cannot find its own executable")?;
+    let name = std::env::args_os().next().unwrap_or_else(|| exe.clone().into());
+    let mark = format!("{},{},", life_read.as_raw_fd(), answer.as_raw_fd());
+    let mut env: Vec<CString> = Vec::new();
+    for (key, value) in std::env::vars_os().filter(|(k, _)| k != VARIABLE) {
+        env.push(c_string(&[key.as_bytes(), b"=", value.as_bytes()])?);
+    }
+    let scratch = scratch.as_os_str().as_bytes();
+    env.push(c_string(&[VARIABLE.as_bytes(), b"=", mark.as_bytes(), scratch])?);
+
+    let mut program = clone3::Program {
+        exe: c_string(&[exe.as_os_str().as_bytes()])?,
+        args: std::iter::once(name)
+            .chain(args)
+            .map(|a| c_string(&[a.as_bytes()]))
+            .collect::<Result<_>>()?,
+        env,
+        namespaces: libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET,
+        writes: Vec::new(),
+        inherit: vec![life_read, answer],
+    };
+
+    // Blocked rather than handled: the loop below waits for them.
+    let mut awaited = SigSet::empty();
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGCHLD,
+    ] {
+        awaited.add(signal);
+    }
+    let mut before = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&awaited), Some(&mut before))
+        .doing("cannot block signals")?;
+    let ended = start(&mut program).and_then(|pid| wait_for(pid, &awaited));
+    let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
+    drop((life_write, program));
+
+    Ok(match ended? {
+        Ok(code) => {
+            let mut bytes = Vec::new();
+            reader
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| reader.read_to_end(&mut bytes))
+                .doing("cannot read the result")?;
+            Ended::Exit(code, bytes)
+        }
+        Err(signal) => Ended::Interrupted(signal),
+    })
+}
+
+/// As root without a user namespace; else, or where root lacks the right, in
+/// one that maps the caller to root.
+fn start(program: &mut clone3::Program) -> Result<Pid> {
+    if geteuid().is_root() {
+        match clone3::spawn(program) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            other => return other.doing("cannot isolate the lab"),
+        }
+    }
+    program.namespaces |= libc::CLONE_NEWUSER;
+    program.writes = vec![
+        (c"/proc/self/setgroups".into(), c"deny".into()),
+        (
+            c"/proc/self/uid_map".into(),
+            c_string(&[format!("0 {} 1", geteuid()).as_bytes()])?,
+        ),
+        (
+            c"/proc/self/gid_map".into(),
+            c_string(&[format!("0 {} 1", getegid()).as_bytes()])?,
+        ),
+    ];
+    clone3::spawn(program).map_err(|e| {
+        Error::Missing(format!(
+            "cannot isolate the lab ({e}): run it as root, or allow ordinary users \
+             namespaces: sysctl -w kernel.unprivileged_userns_clone=1 (Debian), \
+             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces=10000"
+        ))
+    })
+}
+
+/// Waits until the inner process ended, or kills it upon a signal.
+fn wait_for(pid: Pid, awaited: &SigSet) -> Result<Result<i32, Signal>> {
+    let mut interrupted = None;
+    loop {
+        match waitpid(pid, Some(WaitPidFlag::WNOHANG)).doing("cannot wait for the lab")? {
+            WaitStatus::Exited(_, code) => return Ok(interrupted.map_or(Ok(code), Err)),
+            WaitStatus::Signaled(_, signal, _) => {
+                return Ok(Err(interrupted.unwrap_or(signal)));
+            }
+            _ => {}
+        }
+        match awaited.wait().doing("cannot wait for signals")? {
+            Signal::SIGCHLD => {}
+            signal => {
+                interrupted = Some(signal);
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// A fresh empty folder for the inner process to mount its own over.
+fn make_scratch() -> Result<PathBuf> {
+    let template = std::env::temp_dir().join("mpbond-lab-XXXXXX");
+    nix::unistd::mkdtemp(&template).at("make a folder like", &template)
+}
+
+fn c_string(parts: &[&[u8]]) -> Result<CString> {
+    CString::new(parts.concat())
+        .map_err(|_| Error::run("an argument or variable holds a zero byte"))
+}
+
+/// Removes the mark of the inner process from what `command` inherits.
+pub(crate) fn unmark(command: &mut std::process::Command) {
+    command.env_remove(VARIABLE);
+}

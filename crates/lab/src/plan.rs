@@ -1,0 +1,135 @@
+//! Which addresses, routes and rules an experiment's hosts get. Pure.
+//!
+//! Link number i has the addresses 10.77.i.1 (near) and 10.77.i.2 (far). Proxy
+//! and origin are known by the addresses that the experiment gives them, on
+//! their loopback devices, so that every link of the proxy leads to the same
+//! address. The proxy's host is also the router towards the origin: plain TCP
+//! takes the same links as mpbond.
+
+use std::net::Ipv4Addr;
+
+use crate::experiment::{Experiment, Link, Role};
+
+/// One network interface of one host, at one end of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub link: String,
+    pub address: Ipv4Addr,
+    pub peer: Ipv4Addr,
+}
+
+/// Where packets for a destination go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub destination: Ipv4Addr,
+    pub prefix: u8,
+    pub interface: String,
+    /// The next hop; a TUN device needs none.
+    pub gateway: Option<Ipv4Addr>,
+    pub table: u32,
+    pub metric: u32,
+}
+
+/// Packets from an address use a table of their own, so that each path keeps
+/// to its interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub source: Ipv4Addr,
+    pub table: u32,
+    pub priority: u32,
+}
+
+/// One host's share of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostPlan {
+    pub name: String,
+    pub role: Role,
+    /// The address on its loopback device.
+    pub service: Option<Ipv4Addr>,
+    pub interfaces: Vec<Interface>,
+    pub routes: Vec<Route>,
+    pub rules: Vec<Rule>,
+}
+
+const MAIN_TABLE: u32 = 254;
+const ANYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
+/// The near and far address of link number `index` (below 256).
+fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
+    let third = index as u8;
+    (Ipv4Addr::new(10, 77, third, 1), Ipv4Addr::new(10, 77, third, 2))
+}
+
+/// The plan for every host, in the order of the file.
+pub(crate) fn plan(e: &Experiment) -> Vec<HostPlan> {
+    e.hosts
+        .iter()
+        .map(|host| {
+            let mut plan = HostPlan {
+                name: host.name.get_ref().clone(),
+                role: host.role,
+                service: host.address,
+                interfaces: Vec::new(),
+                routes: Vec::new(),
+                rules: Vec::new(),
+            };
+            for (index, link) in e.links.iter().enumerate() {
+                attach(&mut plan, e, index, link);
+            }
+            plan
+        })
+        .collect()
+}
+
+fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
+    let (near, far) = addresses(index);
+    let is_near = *link.from.get_ref() == plan.name;
+    let (address, peer, other) = if is_near {
+        (near, far, &link.to)
+    } else if *link.to.get_ref() == plan.name {
+        (far, near, &link.from)
+    } else {
+        return;
+    };
+    let interface = link.name.get_ref().clone();
+    let gateway = link.down.is_none().then_some(peer);
+    let route = |destination, prefix, gateway, table, metric| Route {
+        destination,
+        prefix,
+        interface: interface.clone(),
+        gateway,
+        table,
+        metric,
+    };
+    plan.interfaces.push(Interface {
+        link: interface.clone(),
+        address,
+        peer,
+    });
+    plan.routes.push(route(peer, 32, None, MAIN_TABLE, 0));
+    match (plan.role, e.role_of(other.get_ref())) {
+        (Role::Primary, Some(Role::Proxy)) => {
+            let number = plan.rules.len() as u32;
+            // The first path is the default; the others serve sockets that
+            // are bound to their interface or address.
+            plan.routes
+                .push(route(ANYWHERE, 0, gateway, MAIN_TABLE, 100 + number));
+            let table = 1000 + number;
+            plan.routes.push(route(ANYWHERE, 0, gateway, table, 0));
+            plan.rules.push(Rule {
+                source: address,
+                table,
+                priority: 1000 + number,
+            });
+        }
+        (Role::Helper, Some(Role::Proxy)) | (Role::Origin, _) => {
+            plan.routes.push(route(ANYWHERE, 0, gateway, MAIN_TABLE, 0));
+        }
+        (Role::Proxy, Some(Role::Origin)) => {
+            if let Some(origin) = e.host(Role::Origin).address {
+                plan.routes.push(route(origin, 32, gateway, MAIN_TABLE, 0));
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,40 @@
+//! `ioctl(2)` on `/dev/net/tun`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+nix::ioctl_write_ptr_bad!(
+    tun_set_iff,
+    nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
+    libc::ifreq
+);
+
+/// Makes a TUN device called `name` in the calling thread's network namespace.
+///
+/// The descriptor is non-blocking; each read or write is one IP packet with
+/// no header before it. The device lives as long as the descriptor.
+pub(crate) fn open(name: &str) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")?;
+    // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("\"{name}\" is no interface name"),
+        ));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the descriptor is open and `request` is an initialised `ifreq`
+    // whose name ends in a zero, as TUNSETIFF demands.
+    unsafe { tun_set_iff(file.as_raw_fd(), &request) }?;
+    Ok(file)
+}

@@ -1,0 +1,316 @@
+//! Makes the hosts of an experiment and connects them, over netlink.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsRawFd;
+
+use rtnetlink::packet_route::route::{
+    RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType,
+};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
+
+use crate::error::{Error, Result};
+use crate::experiment::{Experiment, Role};
+use crate::host::Host;
+use crate::plan::{self, HostPlan, Route};
+use crate::sys;
+
+/// MTU of every device: what WWAN and WiFi give.
+const MTU: u32 = 1500;
+/// A queue so long that a player that was held up loses nothing; how much may
+/// wait is the link model's business.
+const TUN_QUEUE_PACKETS: u32 = 10_000;
+
+/// The hosts of an experiment, connected.
+pub struct Network {
+    hosts: Vec<(Host, HostPlan)>,
+    ends: Vec<LinkEnds>,
+}
+
+/// The two devices of a shaped link; whoever reads and writes them is the link.
+pub struct LinkEnds {
+    /// Name in the experiment.
+    pub link: String,
+    /// The near host's device.
+    pub near: File,
+    /// The far host's device.
+    pub far: File,
+}
+
+impl Network {
+    /// Makes hosts, devices, addresses, routes and rules.
+    ///
+    /// # Errors
+    /// What the kernel refuses, and where.
+    pub fn build(e: &Experiment) -> Result<Self> {
+        let mut hosts = Vec::new();
+        for plan in plan::plan(e) {
+            let host = Host::new(&plan.name)?;
+            prepare(&host, &plan)?;
+            hosts.push((host, plan));
+        }
+        let mut network = Self {
+            hosts,
+            ends: Vec::new(),
+        };
+        for link in &e.links {
+            let name = link.name.get_ref();
+            let near = network.host(link.from.get_ref())?;
+            let far = network.host(link.to.get_ref())?;
+            if link.down.is_some() {
+                let ends = LinkEnds {
+                    link: name.clone(),
+                    near: tun(near, name)?,
+                    far: tun(far, name)?,
+                };
+                network.ends.push(ends);
+            } else {
+                wire(near, far, name)?;
+            }
+        }
+        for (host, plan) in &network.hosts {
+            address(host, plan)?;
+        }
+        Ok(network)
+    }
+
+    /// A host by name.
+    ///
+    /// # Errors
+    /// When the experiment has none of that name.
+    pub fn host(&self, name: &str) -> Result<&Host> {
+        self.hosts
+            .iter()
+            .map(|(host, _)| host)
+            .find(|host| host.name() == name)
+            .ok_or_else(|| Error::run(format!("no host is called {name}")))
+    }
+
+    /// The host in a role that exactly one host has.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn host_in(&self, role: Role) -> Result<&Host> {
+        self.hosts
+            .iter()
+            .find(|(_, plan)| plan.role == role)
+            .map(|(host, _)| host)
+            .ok_or_else(|| Error::run(format!("no host has the role {role:?}")))
+    }
+
+    /// The address that `host` has on the link called `link`.
+    pub(crate) fn address(&self, host: &str, link: &str) -> Option<Ipv4Addr> {
+        let (_, plan) = self.hosts.iter().find(|(h, _)| h.name() == host)?;
+        let interface = plan.interfaces.iter().find(|i| i.link == link)?;
+        Some(interface.address)
+    }
+
+    /// Hands over the devices of the shaped links.
+    pub fn take_ends(&mut self) -> Vec<LinkEnds> {
+        std::mem::take(&mut self.ends)
+    }
+
+    /// Makes `algorithm` the TCP congestion control of all hosts.
+    ///
+    /// It is set on the routes, because a namespace may not make a restricted
+    /// algorithm its default (cubic is one where the system's default is bbr).
+    ///
+    /// # Errors
+    /// When the kernel has no such algorithm.
+    pub fn set_congestion(&self, algorithm: &str) -> Result<()> {
+        for (host, plan) in &self.hosts {
+            host.netlink(&format!("use {algorithm} on its routes"), async |nl| {
+                for route in &plan.routes {
+                    let message = message(route, algorithm)?;
+                    nl.route().add(message).replace().execute().await?;
+                }
+                for message in loopback(algorithm) {
+                    nl.route().add(message).replace().execute().await?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Packets that a device's queue lost because the player did not fetch
+    /// them, over all shaped links: zero, or the run is worthless.
+    ///
+    /// # Errors
+    /// When a host cannot be asked.
+    pub fn device_drops(&self) -> Result<u64> {
+        let mut total = 0;
+        for (host, plan) in &self.hosts {
+            total += host.enter(|| {
+                plan.interfaces
+                    .iter()
+                    .filter_map(|i| {
+                        let text = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+                        sent_and_dropped(&text, &i.link)
+                    })
+                    .sum::<u64>()
+            })?;
+        }
+        Ok(total)
+    }
+}
+
+/// The transmit-drop column of a device in `/proc/net/dev`.
+fn sent_and_dropped(text: &str, device: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|l| l.trim().strip_prefix(device)?.strip_prefix(':'))?;
+    // Eight columns received, then bytes, packets, errors, drops sent.
+    line.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Kernel parameters that make repetitions independent and hosts alike,
+/// whatever the machine's own settings are; then the loopback device.
+fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
+    let forward = if plan.role == Role::Proxy { "1" } else { "0" };
+    for (key, value) in [
+        ("net.ipv4.ip_forward", forward),
+        // What a connection learnt must not help the next one.
+        ("net.ipv4.tcp_no_metrics_save", "1"),
+        // The kernel's own defaults.
+        ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+        ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+        // Paths and tables make routes asymmetric on purpose.
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+    ] {
+        host.sysctl(key, value)?;
+    }
+    for key in ["all", "default"] {
+        // Neighbour discovery would show up as traffic. A kernel without IPv6
+        // has no such parameter.
+        let _ = host.sysctl(&format!("net.ipv6.conf.{key}.disable_ipv6"), "1");
+    }
+    host.netlink("bring up its loopback device", async |nl| {
+        let lo = index("lo")?;
+        up(nl, lo).await?;
+        if let Some(service) = plan.service {
+            let service = IpAddr::V4(service);
+            nl.address().add(lo, service, 32).execute().await?;
+        }
+        Ok(())
+    })
+}
+
+/// A TUN device called `name` on `host`.
+fn tun(host: &Host, name: &str) -> Result<File> {
+    let device = host.enter(|| sys::tun::open(name))?.map_err(|e| {
+        let hint = match e.kind() {
+            std::io::ErrorKind::NotFound => ": load the kernel module tun",
+            std::io::ErrorKind::PermissionDenied => {
+                ": it must be open to you (chmod 666 /dev/net/tun), or run the lab as root"
+            }
+            _ => "",
+        };
+        Error::Missing(format!("cannot use /dev/net/tun ({e}){hint}"))
+    })?;
+    host.netlink(&format!("set up {name}"), async |nl| {
+        let link = index(name)?;
+        let settings = LinkUnspec::new_with_index(link)
+            .mtu(MTU)
+            .txqueuelen(TUN_QUEUE_PACKETS)
+            .up()
+            .build();
+        nl.link().set(settings).execute().await
+    })?;
+    Ok(device)
+}
+
+/// A veth pair called `name` on both hosts.
+fn wire(near: &Host, far: &Host, name: &str) -> Result<()> {
+    // Both ends start on the near host, where their names must differ.
+    let far_fd = far.netns().as_raw_fd();
+    near.netlink(&format!("make wire {name}"), async |nl| {
+        let pair = LinkVeth::new(name, "moving").build();
+        nl.link().add(pair).execute().await?;
+        let moving = index("moving")?;
+        let there = LinkUnspec::new_with_index(moving)
+            .setns_by_fd(far_fd)
+            .build();
+        nl.link().set(there).execute().await?;
+        let here = index(name)?;
+        up(nl, here).await
+    })?;
+    far.netlink(&format!("take wire {name}"), async |nl| {
+        let moved = index("moving")?;
+        let named = LinkUnspec::new_with_index(moved).name(name).up().build();
+        nl.link().set(named).execute().await
+    })
+}
+
+fn address(host: &Host, plan: &HostPlan) -> Result<()> {
+    host.netlink("set its addresses and rules", async |nl| {
+        for interface in &plan.interfaces {
+            let index = index(&interface.link)?;
+            let address = IpAddr::V4(interface.address);
+            nl.address().add(index, address, 32).execute().await?;
+        }
+        for rule in &plan.rules {
+            nl.rule()
+                .add()
+                .v4()
+                .source_prefix(rule.source, 32)
+                .table_id(rule.table)
+                .priority(rule.priority)
+                .action(rtnetlink::packet_route::rule::RuleAction::ToTable)
+                .execute()
+                .await?;
+        }
+        Ok(())
+    })
+}
+
+fn message(route: &Route, algorithm: &str) -> Result<RouteMessage, rtnetlink::Error> {
+    let mut builder = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(route.destination, route.prefix)
+        .output_interface(index(&route.interface)?)
+        .table_id(route.table);
+    builder = match route.gateway {
+        Some(gateway) => builder.gateway(gateway),
+        None => builder.scope(RouteScope::Link),
+    };
+    if route.metric > 0 {
+        builder = builder.priority(route.metric);
+    }
+    let mut message = builder.build();
+    message.attributes.push(congestion(algorithm));
+    Ok(message)
+}
+
+/// The kernel's own loopback routes, with a congestion control.
+fn loopback(algorithm: &str) -> [RouteMessage; 2] {
+    const LOCAL_TABLE: u32 = 255;
+    const LOOPBACK_INDEX: u32 = 1;
+    [(Ipv4Addr::new(127, 0, 0, 0), 8), (Ipv4Addr::LOCALHOST, 32)].map(|(to, prefix)| {
+        let mut message = RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(to, prefix)
+            .output_interface(LOOPBACK_INDEX)
+            .pref_source(Ipv4Addr::LOCALHOST)
+            .kind(RouteType::Local)
+            .scope(RouteScope::Host)
+            .table_id(LOCAL_TABLE)
+            .build();
+        message.attributes.push(congestion(algorithm));
+        message
+    })
+}
+
+fn congestion(algorithm: &str) -> RouteAttribute {
+    RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(algorithm.to_owned())])
+}
+
+/// The index of a device by name, in the calling thread's host.
+fn index(name: &str) -> Result<u32, rtnetlink::Error> {
+    nix::net::if_::if_nametoindex(name)
+        .map_err(|e| rtnetlink::Error::NamespaceError(format!("no device {name}: {e}")))
+}
+
+async fn up(nl: &Handle, index: u32) -> Result<(), rtnetlink::Error> {
+    let up = LinkUnspec::new_with_index(index).up().build();
+    nl.link().set(up).execute().await
+}
