@@ -1,0 +1,9 @@
+use crate::error::TraceError;
+use crate::sink::Sink;
+use crate::source::Source;
+pub(crate) fn read_classic(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
+    Err(TraceError::unsupported(s.offset(), "soon"))
+}
+pub(crate) fn read_streaming(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
+    Err(TraceError::unsupported(s.offset(), "soon"))
+}

@@ -1,0 +1,6 @@
+use crate::error::TraceError;
+use crate::sink::Sink;
+use crate::source::Source;
+pub(crate) fn read(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
+    Err(TraceError::unsupported(s.offset(), "soon"))
+}
