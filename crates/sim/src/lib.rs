@@ -5,9 +5,11 @@
 //!
 //! - [`link`]: one direction of a link: rate schedule, delay, queue, loss.
 //! - [`trace`]: recorded rates, as Mahimahi packet opportunities or as a table.
+//! - [`ideal`]: the least time that the links of a topology allow.
 //! - [`duration_text`]: spans as people write them in experiment files.
 #![forbid(unsafe_code)]
 
 pub mod duration_text;
+pub mod ideal;
 pub mod link;
 pub mod trace;

@@ -1,0 +1,299 @@
+//! Paths whose hops share a medium: a maximum flow over time.
+//!
+//! Time is cut where any capacity changes, seen from every hop. Within a slice
+//! all rates are constant, so the fluid is a flow in a network with one buffer
+//! node per hop and slice, an edge from each slice's buffer to the next one's
+//! (waiting), and one node per medium and slice that all its hops pass.
+//!
+//! Slices are exact when cutting comes to an end. Paths of different delay
+//! that share media at both their ends may cut each other without end; then
+//! cutting stops at [`MAX_CUTS`], and data may pass a slice's hops in any order
+//! within it: the bound stays a bound, and is low by less than a slice.
+
+use std::collections::BTreeSet;
+
+use petgraph::Graph;
+use petgraph::algo::dinics;
+use petgraph::graph::NodeIndex;
+
+use super::{IdealError, Leg, Route, Topology};
+
+/// Cuts over all paths.
+const MAX_CUTS: usize = 4_000;
+
+/// Flows are whole numbers of thousandths of a bit.
+const UNITS_PER_BIT: f64 = 1e3;
+
+/// On which side of the network a medium lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// All its hops are the first of their path.
+    Source,
+    /// All its hops are the last of their path.
+    Sink,
+}
+
+/// The paths that share media.
+#[derive(Debug)]
+pub(super) struct Network<'a> {
+    topology: &'a Topology,
+    routes: &'a [Route<'a>],
+    /// Of each medium of the topology; `None` where nobody uses it.
+    sides: Vec<Option<Side>>,
+}
+
+impl<'a> Network<'a> {
+    pub(super) fn new(topology: &'a Topology, routes: &'a [Route<'a>]) -> Result<Self, IdealError> {
+        let sides = topology
+            .media
+            .iter()
+            .enumerate()
+            .map(|(index, medium)| {
+                side(routes, index).map_err(|()| IdealError::MediumInTheMiddle {
+                    medium: medium.name.clone(),
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            topology,
+            routes,
+            sides,
+        })
+    }
+
+    /// What all routes together can have delivered by `until_ns`, in bits; no
+    /// more than `need_bits`.
+    pub(super) fn delivered_bits(&self, begin_ns: u64, until_ns: u64, need_bits: f64) -> f64 {
+        if self.routes.is_empty() {
+            return 0.0;
+        }
+        let need = (need_bits * UNITS_PER_BIT).ceil() as u64 + 1;
+        let cuts = self.cuts(begin_ns, until_ns);
+        let mut build = Build {
+            graph: Graph::new(),
+            need,
+        };
+        let source = build.node();
+        let sink = build.node();
+        let media: Vec<Vec<(u64, NodeIndex)>> = self
+            .topology
+            .media
+            .iter()
+            .enumerate()
+            .map(|(index, medium)| {
+                let Some(side) = self.sides.get(index).copied().flatten() else {
+                    return Vec::new();
+                };
+                let times: BTreeSet<u64> = self
+                    .members(index)
+                    .flat_map(|(route, leg)| {
+                        let cuts = cuts.get(route).into_iter().flatten();
+                        cuts.map(|cut| cut + leg.offset_ns)
+                    })
+                    .collect();
+                build.slices(&times, |build, from, to| {
+                    let node = build.node();
+                    let capacity = units(medium.capacity.at(from).0, to - from);
+                    match side {
+                        Side::Source => build.edge(source, node, capacity),
+                        Side::Sink => build.edge(node, sink, capacity),
+                    }
+                    node
+                })
+            })
+            .collect();
+        for (route, cuts) in self.routes.iter().zip(&cuts) {
+            self.add_route(&mut build, route, cuts, &media, source, sink);
+        }
+        let (flow, _) = dinics(&build.graph, source, sink);
+        flow as f64 / UNITS_PER_BIT
+    }
+
+    fn add_route(
+        &self,
+        build: &mut Build,
+        route: &Route,
+        cuts: &BTreeSet<u64>,
+        media: &[Vec<(u64, NodeIndex)>],
+        source: NodeIndex,
+        sink: NodeIndex,
+    ) {
+        let mut before: Option<NodeIndex> = None;
+        let slices: Vec<(u64, u64)> = cuts
+            .iter()
+            .copied()
+            .zip(cuts.iter().copied().skip(1))
+            .collect();
+        // The buffers behind the leg before, one a slice.
+        let mut filled: Vec<NodeIndex> = vec![source; slices.len()];
+        for (index, leg) in route.legs.iter().enumerate() {
+            let last = index + 1 == route.legs.len();
+            let mut next: Vec<NodeIndex> = Vec::with_capacity(slices.len());
+            for ((from, to), tail) in slices.iter().zip(&filled) {
+                let head = if last { sink } else { build.node() };
+                if !last && let Some(before) = before {
+                    build.edge(before, head, build.need);
+                }
+                before = Some(head);
+                let (start, end) = (from + leg.offset_ns, to + leg.offset_ns);
+                let bps = leg.capacity.at(start).0;
+                match leg
+                    .medium
+                    .and_then(|m| Some((m, self.sides.get(m).copied()??)))
+                {
+                    None => build.edge(*tail, head, units(bps, end - start)),
+                    Some((medium, side)) => {
+                        let all = media.get(medium).map_or(&[][..], Vec::as_slice);
+                        let first = all.partition_point(|slice| slice.0 < start);
+                        let within = all.iter().skip(first).take_while(|slice| slice.0 < end);
+                        let ends = all.iter().skip(first + 1).map(|slice| slice.0);
+                        for ((at, node), until) in within.zip(ends.chain([end])) {
+                            let capacity = units(bps, until.min(end) - at);
+                            match side {
+                                Side::Source => build.edge(*node, head, capacity),
+                                Side::Sink => build.edge(*tail, *node, capacity),
+                            }
+                        }
+                    }
+                }
+                next.push(head);
+            }
+            before = None;
+            filled = next;
+        }
+    }
+
+    /// Where each route's time is cut, as its fluid sees time.
+    fn cuts(&self, begin_ns: u64, until_ns: u64) -> Vec<BTreeSet<u64>> {
+        let mut cuts: Vec<BTreeSet<u64>> = self
+            .routes
+            .iter()
+            .map(|route| {
+                let end = until_ns.saturating_sub(route.delay_ns);
+                let mut cuts = BTreeSet::new();
+                if begin_ns >= end {
+                    return cuts;
+                }
+                cuts.extend([begin_ns, end]);
+                for leg in &route.legs {
+                    let medium = leg.medium.and_then(|m| self.topology.media.get(m));
+                    for capacity in [leg.capacity]
+                        .into_iter()
+                        .chain(medium.map(|m| &m.capacity))
+                    {
+                        let mut at = begin_ns;
+                        while at < end && cuts.len() < MAX_CUTS {
+                            cuts.insert(at);
+                            let until = capacity.at(at + leg.offset_ns).1;
+                            at = until.saturating_sub(leg.offset_ns).max(at + 1);
+                        }
+                    }
+                }
+                cuts
+            })
+            .collect();
+        // A cut of one path at a medium cuts the others that share it.
+        loop {
+            let before: usize = cuts.iter().map(BTreeSet::len).sum();
+            for medium in 0..self.topology.media.len() {
+                let times: BTreeSet<u64> = self
+                    .members(medium)
+                    .flat_map(|(route, leg)| {
+                        let cuts = cuts.get(route).into_iter().flatten();
+                        cuts.map(|cut| cut + leg.offset_ns)
+                    })
+                    .collect();
+                for (route, leg) in self.members(medium) {
+                    let Some(own) = cuts.get_mut(route) else {
+                        continue;
+                    };
+                    let (Some(first), Some(last)) = (own.first().copied(), own.last().copied())
+                    else {
+                        continue;
+                    };
+                    own.extend(
+                        times
+                            .iter()
+                            .filter_map(|time| time.checked_sub(leg.offset_ns))
+                            .filter(|cut| (first..=last).contains(cut)),
+                    );
+                }
+            }
+            let after: usize = cuts.iter().map(BTreeSet::len).sum();
+            if after == before || after > MAX_CUTS {
+                return cuts;
+            }
+        }
+    }
+
+    /// The legs on a medium, each with the index of its route.
+    fn members(&self, medium: usize) -> impl Iterator<Item = (usize, &Leg<'a>)> {
+        self.routes
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, route)| {
+                let legs = route.legs.iter();
+                legs.filter(move |leg| leg.medium == Some(medium))
+                    .map(move |leg| (index, leg))
+            })
+    }
+}
+
+/// The network under construction.
+struct Build {
+    graph: Graph<(), u64>,
+    /// No edge needs to carry more.
+    need: u64,
+}
+
+impl Build {
+    fn node(&mut self) -> NodeIndex {
+        self.graph.add_node(())
+    }
+
+    fn edge(&mut self, from: NodeIndex, to: NodeIndex, capacity: u64) {
+        if capacity > 0 {
+            self.graph.add_edge(from, to, capacity.min(self.need));
+        }
+    }
+
+    /// One node a slice between `times`, with the slice's begin.
+    fn slices(
+        &mut self,
+        times: &BTreeSet<u64>,
+        mut make: impl FnMut(&mut Self, u64, u64) -> NodeIndex,
+    ) -> Vec<(u64, NodeIndex)> {
+        let ends = times.iter().skip(1);
+        times
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| (*from, make(self, *from, *to)))
+            .collect()
+    }
+}
+
+/// What `bps` sends in `ns`, in thousandths of a bit.
+fn units(bps: u64, ns: u64) -> u64 {
+    let units = u128::from(bps) * u128::from(ns) / 1_000_000;
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+/// Where the hops on a medium lie; `Err` where they are not all at one end.
+fn side(routes: &[Route], medium: usize) -> Result<Option<Side>, ()> {
+    let (mut used, mut all_first, mut all_last) = (false, true, true);
+    for route in routes {
+        for (index, leg) in route.legs.iter().enumerate() {
+            if leg.medium == Some(medium) {
+                used = true;
+                all_first &= index == 0;
+                all_last &= index + 1 == route.legs.len();
+            }
+        }
+    }
+    match (used, all_first, all_last) {
+        (false, ..) => Ok(None),
+        (true, true, _) => Ok(Some(Side::Source)),
+        (true, _, true) => Ok(Some(Side::Sink)),
+        _ => Err(()),
+    }
+}
