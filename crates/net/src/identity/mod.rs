@@ -1,0 +1,222 @@
+//! Who a device is: a key, a self-signed certificate, and the id that is its hash.
+
+mod device_id;
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+pub use device_id::{DeviceId, ParseDeviceIdError};
+
+/// An identity file is two PEM sections of a few hundred bytes; anything much
+/// longer is some other file.
+const MAX_FILE_BYTES: u64 = 16 * 1024;
+
+/// A device's key and certificate, ready for TLS.
+///
+/// Cloning is cheap; the clones share one key.
+#[derive(Clone)]
+pub struct Identity {
+    certified: Arc<CertifiedKey>,
+    id: DeviceId,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an identity could not be loaded or made.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The file or its folder could not be read or written.
+    #[error("identity file {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Others may read the key, so it is no secret.
+    #[error(
+        "identity file {path} may be read by others (mode {mode:03o}): run `chmod 600 {path}`, or remove it to get a new identity"
+    )]
+    Readable {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The content is no identity.
+    #[error("identity file {path}: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No key or certificate could be made.
+    #[error("making a new identity: {0}")]
+    Generate(String),
+}
+
+impl Identity {
+    /// A new identity that lives in memory only.
+    ///
+    /// # Errors
+    /// When the system's random source fails.
+    pub fn generate() -> Result<Self, IdentityError> {
+        let (certificate, key) = new_key_pair()?;
+        let key = PrivateKeyDer::try_from(key.serialize_der())
+            .map_err(|e| IdentityError::Generate(e.to_owned()))?;
+        Self::from_parts(certificate.der().clone(), key).map_err(IdentityError::Generate)
+    }
+
+    /// The identity in `path`; when the file is missing, a new one is made
+    /// there with mode 0600, folders included.
+    ///
+    /// Two processes that start at once end with the same identity: the file
+    /// appears whole or not at all and is never replaced.
+    ///
+    /// # Errors
+    /// When the file can't be read or written, may be read by other users, or
+    /// holds no key with its certificate.
+    pub fn load_or_create(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let path = path.as_ref();
+        match Self::load(path) {
+            Err(IdentityError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                create(path)?;
+                Self::load(path)
+            }
+            other => other,
+        }
+    }
+
+    /// The identity in `path`, which must exist.
+    ///
+    /// # Errors
+    /// As [`Identity::load_or_create`], and when there is no such file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let path = path.as_ref();
+        let io_error = |source| IdentityError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(io_error)?;
+        let meta = file.metadata().map_err(io_error)?;
+        let mode = meta.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(IdentityError::Readable {
+                path: path.to_owned(),
+                mode,
+            });
+        }
+        let malformed = |reason: String| IdentityError::Malformed {
+            path: path.to_owned(),
+            reason,
+        };
+        let mut pem = Vec::new();
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut pem)
+            .map_err(io_error)?;
+        if pem.len() as u64 > MAX_FILE_BYTES {
+            return Err(malformed(format!("longer than {MAX_FILE_BYTES} bytes")));
+        }
+        let certificate = CertificateDer::from_pem_slice(&pem)
+            .map_err(|e| malformed(format!("no certificate in it ({e})")))?;
+        let key = PrivateKeyDer::from_pem_slice(&pem)
+            .map_err(|e| malformed(format!("no private key in it ({e})")))?;
+        Self::from_parts(certificate, key).map_err(malformed)
+    }
+
+    fn from_parts(
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, String> {
+        let id = DeviceId::of_certificate(&certificate);
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(vec![certificate], key, &provider)
+            .map_err(|e| format!("key and certificate do not fit together ({e})"))?;
+        Ok(Self {
+            certified: Arc::new(certified),
+            id,
+        })
+    }
+
+    /// This device's id.
+    pub fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    /// An impostor: this device's certificate with another one's key.
+    #[cfg(test)]
+    pub(crate) fn certificate_with_key_of(&self, other: &Self) -> Self {
+        let certified = CertifiedKey::new(self.certified.cert.clone(), other.certified.key.clone());
+        Self {
+            certified: Arc::new(certified),
+            id: self.id,
+        }
+    }
+
+    pub(crate) fn certified(&self) -> &Arc<CertifiedKey> {
+        &self.certified
+    }
+}
+
+/// Ed25519: short keys, no curve choices to get wrong, deterministic
+/// signatures that need no randomness at handshake time.
+fn new_key_pair() -> Result<(rcgen::Certificate, rcgen::KeyPair), IdentityError> {
+    let failed = |e: rcgen::Error| IdentityError::Generate(e.to_string());
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
+    let mut params = rcgen::CertificateParams::new(Vec::new()).map_err(failed)?;
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "mpbond device");
+    let certificate = params.self_signed(&key).map_err(failed)?;
+    Ok((certificate, key))
+}
+
+fn create(path: &Path) -> Result<(), IdentityError> {
+    let io_error = |source| IdentityError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    if !folder.exists() {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(io_error)?;
+    }
+    let (certificate, key) = new_key_pair()?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".identity-")
+        .permissions(fs::Permissions::from_mode(0o600))
+        .tempfile_in(folder)
+        .map_err(io_error)?;
+    let pem = format!("{}{}", key.serialize_pem(), certificate.pem());
+    file.write_all(pem.as_bytes()).map_err(io_error)?;
+    file.as_file().sync_all().map_err(io_error)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        // Somebody else was faster: theirs is the identity.
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(io_error(e.error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

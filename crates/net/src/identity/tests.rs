@@ -1,0 +1,127 @@
+use std::os::unix::fs::PermissionsExt;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_new_file_is_private_and_loads_as_the_same_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep/er/identity.pem");
+    let made = Identity::load_or_create(&path).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(Identity::load_or_create(&path).unwrap().id(), made.id());
+    let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
+    assert_eq!(left, 1, "no temporary file may stay behind");
+}
+
+#[test]
+fn creating_never_replaces_an_identity() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("identity.pem");
+    let first = Identity::load_or_create(&path).unwrap();
+    create(&path).unwrap();
+    assert_eq!(Identity::load(&path).unwrap().id(), first.id());
+}
+
+#[test]
+fn a_readable_key_is_refused_with_advice() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("identity.pem");
+    Identity::load_or_create(&path).unwrap();
+    for mode in [0o640, 0o604, 0o660] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let said = Identity::load_or_create(&path).unwrap_err().to_string();
+        assert!(said.contains("chmod 600"), "{said}");
+        assert!(said.contains("identity.pem"), "{said}");
+    }
+}
+
+#[test]
+fn files_that_are_no_identity_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("identity.pem");
+    let good = Identity::load_or_create(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let cut_at = text.find("-----BEGIN CERTIFICATE").unwrap();
+    let other = dir.path().join("other.pem");
+    Identity::load_or_create(&other).unwrap();
+    let other_text = fs::read_to_string(&other).unwrap();
+    let other_cut = other_text.find("-----BEGIN CERTIFICATE").unwrap();
+    let swapped = format!("{}{}", &text[..cut_at], &other_text[other_cut..]);
+    for (content, expected) in [
+        (String::new(), "no certificate"),
+        (text[..cut_at].to_owned(), "no certificate"),
+        (text[cut_at..].to_owned(), "no private key"),
+        (swapped, "do not fit together"),
+        ("x".repeat(20_000), "longer than"),
+    ] {
+        fs::write(&path, content).unwrap();
+        let said = Identity::load_or_create(&path).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    fs::write(&path, text).unwrap();
+    assert_eq!(Identity::load(&path).unwrap().id(), good.id());
+}
+
+#[test]
+fn ids_are_forgiving_to_read() {
+    let id = Identity::generate().unwrap().id();
+    let text = id.to_string();
+    assert_eq!(text.len(), 63);
+    assert_eq!(id.short(), text[..7]);
+    for spelled in [
+        text.to_lowercase(),
+        text.replace('-', ""),
+        text.replace('-', " "),
+        text.replace('O', "0").replace('I', "1").replace('B', "8"),
+    ] {
+        assert_eq!(spelled.parse::<DeviceId>().unwrap(), id, "{spelled}");
+    }
+    let json = serde_json::to_string(&id).unwrap();
+    assert_eq!(json, format!("\"{text}\""));
+    assert_eq!(serde_json::from_str::<DeviceId>(&json).unwrap(), id);
+}
+
+#[test]
+fn what_is_wrong_with_an_id_is_said() {
+    let text = DeviceId::from_bytes([7; 32]).to_string();
+    let short = &text[..text.len() - 1];
+    assert_eq!(
+        short.parse::<DeviceId>(),
+        Err(ParseDeviceIdError::Length(55))
+    );
+    let strange = text.replacen(|c: char| c.is_ascii_alphabetic(), "é", 1);
+    assert_eq!(
+        strange.parse::<DeviceId>(),
+        Err(ParseDeviceIdError::Character('é'))
+    );
+    assert!("".parse::<DeviceId>().is_err());
+}
+
+proptest! {
+    #[test]
+    fn every_id_round_trips(hash: [u8; 32]) {
+        let id = DeviceId::from_bytes(hash);
+        prop_assert_eq!(id.to_string().parse::<DeviceId>().unwrap(), id);
+    }
+
+    #[test]
+    fn one_wrong_character_is_noticed(hash: [u8; 32], at in 0_usize..56, by in 1_u8..32) {
+        let plain: Vec<char> = DeviceId::from_bytes(hash).to_string().replace('-', "").chars().collect();
+        let mut wrong = plain.clone();
+        let alphabet: Vec<char> = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".chars().collect();
+        let was = alphabet.iter().position(|c| *c == plain[at]).unwrap();
+        wrong[at] = alphabet[(was + usize::from(by)) % 32];
+        prop_assert!(wrong.iter().collect::<String>().parse::<DeviceId>().is_err());
+    }
+
+    #[test]
+    fn two_swapped_characters_are_noticed(hash: [u8; 32], at in 0_usize..55) {
+        let mut text: Vec<char> = DeviceId::from_bytes(hash).to_string().replace('-', "").chars().collect();
+        prop_assume!(text[at] != text[at + 1] && (at + 1) % 14 != 0);
+        text.swap(at, at + 1);
+        prop_assert!(text.iter().collect::<String>().parse::<DeviceId>().is_err());
+    }
+}

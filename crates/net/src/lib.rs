@@ -1,0 +1,13 @@
+//! Byte pipes of mpbond, and what travels on them outside the session.
+//!
+//! [`identity`] holds who a device is, [`tls`] carries records between two
+//! devices that know each other's id, and [`tcp`] opens sockets and reads what
+//! the kernel knows about them. Everything here touches sockets, files or
+//! clocks; the pure crates never depend on it.
+#![deny(unsafe_code)]
+
+pub mod identity;
+pub mod tcp;
+pub mod tls;
+
+pub use identity::{DeviceId, Identity};

@@ -1,0 +1,273 @@
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, ring as rustls_ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::sign::SingleCertAndKey;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, KeyLog, SignatureScheme,
+    version::TLS13,
+};
+
+use crate::identity::{DeviceId, Identity};
+
+/// The protocol name in the handshake; the number grows when peers that speak
+/// different session protocols must not even shake hands.
+pub const ALPN: &[u8] = b"mpbond/1";
+
+/// Decides which devices may connect. Asked at every handshake, so that a
+/// revoked device is refused the next time it calls.
+pub trait Trust: Send + Sync {
+    /// Whether the device with this id may connect.
+    fn trusts(&self, id: &DeviceId) -> bool;
+}
+
+impl<F: Fn(&DeviceId) -> bool + Send + Sync> Trust for F {
+    fn trusts(&self, id: &DeviceId) -> bool {
+        self(id)
+    }
+}
+
+/// One key exchange and two suites. AES-128-GCM first: with AES instructions,
+/// which nearly every processor of the field has, it is the cheapest a byte.
+/// Both suites hash with SHA-256, which the exporter relies on.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            rustls_ring::cipher_suite::TLS13_AES_128_GCM_SHA256,
+            rustls_ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
+        kx_groups: vec![rustls_ring::kx_group::X25519],
+        ..rustls_ring::default_provider()
+    })
+});
+
+pub(super) fn client(
+    identity: &Identity,
+    verifier: Arc<Pinned>,
+    secret: Arc<ExporterSecret>,
+) -> Result<Arc<ClientConfig>, Error> {
+    let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(
+            identity.certified().clone(),
+        )));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    config.enable_secret_extraction = true;
+    config.key_log = secret;
+    Ok(Arc::new(config))
+}
+
+pub(super) fn server(
+    identity: &Identity,
+    verifier: Arc<Trusted>,
+    secret: Arc<ExporterSecret>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let mut config = ServerConfig::builder_with_provider(PROVIDER.clone())
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(
+            identity.certified().clone(),
+        )));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.enable_secret_extraction = true;
+    config.key_log = secret;
+    Ok(Arc::new(config))
+}
+
+/// Receives the exporter secret of one handshake.
+///
+/// rustls's unbuffered connections have no exporter, but report its secret
+/// where other programs write a key log. Nothing else is kept.
+#[derive(Debug, Default)]
+pub(super) struct ExporterSecret(OnceLock<[u8; 32]>);
+
+impl ExporterSecret {
+    pub(super) fn get(&self) -> Option<[u8; 32]> {
+        self.0.get().copied()
+    }
+}
+
+impl KeyLog for ExporterSecret {
+    fn will_log(&self, label: &str) -> bool {
+        label == "EXPORTER_SECRET"
+    }
+
+    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
+        if self.will_log(label)
+            && let Ok(secret) = <[u8; 32]>::try_from(secret)
+        {
+            // A handshake derives it once; a second value would be ignored.
+            let _ = self.0.set(secret);
+        }
+    }
+}
+
+/// The client's verifier: exactly one device may answer.
+#[derive(Debug)]
+pub(super) struct Pinned {
+    expect: DeviceId,
+    found: OnceLock<DeviceId>,
+}
+
+impl Pinned {
+    pub(super) fn new(expect: DeviceId) -> Self {
+        Self {
+            expect,
+            found: OnceLock::new(),
+        }
+    }
+
+    /// Who answered, once its certificate was seen.
+    pub(super) fn found(&self) -> Option<DeviceId> {
+        self.found.get().copied()
+    }
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let found = *self
+            .found
+            .get_or_init(|| DeviceId::of_certificate(end_entity));
+        if found == self.expect {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(refused())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        SCHEMES.to_vec()
+    }
+}
+
+/// The server's verifier: any device that [`Trust`] accepts.
+pub(super) struct Trusted {
+    trust: Arc<dyn Trust>,
+    found: OnceLock<DeviceId>,
+}
+
+impl std::fmt::Debug for Trusted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trusted").finish_non_exhaustive()
+    }
+}
+
+impl Trusted {
+    pub(super) fn new(trust: Arc<dyn Trust>) -> Self {
+        Self {
+            trust,
+            found: OnceLock::new(),
+        }
+    }
+
+    /// Who called, once its certificate was seen.
+    pub(super) fn found(&self) -> Option<DeviceId> {
+        self.found.get().copied()
+    }
+}
+
+impl ClientCertVerifier for Trusted {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let found = *self
+            .found
+            .get_or_init(|| DeviceId::of_certificate(end_entity));
+        if self.trust.trusts(&found) {
+            Ok(ClientCertVerified::assertion())
+        } else {
+            Err(refused())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        SCHEMES.to_vec()
+    }
+}
+
+/// What [`Identity`] makes; nothing else has an id.
+const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ED25519];
+
+/// Validity dates and names of a certificate mean nothing here, but the peer
+/// must prove that it holds the key: the id alone is public.
+fn verify_signature(
+    message: &[u8],
+    cert: &CertificateDer<'_>,
+    dss: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, Error> {
+    verify_tls13_signature(
+        message,
+        cert,
+        dss,
+        &PROVIDER.signature_verification_algorithms,
+    )
+}
+
+/// Becomes the alert access_denied, which the other end can name.
+pub(super) fn refused() -> Error {
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+}
+
+fn no_tls12() -> Error {
+    Error::General("TLS 1.2 is not spoken here".to_owned())
+}
