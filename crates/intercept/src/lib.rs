@@ -31,6 +31,7 @@ pub mod http;
 mod intercepted;
 mod original;
 mod refusal;
+pub mod rules;
 pub mod socks5;
 
 pub use client::{Client, ClientReader};

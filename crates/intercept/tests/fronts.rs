@@ -1,6 +1,9 @@
 //! SOCKS5 and HTTP fronts on loopback, with a trivial pump where the session
 //! would be: raw clients for the corner cases, and curl for the real thing.
 
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,0 +1,357 @@
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tracing::{debug, warn};
+
+use super::owner::Owner;
+use super::script::script;
+use super::{Ipv6, Method, RulesConfig};
+
+/// Preference of our routing rules: after the table `local` (0), so that this
+/// host's own addresses stay its own, and before everybody else's.
+const RULE_PREFERENCE: &str = "9000";
+
+/// Longest interface name, in bytes (IFNAMSIZ less its final zero).
+const MAX_INTERFACE_BYTES: usize = 15;
+
+/// The guard. `$1` is the table, `$2` the routing table and `$3` its mark, both
+/// empty without TPROXY. Signals to it are signals to the daemon; it goes when
+/// its standard input ends. A home directory that does not exist keeps `nft -i`
+/// from leaving a history file.
+const GUARD: &str = r#"
+trap '' HUP INT TERM
+exec 2>&1
+HOME=/nonexistent nft -i
+nft delete table inet "$1" >/dev/null 2>&1
+if [ -n "$2" ]; then
+    for family in -4 -6; do
+        ip "$family" rule del pref "$4" fwmark "$3" lookup "$2" >/dev/null 2>&1
+        ip "$family" route flush table "$2" >/dev/null 2>&1
+    done
+fi
+"#;
+
+/// A command whose answer has text that no command before it prints: the sign
+/// that those before it are done.
+const SENTINEL: &str = "describe ip ttl\n";
+const SENTINEL_ANSWER: &str = "payload expression";
+
+/// How long the guard may take to clean up before we go on without it.
+const GUARD_TIME: Duration = Duration::from_secs(3);
+
+/// Most of a tool's complaint that is kept, in bytes.
+const MAX_COMPLAINT_BYTES: u64 = 2000;
+
+/// Why rules could not be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// `nft`, `ip` or `sh` can't be run.
+    #[error("can't run {tool}: {source}; transparent interception needs nftables and iproute2")]
+    Missing {
+        /// The program.
+        tool: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The tool refused; most often for lack of CAP_NET_ADMIN.
+    #[error("{tool} refused: {complaint}")]
+    Refused {
+        /// The program.
+        tool: &'static str,
+        /// What it says, on one line.
+        complaint: String,
+    },
+    /// Another daemon intercepts this host's traffic already.
+    #[error("{0} intercepts connections here already; stop it first")]
+    Busy(Owner),
+    /// Not a name that an interface can have.
+    #[error("{0:?} is no interface name")]
+    Interface(String),
+    /// `own_mark` and `route_mark` are the same, or one is zero.
+    #[error("own_mark and route_mark must be two different marks, neither of them zero")]
+    Marks,
+    /// `/proc` or a pipe failed.
+    #[error("can't set up the rules: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Rules that are in force. See the [module](super) for their lifetime.
+#[derive(Debug)]
+pub struct Rules {
+    table: String,
+    guard: Child,
+    /// Taken when the rules are to go.
+    commands: Option<ChildStdin>,
+    /// Kept open until then: `nft -i` must not die of a broken pipe.
+    answers: Option<BufReader<ChildStdout>>,
+}
+
+impl Rules {
+    /// The commands that [`install`](Self::install) would give to nft, a line
+    /// each, for people to look at.
+    ///
+    /// # Errors
+    /// The configuration has something impossible in it.
+    pub fn script(config: &RulesConfig, owner: Owner) -> Result<String, RulesError> {
+        check(config)?;
+        Ok(script(config, &owner.table(), true))
+    }
+
+    /// Puts the rules in force. Blocks for some tens of milliseconds.
+    ///
+    /// # Errors
+    /// [`RulesError`]; then nothing is left behind.
+    pub fn install(config: &RulesConfig) -> Result<Self, RulesError> {
+        check(config)?;
+        remove_stale()?;
+        let owner = Owner::current()?;
+        let table = owner.table();
+        let text = match check_script(&script(config, &table, true)) {
+            Ok(()) => script(config, &table, true),
+            // A kernel before 5.12 has no owners. If that is not the reason,
+            // the complaint about the simpler script is the clearer one.
+            Err(_) => {
+                let simple = script(config, &table, false);
+                check_script(&simple)?;
+                simple
+            }
+        };
+        let mut rules = Self::start_guard(config, table)?;
+        if config.method == Method::Tproxy {
+            route_marked(config)?;
+        }
+        rules.load(&text)?;
+        Ok(rules)
+    }
+
+    /// The table's name in nft's family `inet`.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Whether the rules are still there: somebody may have killed the guard.
+    pub fn in_force(&mut self) -> bool {
+        matches!(self.guard.try_wait(), Ok(None))
+    }
+
+    /// Takes the rules away and waits until they are gone. Dropping does the
+    /// same.
+    pub fn remove(self) {
+        drop(self);
+    }
+
+    fn start_guard(config: &RulesConfig, table: String) -> Result<Self, RulesError> {
+        let (route_table, mark) = match config.method {
+            Method::Redirect => (String::new(), String::new()),
+            Method::Tproxy => (config.route_table.to_string(), mark(config)),
+        };
+        let mut guard = Command::new("sh")
+            .args(["-c", GUARD, "mpbond-rules", &table, &route_table, &mark])
+            .arg(RULE_PREFERENCE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // Ctrl-C at a terminal goes to a whole process group.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| RulesError::Missing { tool: "sh", source })?;
+        let broken = || RulesError::Io(io::ErrorKind::BrokenPipe.into());
+        let commands = Some(guard.stdin.take().ok_or_else(broken)?);
+        let answers = Some(BufReader::new(guard.stdout.take().ok_or_else(broken)?));
+        Ok(Self {
+            table,
+            guard,
+            commands,
+            answers,
+        })
+    }
+
+    /// Hands the script to `nft -i`, which takes a line for a transaction.
+    fn load(&mut self, text: &str) -> Result<(), RulesError> {
+        let (Some(commands), Some(answers)) = (&mut self.commands, &mut self.answers) else {
+            return Err(RulesError::Io(io::ErrorKind::BrokenPipe.into()));
+        };
+        let line = text.trim_end().replace('\n', "; ");
+        commands.write_all(format!("{line}\n{SENTINEL}").as_bytes())?;
+        let mut complaint = String::new();
+        let mut answers = answers.take(MAX_COMPLAINT_BYTES + line.len() as u64 * 2);
+        loop {
+            let mut answer = String::new();
+            let ended = answers.read_line(&mut answer)? == 0;
+            if answer.contains(SENTINEL_ANSWER) && complaint.is_empty() {
+                return Ok(());
+            }
+            if ended || answer.contains(SENTINEL_ANSWER) {
+                return Err(RulesError::Refused {
+                    tool: "nft -i",
+                    complaint: one_line(complaint.as_bytes()),
+                });
+            }
+            complaint.push_str(&answer);
+        }
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        drop(self.answers.take());
+        let deadline = Instant::now() + GUARD_TIME;
+        loop {
+            match self.guard.try_wait() {
+                Ok(Some(_)) => return debug!(table = %self.table, "rules removed"),
+                Ok(None) if Instant::now() < deadline => sleep(Duration::from_millis(5)),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        warn!(table = %self.table, "the guard of the nft rules does not end; leaving it behind");
+    }
+}
+
+/// Refuses what would make a script of something else.
+fn check(config: &RulesConfig) -> Result<(), RulesError> {
+    for name in &config.forwarded {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"_-.@:".contains(&b);
+        let fits = (1..=MAX_INTERFACE_BYTES).contains(&name.len());
+        if !fits || !name.bytes().all(good) {
+            return Err(RulesError::Interface(name.clone()));
+        }
+    }
+    let marks = [config.own_mark, config.route_mark];
+    if marks.contains(&0) || config.own_mark == config.route_mark {
+        return Err(RulesError::Marks);
+    }
+    Ok(())
+}
+
+/// Removes tables of dead owners; finds those of living ones.
+fn remove_stale() -> Result<(), RulesError> {
+    for name in run("nft", &["list", "tables", "inet"], None)?.lines() {
+        let Some(owner) = name.strip_prefix("table inet ").and_then(Owner::from_table) else {
+            continue;
+        };
+        if owner.is_alive() {
+            return Err(RulesError::Busy(owner));
+        }
+        warn!(%owner, "removing nft rules that a dead process left");
+        run("nft", &["delete", "table", "inet", &owner.table()], None)?;
+    }
+    Ok(())
+}
+
+/// A dry run in the kernel, whose complaints name the line.
+fn check_script(text: &str) -> Result<(), RulesError> {
+    run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
+}
+
+/// Has packets with the mark delivered to this host. What was left of an
+/// earlier run goes first.
+fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
+    let (table, mark) = (config.route_table.to_string(), mark(config));
+    let families: &[(&str, &str)] = match config.ipv6 {
+        Ipv6::Intercept => &[("-4", "0.0.0.0/0"), ("-6", "::/0")],
+        Ipv6::Reject => &[("-4", "0.0.0.0/0")],
+    };
+    for (family, everything) in families {
+        let rule = [family, "rule", "del", "pref", RULE_PREFERENCE];
+        let rule = [&rule[..], &["fwmark", &mark, "lookup", &table]].concat();
+        // It fails when there is none, which is the usual case.
+        while run("ip", &rule, None).is_ok() {}
+        let add: Vec<_> = rule
+            .iter()
+            .map(|&w| if w == "del" { "add" } else { w })
+            .collect();
+        let route = [family, "route", "replace", "local", everything, "dev", "lo"];
+        run("ip", &[&route[..], &["table", &table]].concat(), None)?;
+        run("ip", &add, None)?;
+    }
+    Ok(())
+}
+
+fn mark(config: &RulesConfig) -> String {
+    format!("{:#x}", config.route_mark)
+}
+
+/// Runs a tool to its end and gives its standard output.
+fn run(tool: &'static str, arguments: &[&str], input: Option<&str>) -> Result<String, RulesError> {
+    let stdin = match input {
+        Some(_) => Stdio::piped(),
+        None => Stdio::null(),
+    };
+    let mut child = Command::new(tool)
+        .args(arguments)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|source| RulesError::Missing { tool, source })?;
+    if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+        // A tool that fails early says why, which is better than our "broken
+        // pipe". Scripts fit the pipe many times over.
+        if let Err(error) = stdin.write_all(text.as_bytes()) {
+            debug!(tool, %error, "a tool did not read all of its input");
+        }
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let complaint = one_line(&output.stderr);
+        return Err(RulesError::Refused { tool, complaint });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A complaint of several lines on one, without the rulers under its words.
+fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.chars().all(|c| "^~ ".contains(c)))
+        .collect();
+    let mut line = lines.join(" / ");
+    if line.len() > MAX_COMPLAINT_BYTES as usize {
+        line = line.chars().take(MAX_COMPLAINT_BYTES as usize).collect();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: Owner = Owner {
+        pid: 1,
+        start_ticks: 2,
+    };
+
+    #[test]
+    fn impossible_configurations() {
+        for name in ["", "a b", "x\"; drop", "lan0\n", "sixteen-letters-"] {
+            let mut config = RulesConfig::new(1);
+            config.forwarded = vec![name.into()];
+            let error = Rules::script(&config, OWNER).unwrap_err();
+            assert!(matches!(error, RulesError::Interface(n) if n == name));
+        }
+        for (own_mark, route_mark) in [(0, 1), (1, 0), (7, 7)] {
+            let mut config = RulesConfig::new(1);
+            (config.own_mark, config.route_mark) = (own_mark, route_mark);
+            let error = Rules::script(&config, OWNER).unwrap_err();
+            assert!(matches!(error, RulesError::Marks));
+        }
+        let text = Rules::script(&RulesConfig::new(1), OWNER).unwrap();
+        assert!(text.starts_with("add table inet mpbond_1_2 { flags owner; }\n"));
+    }
+
+    #[test]
+    fn complaints_fit_a_line() {
+        let text = b"/dev/stdin:3:1-4: Error: No such file\nadd rule\n   ^^^^~~\n\n";
+        assert_eq!(
+            one_line(text),
+            "/dev/stdin:3:1-4: Error: No such file / add rule"
+        );
+        assert_eq!(one_line(&[b'x'; 9000]).len(), MAX_COMPLAINT_BYTES as usize);
+    }
+}

@@ -1,0 +1,363 @@
+use ipnet::IpNet;
+
+use super::{Ipv6, Method, RulesConfig, Udp};
+
+/// Never intercepted: they mean this host or this link.
+const ALWAYS_EXCLUDED: [&str; 7] = [
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    // Multicast, reserved and broadcast.
+    "224.0.0.0/3",
+    "::/127",
+    "fe80::/10",
+    "ff00::/8",
+];
+
+const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
+
+/// The commands for nft, one a line, that make the table. Nothing in them comes
+/// from outside but numbers, addresses and checked interface names.
+pub(super) fn script(config: &RulesConfig, table: &str, owned: bool) -> String {
+    let mut out = Script {
+        table,
+        text: String::new(),
+    };
+    let flags = if owned { " { flags owner; }" } else { "" };
+    out.line(&format!("add table inet {table}{flags}"));
+    out.own_and_excluded(config);
+    out.nat(config);
+    if config.method == Method::Tproxy {
+        out.tproxy(config);
+    }
+    out.refusals(config);
+    out.text
+}
+
+struct Script<'t> {
+    table: &'t str,
+    text: String,
+}
+
+impl Script<'_> {
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// `kind` is empty for a chain that others jump to.
+    fn chain(&mut self, name: &str, kind: &str) {
+        let body = match kind {
+            "" => String::new(),
+            kind => format!(" {{ {kind}; policy accept; }}"),
+        };
+        self.line(&format!("add chain inet {} {name}{body}", self.table));
+    }
+
+    fn rule(&mut self, chain: &str, rule: &str) {
+        self.line(&format!("add rule inet {} {chain} {rule}", self.table));
+    }
+
+    /// `own`: what the daemon itself sends, and what stays on this host.
+    /// `excluded`: destinations that are to be reached directly.
+    fn own_and_excluded(&mut self, config: &RulesConfig) {
+        self.chain("own", "");
+        self.rule("own", &format!("meta mark {:#x} accept", config.own_mark));
+        if let Some(uid) = config.own_uid {
+            self.rule("own", &format!("meta skuid {uid} accept"));
+        }
+        self.rule("own", "oifname \"lo\" accept");
+
+        self.chain("excluded", "");
+        let (v4, v6): (Vec<_>, Vec<_>) = excluded_networks(config)
+            .into_iter()
+            .partition(|net| matches!(net, IpNet::V4(_)));
+        self.rule("excluded", &format!("ip daddr {} accept", set(&v4)));
+        self.rule("excluded", &format!("ip6 daddr {} accept", set(&v6)));
+    }
+
+    /// DNS always goes by NAT: the stub answers from one address, and NAT gives
+    /// the answer the sender that the client expects.
+    fn nat(&mut self, config: &RulesConfig) {
+        if config.method != Method::Redirect && config.dns_port.is_none() {
+            return;
+        }
+        self.chain("nat_output", "type nat hook output priority -100");
+        self.rule("nat_output", "jump own");
+        self.redirects("nat_output", config);
+        if let Some(interfaces) = forwarded(config) {
+            let chain = "nat_prerouting";
+            self.chain(chain, "type nat hook prerouting priority -100");
+            self.rule(chain, &format!("iifname != {interfaces} accept"));
+            self.rule(chain, "fib daddr type local accept");
+            self.redirects(chain, config);
+        }
+    }
+
+    fn redirects(&mut self, chain: &str, config: &RulesConfig) {
+        if let Some(port) = config.dns_port {
+            let dns = "meta l4proto { tcp, udp } th dport 53";
+            self.rule(chain, &format!("{dns} redirect to :{port}"));
+        }
+        if config.method == Method::Redirect {
+            self.rule(chain, "jump excluded");
+            let family = tcp_families(config);
+            let port = config.port;
+            self.rule(
+                chain,
+                &format!("{family}meta l4proto tcp redirect to :{port}"),
+            );
+        }
+    }
+
+    /// Connections get a mark at their SYN, in conntrack; packets of marked
+    /// connections get it too, and the routing rule for the mark sends them to
+    /// this host, where TPROXY finds their socket. Connections older than the
+    /// table have no mark and stay as they are.
+    fn tproxy(&mut self, config: &RulesConfig) {
+        let mark = format!("{:#x}", config.route_mark);
+        let family = tcp_families(config);
+        let begin = format!("{family}tcp flags & (syn | ack) == syn ct mark set {mark}");
+        let marked = format!("meta l4proto tcp ct mark {mark} ct direction original");
+
+        self.chain("mangle_output", "type route hook output priority -150");
+        self.rule("mangle_output", "jump own");
+        if config.dns_port.is_some() {
+            self.rule("mangle_output", "tcp dport 53 accept");
+        }
+        self.rule("mangle_output", "jump excluded");
+        self.rule("mangle_output", &begin);
+        self.rule("mangle_output", &format!("{marked} meta mark set {mark}"));
+
+        let chain = "mangle_prerouting";
+        self.chain(chain, "type filter hook prerouting priority -150");
+        let ports = [("ipv4", "ip to 127.0.0.1"), ("ipv6", "ip6 to [::1]")]
+            .map(|(family, to)| (family, format!("tproxy {to}:{}", config.port)));
+        for (family, tproxy) in &ports {
+            let ours = format!("iifname \"lo\" meta mark {mark} meta nfproto {family}");
+            self.rule(chain, &format!("{ours} meta l4proto tcp {tproxy} accept"));
+        }
+        let Some(interfaces) = forwarded(config) else {
+            return;
+        };
+        self.rule(chain, &format!("iifname != {interfaces} accept"));
+        self.rule(chain, "fib daddr type local accept");
+        if config.dns_port.is_some() {
+            self.rule(chain, "tcp dport 53 accept");
+        }
+        self.rule(chain, "jump excluded");
+        self.rule(chain, &begin);
+        for (family, tproxy) in &ports {
+            let set = format!("meta nfproto {family} meta mark set {mark}");
+            self.rule(chain, &format!("{marked} {set} {tproxy} accept"));
+        }
+    }
+
+    /// What would go past the session and must not.
+    fn refusals(&mut self, config: &RulesConfig) {
+        self.chain("filter_output", "type filter hook output priority 0");
+        self.rule("filter_output", "jump own");
+        self.refuse("filter_output", config);
+        if let Some(interfaces) = forwarded(config) {
+            self.chain("filter_forward", "type filter hook forward priority 0");
+            self.rule("filter_forward", &format!("iifname != {interfaces} accept"));
+            self.refuse("filter_forward", config);
+        }
+    }
+
+    fn refuse(&mut self, chain: &str, config: &RulesConfig) {
+        self.rule(chain, "jump excluded");
+        self.rule(
+            chain,
+            &format!("udp dport {{ 443, 853 }} {PORT_UNREACHABLE}"),
+        );
+        if config.udp == Udp::Reject {
+            // Of DHCP, only the renewal comes by here, and its server need not
+            // be in an excluded network.
+            self.rule(chain, "udp dport { 67, 547 } accept");
+            self.rule(chain, &format!("meta l4proto udp {PORT_UNREACHABLE}"));
+        }
+        if config.ipv6 == Ipv6::Reject {
+            let v6 = "meta nfproto ipv6 meta l4proto";
+            self.rule(chain, &format!("{v6} tcp reject with tcp reset"));
+            self.rule(chain, &format!("{v6} udp {PORT_UNREACHABLE}"));
+        }
+    }
+}
+
+/// What to put before a rule that takes in TCP.
+fn tcp_families(config: &RulesConfig) -> &'static str {
+    match config.ipv6 {
+        Ipv6::Intercept => "",
+        Ipv6::Reject => "meta nfproto ipv4 ",
+    }
+}
+
+/// The interfaces of other hosts, as a set.
+fn forwarded(config: &RulesConfig) -> Option<String> {
+    let mut names: Vec<_> = config
+        .forwarded
+        .iter()
+        .map(|n| format!("\"{n}\""))
+        .collect();
+    names.sort();
+    names.dedup();
+    (!names.is_empty()).then(|| set(&names))
+}
+
+/// All that is excluded by address, without overlaps, which nft refuses.
+fn excluded_networks(config: &RulesConfig) -> Vec<IpNet> {
+    let always = ALWAYS_EXCLUDED.iter().filter_map(|net| net.parse().ok());
+    let endpoints = config
+        .endpoints
+        .iter()
+        .map(|ip| IpNet::from(ip.to_canonical()));
+    let all: Vec<IpNet> = always
+        .chain(endpoints)
+        .chain(config.exclude.iter().map(IpNet::trunc))
+        .collect();
+    IpNet::aggregate(&all)
+}
+
+fn set(elements: &[impl std::fmt::Display]) -> String {
+    let mut text = String::from("{");
+    for (i, element) in elements.iter().enumerate() {
+        let comma = if i == 0 { " " } else { ", " };
+        text.push_str(comma);
+        text.push_str(&element.to_string());
+    }
+    text + " }"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(config: &RulesConfig) -> String {
+        script(config, "T", true)
+    }
+
+    #[test]
+    fn redirect_for_this_host() {
+        let mut config = RulesConfig::new(1080);
+        config.dns_port = Some(1053);
+        config.own_uid = Some(33);
+        config.endpoints = vec![
+            "203.0.113.5".parse().unwrap(),
+            "2001:db8::5".parse().unwrap(),
+        ];
+        config.exclude = vec![
+            "10.1.0.0/16".parse().unwrap(),
+            "10.1.2.3/24".parse().unwrap(),
+        ];
+        let want = "\
+add table inet T { flags owner; }
+add chain inet T own
+add rule inet T own meta mark 0x6d700001 accept
+add rule inet T own meta skuid 33 accept
+add rule inet T own oifname \"lo\" accept
+add chain inet T excluded
+add rule inet T excluded ip daddr { 0.0.0.0/8, 10.1.0.0/16, 127.0.0.0/8, 169.254.0.0/16, 203.0.113.5/32, 224.0.0.0/3 } accept
+add rule inet T excluded ip6 daddr { ::/127, 2001:db8::5/128, fe80::/10, ff00::/8 } accept
+add chain inet T nat_output { type nat hook output priority -100; policy accept; }
+add rule inet T nat_output jump own
+add rule inet T nat_output meta l4proto { tcp, udp } th dport 53 redirect to :1053
+add rule inet T nat_output jump excluded
+add rule inet T nat_output meta l4proto tcp redirect to :1080
+add chain inet T filter_output { type filter hook output priority 0; policy accept; }
+add rule inet T filter_output jump own
+add rule inet T filter_output jump excluded
+add rule inet T filter_output udp dport { 443, 853 } reject with icmpx type port-unreachable
+";
+        assert_eq!(lines(&config), want);
+    }
+
+    #[test]
+    fn tproxy_for_other_hosts_too() {
+        let mut config = RulesConfig::new(1080);
+        config.method = Method::Tproxy;
+        config.dns_port = Some(1053);
+        config.forwarded = vec!["lan1".into(), "lan0".into(), "lan1".into()];
+        config.udp = Udp::Reject;
+        config.ipv6 = Ipv6::Reject;
+        let own_and_excluded = "\
+add table inet T { flags owner; }
+add chain inet T own
+add rule inet T own meta mark 0x6d700001 accept
+add rule inet T own oifname \"lo\" accept
+add chain inet T excluded
+add rule inet T excluded ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3 } accept
+add rule inet T excluded ip6 daddr { ::/127, fe80::/10, ff00::/8 } accept
+";
+        let nat = "\
+add chain inet T nat_output { type nat hook output priority -100; policy accept; }
+add rule inet T nat_output jump own
+add rule inet T nat_output meta l4proto { tcp, udp } th dport 53 redirect to :1053
+add chain inet T nat_prerouting { type nat hook prerouting priority -100; policy accept; }
+add rule inet T nat_prerouting iifname != { \"lan0\", \"lan1\" } accept
+add rule inet T nat_prerouting fib daddr type local accept
+add rule inet T nat_prerouting meta l4proto { tcp, udp } th dport 53 redirect to :1053
+";
+        let mangle = "\
+add chain inet T mangle_output { type route hook output priority -150; policy accept; }
+add rule inet T mangle_output jump own
+add rule inet T mangle_output tcp dport 53 accept
+add rule inet T mangle_output jump excluded
+add rule inet T mangle_output meta nfproto ipv4 tcp flags & (syn | ack) == syn ct mark set 0x6d700002
+add rule inet T mangle_output meta l4proto tcp ct mark 0x6d700002 ct direction original meta mark set 0x6d700002
+add chain inet T mangle_prerouting { type filter hook prerouting priority -150; policy accept; }
+add rule inet T mangle_prerouting iifname \"lo\" meta mark 0x6d700002 meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:1080 accept
+add rule inet T mangle_prerouting iifname \"lo\" meta mark 0x6d700002 meta nfproto ipv6 meta l4proto tcp tproxy ip6 to [::1]:1080 accept
+add rule inet T mangle_prerouting iifname != { \"lan0\", \"lan1\" } accept
+add rule inet T mangle_prerouting fib daddr type local accept
+add rule inet T mangle_prerouting tcp dport 53 accept
+add rule inet T mangle_prerouting jump excluded
+add rule inet T mangle_prerouting meta nfproto ipv4 tcp flags & (syn | ack) == syn ct mark set 0x6d700002
+add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct direction original meta nfproto ipv4 meta mark set 0x6d700002 tproxy ip to 127.0.0.1:1080 accept
+add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct direction original meta nfproto ipv6 meta mark set 0x6d700002 tproxy ip6 to [::1]:1080 accept
+";
+        let refuse = |chain: &str| {
+            format!(
+                "\
+add rule inet T {chain} jump excluded
+add rule inet T {chain} udp dport {{ 443, 853 }} reject with icmpx type port-unreachable
+add rule inet T {chain} udp dport {{ 67, 547 }} accept
+add rule inet T {chain} meta l4proto udp reject with icmpx type port-unreachable
+add rule inet T {chain} meta nfproto ipv6 meta l4proto tcp reject with tcp reset
+add rule inet T {chain} meta nfproto ipv6 meta l4proto udp reject with icmpx type port-unreachable
+"
+            )
+        };
+        let filter_output = "\
+add chain inet T filter_output { type filter hook output priority 0; policy accept; }
+add rule inet T filter_output jump own
+";
+        let filter_forward = "\
+add chain inet T filter_forward { type filter hook forward priority 0; policy accept; }
+add rule inet T filter_forward iifname != { \"lan0\", \"lan1\" } accept
+";
+        let want = [
+            own_and_excluded,
+            nat,
+            mangle,
+            filter_output,
+            &refuse("filter_output"),
+            filter_forward,
+            &refuse("filter_forward"),
+        ]
+        .concat();
+        assert_eq!(lines(&config), want);
+    }
+
+    #[test]
+    fn nothing_but_what_is_asked_for() {
+        let mut config = RulesConfig::new(1080);
+        config.method = Method::Tproxy;
+        let text = lines(&config);
+        assert!(!text.contains("dport 53"), "{text}");
+        assert!(!text.contains("type nat"), "{text}");
+        assert!(!text.contains("forward"), "{text}");
+        let text = script(&config, "T", false);
+        assert!(text.starts_with("add table inet T\n"), "{text}");
+    }
+}
