@@ -5,9 +5,13 @@ mod error;
 pub mod experiment;
 mod host;
 pub mod isolate;
+mod links;
 mod plan;
+pub mod player;
 mod sys;
 mod wiring;
 
 pub use error::{Error, Result};
 pub use host::Host;
+pub use links::played_links;
+pub use wiring::{LinkEnds, Network};

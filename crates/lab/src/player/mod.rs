@@ -1,0 +1,194 @@
+//! The player: link models in real time, between TUN devices.
+//!
+//! One thread owns both devices of every shaped link. What a host sends comes
+//! out of its device, waits in the pure model ([`mpbond_sim::link::Link`]) and
+//! goes into the other host's device when the model says so. The thread sleeps
+//! in `ppoll` until the next due time or packet; it never spins. It measures
+//! how late it released each packet, so that a run on a machine too busy to
+//! keep time can be told from a good one.
+
+mod engine;
+mod packet_log;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats};
+use mpbond_units::Timestamp;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::error::{Doing, Error, Result};
+use crate::experiment::Direction;
+use engine::{Command, Engine};
+use packet_log::PacketLog;
+
+/// A clock of the lab's own: nanoseconds since it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// What it shows.
+    pub fn now(self) -> Timestamp {
+        Timestamp::ZERO + self.0.elapsed()
+    }
+}
+
+/// A shaped link, ready to be played.
+pub struct PlayedLink {
+    /// Name in the experiment.
+    pub name: String,
+    /// The near host's TUN device, non-blocking.
+    pub near: File,
+    /// The far host's.
+    pub far: File,
+    /// The model from far to near.
+    pub down: LinkConfig,
+    /// The model from near to far.
+    pub up: LinkConfig,
+}
+
+/// A change of one direction of a link, so long after [`Player::begin`].
+#[derive(Debug, Clone)]
+pub struct TimedChange {
+    /// When.
+    pub at: Duration,
+    /// Name of the link.
+    pub link: String,
+    /// Which direction.
+    pub direction: Direction,
+    /// What changes.
+    pub change: LinkChange,
+}
+
+/// How well the player kept time since [`Player::begin`].
+#[derive(Debug, Clone, Default)]
+pub struct Conditions {
+    /// Packets released.
+    pub packets: u64,
+    /// Median of release time after due time.
+    pub lateness_p50: Duration,
+    /// Its 99th percentile.
+    pub lateness_p99: Duration,
+    /// Its maximum.
+    pub lateness_max: Duration,
+    /// Packets that a device refused.
+    pub write_failures: u64,
+    /// Whether the player ran with real-time priority.
+    pub realtime: bool,
+}
+
+/// Handle on the thread that plays the links.
+pub struct Player {
+    commands: Sender<Command>,
+    wake: Arc<EventFd>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Player {
+    /// Starts playing. `seed` fixes losses and jitter; with `log` every packet
+    /// is logged there.
+    ///
+    /// # Errors
+    /// When the thread or the log cannot be started.
+    pub fn start(
+        links: Vec<PlayedLink>,
+        clock: Clock,
+        seed: u64,
+        log: Option<&Path>,
+    ) -> Result<Self> {
+        let log = log.map(PacketLog::create).transpose()?;
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let wake = EventFd::from_flags(flags).doing("cannot make an event")?;
+        let wake = Arc::new(wake);
+        let (commands, receiver) = channel();
+        let engine = Engine::new(links, clock, seed, log, wake.clone(), receiver);
+        let thread = std::thread::Builder::new()
+            .name("link-player".into())
+            .spawn(move || engine.run())
+            .doing("cannot start the link player")?;
+        Ok(Self {
+            commands,
+            wake,
+            thread: Some(thread),
+        })
+    }
+
+    fn send(&self, command: Command) -> Result<()> {
+        let gone = |_| Error::run("the link player has stopped");
+        self.commands.send(command).map_err(gone)?;
+        self.wake.write(1).doing("cannot wake the link player")?;
+        Ok(())
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T> {
+        let (answer, receiver) = channel();
+        self.send(command(answer))?;
+        let gone = |_| Error::run("the link player has stopped");
+        receiver.recv().map_err(gone)
+    }
+
+    /// A transfer begins: every link is as the experiment says again, its
+    /// schedules start, and lateness is counted anew. `changes` follow.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn begin(&self, changes: Vec<TimedChange>) -> Result<()> {
+        self.ask(|done| Command::Begin(changes, done))
+    }
+
+    /// Changes one direction of a link now.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn change(&self, link: &str, direction: Direction, change: LinkChange) -> Result<()> {
+        self.send(Command::Change(TimedChange {
+            at: Duration::ZERO,
+            link: link.to_owned(),
+            direction,
+            change,
+        }))
+    }
+
+    /// How well time was kept since [`Player::begin`].
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn conditions(&self) -> Result<Conditions> {
+        self.ask(Command::Conditions)
+    }
+
+    /// What each direction of each link did since the start.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn stats(&self) -> Result<Vec<(String, Direction, LinkStats)>> {
+        self.ask(Command::Stats)
+    }
+
+    /// Stops playing; the devices go away.
+    ///
+    /// # Errors
+    /// When the player failed, or the packet log could not be written.
+    pub fn stop(mut self) -> Result<()> {
+        self.send(Command::Stop)?;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            _ => Err(Error::run("the link player panicked")),
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.send(Command::Stop);
+    }
+}

@@ -1,0 +1,257 @@
+//! The packet log: one CSV line for every packet that a link carried or
+//! dropped. The format is documented in `docs/packet-log.md`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use mpbond_sim::link::DropReason;
+use mpbond_units::Timestamp;
+
+use crate::error::{Doing, Error, Result};
+use crate::experiment::Direction;
+
+/// The columns, in order.
+const HEADER: &str =
+    "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped\n";
+/// Records handed to the writer at once.
+const BATCH: usize = 1024;
+/// Batches that may wait for the disk; beyond that the player waits too, which
+/// its lateness then shows.
+const BATCHES_WAITING: usize = 256;
+
+/// One packet's line.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub enqueued: Timestamp,
+    /// `None` when it never left the queue.
+    pub departed: Option<Timestamp>,
+    pub link: Arc<str>,
+    pub direction: Direction,
+    pub bytes: u32,
+    pub flow: Flow,
+    pub dropped: Option<DropReason>,
+}
+
+/// The 5-tuple of a packet; what it does not have is zero or `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flow {
+    pub source: Option<IpAddr>,
+    pub destination: Option<IpAddr>,
+    pub protocol: u8,
+    pub source_port: u16,
+    pub destination_port: u16,
+}
+
+impl Flow {
+    /// Reads the 5-tuple of an IP packet; of anything else, nothing.
+    pub fn of(packet: &[u8]) -> Self {
+        Self::v4(packet).or_else(|| Self::v6(packet)).unwrap_or_default()
+    }
+
+    fn v4(packet: &[u8]) -> Option<Self> {
+        let first = *packet.first()?;
+        if first >> 4 != 4 {
+            return None;
+        }
+        let address = |at: usize| -> Option<IpAddr> {
+            let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+            Some(Ipv4Addr::from(bytes).into())
+        };
+        let mut flow = Self {
+            source: Some(address(12)?),
+            destination: Some(address(16)?),
+            protocol: *packet.get(9)?,
+            ..Self::default()
+        };
+        let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x1fff;
+        if fragment == 0 {
+            flow.read_ports(packet, usize::from(first & 0xf) * 4);
+        }
+        Some(flow)
+    }
+
+    fn v6(packet: &[u8]) -> Option<Self> {
+        if packet.first()? >> 4 != 6 {
+            return None;
+        }
+        let address = |at: usize| -> Option<IpAddr> {
+            let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+            Some(Ipv6Addr::from(bytes).into())
+        };
+        let mut flow = Self {
+            source: Some(address(8)?),
+            destination: Some(address(24)?),
+            protocol: *packet.get(6)?,
+            ..Self::default()
+        };
+        flow.read_ports(packet, 40);
+        Some(flow)
+    }
+
+    fn read_ports(&mut self, packet: &[u8], at: usize) {
+        const WITH_PORTS: [u8; 3] = [6, 17, 132]; // TCP, UDP, SCTP
+        if !WITH_PORTS.contains(&self.protocol) {
+            return;
+        }
+        if let Some([a, b, c, d]) = packet.get(at..at + 4) {
+            self.source_port = u16::from_be_bytes([*a, *b]);
+            self.destination_port = u16::from_be_bytes([*c, *d]);
+        }
+    }
+}
+
+impl Record {
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let direction = match self.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+        };
+        write!(out, "{},", self.enqueued.as_nanos())?;
+        if let Some(departed) = self.departed {
+            write!(out, "{}", departed.as_nanos())?;
+        }
+        write!(out, ",{},{direction},{},", self.link, self.bytes)?;
+        if let Some(address) = self.flow.source {
+            write!(out, "{address}")?;
+        }
+        out.write_all(b",")?;
+        if let Some(address) = self.flow.destination {
+            write!(out, "{address}")?;
+        }
+        let dropped = match self.dropped {
+            None => "",
+            Some(DropReason::QueueFull) => "queue",
+            Some(DropReason::Loss) => "loss",
+            Some(DropReason::Down) => "down",
+        };
+        writeln!(
+            out,
+            ",{},{},{},{dropped}",
+            self.flow.protocol, self.flow.source_port, self.flow.destination_port
+        )
+    }
+}
+
+/// The writing side: a thread of its own, so that no link waits for a disk.
+pub(crate) struct PacketLog {
+    batch: Vec<Record>,
+    writer: Option<(SyncSender<Vec<Record>>, JoinHandle<std::io::Result<()>>)>,
+    path: PathBuf,
+}
+
+impl PacketLog {
+    /// Starts a log, replacing any at `path`.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).at("write", path)?;
+        let (sender, receiver) = sync_channel(BATCHES_WAITING);
+        let writer = std::thread::Builder::new()
+            .name("packet-log".into())
+            .spawn(move || write_all(file, &receiver))
+            .doing("cannot start the packet log")?;
+        Ok(Self {
+            batch: Vec::with_capacity(BATCH),
+            writer: Some((sender, writer)),
+            path: path.to_owned(),
+        })
+    }
+
+    pub fn push(&mut self, record: Record) {
+        self.batch.push(record);
+        if self.batch.len() >= BATCH {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        if let Some((sender, _)) = &self.writer {
+            // A writer that failed says why in `finish`.
+            let _ = sender.send(batch);
+        }
+    }
+
+    /// Writes what is left and reports whether all of it could be written.
+    pub fn finish(mut self) -> Result<()> {
+        self.hand_over();
+        let Some((sender, writer)) = self.writer.take() else {
+            return Ok(());
+        };
+        drop(sender);
+        writer
+            .join()
+            .map_err(|_| Error::run("the packet log panicked"))?
+            .at("write", &self.path)
+    }
+}
+
+fn write_all(file: File, batches: &Receiver<Vec<Record>>) -> std::io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    out.write_all(HEADER.as_bytes())?;
+    for batch in batches {
+        for record in batch {
+            record.write(&mut out)?;
+        }
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet() -> Vec<u8> {
+        let mut p = vec![0; 40];
+        p[0] = 0x45;
+        p[9] = 6;
+        p[12..16].copy_from_slice(&[10, 77, 0, 1]);
+        p[16..20].copy_from_slice(&[198, 51, 100, 1]);
+        p[20..24].copy_from_slice(&[0x30, 0x39, 0, 80]);
+        p
+    }
+
+    #[test]
+    fn writes_the_documented_line() {
+        let record = Record {
+            enqueued: Timestamp::from_nanos(1000),
+            departed: Some(Timestamp::from_nanos(2500)),
+            link: "lte".into(),
+            direction: Direction::Up,
+            bytes: 40,
+            flow: Flow::of(&packet()),
+            dropped: None,
+        };
+        let mut line = Vec::new();
+        record.write(&mut line).unwrap();
+        let expected = "1000,2500,lte,up,40,10.77.0.1,198.51.100.1,6,12345,80,\n";
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+
+        let lost = Record {
+            departed: None,
+            dropped: Some(DropReason::QueueFull),
+            ..record
+        };
+        let mut line = Vec::new();
+        lost.write(&mut line).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.starts_with("1000,,lte,") && line.ends_with(",queue\n"), "{line}");
+        assert_eq!(line.matches(',').count(), HEADER.matches(',').count());
+    }
+
+    #[test]
+    fn any_bytes_are_survived() {
+        let whole = packet();
+        for length in 0..whole.len() {
+            Flow::of(&whole[..length]);
+        }
+        assert_eq!(Flow::of(&[]), Flow::default());
+        assert_eq!(Flow::of(&[0x60; 44]).protocol, 0x60);
+        let mut fragment = packet();
+        fragment[7] = 1;
+        assert_eq!(Flow::of(&fragment).source_port, 0);
+    }
+}
