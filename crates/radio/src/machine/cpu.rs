@@ -1,0 +1,142 @@
+//! Power of the processor from frequency and utilisation (trimming paper,
+//! section 2.1: both sampled per core every 500 ms; energy is linear in both).
+
+use mpbond_units::Timestamp;
+use serde::Deserialize;
+
+use crate::profile::{Current, Param, Power, Table, Tension};
+use crate::timeline::{Phase, State, Tape, Timeline};
+
+/// Figures of a processor.
+///
+/// P = V·(I_awake + Σ clusters I_on + Σ cores util·I(f)), or
+/// P = Σ cores util·p(f) where the tables give power.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuParameters {
+    /// Battery voltage; needed when the tables give currents.
+    pub voltage: Option<Param<Tension>>,
+    /// Current while the processor is not suspended.
+    pub awake: Option<Param<Current>>,
+    /// Power of an idle phone's own background work, taken off to leave the
+    /// share of networking.
+    pub background: Param<Power>,
+    /// Groups of like cores, in the order of core numbers.
+    pub clusters: Vec<Cluster>,
+}
+
+/// Like cores that share a clock.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// How many cores.
+    pub cores: u16,
+    /// Current of the cluster while any of them is busy.
+    pub on: Option<Param<Current>>,
+    /// Columns: frequency in MHz, and current in mA or power in mW of one core
+    /// at full utilisation.
+    pub busy: Table<1>,
+}
+
+/// One core at one sampling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoreSample {
+    /// Its number.
+    pub core: u16,
+    /// Its frequency in MHz; `None` where the system does not tell, which
+    /// counts as the highest of the table.
+    pub mhz: Option<f64>,
+    /// Share of the time since the last sampling that it was busy, 0 to 1.
+    pub utilisation: f64,
+}
+
+impl CpuParameters {
+    /// What is wrong with these figures as a whole, if anything.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        if self.clusters.is_empty() {
+            return Some("clusters: at least one is needed".to_owned());
+        }
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            let unit = cluster.busy.columns.get(1).map(String::as_str);
+            match unit {
+                Some("mA") if self.voltage.is_none() => {
+                    return Some(format!("clusters {}: mA needs a voltage", i + 1));
+                }
+                Some("mA" | "mW") => {}
+                _ => {
+                    return Some(format!(
+                        "clusters {}: second column must be \"mA\" or \"mW\"",
+                        i + 1
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    fn cluster_of(&self, core: u16) -> Option<usize> {
+        let mut first = 0;
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            first += u32::from(cluster.cores);
+            if u32::from(core) < first {
+                return Some(i);
+            }
+        }
+        // More cores than the profile knows: they count as the last kind.
+        self.clusters.len().checked_sub(1)
+    }
+
+    /// Power of all cores together in mW, background included.
+    pub fn power_mw(&self, cores: &[CoreSample]) -> f64 {
+        let volts = self.voltage.as_ref().map_or(1.0, Param::get);
+        let milliamps = |p: &Option<Param<Current>>| p.as_ref().map_or(0.0, Param::get);
+        let mut total = volts * milliamps(&self.awake);
+        for (i, cluster) in self.clusters.iter().enumerate() {
+            let volts = match cluster.busy.columns.get(1).map(String::as_str) {
+                Some("mA") => volts,
+                _ => 1.0,
+            };
+            let mut on = false;
+            for sample in cores.iter().filter(|s| self.cluster_of(s.core) == Some(i)) {
+                let [busy] = cluster.busy.at(sample.mhz.unwrap_or(f64::MAX));
+                let utilisation = sample.utilisation.clamp(0.0, 1.0);
+                on |= utilisation > 0.0;
+                total += volts * utilisation * busy;
+            }
+            if on {
+                total += volts * milliamps(&cluster.on);
+            }
+        }
+        total
+    }
+
+    /// The share of networking: [`Self::power_mw`] less the background.
+    pub fn networking_mw(&self, cores: &[CoreSample]) -> f64 {
+        (self.power_mw(cores) - self.background.get()).max(0.0)
+    }
+}
+
+/// The running account of a processor.
+#[derive(Debug, Clone)]
+pub struct Cpu {
+    p: CpuParameters,
+    tape: Tape,
+}
+
+impl Cpu {
+    /// Nothing sampled yet.
+    pub fn new(p: &CpuParameters) -> Self {
+        Self {
+            p: p.clone(),
+            tape: Tape::default(),
+        }
+    }
+
+    /// A sampling at `at`, which tells of the time since the one before; the
+    /// first only says when the log begins.
+    pub fn sample<T: Timeline>(&mut self, at: Timestamp, cores: &[CoreSample], out: &mut T) {
+        let power_mw = self.p.networking_mw(cores);
+        self.tape
+            .emit(at, State::Cpu, Phase::Transfer, power_mw, out);
+    }
+}

@@ -1,0 +1,366 @@
+//! Profiles: the figures of radios, processors and devices, as data.
+//!
+//! A profile is a TOML file. Every figure in it has a unit, a source and a
+//! mark of how sure it is; a figure that is missing, negative, in a wrong unit
+//! or not known to the machine stops the file from loading.
+
+mod param;
+mod shipped;
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+pub use param::{
+    BitEnergy, Bytes, Current, Param, Period, Power, Quantity, Rate, Share, Span, Sure, Tension,
+};
+pub use table::Table;
+
+use crate::machine::{
+    BluetoothParameters, BusParameters, CoexistenceParameters, CpuParameters, FlatParameters,
+    LteParameters, NrParameters, UmtsParameters, WifiParameters,
+};
+
+/// Longest profile that is read; the longest shipped one has 6 KB.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Why a profile did not load, or is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// The text is no profile.
+    #[error("{file}:{line}: {key}{reason}")]
+    Bad {
+        /// The file, as the caller named it.
+        file: String,
+        /// Line, from one.
+        line: usize,
+        /// The key on that line with a colon, or nothing.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No profile of this name is loaded.
+    #[error("no {wanted} profile \"{name}\"; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The kind that it had to be.
+        wanted: &'static str,
+        /// The names of that kind.
+        known: String,
+    },
+    /// A device is used in a way that its profile says nothing about.
+    #[error("profile \"{name}\": {key} is required {when}")]
+    Missing {
+        /// The device.
+        name: String,
+        /// What it lacks.
+        key: String,
+        /// For which use.
+        when: &'static str,
+    },
+}
+
+/// The figures of one radio.
+#[derive(Debug, Clone)]
+pub struct RadioProfile {
+    /// What it is called by.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// The figures.
+    pub radio: Radios,
+}
+
+/// Figures by machine.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub enum Radios {
+    Lte(Box<LteParameters>),
+    Umts(Box<UmtsParameters>),
+    Nr(Box<NrParameters>),
+    Wifi(Box<WifiParameters>),
+    Bluetooth(Box<BluetoothParameters>),
+    Bus(BusParameters),
+    Flat(FlatParameters),
+}
+
+/// A device: which radios it has and what it draws beside them.
+#[derive(Debug, Clone)]
+pub struct DeviceProfile {
+    /// What it is called by.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// The figures.
+    pub parameters: DeviceParameters,
+}
+
+/// Figures of a device.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceParameters {
+    /// Names of radio profiles by interface: `cellular`, `wifi`, `bluetooth`, …
+    pub interfaces: BTreeMap<String, String>,
+    /// Name of the processor's profile.
+    #[serde(default)]
+    pub cpu: Option<String>,
+    /// What the device draws whatever it does; the screen is not in it.
+    pub base: Param<Power>,
+    /// The power of being an access point, on top of the WiFi radio's own.
+    /// Required of a device that is one.
+    #[serde(default)]
+    pub access_point: Option<AccessPoint>,
+}
+
+/// What being an access point draws. No published model has it, so a band is
+/// given, and every figure that contains it shows the band.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessPoint {
+    /// The value to compute with.
+    pub power: Param<Power>,
+    /// It is hardly less than this.
+    pub low: Param<Power>,
+    /// It is hardly more than this.
+    pub high: Param<Power>,
+}
+
+impl DeviceProfile {
+    /// The access point's figures, or which key is missing.
+    pub fn access_point(&self) -> Result<&AccessPoint, ProfileError> {
+        let needed = || ProfileError::Missing {
+            name: self.name.clone(),
+            key: "parameters.access_point".to_owned(),
+            when: "of a device that is an access point",
+        };
+        self.parameters.access_point.as_ref().ok_or_else(needed)
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Profile {
+    Radio(RadioProfile),
+    Device(DeviceProfile),
+    Cpu(CpuParameters),
+    Coexistence(CoexistenceParameters),
+}
+
+impl Profile {
+    fn wanted(&self) -> &'static str {
+        match self {
+            Self::Radio(_) => "radio",
+            Self::Device(_) => "device",
+            Self::Cpu(_) => "cpu",
+            Self::Coexistence(_) => "coexistence",
+        }
+    }
+}
+
+/// All profiles that are loaded, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    by_name: BTreeMap<String, Profile>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    kind: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File<P> {
+    name: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    title: String,
+    #[serde(default, rename = "notes")]
+    _notes: String,
+    parameters: P,
+}
+
+impl Profiles {
+    /// The profiles that ship with this crate.
+    ///
+    /// # Errors
+    /// None in a released build: a test loads every one of them.
+    pub fn shipped() -> Result<Self, ProfileError> {
+        let mut all = Self::default();
+        for (file, text) in shipped::FILES {
+            all.load(file, text)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds the profile in `text`, replacing one of the same name; `file` is
+    /// what errors call it. Returns its name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Bad`] with the line and key that is wrong.
+    pub fn load(&mut self, file: &str, text: &str) -> Result<String, ProfileError> {
+        if text.len() > MAX_BYTES {
+            return Err(bad(file, 1, "longer than any profile can be".to_owned()));
+        }
+        let head: Head = parse(file, text)?;
+        let (name, profile) = match head.kind.as_str() {
+            "lte" => radio(file, text, |p| Radios::Lte(Box::new(p)))?,
+            "umts" => radio(file, text, |p| Radios::Umts(Box::new(p)))?,
+            "nr" => radio(file, text, |p| Radios::Nr(Box::new(p)))?,
+            "wifi" => radio(file, text, |p| Radios::Wifi(Box::new(p)))?,
+            "bluetooth" => radio(file, text, |p| Radios::Bluetooth(Box::new(p)))?,
+            "bus" => radio(file, text, Radios::Bus)?,
+            "flat" => radio(file, text, Radios::Flat)?,
+            "cpu" => {
+                let whole: File<CpuParameters> = parse(file, text)?;
+                if let Some(complaint) = whole.parameters.complaint() {
+                    return Err(bad(file, line_of(text, "clusters"), complaint));
+                }
+                (whole.name, Profile::Cpu(whole.parameters))
+            }
+            "coexistence" => {
+                let whole: File<CoexistenceParameters> = parse(file, text)?;
+                (whole.name, Profile::Coexistence(whole.parameters))
+            }
+            "device" => device(file, text)?,
+            other => {
+                let reason = format!(
+                    "kind \"{other}\" is not known: lte, umts, nr, wifi, bluetooth, bus, flat, \
+                     cpu, coexistence or device"
+                );
+                return Err(bad(file, line_of(text, "kind"), reason));
+            }
+        };
+        self.by_name.insert(name.clone(), profile);
+        Ok(name)
+    }
+
+    /// The radio profile of this name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], listing those there are.
+    pub fn radio(&self, name: &str) -> Result<&RadioProfile, ProfileError> {
+        match self.by_name.get(name) {
+            Some(Profile::Radio(profile)) => Ok(profile),
+            _ => Err(self.unknown(name, "radio")),
+        }
+    }
+
+    /// The device profile of this name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], listing those there are.
+    pub fn device(&self, name: &str) -> Result<&DeviceProfile, ProfileError> {
+        match self.by_name.get(name) {
+            Some(Profile::Device(profile)) => Ok(profile),
+            _ => Err(self.unknown(name, "device")),
+        }
+    }
+
+    /// The processor profile of this name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], listing those there are.
+    pub fn cpu(&self, name: &str) -> Result<&CpuParameters, ProfileError> {
+        match self.by_name.get(name) {
+            Some(Profile::Cpu(profile)) => Ok(profile),
+            _ => Err(self.unknown(name, "cpu")),
+        }
+    }
+
+    /// The shared-band profile of this name.
+    ///
+    /// # Errors
+    /// [`ProfileError::Unknown`], listing those there are.
+    pub fn coexistence(&self, name: &str) -> Result<&CoexistenceParameters, ProfileError> {
+        match self.by_name.get(name) {
+            Some(Profile::Coexistence(profile)) => Ok(profile),
+            _ => Err(self.unknown(name, "coexistence")),
+        }
+    }
+
+    /// Names of the profiles of a kind: `radio`, `device`, `cpu` or `coexistence`.
+    pub fn names(&self, wanted: &str) -> Vec<&str> {
+        self.by_name
+            .iter()
+            .filter(|(_, profile)| profile.wanted() == wanted)
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+
+    fn unknown(&self, name: &str, wanted: &'static str) -> ProfileError {
+        ProfileError::Unknown {
+            name: name.to_owned(),
+            wanted,
+            known: self.names(wanted).join(", "),
+        }
+    }
+}
+
+fn radio<P: DeserializeOwned>(
+    file: &str,
+    text: &str,
+    wrap: impl FnOnce(P) -> Radios,
+) -> Result<(String, Profile), ProfileError> {
+    let whole: File<P> = parse(file, text)?;
+    let profile = RadioProfile {
+        name: whole.name.clone(),
+        title: whole.title,
+        radio: wrap(whole.parameters),
+    };
+    Ok((whole.name, Profile::Radio(profile)))
+}
+
+fn device(file: &str, text: &str) -> Result<(String, Profile), ProfileError> {
+    let whole: File<DeviceParameters> = parse(file, text)?;
+    if let Some(ap) = &whole.parameters.access_point
+        && !(ap.low.get() <= ap.power.get() && ap.power.get() <= ap.high.get())
+    {
+        let reason = "the power must lie between low and high".to_owned();
+        return Err(bad(file, line_of(text, "[parameters.access_point"), reason));
+    }
+    let profile = DeviceProfile {
+        name: whole.name.clone(),
+        title: whole.title,
+        parameters: whole.parameters,
+    };
+    Ok((whole.name, Profile::Device(profile)))
+}
+
+/// One line, from one, on which `start` begins; 1 when none does.
+fn line_of(text: &str, start: &str) -> usize {
+    text.lines()
+        .position(|line| line.trim_start().starts_with(start))
+        .map_or(1, |i| i + 1)
+}
+
+fn bad(file: &str, line: usize, reason: String) -> ProfileError {
+    ProfileError::Bad {
+        file: file.to_owned(),
+        line,
+        key: String::new(),
+        reason,
+    }
+}
+
+fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, ProfileError> {
+    toml::from_str(text).map_err(|e: toml::de::Error| {
+        let at = e.span().map_or(0, |span| span.start);
+        let before = text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count();
+        let key = text
+            .lines()
+            .nth(line)
+            .and_then(|line| line.split_once('='))
+            .map(|(key, _)| format!("{}: ", key.trim()))
+            .unwrap_or_default();
+        ProfileError::Bad {
+            file: file.to_owned(),
+            line: line + 1,
+            key,
+            reason: e.message().replace('\n', " "),
+        }
+    })
+}

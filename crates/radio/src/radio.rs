@@ -1,0 +1,115 @@
+//! Any radio behind one set of calls.
+
+use mpbond_units::Timestamp;
+
+use crate::event::{Hint, Packet, Placement};
+use crate::machine::{BluetoothEnd, Ladder, Umts, WifiParameters, WifiPower};
+use crate::profile::{RadioProfile, Radios};
+use crate::timeline::{State, Timeline};
+
+/// A running radio: packets and time in, passing times and a timeline out.
+///
+/// Time never runs backwards: an event before the last one counts as at the
+/// same instant. No call allocates.
+#[derive(Debug, Clone)]
+pub struct Radio {
+    machine: Machine,
+}
+
+// A handful of radios exist per device, so their size does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug, Clone)]
+enum Machine {
+    Ladder(Ladder),
+    Wifi(Ladder, WifiPower),
+    Umts(Umts),
+    Bluetooth(BluetoothEnd),
+}
+
+impl Radio {
+    /// A radio at rest.
+    pub fn new(profile: &RadioProfile, placement: Placement) -> Self {
+        let ladder = |plan| Ladder::new(&plan, placement);
+        let machine = match &profile.radio {
+            Radios::Lte(p) => Machine::Ladder(ladder(p.plan())),
+            Radios::Nr(p) => Machine::Ladder(ladder(p.plan())),
+            Radios::Bus(p) => Machine::Ladder(ladder(p.plan())),
+            Radios::Flat(p) => Machine::Ladder(ladder(p.plan())),
+            Radios::Wifi(p) => Machine::Wifi(ladder(p.plan()), p.active.clone()),
+            Radios::Umts(p) => Machine::Umts(Umts::new(p, placement)),
+            Radios::Bluetooth(p) => Machine::Bluetooth(BluetoothEnd::new(p, placement)),
+        };
+        Self { machine }
+    }
+
+    /// A packet is there at `now`: the earliest instant at which it may pass.
+    /// With [`Placement::Recorded`] that is `now`.
+    pub fn packet<T: Timeline>(
+        &mut self,
+        now: Timestamp,
+        packet: Packet,
+        out: &mut T,
+    ) -> Timestamp {
+        match &mut self.machine {
+            Machine::Ladder(m) | Machine::Wifi(m, _) => m.packet(now, packet, out),
+            Machine::Umts(m) => m.packet(now, packet, out),
+            Machine::Bluetooth(m) => m.packet(now, packet, out),
+        }
+    }
+
+    /// Software says something. A hint that means nothing to this radio is ignored.
+    pub fn hint<T: Timeline>(&mut self, now: Timestamp, hint: Hint, out: &mut T) {
+        match &mut self.machine {
+            Machine::Umts(m) => m.hint(now, hint, out),
+            Machine::Bluetooth(m) => m.hint(now, hint, out),
+            Machine::Wifi(m, power) => match hint {
+                Hint::Wake => m.wake(now, out),
+                Hint::Release => m.release(now, out),
+                Hint::Off => m.drop_to(now, WifiParameters::OFF, out),
+                Hint::Signal(dbm) => m.set_active(now, power.at(Some(dbm)), out),
+            },
+            Machine::Ladder(m) => match hint {
+                Hint::Wake => m.wake(now, out),
+                Hint::Release | Hint::Off => m.release(now, out),
+                Hint::Signal(_) => {}
+            },
+        }
+    }
+
+    /// Time has come to `now`: writes what is over by then.
+    pub fn advance<T: Timeline>(&mut self, now: Timestamp, out: &mut T) {
+        match &mut self.machine {
+            Machine::Ladder(m) | Machine::Wifi(m, _) => m.advance(now, out),
+            Machine::Umts(m) => m.advance(now, out),
+            Machine::Bluetooth(m) => m.advance(now, out),
+        }
+    }
+
+    /// Nothing follows: writes the whole tail after the last packet, and rest
+    /// up to `end` if that is later.
+    pub fn finish<T: Timeline>(&mut self, end: Timestamp, out: &mut T) {
+        match &mut self.machine {
+            Machine::Ladder(m) | Machine::Wifi(m, _) => m.finish(end, out),
+            Machine::Umts(m) => m.finish(end, out),
+            Machine::Bluetooth(m) => m.finish(end, out),
+        }
+    }
+
+    /// The state at `at`, not before the last event.
+    pub fn state(&self, at: Timestamp) -> State {
+        match &self.machine {
+            Machine::Ladder(m) | Machine::Wifi(m, _) => m.state(at),
+            Machine::Umts(m) => m.state(at),
+            Machine::Bluetooth(m) => m.state(at),
+        }
+    }
+
+    /// When the state changes if nothing comes; `None` at rest.
+    pub fn next_event(&self) -> Option<Timestamp> {
+        match &self.machine {
+            Machine::Ladder(m) | Machine::Wifi(m, _) => m.next_event(),
+            Machine::Umts(m) => m.next_event(),
+            Machine::Bluetooth(m) => m.next_event(),
+        }
+    }
+}
