@@ -1,0 +1,24 @@
+//! What a primary and a helper say to each other.
+//!
+//! One TLS connection a pair carries [`Message`]s. A relay is a further TCP
+//! connection to the same port: it begins with a [`Ticket`] that the helper
+//! gave out on the control connection, and is opaque bytes from then on. Four
+//! octets tell the two apart, see [`Opening`].
+
+mod channel;
+mod codec;
+mod message;
+mod ticket;
+
+pub use channel::{ChannelError, ControlChannel};
+pub use codec::{DecodeError, Decoder, EncodeError, MAX_MESSAGE_BYTES, encode};
+pub use message::{
+    HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId, VERSION,
+};
+pub use ticket::{
+    Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket, TicketBook, read_opening,
+    relay_preamble,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpbond_units::BitRate;
+use proptest::prelude::*;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+use super::*;
+use crate::identity::{DeviceId, Identity};
+use crate::tls::TlsStream;
+
+fn any_text() -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<char>(), 0..60).prop_map(String::from_iter)
+}
+
+fn any_span() -> impl Strategy<Value = Option<Duration>> {
+    proptest::option::of((0..u64::MAX / 2).prop_map(Duration::from_micros))
+}
+
+fn any_rate() -> impl Strategy<Value = Option<BitRate>> {
+    proptest::option::of(any::<u64>().prop_map(BitRate::from_bps))
+}
+
+fn any_state() -> impl Strategy<Value = HelperState> {
+    let link = (
+        prop_oneof![
+            Just(LinkKind::Ethernet),
+            Just(LinkKind::Wifi),
+            Just(LinkKind::Umts),
+            Just(LinkKind::Lte),
+            Just(LinkKind::Nr),
+            Just(LinkKind::Other),
+        ],
+        any::<Option<i16>>(),
+    )
+        .prop_map(|(kind, signal_dbm)| LinkState { kind, signal_dbm });
+    (
+        any::<Option<u8>>(),
+        any::<Option<u64>>(),
+        proptest::collection::vec(link, 0..4),
+    )
+        .prop_map(|(battery_percent, bytes_left, links)| HelperState {
+            battery_percent,
+            bytes_left,
+            links,
+        })
+}
+
+fn any_report() -> impl Strategy<Value = RelayReport> {
+    (
+        any::<[u64; 4]>(),
+        (any_rate(), any_rate()),
+        (any_span(), any_span(), any_span(), any_span()),
+    )
+        .prop_map(|([number, relay, down, up], rates, spans)| RelayReport {
+            number,
+            relay: RequestId(relay),
+            th_p: rates.0,
+            pipe_rtt: spans.0,
+            level_down_bytes: down,
+            level_up_bytes: up,
+            th_hs: rates.1,
+            hs_rtt: spans.1,
+            since_hs_byte: spans.2,
+            age: spans.3,
+        })
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let proxy = || (any::<std::net::IpAddr>(), any::<u16>()).prop_map(SocketAddr::from);
+    let request = || any::<u64>().prop_map(RequestId);
+    prop_oneof![
+        (any::<u32>(), any_text()).prop_map(|(version, name)| Message::Hello { version, name }),
+        (request(), proxy()).prop_map(|(request, proxy)| Message::InitMp { request, proxy }),
+        (request(), proxy()).prop_map(|(request, proxy)| Message::InitMpJoin { request, proxy }),
+        (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
+            request,
+            ticket: Ticket::from_bytes(t),
+        }),
+        (request(), any_text()).prop_map(|(request, reason)| Message::Refused {
+            request,
+            code: RefusalCode::BudgetSpent,
+            reason,
+        }),
+        any_state().prop_map(Message::HelperState),
+        any_report().prop_map(Message::Report),
+        any::<u64>().prop_map(|token| Message::Ping { token }),
+        any::<u64>().prop_map(|token| Message::Pong { token }),
+        any_text().prop_map(|reason| Message::Bye { reason }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_round_trip_in_any_pieces(
+        messages in proptest::collection::vec(any_message(), 1..6),
+        piece in 1_usize..40,
+    ) {
+        let octets: Vec<u8> = messages.iter().flat_map(|m| encode(m).unwrap()).collect();
+        let mut decoder = Decoder::default();
+        let mut got = Vec::new();
+        for part in octets.chunks(piece) {
+            decoder.push(part);
+            while let Some(message) = decoder.next_message().unwrap() {
+                got.push(message);
+            }
+        }
+        prop_assert_eq!(got, messages);
+        prop_assert!(!decoder.is_mid_message());
+    }
+
+    #[test]
+    fn a_truncated_message_is_never_delivered(message in any_message()) {
+        let octets = encode(&message).unwrap();
+        for cut in 0..octets.len() {
+            let mut decoder = Decoder::default();
+            decoder.push(&octets[..cut]);
+            prop_assert_eq!(decoder.next_message().unwrap(), None);
+            prop_assert_eq!(decoder.is_mid_message(), cut > 0);
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused_or_waits(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut decoder = Decoder::default();
+        decoder.push(&octets);
+        while let Ok(Some(_)) = decoder.next_message() {}
+    }
+}
+
+#[test]
+fn lengths_are_bounded_both_ways() {
+    let name = "x".repeat(MAX_MESSAGE_BYTES);
+    let long = Message::Hello { version: 1, name };
+    assert!(matches!(encode(&long), Err(EncodeError::TooLong(n)) if n > MAX_MESSAGE_BYTES));
+    let mut decoder = Decoder::default();
+    decoder.push(&[0x40, 0x01]);
+    assert!(matches!(
+        decoder.next_message(),
+        Err(DecodeError::TooLong(16_385))
+    ));
+}
+
+#[test]
+fn what_a_later_version_adds_is_skipped() {
+    let frame = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let mut decoder = Decoder::default();
+    decoder.push(&frame(r#"{"type":"dance","speed":3}"#));
+    decoder.push(&frame(r#"{"type":"ping","token":7,"colour":"red"}"#));
+    decoder.push(&frame(
+        r#"{"type":"refused","request":1,"code":"bored","reason":""}"#,
+    ));
+    decoder.push(&frame(r#"{"type":"ping"}"#));
+    assert_eq!(decoder.next_message().unwrap(), Some(Message::Unknown));
+    assert_eq!(
+        decoder.next_message().unwrap(),
+        Some(Message::Ping { token: 7 })
+    );
+    assert!(matches!(
+        decoder.next_message().unwrap(),
+        Some(Message::Refused {
+            code: RefusalCode::Other,
+            ..
+        })
+    ));
+    let said = decoder.next_message().unwrap_err().to_string();
+    assert!(
+        said.contains("message 4") && said.contains("token"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_ticket_opens_one_relay_within_its_time() {
+    let now = Instant::now();
+    let mut book = TicketBook::default();
+    let a = book.issue("a", now).unwrap();
+    let b = book.issue("b", now).unwrap();
+    assert_ne!(a, b);
+    assert_eq!(book.redeem(&Ticket::from_bytes([0; 32]), now), None);
+    assert_eq!(book.redeem(&b, now), Some("b"));
+    assert_eq!(book.redeem(&b, now), None, "used up");
+    let almost = now + TICKET_LIFETIME - Duration::from_millis(1);
+    let c = book.issue("c", almost).unwrap();
+    assert_eq!(book.redeem(&a, now + TICKET_LIFETIME), None, "too late");
+    assert_eq!(book.redeem(&c, now + TICKET_LIFETIME), Some("c"));
+    let d = book.issue("d", now).unwrap();
+    book.revoke(|what| *what == "d");
+    assert_eq!(book.redeem(&d, now), None);
+    assert_eq!(format!("{a:?}"), "Ticket(..)");
+}
+
+#[test]
+fn tickets_are_not_given_out_without_end() {
+    let now = Instant::now();
+    let mut book = TicketBook::default();
+    let given = (0..1000).filter(|_| book.issue((), now).is_some()).count();
+    assert_eq!(given, 64);
+    assert!(book.issue((), now + TICKET_LIFETIME).is_some());
+}
+
+async fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+#[tokio::test]
+async fn one_port_serves_control_and_relays() {
+    let (mut near, mut far) = tcp_pair().await;
+    near.write_all(&[0x16, 3, 1]).await.unwrap();
+    let opening = read_opening(&mut far, soon()).await.unwrap();
+    assert_eq!(opening, Opening::Control);
+    let mut still_there = [0; 3];
+    assert_eq!(far.peek(&mut still_there).await.unwrap(), 3);
+
+    let (mut near, mut far) = tcp_pair().await;
+    let ticket = Ticket::from_bytes([9; 32]);
+    near.write_all(&relay_preamble(&ticket)).await.unwrap();
+    near.write_all(b"own bytes").await.unwrap();
+    let opening = read_opening(&mut far, soon()).await.unwrap();
+    assert_eq!(opening, Opening::Relay(ticket.clone()));
+    let mut rest = [0; 9];
+    tokio::io::AsyncReadExt::read_exact(&mut far, &mut rest)
+        .await
+        .unwrap();
+    assert_eq!(&rest, b"own bytes");
+
+    for strange in [&b"GET / HTTP/1.1"[..], b"MPX1abc", b""] {
+        let (mut near, mut far) = tcp_pair().await;
+        near.write_all(strange).await.unwrap();
+        drop(near);
+        read_opening(&mut far, soon()).await.unwrap_err();
+    }
+    let preamble = relay_preamble(&ticket);
+    for cut in 0..preamble.len() {
+        let (mut near, mut far) = tcp_pair().await;
+        near.write_all(&preamble[..cut]).await.unwrap();
+        drop(near);
+        let error = read_opening(&mut far, soon()).await.unwrap_err();
+        assert!(matches!(error, OpeningError::Io(_)), "{cut}: {error}");
+    }
+    let (_silent, mut far) = tcp_pair().await;
+    let error = read_opening(&mut far, Instant::now() + Duration::from_millis(10))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, OpeningError::Deadline));
+}
+
+#[tokio::test]
+async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
+    let (a, b) = tcp_pair().await;
+    let [primary, helper] = [(); 2].map(|()| Identity::generate().unwrap());
+    let (a, b) = tokio::join!(
+        TlsStream::connect(a, &primary, helper.id(), soon()),
+        TlsStream::accept(b, &helper, Arc::new(|_: &DeviceId| true), soon()),
+    );
+    let mut a = ControlChannel::new(a.unwrap());
+    let mut b = ControlChannel::new(b.unwrap());
+    // Near the bound, so that it takes more than one record with its length.
+    let long = Message::Bye {
+        reason: "x".repeat(MAX_MESSAGE_BYTES - 30),
+    };
+    for message in [Message::Ping { token: 1 }, long] {
+        a.send(&message).await.unwrap();
+        assert_eq!(b.receive().await.unwrap(), Some(message.clone()));
+        b.queue(&message).unwrap();
+        b.flush().await.unwrap();
+        assert_eq!(a.receive().await.unwrap(), Some(message));
+    }
+    a.close().await.unwrap();
+    assert_eq!(b.receive().await.unwrap(), None);
+    drop(b);
+    assert!(
+        a.receive().await.is_err(),
+        "cut off without a closing message"
+    );
+}

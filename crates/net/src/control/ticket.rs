@@ -1,0 +1,191 @@
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use subtle::ConstantTimeEq;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// How long a ticket may be used. The primary opens the relay at once; the
+/// rest is a bad moment of the pipe.
+pub const TICKET_LIFETIME: Duration = Duration::from_secs(10);
+/// Tickets not yet used. A primary opens a handful of relays; who asks for
+/// more at a time is told to wait.
+const MAX_OUTSTANDING: usize = 64;
+const TICKET_BYTES: usize = 32;
+const RELAY_MAGIC: [u8; 4] = *b"MPR1";
+/// Octets before a relay's own bytes.
+pub const RELAY_PREAMBLE_BYTES: usize = RELAY_MAGIC.len() + TICKET_BYTES;
+/// A TLS ClientHello begins with the record type "handshake".
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// The right to open one relay. A secret: never shown in logs.
+#[derive(Clone)]
+pub struct Ticket([u8; TICKET_BYTES]);
+
+impl Ticket {
+    /// The ticket with these octets.
+    pub const fn from_bytes(octets: [u8; TICKET_BYTES]) -> Self {
+        Self(octets)
+    }
+}
+
+impl PartialEq for Ticket {
+    /// Takes the same time whatever the octets are.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Ticket {}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket(..)")
+    }
+}
+
+impl Serialize for Ticket {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use fmt::Write;
+        let mut text = String::with_capacity(2 * TICKET_BYTES);
+        for byte in self.0 {
+            write!(text, "{byte:02x}").map_err(serde::ser::Error::custom)?;
+        }
+        s.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ticket {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
+        let bad = || serde::de::Error::custom("a ticket is 64 hexadecimal digits");
+        if text.len() != 2 * TICKET_BYTES || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let mut octets = [0; TICKET_BYTES];
+        for (at, octet) in octets.iter_mut().enumerate() {
+            let pair = text.get(2 * at..2 * at + 2).ok_or_else(bad)?;
+            *octet = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(octets))
+    }
+}
+
+/// The tickets a helper has given out, each with what it is good for.
+#[derive(Debug)]
+pub struct TicketBook<T> {
+    outstanding: Vec<(Ticket, Instant, T)>,
+}
+
+impl<T> Default for TicketBook<T> {
+    fn default() -> Self {
+        Self {
+            outstanding: Vec::new(),
+        }
+    }
+}
+
+impl<T> TicketBook<T> {
+    /// A new ticket, good for `what` until [`TICKET_LIFETIME`] after `now`.
+    /// `None` when too many wait to be used or the random source fails.
+    pub fn issue(&mut self, what: T, now: Instant) -> Option<Ticket> {
+        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        if self.outstanding.len() >= MAX_OUTSTANDING {
+            return None;
+        }
+        let mut octets = [0; TICKET_BYTES];
+        SystemRandom::new().fill(&mut octets).ok()?;
+        let ticket = Ticket(octets);
+        self.outstanding
+            .push((ticket.clone(), now + TICKET_LIFETIME, what));
+        Some(ticket)
+    }
+
+    /// What `ticket` is good for; it is used up by this.
+    ///
+    /// Every ticket is compared, each in constant time, so that timing tells a
+    /// guesser nothing.
+    pub fn redeem(&mut self, ticket: &Ticket, now: Instant) -> Option<T> {
+        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        let mut found = None;
+        for (at, (known, _, _)) in self.outstanding.iter().enumerate() {
+            if known == ticket {
+                found = Some(at);
+            }
+        }
+        found.map(|at| self.outstanding.swap_remove(at).2)
+    }
+
+    /// Takes back all tickets whose purpose `gone` says is gone.
+    pub fn revoke(&mut self, gone: impl Fn(&T) -> bool) {
+        self.outstanding.retain(|(_, _, what)| !gone(what));
+    }
+}
+
+/// What a relay connection begins with.
+pub fn relay_preamble(ticket: &Ticket) -> [u8; RELAY_PREAMBLE_BYTES] {
+    let mut out = [0; RELAY_PREAMBLE_BYTES];
+    let (magic, rest) = out.split_at_mut(RELAY_MAGIC.len());
+    magic.copy_from_slice(&RELAY_MAGIC);
+    rest.copy_from_slice(&ticket.0);
+    out
+}
+
+/// What a connection to a helper's port turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// A control connection; its ClientHello is still to be read.
+    Control,
+    /// A relay; what follows are its own bytes.
+    Relay(Ticket),
+}
+
+/// Why a connection to a helper's port is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum OpeningError {
+    /// The socket failed or ended.
+    #[error("the connection ended before it said what it is: {0}")]
+    Io(#[from] io::Error),
+    /// It began like neither.
+    #[error("the connection begins like nothing known here")]
+    Unknown,
+    /// It said nothing in time.
+    #[error("the connection did not say what it is in time")]
+    Deadline,
+}
+
+/// Finds out what a new connection is, without reading past that.
+///
+/// # Errors
+/// When it is neither a control connection nor a relay, or does not say in
+/// time.
+pub async fn read_opening(tcp: &mut TcpStream, deadline: Instant) -> Result<Opening, OpeningError> {
+    tokio::time::timeout_at(deadline, classify(tcp))
+        .await
+        .map_err(|_| OpeningError::Deadline)?
+}
+
+async fn classify(tcp: &mut TcpStream) -> Result<Opening, OpeningError> {
+    let mut first = [0; 1];
+    if tcp.peek(&mut first).await? == 0 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    if first == [TLS_HANDSHAKE] {
+        return Ok(Opening::Control);
+    }
+    let mut magic = [0; RELAY_MAGIC.len()];
+    if first != RELAY_MAGIC[..1] {
+        return Err(OpeningError::Unknown);
+    }
+    tcp.read_exact(&mut magic).await?;
+    if magic != RELAY_MAGIC {
+        return Err(OpeningError::Unknown);
+    }
+    let mut ticket = [0; TICKET_BYTES];
+    tcp.read_exact(&mut ticket).await?;
+    Ok(Opening::Relay(Ticket(ticket)))
+}
