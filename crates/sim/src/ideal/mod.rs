@@ -143,8 +143,9 @@ struct Route<'a> {
 
 /// The least time that the transfer takes: for a download from sending the
 /// request to the last byte, for an upload from the first byte to the
-/// response. Exact to the nanosecond; where a recorded trace and a shared
-/// medium meet, see the note in the module on shared media.
+/// response. Exact to the nanosecond, but where paths that share a medium have
+/// capacities that change hundreds of times (recorded traces): there rates are
+/// averaged over 1/400 of the time, and the bound is low rather than exact.
 ///
 /// # Errors
 /// See [`IdealError`].

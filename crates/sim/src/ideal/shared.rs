@@ -5,21 +5,26 @@
 //! node per hop and slice, an edge from each slice's buffer to the next one's
 //! (waiting), and one node per medium and slice that all its hops pass.
 //!
-//! Slices are exact when cutting comes to an end. Paths of different delay
-//! that share media at both their ends may cut each other without end; then
-//! cutting stops at [`MAX_CUTS`], and data may pass a slice's hops in any order
-//! within it: the bound stays a bound, and is low by less than a slice.
+//! Slices are exact when cutting comes to an end: what one path's changes cut
+//! off of another path's time may in turn cut the first. Where more than
+//! [`MAX_SLICES`] would be needed (recorded traces change every millisecond),
+//! time is cut evenly instead and capacities are averaged over a slice: data
+//! passes the hops of a slice in any order, and a link's peak need not find
+//! the medium free at that very millisecond. That only ever makes the bound
+//! lower, so it stays a bound.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use petgraph::Graph;
 use petgraph::algo::dinics;
 use petgraph::graph::NodeIndex;
 
-use super::{IdealError, Leg, Route, Topology};
+use super::{Capacity, IdealError, Leg, Route, Topology};
 
-/// Cuts over all paths.
-const MAX_CUTS: usize = 4_000;
+/// Slices of one path's time. More make the flow slow to compute: at 400 a
+/// bound takes a fraction of a second.
+const MAX_SLICES: u64 = 400;
 
 /// Flows are whole numbers of thousandths of a bit.
 const UNITS_PER_BIT: f64 = 1e3;
@@ -84,16 +89,10 @@ impl<'a> Network<'a> {
                 let Some(side) = self.sides.get(index).copied().flatten() else {
                     return Vec::new();
                 };
-                let times: BTreeSet<u64> = self
-                    .members(index)
-                    .flat_map(|(route, leg)| {
-                        let cuts = cuts.get(route).into_iter().flatten();
-                        cuts.map(|cut| cut + leg.offset_ns)
-                    })
-                    .collect();
+                let times = self.times_at(index, &cuts);
                 build.slices(&times, |build, from, to| {
                     let node = build.node();
-                    let capacity = units(medium.capacity.at(from).0, to - from);
+                    let capacity = units(&medium.capacity, from, to);
                     match side {
                         Side::Source => build.edge(source, node, capacity),
                         Side::Sink => build.edge(node, sink, capacity),
@@ -136,19 +135,18 @@ impl<'a> Network<'a> {
                 }
                 before = Some(head);
                 let (start, end) = (from + leg.offset_ns, to + leg.offset_ns);
-                let bps = leg.capacity.at(start).0;
                 match leg
                     .medium
                     .and_then(|m| Some((m, self.sides.get(m).copied()??)))
                 {
-                    None => build.edge(*tail, head, units(bps, end - start)),
+                    None => build.edge(*tail, head, units(leg.capacity, start, end)),
                     Some((medium, side)) => {
                         let all = media.get(medium).map_or(&[][..], Vec::as_slice);
                         let first = all.partition_point(|slice| slice.0 < start);
                         let within = all.iter().skip(first).take_while(|slice| slice.0 < end);
                         let ends = all.iter().skip(first + 1).map(|slice| slice.0);
                         for ((at, node), until) in within.zip(ends.chain([end])) {
-                            let capacity = units(bps, until.min(end) - at);
+                            let capacity = units(leg.capacity, *at, until.min(end));
                             match side {
                                 Side::Source => build.edge(*node, head, capacity),
                                 Side::Sink => build.edge(*tail, *node, capacity),
@@ -165,49 +163,46 @@ impl<'a> Network<'a> {
 
     /// Where each route's time is cut, as its fluid sees time.
     fn cuts(&self, begin_ns: u64, until_ns: u64) -> Vec<BTreeSet<u64>> {
-        let mut cuts: Vec<BTreeSet<u64>> = self
+        let spans: Vec<(u64, u64)> = self
             .routes
             .iter()
-            .map(|route| {
-                let end = until_ns.saturating_sub(route.delay_ns);
-                let mut cuts = BTreeSet::new();
-                if begin_ns >= end {
-                    return cuts;
-                }
-                cuts.extend([begin_ns, end]);
-                for leg in &route.legs {
-                    let medium = leg.medium.and_then(|m| self.topology.media.get(m));
-                    for capacity in [leg.capacity]
-                        .into_iter()
-                        .chain(medium.map(|m| &m.capacity))
-                    {
-                        let mut at = begin_ns;
-                        while at < end && cuts.len() < MAX_CUTS {
-                            cuts.insert(at);
-                            let until = capacity.at(at + leg.offset_ns).1;
-                            at = until.saturating_sub(leg.offset_ns).max(at + 1);
+            .map(|route| (begin_ns, until_ns.saturating_sub(route.delay_ns)))
+            .collect();
+        self.exact_cuts(&spans)
+            .unwrap_or_else(|| self.even_cuts(&spans))
+    }
+
+    /// Cut at every change of a capacity; `None` when that takes too many.
+    fn exact_cuts(&self, spans: &[(u64, u64)]) -> Option<Vec<BTreeSet<u64>>> {
+        let too_many = |cuts: &BTreeSet<u64>| cuts.len() as u64 > MAX_SLICES;
+        let mut all = Vec::with_capacity(spans.len());
+        for (route, (begin, end)) in self.routes.iter().zip(spans) {
+            let mut cuts = BTreeSet::new();
+            if begin < end {
+                cuts.extend([*begin, *end]);
+            }
+            for leg in &route.legs {
+                let medium = leg.medium.and_then(|m| self.topology.media.get(m));
+                for capacity in iter::once(leg.capacity).chain(medium.map(|m| &m.capacity)) {
+                    let mut at = *begin;
+                    while at < *end {
+                        cuts.insert(at);
+                        if too_many(&cuts) {
+                            return None;
                         }
+                        let until = capacity.at(at + leg.offset_ns).1;
+                        at = until.saturating_sub(leg.offset_ns).max(at + 1);
                     }
                 }
-                cuts
-            })
-            .collect();
-        // A cut of one path at a medium cuts the others that share it.
+            }
+            all.push(cuts);
+        }
         loop {
-            let before: usize = cuts.iter().map(BTreeSet::len).sum();
+            let before: usize = all.iter().map(BTreeSet::len).sum();
             for medium in 0..self.topology.media.len() {
-                let times: BTreeSet<u64> = self
-                    .members(medium)
-                    .flat_map(|(route, leg)| {
-                        let cuts = cuts.get(route).into_iter().flatten();
-                        cuts.map(|cut| cut + leg.offset_ns)
-                    })
-                    .collect();
+                let times = self.times_at(medium, &all);
                 for (route, leg) in self.members(medium) {
-                    let Some(own) = cuts.get_mut(route) else {
-                        continue;
-                    };
-                    let (Some(first), Some(last)) = (own.first().copied(), own.last().copied())
+                    let (Some(own), Some((begin, end))) = (all.get_mut(route), spans.get(route))
                     else {
                         continue;
                     };
@@ -215,15 +210,47 @@ impl<'a> Network<'a> {
                         times
                             .iter()
                             .filter_map(|time| time.checked_sub(leg.offset_ns))
-                            .filter(|cut| (first..=last).contains(cut)),
+                            .filter(|cut| (begin..=end).contains(&cut)),
                     );
                 }
             }
-            let after: usize = cuts.iter().map(BTreeSet::len).sum();
-            if after == before || after > MAX_CUTS {
-                return cuts;
+            if all.iter().any(too_many) {
+                return None;
+            }
+            if all.iter().map(BTreeSet::len).sum::<usize>() == before {
+                return Some(all);
             }
         }
+    }
+
+    /// Cut evenly, at the same instants for all hops on a medium.
+    fn even_cuts(&self, spans: &[(u64, u64)]) -> Vec<BTreeSet<u64>> {
+        let longest = spans.iter().map(|(begin, end)| end.saturating_sub(*begin));
+        let slice = longest.max().unwrap_or(0).div_ceil(MAX_SLICES).max(1);
+        self.routes
+            .iter()
+            .zip(spans)
+            .map(|(route, (begin, end))| {
+                if begin >= end {
+                    return BTreeSet::new();
+                }
+                let shared = route.legs.iter().find(|leg| leg.medium.is_some());
+                let offset = shared.map_or(0, |leg| leg.offset_ns);
+                let first = (begin + offset).next_multiple_of(slice) - offset;
+                let step = usize::try_from(slice).unwrap_or(usize::MAX);
+                (first..*end).step_by(step).chain([*begin, *end]).collect()
+            })
+            .collect()
+    }
+
+    /// All cuts of the routes that share a medium, by the clock at the medium.
+    fn times_at(&self, medium: usize, cuts: &[BTreeSet<u64>]) -> BTreeSet<u64> {
+        self.members(medium)
+            .flat_map(|(route, leg)| {
+                let cuts = cuts.get(route).into_iter().flatten();
+                cuts.map(|cut| cut + leg.offset_ns)
+            })
+            .collect()
     }
 
     /// The legs on a medium, each with the index of its route.
@@ -272,10 +299,17 @@ impl Build {
     }
 }
 
-/// What `bps` sends in `ns`, in thousandths of a bit.
-fn units(bps: u64, ns: u64) -> u64 {
-    let units = u128::from(bps) * u128::from(ns) / 1_000_000;
-    u64::try_from(units).unwrap_or(u64::MAX)
+/// What `capacity` lets pass between two instants, in thousandths of a bit.
+fn units(capacity: &Capacity, from_ns: u64, to_ns: u64) -> u64 {
+    let mut units = 0_u128;
+    let mut at = from_ns;
+    while at < to_ns {
+        let (bps, until) = capacity.at(at);
+        let end = until.clamp(at + 1, to_ns);
+        units += u128::from(bps) * u128::from(end - at);
+        at = end;
+    }
+    u64::try_from(units / 1_000_000).unwrap_or(u64::MAX)
 }
 
 /// Where the hops on a medium lie; `Err` where they are not all at one end.

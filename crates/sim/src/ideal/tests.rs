@@ -294,3 +294,25 @@ proptest! {
         prop_assert!(all >= mbit(size) / (30.0 * paths.len() as f64));
     }
 }
+
+#[test]
+fn a_medium_under_a_trace_is_cut_evenly() {
+    // Opportunities every other millisecond change the rate more often than
+    // the flow has slices. By hand: 6 Mbit/s on average, up to a packet.
+    let lines: String = (1..=500).map(|i| format!("{}\n", 2 * i)).collect();
+    let trace = MahimahiTrace::parse("t", &lines).unwrap();
+    let way = || path(vec![on("air", hop(Capacity::mahimahi(&trace), 0))]);
+    let exact = 2.0 * mbit(MIB) / 12.0;
+    let t = down(&with_medium(vec![way()], Capacity::unlimited()), MIB).unwrap();
+    assert!(
+        t <= exact + 0.002 && t >= exact * (1.0 - 1.0 / 400.0) - 0.002,
+        "{t} {exact}"
+    );
+    // Two such links, averaged, fill a medium of 8 Mbit/s.
+    let t = down(&with_medium(vec![way(), way()], mbps(8.0)), MIB).unwrap();
+    let exact = mbit(MIB) / 8.0;
+    assert!(
+        t <= exact + 0.002 && t >= exact * (1.0 - 1.0 / 400.0) - 0.002,
+        "{t} {exact}"
+    );
+}
