@@ -1,0 +1,473 @@
+//! What a sender knows of a subflow: bytes on the way, throughput and delay of each hop.
+//!
+//! Facts come from three places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
+//! the far end's ACK counts, and reports of the helper on the hop that only it can see
+//! ([`FarReport`]). Everything has an age; an estimate moves on between facts by what the
+//! throughput says must have happened meanwhile.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use crate::pad::{self, Hop};
+
+/// The near hop as the kernel sees it now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PathInfo {
+    /// Congestion window in bytes.
+    pub cwnd_bytes: u64,
+    /// Smoothed round-trip time; zero if not yet known.
+    pub srtt: Duration,
+    /// Least round-trip time seen; zero if not yet known.
+    pub min_rtt: Duration,
+    /// Ciphertext octets of the TLS stream that the near hop's far end has acknowledged.
+    pub bytes_acked: u64,
+    /// Throughput of the latest flight, zero if not yet known.
+    pub delivery_rate: BitRate,
+    /// That flight was limited by what there was to send, not by the path.
+    pub app_limited: bool,
+}
+
+/// The far hop as the helper sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FarReport {
+    /// Throughput; zero if not known.
+    pub throughput: BitRate,
+    /// Round-trip time; zero if not known.
+    pub rtt: Duration,
+    /// Bytes that wait in the helper in our direction.
+    pub level_bytes: u64,
+    /// How old this is.
+    pub age: Duration,
+}
+
+/// Time constant of the moving averages: about what a flow takes to settle after a change of
+/// rate, and short against the seconds for which a helper may run ahead.
+const SMOOTHING: Duration = Duration::from_millis(150);
+
+/// Least span of a throughput sample from ACK counts: several frames on the slowest links.
+const SAMPLE_SPAN: Duration = Duration::from_millis(40);
+
+/// Least bytes of such a sample, for the same reason.
+const SAMPLE_BYTES: u64 = 8_192;
+
+/// A helper holding this much is backlogged: the far hop is the limit, and the rate at which
+/// counts rise is its throughput. Two full records.
+const BACKLOGGED_BYTES: u64 = 32_768;
+
+/// What a far hop of unknown throughput is trusted with.
+const UNKNOWN_FAR_BYTES: u64 = 65_536;
+
+/// An estimate that nothing has confirmed for so long is as good as none.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Throughput assumed before the first fact; only orders paths that nothing is known of.
+const FIRST_GUESS: f64 = 125_000.0;
+
+#[derive(Debug, Clone, Copy)]
+struct Average {
+    bytes_per_sec: f64,
+    at: Timestamp,
+}
+
+impl Average {
+    fn update(slot: &mut Option<Self>, now: Timestamp, sample: f64) {
+        let bytes_per_sec = match *slot {
+            Some(old) => {
+                let age = now.since(old.at).as_secs_f64();
+                let weight = 1.0 - (-age / SMOOTHING.as_secs_f64()).exp();
+                old.bytes_per_sec + weight * (sample - old.bytes_per_sec)
+            }
+            None => sample,
+        };
+        *slot = Some(Self {
+            bytes_per_sec,
+            at: now,
+        });
+    }
+}
+
+/// A count as the far end read it.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    count: u64,
+    /// On our clock.
+    at: Timestamp,
+    /// On the far end's clock.
+    remote: Timestamp,
+}
+
+/// Estimates for one subflow, in the direction that this end sends.
+#[derive(Debug, Default)]
+pub(crate) struct Estimator {
+    through_helper: bool,
+    path: PathInfo,
+    path_at: Timestamp,
+    near: Option<Average>,
+    far: Option<Average>,
+    far_rtt: Option<Duration>,
+    /// `bytes_acked` over the last quarter of a second or so, to compare with counts of that age.
+    history: VecDeque<(Timestamp, u64)>,
+    last: Option<Reading>,
+    /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
+    sample: Option<(Reading, bool)>,
+}
+
+/// Spacing and number of history entries: a third of a second in all.
+const HISTORY_STEP: Duration = Duration::from_millis(5);
+const HISTORY_LEN: usize = 64;
+
+impl Estimator {
+    pub(crate) fn new(through_helper: bool) -> Self {
+        Self {
+            through_helper,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn path(&self) -> &PathInfo {
+        &self.path
+    }
+
+    pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
+        let grew = info.bytes_acked > self.path.bytes_acked;
+        self.path = info;
+        self.path_at = now;
+        let due = self
+            .history
+            .back()
+            .is_none_or(|(at, _)| now.since(*at) >= HISTORY_STEP);
+        if due {
+            if self.history.len() == HISTORY_LEN {
+                self.history.pop_front();
+            }
+            self.history.push_back((now, info.bytes_acked));
+        }
+        // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
+        // sample says it better where the flow was limited by the path.
+        let published = if info.srtt.is_zero() {
+            0.0
+        } else {
+            info.cwnd_bytes as f64 / info.srtt.as_secs_f64()
+        };
+        if self.near.is_none() {
+            if published > 0.0 {
+                Average::update(&mut self.near, now, published);
+            }
+        } else if grew && info.delivery_rate > BitRate::ZERO {
+            let sample = info.delivery_rate.bytes_per_sec();
+            let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
+            // A flow that lacked bytes shows no more than a lower bound.
+            if !info.app_limited || sample > known {
+                Average::update(&mut self.near, now, sample);
+            }
+        }
+    }
+
+    pub(crate) fn on_far_report(&mut self, now: Timestamp, r: FarReport) {
+        if !r.rtt.is_zero() {
+            self.far_rtt = Some(r.rtt);
+        }
+        if r.throughput > BitRate::ZERO {
+            let sample = r.throughput.bytes_per_sec();
+            // What our own counts say under load is nearer the truth than a window of the helper.
+            let fresh = self
+                .far
+                .is_some_and(|f| now.since(f.at) < Duration::from_millis(500));
+            if !fresh {
+                Average::update(&mut self.far, now, sample);
+            }
+        }
+    }
+
+    /// A count arrived that the far end read at `remote` on its clock, `at` on ours.
+    pub(crate) fn on_count(&mut self, count: u64, at: Timestamp, remote: Timestamp) {
+        if self.last.is_some_and(|l| count < l.count) {
+            return;
+        }
+        let reading = Reading { count, at, remote };
+        let unchanged = self.last.is_some_and(|l| l.count == count);
+        self.last = Some(reading);
+        if !self.through_helper || unchanged {
+            return;
+        }
+        let backlogged = self.taken_at(at).saturating_sub(count) > BACKLOGGED_BYTES;
+        let Some((start, all_along)) = self.sample else {
+            self.sample = Some((reading, backlogged));
+            return;
+        };
+        let span = remote.since(start.remote);
+        let bytes = count - start.count;
+        let all_along = all_along && backlogged;
+        if span < SAMPLE_SPAN || bytes < SAMPLE_BYTES {
+            self.sample = Some((start, all_along));
+            return;
+        }
+        // A second without news is a pause of ours, not the pipe's pace.
+        if span < Duration::from_secs(1) {
+            let rate = bytes as f64 / span.as_secs_f64();
+            let known = self.far.map_or(0.0, |f| f.bytes_per_sec);
+            if all_along || (rate > known && self.far.is_some()) {
+                Average::update(&mut self.far, at, rate);
+            }
+        }
+        self.sample = Some((reading, backlogged));
+    }
+
+    /// What the near hop's far end had taken at an earlier instant.
+    fn taken_at(&self, at: Timestamp) -> u64 {
+        let i = self.history.partition_point(|(t, _)| *t <= at);
+        match (
+            i.checked_sub(1).and_then(|i| self.history.get(i)),
+            self.history.get(i),
+        ) {
+            (Some(&(t0, a0)), Some(&(t1, a1))) => {
+                let part = at.since(t0).as_secs_f64() / t1.since(t0).as_secs_f64().max(1e-9);
+                a0 + ((a1 - a0) as f64 * part) as u64
+            }
+            (Some(&(_, a)), None) => a.max(self.path.bytes_acked.min(a)),
+            (None, Some(&(_, a))) => a,
+            (None, None) => 0,
+        }
+    }
+
+    fn near_hop(&self, now: Timestamp) -> Hop {
+        let throughput = self
+            .near
+            .filter(|n| now.since(n.at) < FORGET_AFTER)
+            .map_or_else(
+                || {
+                    let rtt = self.path.srtt.as_secs_f64();
+                    if rtt > 0.0 {
+                        self.path.cwnd_bytes as f64 / rtt
+                    } else {
+                        FIRST_GUESS
+                    }
+                },
+                |n| n.bytes_per_sec,
+            );
+        Hop {
+            throughput: throughput.max(1.0),
+            one_way_delay: self.near_owd().as_secs_f64(),
+        }
+    }
+
+    /// Half the least round-trip time: what waits in queues is counted in bytes already.
+    fn near_owd(&self) -> Duration {
+        let rtt = if self.path.min_rtt.is_zero() {
+            self.path.srtt
+        } else {
+            self.path.min_rtt
+        };
+        rtt / 2
+    }
+
+    fn far_known(&self, now: Timestamp) -> Option<f64> {
+        self.far
+            .filter(|f| now.since(f.at) < FORGET_AFTER)
+            .map(|f| f.bytes_per_sec.max(1.0))
+    }
+
+    fn far_hop(&self, now: Timestamp) -> Hop {
+        let near = self.near_hop(now);
+        Hop {
+            // Unknown: no slower than the near hop until a backlog shows otherwise.
+            throughput: self.far_known(now).unwrap_or(near.throughput),
+            one_way_delay: self.far_rtt.unwrap_or_default().as_secs_f64() / 2.0,
+        }
+    }
+
+    /// Octets that the near hop's far end has by now: those acknowledged, and those whose
+    /// acknowledgement must be under way.
+    fn taken(&self, now: Timestamp, sent: u64) -> u64 {
+        let unseen = now.since(self.path_at) + self.near_owd();
+        let moved = self.near_hop(now).throughput * unseen.as_secs_f64();
+        (self.path.bytes_acked + moved as u64).min(sent)
+    }
+
+    /// B_s: octets that have not left the near hop, of `sent` in all.
+    pub(crate) fn b_near(&self, now: Timestamp, sent: u64) -> u64 {
+        sent - self.taken(now, sent)
+    }
+
+    /// B_p (downlink) or B_h (uplink): octets that the helper has taken and the far end has not.
+    /// `acked` is the latest ACK count.
+    pub(crate) fn b_far(&self, now: Timestamp, sent: u64, acked: u64) -> u64 {
+        if !self.through_helper {
+            return 0;
+        }
+        let taken = self.taken(now, sent);
+        let at = self.last.map_or(now, |l| l.at);
+        let drained = self.far_hop(now).throughput * now.since(at).as_secs_f64();
+        taken.saturating_sub(acked.saturating_add(drained as u64))
+    }
+
+    /// PAD by the three published cases.
+    pub(crate) fn pad(&self, now: Timestamp, sent: u64, acked: u64) -> Duration {
+        let near = self.near_hop(now);
+        let b_near = self.b_near(now, sent);
+        let seconds = if self.through_helper {
+            let b_far = self.b_far(now, sent, acked);
+            pad::through_helper(b_near, b_far, near, self.far_hop(now))
+        } else {
+            pad::direct(b_near, near)
+        };
+        pad::to_duration(seconds)
+    }
+
+    /// End-to-end throughput: the lesser of the hops'.
+    pub(crate) fn throughput(&self, now: Timestamp) -> BitRate {
+        let near = self.near_hop(now).throughput;
+        let least = if self.through_helper {
+            near.min(self.far_hop(now).throughput)
+        } else {
+            near
+        };
+        BitRate::from_bytes_per_sec(least)
+    }
+
+    pub(crate) fn far_throughput(&self, now: Timestamp) -> Option<BitRate> {
+        self.far_known(now).map(BitRate::from_bytes_per_sec)
+    }
+
+    /// One-way delay over all hops.
+    pub(crate) fn one_way_delay(&self) -> Duration {
+        self.near_owd() + self.far_rtt.unwrap_or_default() / 2
+    }
+
+    /// Round-trip time over all hops, with today's queues.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.path.srtt + self.far_rtt.unwrap_or_default()
+    }
+
+    /// Whether the helper holds more than may be risked: for a far hop of unknown pace a little,
+    /// else what it sends in `bound`.
+    pub(crate) fn far_is_full(
+        &self,
+        now: Timestamp,
+        sent: u64,
+        acked: u64,
+        bound: Option<Duration>,
+    ) -> bool {
+        if !self.through_helper {
+            return false;
+        }
+        let outstanding = self.b_near(now, sent) + self.b_far(now, sent, acked);
+        let allowed = match (self.far_known(now), bound) {
+            // A near hop that hands on as it receives shows a pace of its own in the counts; only
+            // a backlog at a helper nothing is known of is a risk.
+            (None, _) => {
+                return self.b_far(now, sent, acked) > UNKNOWN_FAR_BYTES;
+            }
+            (Some(_), None) => return false,
+            (Some(rate), Some(bound)) => (rate * bound.as_secs_f64()) as u64,
+        };
+        outstanding > allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: f64 = 1e6;
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    fn info(bytes_acked: u64, rate: f64) -> PathInfo {
+        PathInfo {
+            cwnd_bytes: 50_000,
+            srtt: Duration::from_millis(50),
+            min_rtt: Duration::from_millis(50),
+            bytes_acked,
+            delivery_rate: BitRate::from_bytes_per_sec(rate),
+            app_limited: false,
+        }
+    }
+
+    #[test]
+    fn first_estimate_is_cwnd_over_rtt() {
+        let mut e = Estimator::new(false);
+        e.on_path(
+            ms(0),
+            PathInfo {
+                delivery_rate: BitRate::ZERO,
+                ..info(0, 0.0)
+            },
+        );
+        assert_eq!(e.throughput(ms(0)), BitRate::from_bytes_per_sec(MB));
+        // 100 kB in flight at 1 MB/s, 25 ms of it received without our knowing.
+        assert_eq!(e.b_near(ms(0), 100_000), 75_000);
+        assert_eq!(e.pad(ms(0), 100_000, 0), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn app_limited_samples_only_raise() {
+        let mut e = Estimator::new(false);
+        e.on_path(ms(0), info(0, MB));
+        e.on_path(
+            ms(1_000),
+            PathInfo {
+                app_limited: true,
+                ..info(1_000, 0.1 * MB)
+            },
+        );
+        assert!(e.throughput(ms(1_000)).bytes_per_sec() > 0.99 * MB);
+        e.on_path(
+            ms(2_000),
+            PathInfo {
+                app_limited: true,
+                ..info(2_000, 2.0 * MB)
+            },
+        );
+        assert!(e.throughput(ms(2_000)).bytes_per_sec() > 1.9 * MB);
+    }
+
+    /// A helper that takes 1 MB/s and hands on 0.5 MB/s: the counts give pace and backlog.
+    #[test]
+    fn a_backlogged_helper_shows_its_pace() {
+        let mut e = Estimator::new(true);
+        for t in (0..1_000).step_by(25) {
+            e.on_path(ms(t), info(t * 1_000, MB));
+            e.on_count(t * 500, ms(t), ms(t + 77_000));
+        }
+        let now = ms(975);
+        let far = e.far_throughput(now).unwrap().bytes_per_sec();
+        assert!((far - 0.5 * MB).abs() < 0.02 * MB, "{far}");
+        let (sent, acked) = (975_000, 487_500);
+        let b_far = e.b_far(now, sent, acked) as f64;
+        assert!((b_far - 487_500.0).abs() < 30_000.0, "{b_far}");
+        // It drains while nothing is heard.
+        let later = e.b_far(ms(1_175), sent, acked) as f64;
+        assert!((b_far - later - 100_000.0).abs() < 30_000.0, "{later}");
+    }
+
+    #[test]
+    fn a_helper_that_keeps_up_stays_unlimited() {
+        let mut e = Estimator::new(true);
+        for t in (0..1_000).step_by(25) {
+            e.on_path(ms(t), info(t * 1_000, MB));
+            e.on_count((t * 1_000).saturating_sub(2_000), ms(t), ms(t));
+        }
+        assert_eq!(e.far_throughput(ms(975)), None);
+        assert!(!e.far_is_full(ms(975), 975_000, 973_000, None));
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten() {
+        let mut e = Estimator::new(true);
+        e.on_path(ms(0), info(0, MB));
+        e.on_far_report(
+            ms(0),
+            FarReport {
+                throughput: BitRate::from_mbps(5.0),
+                ..FarReport::default()
+            },
+        );
+        assert!(e.far_throughput(ms(59_000)).is_some());
+        assert!(e.far_throughput(ms(61_000)).is_none());
+    }
+}

@@ -1,0 +1,53 @@
+use mpbond_units::Timestamp;
+
+use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
+use crate::SubflowId;
+
+/// A fixed share of the bytes over direct subflows, the rest through helpers, whatever the links
+/// do: the instrument of the paper's section 6.2, not a scheduler to live with.
+#[derive(Debug)]
+pub struct FixedRatio {
+    direct_share: f64,
+    direct_bytes: f64,
+    helper_bytes: f64,
+    chosen_is_direct: bool,
+}
+
+impl FixedRatio {
+    /// `direct` is the share over direct subflows, clamped to 0 to 1.
+    pub fn new(direct: f64) -> Self {
+        Self {
+            direct_share: direct.clamp(0.0, 1.0),
+            direct_bytes: 0.0,
+            helper_bytes: 0.0,
+            chosen_is_direct: true,
+        }
+    }
+}
+
+impl Scheduler for FixedRatio {
+    fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], _: Backlog) -> Decision {
+        let both = subflows.iter().any(|s| s.helper.is_none())
+            && subflows.iter().any(|s| s.helper.is_some());
+        // The side that lags behind its share is next, idle or not: that is what fixed means.
+        let total = self.direct_bytes + self.helper_bytes;
+        let direct_next = self.direct_share > 0.0
+            && (self.direct_share >= 1.0 || self.direct_bytes <= self.direct_share * total);
+        let side = |s: &&SubflowView| !both || s.helper.is_none() == direct_next;
+        match idle(subflows).filter(side).min_by_key(|s| s.pad) {
+            Some(s) => {
+                self.chosen_is_direct = s.helper.is_none();
+                Decision::Send(s.id)
+            }
+            None => wait(now),
+        }
+    }
+
+    fn sent(&mut self, _subflow: SubflowId, bytes: u64) {
+        if self.chosen_is_direct {
+            self.direct_bytes += bytes as f64;
+        } else {
+            self.helper_bytes += bytes as f64;
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! When things go wrong or change: lost, silent and slow subflows, and the end of the session.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::{DEAD_COUNTS, Event, Session, record_time};
+use crate::stream::Stream;
+use crate::subflow::{Owed, Phase, Signal, SignalState, Subflow};
+use crate::{CloseCode, ResetCode, StreamId, SubflowId};
+
+/// A suspect that stays silent for so long is given up and joined anew.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+
+impl Session {
+    /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
+    /// the session waits for a new one.
+    pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+        self.drop_subflow(now, id);
+    }
+
+    pub(super) fn drop_subflow(&mut self, now: Timestamp, id: SubflowId) {
+        let Some(i) = self.index(id) else {
+            return;
+        };
+        let mut gone = self.subflows.remove(i);
+        if self.dead.len() == DEAD_COUNTS {
+            self.dead.pop_front();
+        }
+        self.dead.push_back((id, gone.rx_octets));
+        self.reports.retain(|(r, _)| r.subflow != id);
+        if gone.phase == Phase::AwaitOk {
+            self.try_another_first();
+        }
+        for s in self.streams.values_mut() {
+            s.send.forget_origin(id);
+            s.copied.retain(|(c, _)| *c != id);
+        }
+        if self.subflows.iter().any(Subflow::carries) {
+            let lost: Vec<Owed> = gone.sent.drain().collect();
+            self.owe_again(lost, None);
+        } else {
+            // Whoever joins next will tell how far this one got; until then nobody can say what
+            // has to be sent again.
+            self.limbo.push((id, std::mem::take(&mut gone.sent)));
+        }
+        if self.subflows.is_empty() && !self.lost {
+            self.lonely_since = Some(now);
+        }
+        self.defer_until = None;
+    }
+
+    /// The subflow that was to open the session is gone: the next one in line does it.
+    fn try_another_first(&mut self) {
+        let waiting = |s: &Subflow| s.phase == Phase::AwaitSession;
+        if let Some(i) = self.subflows.iter().position(waiting) {
+            let hello = self.hello(&self.subflows[i]);
+            self.subflows[i].phase = Phase::SendHello(Box::new(hello));
+        }
+    }
+
+    /// Frames to be sent again. `origin` still carries them, if given.
+    fn owe_again(&mut self, frames: Vec<Owed>, origin: Option<SubflowId>) {
+        for f in frames {
+            match f {
+                Owed::Data {
+                    stream,
+                    range,
+                    fin,
+                    recalled,
+                } => {
+                    // What was recalled is in other hands.
+                    if !recalled {
+                        self.data_again(stream, range, fin, origin);
+                    }
+                }
+                Owed::Open(id) => {
+                    if let Some(s) = self.streams.get_mut(&id) {
+                        s.open_wanted = true;
+                        self.signal(id);
+                    }
+                }
+                Owed::MaxStreamData(id) => {
+                    if let Some(s) = self.streams.get_mut(&id) {
+                        s.grant_wanted = true;
+                        self.signal(id);
+                    }
+                }
+                Owed::Reset(id) => self.signal_again(id, |s| &mut s.reset_out),
+                Owed::Stop(id) => self.signal_again(id, |s| &mut s.stop_out),
+                Owed::MaxData => self.max_data_wanted = true,
+                Owed::MaxStreams => self.max_streams_wanted = true,
+                Owed::Priority(id) => self.priorities.push_back(id),
+                Owed::Cut(id) => self.cuts.push_back(id),
+                Owed::GoAway | Owed::Ping => {}
+            }
+        }
+    }
+
+    fn data_again(
+        &mut self,
+        id: StreamId,
+        range: std::ops::Range<u64>,
+        fin: bool,
+        origin: Option<SubflowId>,
+    ) {
+        let Some(s) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if s.reset_out.is_some() {
+            return;
+        }
+        let bytes = s.send.again(range, origin);
+        if fin && !s.fin_acked {
+            s.fin_wanted = true;
+        }
+        self.stats.reinjected_bytes_out += bytes;
+        self.touch(id);
+    }
+
+    fn signal_again(&mut self, id: StreamId, slot: fn(&mut Stream) -> &mut Option<Signal>) {
+        if let Some(s) = self.streams.get_mut(&id)
+            && let Some(signal) = slot(s)
+            && signal.state == SignalState::Sent
+        {
+            signal.state = SignalState::Wanted;
+            self.signal(id);
+        }
+    }
+
+    /// A peer has come back and told how far lost subflows got: the rest is sent again.
+    pub(super) fn settle_limbo(&mut self, _now: Timestamp) {
+        if self.limbo.is_empty() || !self.subflows.iter().any(Subflow::carries) {
+            return;
+        }
+        for (_, mut queue) in std::mem::take(&mut self.limbo) {
+            let lost: Vec<Owed> = queue.drain().collect();
+            self.owe_again(lost, None);
+        }
+    }
+
+    // ---- silence --------------------------------------------------------------------------
+
+    /// How long a subflow that owes something may go without progress: four round trips cover a
+    /// repair of lost packets, two records' time and the ACK's own delay what is normal.
+    fn silence_allowed(&self, s: &Subflow) -> Duration {
+        let rate = s.estimator.throughput(s.progress_at);
+        self.config.reinjection.least_silence
+            + s.estimator.rtt() * 4
+            + record_time(rate) * 2
+            + self.config.ack_delay
+    }
+
+    /// When a subflow's silence becomes suspicious, or a suspect is given up.
+    pub(super) fn silence_ends(&self, s: &Subflow) -> Option<Timestamp> {
+        if let Some(since) = s.suspect {
+            return Some(since + GIVE_UP_AFTER);
+        }
+        let oldest = s.sent.oldest()?;
+        if !self.config.reinjection.suspicion {
+            return None;
+        }
+        Some(s.progress_at.max(oldest) + self.silence_allowed(s))
+    }
+
+    fn check_silence(&mut self, now: Timestamp) {
+        let silent: Vec<SubflowId> = self
+            .subflows
+            .iter()
+            .filter(|s| self.silence_ends(s).is_some_and(|t| t <= now))
+            .map(|s| s.id)
+            .collect();
+        for id in silent {
+            let Some(i) = self.index(id) else {
+                continue;
+            };
+            if self.subflows[i].suspect.is_some() {
+                self.drop_subflow(now, id);
+                self.cuts.push_back(id);
+                self.events.push_back(Event::SubflowClosed {
+                    subflow: id,
+                    code: CloseCode::Cut,
+                    reason: format!("silent for {} s", GIVE_UP_AFTER.as_secs()),
+                });
+                continue;
+            }
+            let s = &mut self.subflows[i];
+            s.suspect = Some(now);
+            s.ping_wanted = true;
+            self.events.push_back(Event::SubflowSuspect(id));
+            self.defer_until = None;
+        }
+        self.recall_from_suspects();
+    }
+
+    /// Gives what suspects owe to others, if there are any that are not suspect themselves.
+    fn recall_from_suspects(&mut self) {
+        if !self
+            .subflows
+            .iter()
+            .any(|s| s.carries() && s.suspect.is_none())
+        {
+            return;
+        }
+        for i in 0..self.subflows.len() {
+            if self.subflows[i].suspect.is_some() && self.subflows[i].sent.useful_bytes() > 0 {
+                self.recall(i, u64::MAX);
+            }
+        }
+    }
+
+    /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another.
+    fn recall(&mut self, i: usize, budget: u64) {
+        let origin = self.subflows[i].id;
+        let mut taken: Vec<(StreamId, std::ops::Range<u64>, bool)> = Vec::new();
+        let streams = &self.streams;
+        self.subflows[i].sent.recall(budget, |stream, range, fin| {
+            let alive = streams.get(&stream).is_some_and(|s| s.reset_out.is_none());
+            if alive {
+                taken.push((stream, range, fin));
+            }
+            alive
+        });
+        for (stream, range, fin) in taken {
+            self.data_again(stream, range, fin, Some(origin));
+        }
+    }
+
+    // ---- rebalancing ----------------------------------------------------------------------
+
+    /// The published rebalancing (MPBond paper, section 4.3.4): with nothing left unscheduled and
+    /// `(maxPAD - minPAD) / minPAD > eta`, up to `r = (maxPAD - minPAD) * B` bytes with the
+    /// highest sequence numbers move from the slowest subflow back to the meta buffer.
+    ///
+    /// Bytes that the slow subflow carries and another one has been given too no longer delay the
+    /// transfer, so they do not count into its PAD here; without that, every feedback would recall
+    /// the same imbalance anew.
+    pub(super) fn rebalance(&mut self, now: Timestamp) {
+        let config = &self.config.reinjection;
+        if !config.rebalance || self.backlog > 0 {
+            return;
+        }
+        let (eta, least_gain) = (config.eta, config.least_gain);
+        let pad = |s: &Subflow| {
+            let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
+            let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
+            pad.saturating_sub(copies)
+        };
+        let healthy = |s: &&Subflow| s.carries() && s.suspect.is_none() && !s.backup;
+        let candidates = self.subflows.iter().filter(healthy);
+        let Some(slowest) = candidates
+            .clone()
+            .filter(|s| s.sent.useful_bytes() > 0)
+            .max_by_key(|s| pad(s))
+        else {
+            return self.cut_what_only_copies(now);
+        };
+        let Some(fastest) = candidates
+            .filter(|s| s.id != slowest.id)
+            .min_by_key(|s| pad(s))
+        else {
+            return;
+        };
+        let (most, least) = (pad(slowest), pad(fastest));
+        let gain = most.saturating_sub(least);
+        if gain <= least_gain || gain.as_secs_f64() <= eta * least.as_secs_f64() {
+            return;
+        }
+        let r = slowest.estimator.throughput(now).bytes_in(gain);
+        if let Some(i) = self.index(slowest.id) {
+            self.recall(i, r);
+        }
+    }
+
+    /// Nothing useful is on the way any more. A subflow that would go on carrying copies for long
+    /// is cut, so that yesterday's copies do not stand before the next transfer.
+    fn cut_what_only_copies(&mut self, now: Timestamp) {
+        let after = self.config.reinjection.cut_after;
+        let others = self.subflows.iter().filter(|s| s.carries()).count() > 1;
+        let copies_only = |s: &&Subflow| {
+            let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
+            s.suspect.is_none() && copies > after
+        };
+        let Some(id) = self.subflows.iter().find(copies_only).map(|s| s.id) else {
+            return;
+        };
+        if !others {
+            return;
+        }
+        self.drop_subflow(now, id);
+        self.cuts.push_back(id);
+        self.stats.cuts += 1;
+        self.events.push_back(Event::SubflowClosed {
+            subflow: id,
+            code: CloseCode::Cut,
+            reason: "it carried only copies".to_owned(),
+        });
+    }
+
+    // ---- time -----------------------------------------------------------------------------
+
+    /// Time has passed: call it when [`poll_timeout`](Self::poll_timeout) says so. Earlier calls
+    /// do no harm.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.defer_until.is_some_and(|t| t <= now) {
+            self.defer_until = None;
+        }
+        if self.stall_check.is_some_and(|t| t <= now) {
+            self.check_stalls(now);
+        }
+        self.check_silence(now);
+        self.rebalance(now);
+        let resume_for = self.config.resume_for;
+        if self.lonely_since.is_some_and(|t| t + resume_for <= now) {
+            self.lose("no path to the other end for too long");
+        }
+    }
+
+    /// The session is over: every stream is reset.
+    pub(super) fn lose(&mut self, reason: &str) {
+        if self.lost {
+            return;
+        }
+        self.lost = true;
+        self.lonely_since = None;
+        self.backlog = 0;
+        self.held = 0;
+        for q in &mut self.ready {
+            q.clear();
+        }
+        self.signalling.clear();
+        self.blocked.clear();
+        self.limbo.clear();
+        self.stall_check = None;
+        self.defer_until = None;
+        self.events.push_back(Event::Lost {
+            reason: reason.to_owned(),
+        });
+        let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            if let Some(s) = self.streams.get_mut(&id) {
+                s.send.clear();
+                s.backlog = 0;
+                s.queued = false;
+                s.reset_out = Some(Signal {
+                    code: ResetCode::SessionLost,
+                    state: SignalState::Acked,
+                });
+                if s.reset_in.is_none() && !s.recv.finished() {
+                    s.reset_in = Some(ResetCode::SessionLost);
+                }
+                if s.announced {
+                    self.events.push_back(Event::StreamReadable(id));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,375 @@
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::pair::{Pair, hop, pattern};
+use crate::session::{Event, Read};
+use crate::*;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// A direct subflow and one through a helper, joined.
+fn joined(config: SessionConfig) -> (Pair, SubflowId, SubflowId) {
+    let mut p = Pair::new(config);
+    let direct = p.join(&[hop(8.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    p.run(at(1_000), |_| false);
+    (p, direct, helper)
+}
+
+/// The client asks, the server answers with `len` bytes; returns when all had arrived.
+fn download(p: &mut Pair, len: usize, limit_ms: u64) -> Timestamp {
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.client.finish(id);
+    let want = pattern(len);
+    let mut answered = false;
+    let deadline = p.now + Duration::from_millis(limit_ms);
+    p.run(deadline, |p| {
+        if !answered && p.opened().contains(&id) {
+            answered = true;
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    let (got, end) = p.client_got.remove(&id).expect("nothing arrived");
+    assert_eq!(end, Some(Read::Fin), "after {} of {len}", got.len());
+    assert!(got == want, "bytes differ");
+    p.now
+}
+
+#[test]
+fn any_subflow_may_come_first() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    let done = download(&mut p, 100_000, 5_000);
+    assert!(done < at(1_000), "{done}");
+    assert!(p.client.is_established());
+    p.join(&[hop(8.0, 25)]);
+    download(&mut p, 100_000, 5_000);
+    assert_eq!(p.server().subflows(at(0)).len(), 2);
+}
+
+#[test]
+fn both_subflows_carry_and_finish_together() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let start = p.now;
+    let done = download(&mut p, 4 << 20, 20_000).since(start).as_secs_f64();
+    // 4 MiB at 13 Mbit/s are 2.58 s.
+    assert!(done < 2.58 * 1.06 + 0.08, "{done}");
+    let stats = p.server().stats();
+    assert!(stats.redundant_bytes_out < (4 << 20) / 100, "{stats:?}");
+    let subflows = p.client.subflows(p.now);
+    let last = |id| {
+        let s = subflows.iter().find(|s| s.id == id).unwrap();
+        s.last_in.unwrap().as_secs_f64()
+    };
+    let spread = (last(direct) - last(helper)).abs();
+    assert!(spread < 0.13, "{spread}");
+}
+
+#[test]
+fn min_rtt_leaves_the_helper_behind() {
+    let config = SessionConfig {
+        scheduler: SchedulerKind::MinRtt,
+        reinjection: ReinjectionConfig {
+            rebalance: false,
+            ..ReinjectionConfig::default()
+        },
+        ..SessionConfig::default()
+    };
+    let (mut p, direct, helper) = joined(config);
+    download(&mut p, 10 << 20, 30_000);
+    let subflows = p.client.subflows(p.now);
+    let last = |id| {
+        let s = subflows.iter().find(|s| s.id == id).unwrap();
+        s.last_in.unwrap().as_secs_f64()
+    };
+    assert!(last(helper) - last(direct) > 2.0);
+}
+
+#[test]
+fn uplink_is_no_afterthought() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    let want = pattern(4 << 20);
+    let start = p.now;
+    p.client.write(id, want.clone());
+    p.client.finish(id);
+    p.run(at(60_000), |p| {
+        p.server_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    let took = p.now.since(start).as_secs_f64();
+    assert!(p.server_got[&id].0 == want);
+    assert!(took < 2.58 * 1.06 + 0.08, "{took}");
+}
+
+#[test]
+fn a_killed_subflow_loses_nothing() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    let start = p.now;
+    let mut killed = false;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    p.run(at(60_000), |p| {
+        if p.server_got.get(&id).is_some_and(|(b, _)| !b.is_empty())
+            && p.server().stats().bytes_out == 0
+        {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if !killed && p.now > start + Duration::from_millis(700) {
+            killed = true;
+            p.kill(helper);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want);
+    // The stream is still open towards the server: half-close.
+    assert_eq!(p.server_got[&id].1, None);
+    p.client.write(id, "more".into());
+    p.client.finish(id);
+    p.run(at(70_000), |p| p.client.stats().streams_open == 0);
+    assert_eq!(p.server_got[&id].0, b"GET /more");
+    p.run(at(71_000), |_| false);
+    assert_eq!(p.server().stats().streams_open, 0);
+}
+
+#[test]
+fn silence_is_suspected_and_made_good() {
+    let (mut p, direct, _) = joined(SessionConfig::default());
+    let start = p.now;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    let mut last = (0, p.now);
+    let mut longest = Duration::ZERO;
+    p.run(at(60_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if p.now > start + Duration::from_millis(500) {
+            p.links[0].blackhole = true;
+        }
+        let (got, end) = p.client_got.entry(id).or_default();
+        if got.len() > last.0 {
+            if last.0 > 0 {
+                longest = longest.max(p.now.since(last.1));
+            }
+            last = (got.len(), p.now);
+        }
+        *end == Some(Read::Fin)
+    });
+    assert!(p.client_got[&id].0 == want);
+    assert!(longest < Duration::from_millis(900), "{longest:?}");
+    assert!(
+        p.server_events
+            .iter()
+            .any(|e| matches!(e, Event::SubflowSuspect(id) if *id == direct))
+    );
+}
+
+#[test]
+fn the_session_outlives_its_subflows() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    let start = p.now;
+    let mut killed = false;
+    p.run(at(20_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if !killed && p.now > start + Duration::from_millis(400) {
+            killed = true;
+            p.kill(direct);
+            p.kill(helper);
+        }
+        p.now > start + Duration::from_secs(10)
+    });
+    let before = p.client_got[&id].0.len();
+    assert!(before < want.len());
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(40_000), |p| {
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want);
+    // The counts told at the rejoin spare what had arrived.
+    let copies = p.client.stats().redundant_bytes_in;
+    assert!(copies < 64 << 10, "{copies}");
+    assert_eq!(p.opened().len(), 1, "OPEN must dial once");
+}
+
+#[test]
+fn a_lonely_session_ends_with_a_reason() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "hello".into());
+    p.run(at(1_500), |_| false);
+    p.kill(direct);
+    p.kill(helper);
+    p.run(at(65_000), |_| false);
+    assert!(p.client.is_lost() && p.server().is_lost());
+    assert!(
+        p.client_events
+            .iter()
+            .any(|e| matches!(e, Event::Lost { .. }))
+    );
+    assert_eq!(
+        p.client_got[&id].1,
+        Some(Read::Reset(ResetCode::SessionLost))
+    );
+    assert_eq!(
+        p.server_got[&id].1,
+        Some(Read::Reset(ResetCode::SessionLost))
+    );
+}
+
+#[test]
+fn resets_travel_with_their_reason() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "x".into());
+    p.run(at(2_000), |p| !p.opened().is_empty());
+    let now = p.now;
+    p.server().reset(now, id, ResetCode::ConnectionRefused);
+    p.server().stop(now, id, ResetCode::ConnectionRefused);
+    p.run(at(3_000), |_| false);
+    assert_eq!(
+        p.client_got[&id].1,
+        Some(Read::Reset(ResetCode::ConnectionRefused))
+    );
+    assert!(p.client_events.iter().any(|e| matches!(
+        e,
+        Event::StreamStopped {
+            code: ResetCode::ConnectionRefused,
+            ..
+        }
+    )));
+    assert_eq!(p.client.stats().streams_open, 0);
+    assert_eq!(p.server().stats().streams_open, 0);
+    // The window is whole again: a stream may use all of it.
+    download(&mut p, 9 << 20, 30_000);
+}
+
+#[test]
+fn a_stalled_reader_blocks_nobody() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let stalled: Vec<_> = (0..12).map(|_| p.open()).collect();
+    p.client_ignores = stalled.clone();
+    for id in &stalled {
+        p.client.write(*id, "GET /".into());
+    }
+    p.run(at(4_000), |p| p.opened().len() == 12);
+    for id in &stalled {
+        // As a server would: no more than the session wants to keep.
+        let budget = p.server().send_budget(*id) as usize;
+        p.server().write(*id, pattern(budget.min(2 << 20)));
+    }
+    p.run(at(12_000), |_| false);
+    let start = p.now;
+    let done = download(&mut p, 1 << 20, 30_000).since(start);
+    assert!(done < Duration::from_secs(2), "{done:?}");
+    assert!(p.client.waiting_bytes() <= 32 << 20);
+}
+
+#[test]
+fn many_streams_share() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let ids: Vec<_> = (0..50).map(|_| p.open()).collect();
+    for id in &ids {
+        p.client.write(*id, "GET /".into());
+        p.client.finish(*id);
+    }
+    let mut answered = 0;
+    p.run(at(30_000), |p| {
+        for id in p.opened().split_off(answered) {
+            p.server().write(id, pattern(40_000));
+            p.server().finish(id);
+            answered += 1;
+        }
+        p.client.stats().streams_open == 0
+    });
+    for id in ids {
+        assert!(p.client_got[&id].0 == pattern(40_000), "stream {id}");
+    }
+}
+
+#[test]
+fn rebalancing_saves_a_transfer_whose_pipe_collapses() {
+    let mut took = Vec::new();
+    for rebalance in [true, false] {
+        let mut p = Pair::new(SessionConfig {
+            reinjection: ReinjectionConfig {
+                rebalance,
+                ..ReinjectionConfig::default()
+            },
+            ..SessionConfig::default()
+        });
+        p.join(&[hop(5.0, 25)]);
+        let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+        p.run(at(1_000), |_| false);
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        let want = pattern(4 << 20);
+        let start = p.now;
+        p.run(at(90_000), |p| {
+            if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+                p.server().write(id, want.clone());
+                p.server().finish(id);
+            }
+            if p.now > start + Duration::from_secs(2) {
+                p.set_hops(helper, &[hop(1.0, 2), hop(10.0, 25)]);
+            }
+            p.client_got
+                .get(&id)
+                .is_some_and(|(_, end)| *end == Some(Read::Fin))
+        });
+        assert!(p.client_got[&id].0 == want);
+        took.push(p.now.since(start).as_secs_f64());
+    }
+    assert!(took[0] < 0.75 * took[1], "{took:?}");
+}
+
+#[test]
+fn redundant_carries_everything_everywhere() {
+    let (mut p, direct, helper) = joined(SessionConfig {
+        scheduler: SchedulerKind::Redundant,
+        ..SessionConfig::default()
+    });
+    download(&mut p, 200_000, 10_000);
+    p.run(p.now + Duration::from_secs(2), |_| false);
+    let subflows = p.server().subflows(at(0));
+    let bytes = |id| subflows.iter().find(|s| s.id == id).unwrap().bytes_out;
+    // A byte that has arrived is not copied any more, so neither carries quite everything.
+    assert!(bytes(direct) > 80_000 && bytes(helper) > 80_000);
+    assert!(p.server().stats().redundant_bytes_out > 60_000);
+}
+
+#[test]
+fn an_idle_session_sends_nothing_and_wants_no_timer() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    download(&mut p, 100_000, 10_000);
+    p.run(p.now + Duration::from_secs(3), |_| false);
+    assert_eq!(p.client.poll_timeout(), None);
+    assert_eq!(p.server().poll_timeout(), None);
+    let mut out = Vec::new();
+    let now = p.now;
+    assert_eq!(p.client.poll_transmit(now, &mut out), None);
+    assert_eq!(p.server().poll_transmit(now, &mut out), None);
+}

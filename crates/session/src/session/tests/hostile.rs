@@ -1,0 +1,235 @@
+use bytes::Bytes;
+use mpbond_units::Timestamp;
+use proptest::prelude::*;
+
+use crate::handshake::parse_hello;
+use crate::session::Session;
+use crate::wire::{AckCount, Frame};
+use crate::*;
+
+const NOW: Timestamp = Timestamp::from_millis(5);
+
+/// A server with one subflow, whose client is in our hands.
+fn server() -> (Session, SubflowId) {
+    let mut client = Session::client(SessionConfig::default(), [3; 32]);
+    let id = client.add_subflow(NOW, SubflowSetup::default());
+    client.handle_room(id, 1 << 20);
+    let mut out = Vec::new();
+    client.poll_transmit(NOW, &mut out).expect("hello");
+    let (hello, _) = parse_hello(Bytes::from(out)).expect("hello");
+    let mut server = Session::server(
+        SessionConfig::default(),
+        SessionId([9; 16]),
+        [4; 32],
+        &hello,
+    );
+    server
+        .accept_subflow(NOW, SubflowSetup::default(), &hello)
+        .expect("accepted");
+    server.handle_room(id, 1 << 20);
+    let mut out = Vec::new();
+    server.poll_transmit(NOW, &mut out).expect("answer");
+    (server, id)
+}
+
+fn record(frames: &[Frame]) -> Bytes {
+    let mut out = Vec::new();
+    frames.iter().for_each(|f| f.encode(&mut out));
+    out.into()
+}
+
+fn data(stream: u64, offset: u64, len: usize, fin: bool) -> Frame {
+    Frame::Data {
+        stream: StreamId(stream),
+        offset,
+        fin,
+        chunk_end: false,
+        bytes: vec![7; len].into(),
+    }
+}
+
+#[test]
+fn every_misbehaviour_has_its_code() {
+    let cases = [
+        (
+            "garbage",
+            Bytes::from_static(b"\x99garbage"),
+            CloseCode::FrameEncoding,
+        ),
+        (
+            "stream beyond the limit",
+            record(&[data(1 << 40, 0, 1, false)]),
+            CloseCode::StreamLimit,
+        ),
+        (
+            "stream window",
+            record(&[data(0, 1 << 30, 1, false)]),
+            CloseCode::FlowControl,
+        ),
+        (
+            "session window",
+            record(
+                &(0..10)
+                    .map(|s| data(s, (1 << 20) - 1, 1, false))
+                    .collect::<Vec<_>>(),
+            ),
+            CloseCode::FlowControl,
+        ),
+        (
+            "two ends",
+            record(&[data(0, 0, 10, true), data(0, 0, 5, true)]),
+            CloseCode::FlowControl,
+        ),
+        (
+            "acknowledging what was never sent",
+            record(&[Frame::Ack {
+                time_us: 0,
+                counts: vec![AckCount {
+                    subflow: SubflowId(1),
+                    count: 1 << 40,
+                    age: Default::default(),
+                }],
+            }]),
+            CloseCode::BadAck,
+        ),
+        (
+            "a second hello",
+            record(&[Frame::MpJoinOk { proof: [0; 32] }]),
+            CloseCode::UnexpectedFrame,
+        ),
+        (
+            "reset beyond the window",
+            record(&[Frame::Reset {
+                stream: StreamId(0),
+                code: ResetCode::Cancelled,
+                final_offset: 1 << 40,
+            }]),
+            CloseCode::FlowControl,
+        ),
+    ];
+    for (what, bytes, code) in cases {
+        let (mut s, id) = server();
+        let err = s.handle_record(NOW, id, bytes, 500).expect_err(what);
+        assert_eq!(err.code, code, "{what}: {err}");
+        assert!(
+            s.subflows(NOW).is_empty(),
+            "{what}: the subflow is given up"
+        );
+        assert!(!s.is_lost(), "{what}: the session is not");
+    }
+}
+
+#[test]
+fn a_join_needs_the_key_and_this_connection() {
+    let (mut s, _) = server();
+    let forged = Hello::Join {
+        session: SessionId([9; 16]),
+        subflow: SubflowId(2),
+        proof: [0; 32],
+    };
+    let err = s
+        .accept_subflow(NOW, SubflowSetup::default(), &forged)
+        .expect_err("forged");
+    assert_eq!(err.code, CloseCode::BadProof);
+}
+
+#[test]
+fn another_version_is_told_apart_from_garbage() {
+    let mut out = Vec::new();
+    Frame::MpCapable {
+        version: 9,
+        random: [0; 32],
+        subflow: SubflowId(1),
+        limits: Limits {
+            max_data: 1,
+            max_stream_data: 1,
+            max_streams: 1,
+        },
+    }
+    .encode(&mut out);
+    assert_eq!(
+        parse_hello(out.into()).expect_err("version").code,
+        CloseCode::Version
+    );
+    assert_eq!(
+        parse_hello(Bytes::from_static(b"GET / HTTP/1.1"))
+            .expect_err("garbage")
+            .code,
+        CloseCode::FrameEncoding
+    );
+}
+
+fn any_frame() -> impl Strategy<Value = Frame> {
+    let stream = || (0..6u64).prop_map(StreamId);
+    prop_oneof![
+        (0..6u64, 0..3_000u64, 0..800usize, any::<bool>()).prop_map(|(s, o, l, f)| data(
+            s,
+            o,
+            l,
+            f || l == 0
+        )),
+        (stream(), 0..3_000u64).prop_map(|(stream, final_offset)| Frame::Reset {
+            stream,
+            code: ResetCode::Cancelled,
+            final_offset
+        }),
+        stream().prop_map(|stream| Frame::Stop {
+            stream,
+            code: ResetCode::Cancelled
+        }),
+        stream().prop_map(|stream| Frame::Open {
+            stream,
+            class: StreamClass::Bulk,
+            max_stream_data: 10_000,
+            destination: Destination::Name {
+                host: "x".into(),
+                port: 1
+            },
+        }),
+        (0..2_000u64).prop_map(|count| Frame::Ack {
+            time_us: count,
+            counts: vec![AckCount {
+                subflow: SubflowId(1),
+                count,
+                age: Default::default()
+            }],
+        }),
+        (0..4u32).prop_map(|s| Frame::Cut {
+            subflow: SubflowId(s)
+        }),
+        any::<u64>().prop_map(|v| Frame::MaxData(v >> 2)),
+        any::<u64>().prop_map(|v| Frame::Ping(v >> 2)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// Frames of any kind in any order: errors at worst, and bounded memory.
+    #[test]
+    fn any_frames_in_any_order(frames in proptest::collection::vec((any_frame(), 0..4u8), 1..80)) {
+        let (mut s, id) = server();
+        let mut now = NOW;
+        let mut octets = 500;
+        let mut out = Vec::new();
+        for (f, action) in frames {
+            octets += 100;
+            now += std::time::Duration::from_millis(3);
+            if s.handle_record(now, id, record(&[f]), octets).is_err() {
+                break;
+            }
+            for st in s.streams() {
+                match action {
+                    0 => s.write(st.id, vec![1; 300].into()),
+                    1 => { let _ = s.read(now, st.id); }
+                    2 => s.finish(st.id),
+                    _ => s.reset(now, st.id, ResetCode::Cancelled),
+                }
+            }
+            s.handle_timeout(now);
+            s.handle_room(id, 50_000);
+            while s.poll_transmit(now, &mut out).is_some() { out.clear(); }
+            while s.poll_event().is_some() {}
+            prop_assert!(s.waiting_bytes() <= 40 << 20);
+        }
+    }
+}

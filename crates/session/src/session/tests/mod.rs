@@ -1,0 +1,5 @@
+//! Whole sessions against each other in virtual time.
+
+mod behaviour;
+mod hostile;
+mod pair;

@@ -1,0 +1,413 @@
+//! Two sessions and fluid channels between them. The channels are not TCP (the simulator has
+//! that): each hop serves at a rate, delays, and acknowledges; enough to see decisions.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mpbond_units::{BitRate, Timestamp};
+
+use crate::handshake::parse_hello;
+use crate::session::{Event, Read, Session};
+use crate::wire::Destination;
+use crate::*;
+
+/// One direction of one hop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HopModel {
+    pub(super) mbps: f64,
+    pub(super) delay: Duration,
+}
+
+pub(super) fn hop(mbps: f64, delay_ms: u64) -> HopModel {
+    HopModel {
+        mbps,
+        delay: Duration::from_millis(delay_ms),
+    }
+}
+
+/// One direction of a subflow: near hop, optional far hop, records in flight on each.
+struct Channel {
+    hops: Vec<HopModel>,
+    /// Per hop: when its server is free again.
+    free: Vec<Timestamp>,
+    /// Records on the way: (arrival at the end, record, octets at its end).
+    in_flight: VecDeque<(Timestamp, Bytes, u64)>,
+    /// Near hop's acknowledgements: (when known, octets).
+    acks: VecDeque<(Timestamp, u64)>,
+    acked: u64,
+    sent: u64,
+}
+
+impl Channel {
+    fn new(hops: Vec<HopModel>) -> Self {
+        Self {
+            free: vec![Timestamp::ZERO; hops.len()],
+            hops,
+            in_flight: VecDeque::new(),
+            acks: VecDeque::new(),
+            acked: 0,
+            sent: 0,
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, record: Bytes, octets_end: u64) {
+        let mut at = now;
+        for (i, h) in self.hops.iter().enumerate() {
+            let start = at.max(self.free[i]);
+            let done = start + BitRate::from_mbps(h.mbps).time_for(octets_end - self.sent);
+            self.free[i] = done;
+            at = done + h.delay;
+            if i == 0 {
+                self.acks.push_back((at + h.delay, octets_end));
+            }
+        }
+        self.sent = octets_end;
+        self.in_flight.push_back((at, record, octets_end));
+    }
+
+    /// What waits for the last hop takes longer by as much as it is slower now.
+    fn change(&mut self, now: Timestamp, hops: Vec<HopModel>) {
+        let last = hops.len() - 1;
+        let slower = self.hops[last].mbps / hops[last].mbps;
+        for (at, ..) in &mut self.in_flight {
+            *at = now + at.since(now).mul_f64(slower);
+        }
+        self.free[last] = now + self.free[last].since(now).mul_f64(slower);
+        self.hops = hops;
+    }
+
+    /// A window of the near hop's delay times rate, and 30 ms of queue.
+    fn window(&self) -> u64 {
+        let h = self.hops[0];
+        BitRate::from_mbps(h.mbps).bytes_in(h.delay * 2 + Duration::from_millis(30)) + 16_384
+    }
+
+    fn info(&mut self, now: Timestamp) -> PathInfo {
+        while self.acks.front().is_some_and(|(t, _)| *t <= now) {
+            self.acked = self.acks.pop_front().map_or(self.acked, |(_, o)| o);
+        }
+        let h = self.hops[0];
+        PathInfo {
+            cwnd_bytes: self.window(),
+            srtt: h.delay * 2,
+            min_rtt: h.delay * 2,
+            bytes_acked: self.acked,
+            delivery_rate: BitRate::from_mbps(h.mbps),
+            app_limited: false,
+        }
+    }
+}
+
+pub(super) struct Link {
+    pub(super) id: SubflowId,
+    up: Channel,
+    down: Channel,
+    pub(super) alive: bool,
+    /// Swallows everything, both ways, without a word.
+    pub(super) blackhole: bool,
+    /// The server knows it.
+    accepted: bool,
+    exporter: [u8; 32],
+}
+
+/// A primary and a proxy.
+pub(super) struct Pair {
+    pub(super) now: Timestamp,
+    pub(super) client: Session,
+    pub(super) server: Option<Session>,
+    pub(super) links: Vec<Link>,
+    pub(super) client_events: Vec<Event>,
+    pub(super) server_events: Vec<Event>,
+    /// What each end's application has read, by stream, and how that ended.
+    pub(super) client_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
+    pub(super) server_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
+    pub(super) server_errors: Vec<SubflowError>,
+    /// Streams that the server's application leaves unread.
+    pub(super) client_ignores: Vec<StreamId>,
+    pub(super) config: SessionConfig,
+}
+
+impl Pair {
+    pub(super) fn new(config: SessionConfig) -> Self {
+        Self {
+            now: Timestamp::from_millis(1),
+            client: Session::client(config.clone(), [1; 32]),
+            server: None,
+            links: Vec::new(),
+            client_events: Vec::new(),
+            server_events: Vec::new(),
+            client_got: BTreeMap::new(),
+            server_got: BTreeMap::new(),
+            server_errors: Vec::new(),
+            client_ignores: Vec::new(),
+            config,
+        }
+    }
+
+    /// Adds a subflow; hops named from the primary outward: the pipe first.
+    pub(super) fn join(&mut self, hops: &[HopModel]) -> SubflowId {
+        let helper = (hops.len() > 1).then(|| HelperId(self.links.len() as u32));
+        let exporter = [self.links.len() as u8 + 1; 32];
+        let setup = SubflowSetup {
+            name: format!("link{}", self.links.len()),
+            helper,
+            exporter,
+            ..SubflowSetup::default()
+        };
+        let id = self.client.add_subflow(self.now, setup);
+        let back: Vec<_> = hops.iter().rev().copied().collect();
+        self.links.push(Link {
+            id,
+            up: Channel::new(hops.to_vec()),
+            down: Channel::new(back),
+            alive: true,
+            blackhole: false,
+            accepted: false,
+            exporter,
+        });
+        id
+    }
+
+    pub(super) fn set_hops(&mut self, id: SubflowId, hops: &[HopModel]) {
+        if let Some(l) = self.links.iter_mut().find(|l| l.id == id) {
+            l.up.change(self.now, hops.to_vec());
+            l.down.change(self.now, hops.iter().rev().copied().collect());
+        }
+    }
+
+    pub(super) fn kill(&mut self, id: SubflowId) {
+        if let Some(l) = self.links.iter_mut().find(|l| l.id == id) {
+            l.alive = false;
+        }
+        self.client.handle_subflow_closed(self.now, id);
+        if let Some(s) = &mut self.server {
+            s.handle_subflow_closed(self.now, id);
+        }
+    }
+
+    pub(super) fn server(&mut self) -> &mut Session {
+        self.server.as_mut().expect("no session yet")
+    }
+
+    /// Runs until `until`, or until `done`.
+    pub(super) fn run(&mut self, until: Timestamp, mut done: impl FnMut(&mut Self) -> bool) {
+        let mut rounds = 0;
+        while self.now < until {
+            self.pump();
+            if done(self) {
+                return;
+            }
+            let next = self.next_event().unwrap_or(until).min(until);
+            // Time moves on in steps that let windows open between events.
+            self.now = next
+                .max(self.now + Duration::from_micros(100))
+                .min(self.now + Duration::from_millis(2).max(next.since(self.now)));
+            rounds += 1;
+            assert!(rounds < 2_000_000, "no end in sight: {:?}", self.client);
+        }
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let arrivals = self.links.iter().filter(|l| l.alive).flat_map(|l| {
+            [
+                l.up.in_flight.front().map(|x| x.0),
+                l.down.in_flight.front().map(|x| x.0),
+                l.up.acks.front().map(|x| x.0),
+                l.down.acks.front().map(|x| x.0),
+            ]
+        });
+        let timers = [
+            self.client.poll_timeout(),
+            self.server.as_ref().and_then(Session::poll_timeout),
+        ];
+        arrivals.chain(timers).flatten().min()
+    }
+
+    fn pump(&mut self) {
+        self.deliver();
+        self.client.handle_timeout(self.now);
+        if let Some(s) = &mut self.server {
+            s.handle_timeout(self.now);
+        }
+        self.events();
+        self.read_all();
+        self.transmit();
+        self.events();
+    }
+
+    fn deliver(&mut self) {
+        for i in 0..self.links.len() {
+            loop {
+                let l = &mut self.links[i];
+                let due = |c: &Channel| c.in_flight.front().is_some_and(|x| x.0 <= self.now);
+                if !l.alive || l.blackhole {
+                    l.up.in_flight.retain(|_| l.alive);
+                    break;
+                }
+                if due(&l.up) {
+                    let (_, record, end) = l.up.in_flight.pop_front().expect("due");
+                    self.to_server(i, record, end);
+                } else if due(&l.down) {
+                    let (_, record, end) = l.down.in_flight.pop_front().expect("due");
+                    if let Err(e) = self.client.handle_record(self.now, l.id, record, end) {
+                        l.alive = false;
+                        if !e.by_peer {
+                            panic!("the client found fault: {e}");
+                        }
+                    }
+                } else {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn to_server(&mut self, i: usize, record: Bytes, end: u64) {
+        let l = &mut self.links[i];
+        let result = if l.accepted {
+            match &mut self.server {
+                Some(s) => s.handle_record(self.now, l.id, record, end),
+                None => return,
+            }
+        } else {
+            let (hello, rest) = parse_hello(record).expect("hello");
+            let config = self.config.clone();
+            let server = self.server.get_or_insert_with(|| {
+                Session::server(config, SessionId([7; 16]), [2; 32], &hello)
+            });
+            let setup = SubflowSetup {
+                helper: (l.up.hops.len() > 1).then_some(HelperId(i as u32)),
+                exporter: l.exporter,
+                rx_octets: end,
+                ..SubflowSetup::default()
+            };
+            let accepted = server.accept_subflow(self.now, setup, &hello);
+            l.accepted = accepted.is_ok();
+            accepted.and_then(|id| server.handle_record(self.now, id, rest, end))
+        };
+        if let Err(e) = result {
+            self.server_errors.push(e);
+            self.links[i].alive = false;
+            let id = self.links[i].id;
+            self.client.handle_subflow_closed(self.now, id);
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(e) = self.client.poll_event() {
+            if let Event::SubflowClosed { subflow, .. } = &e {
+                self.close(*subflow);
+            }
+            self.client_events.push(e);
+        }
+        while let Some(e) = self.server.as_mut().and_then(Session::poll_event) {
+            if let Event::SubflowClosed { subflow, .. } = &e {
+                self.close(*subflow);
+            }
+            self.server_events.push(e);
+        }
+    }
+
+    /// One end has closed the connection: the other one sees it, unless nothing gets through.
+    fn close(&mut self, id: SubflowId) {
+        let Some(l) = self.links.iter_mut().find(|l| l.id == id) else {
+            return;
+        };
+        l.alive = false;
+        if !l.blackhole {
+            self.client.handle_subflow_closed(self.now, id);
+            if let Some(s) = &mut self.server {
+                s.handle_subflow_closed(self.now, id);
+            }
+        }
+    }
+
+    fn read_all(&mut self) {
+        let ignored = self.client_ignores.clone();
+        read_end(self.now, &mut self.client, &mut self.client_got, &ignored);
+        if let Some(s) = &mut self.server {
+            read_end(self.now, s, &mut self.server_got, &[]);
+        }
+    }
+
+    fn transmit(&mut self) {
+        for client in [true, false] {
+            let session = if client {
+                &mut self.client
+            } else {
+                match &mut self.server {
+                    Some(s) => s,
+                    None => continue,
+                }
+            };
+            for l in self.links.iter_mut().filter(|l| l.alive) {
+                let c = if client { &mut l.up } else { &mut l.down };
+                let info = c.info(self.now);
+                let room = (c.window() + c.acked).saturating_sub(c.sent);
+                session.handle_path(self.now, l.id, info);
+                session.handle_room(l.id, room);
+            }
+            let mut out = Vec::new();
+            while let Some(t) = session.poll_transmit(self.now, &mut out) {
+                let record = Bytes::from(std::mem::take(&mut out));
+                assert!(record.len() <= wire::MAX_RECORD_BYTES);
+                if let Some(l) = self.links.iter_mut().find(|l| l.id == t.subflow) {
+                    let c = if client { &mut l.up } else { &mut l.down };
+                    c.send(self.now, record, t.octets_end);
+                }
+            }
+        }
+    }
+
+    /// Opens a stream from the client.
+    pub(super) fn open(&mut self) -> StreamId {
+        let destination = Destination::Name {
+            host: "origin.test".to_owned(),
+            port: 80,
+        };
+        self.client
+            .open(self.now, destination, StreamClass::Bulk)
+            .expect("stream")
+    }
+
+    pub(super) fn opened(&self) -> Vec<StreamId> {
+        self.server_events
+            .iter()
+            .filter_map(|e| match e {
+                Event::StreamOpened { stream, .. } => Some(*stream),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn read_end(
+    now: Timestamp,
+    session: &mut Session,
+    got: &mut BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
+    ignored: &[StreamId],
+) {
+    let ids: Vec<_> = session.streams().iter().map(|s| s.id).collect();
+    for id in ids.into_iter().filter(|id| !ignored.contains(id)) {
+        loop {
+            let read = session.read(now, id);
+            let entry = got.entry(id).or_default();
+            match read {
+                Read::Data(b) => entry.0.extend_from_slice(&b),
+                Read::Pending => break,
+                end => {
+                    entry.1 = Some(end);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that tell where they belong.
+pub(super) fn pattern(len: usize) -> Bytes {
+    (0..len as u32)
+        .map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8)
+        .collect()
+}

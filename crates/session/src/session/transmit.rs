@@ -1,0 +1,579 @@
+//! What is sent: which frames, in which record, on which subflow.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::{Session, Transmit};
+use crate::config::FeedbackRule;
+use crate::scheduler::{Backlog, Decision, SubflowView};
+use crate::subflow::{Owed, Phase, SignalState};
+use crate::wire::{
+    AckCount, DATA_OVERHEAD_MAX, Frame, MAX_ACK_COUNTS, MAX_RECORD_BYTES, put_data_header,
+};
+use crate::{StreamClass, StreamId, SubflowId};
+
+/// Control frames stop at this record length; what is left goes into the next record.
+const CONTROL_BYTES: usize = 4_096;
+
+/// A radio that carried data so recently is awake: feedback over it costs nothing. The shortest
+/// tails of the energy models are of this order.
+const AWAKE: Duration = Duration::from_secs(1);
+
+/// A record's time on its path: short enough that small frames never wait long behind one, long
+/// enough that framing stays under half a percent at the rates of interest.
+const RECORD_TIME: Duration = Duration::from_millis(12);
+
+/// Least record while the backlog is long.
+const LEAST_RECORD: u64 = 4_096;
+
+impl Session {
+    /// The next record to write, appended to `out` (which should be empty). `None` when nothing
+    /// can or should be sent now; [`poll_timeout`](Self::poll_timeout) tells when that may change
+    /// by itself.
+    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(t) = self.transmit_hello(now, out) {
+            return Some(t);
+        }
+        let mut owed = std::mem::take(&mut self.owed);
+        let sent = self.transmit_frames(now, out, &mut owed);
+        owed.clear();
+        self.owed = owed;
+        sent
+    }
+
+    fn transmit_hello(&mut self, now: Timestamp, out: &mut Vec<u8>) -> Option<Transmit> {
+        let ready =
+            |s: &crate::subflow::Subflow| s.room > 0 && matches!(s.phase, Phase::SendHello(_));
+        let i = self.subflows.iter().position(ready)?;
+        let s = &mut self.subflows[i];
+        let Phase::SendHello(hello) = std::mem::replace(&mut s.phase, Phase::Up) else {
+            return None;
+        };
+        hello.encode(out);
+        s.phase = match *hello {
+            Frame::MpCapable { .. } => Phase::AwaitOk,
+            Frame::MpJoin { .. } => Phase::AwaitJoinOk,
+            _ => Phase::Up,
+        };
+        let id = s.id;
+        if s.phase == Phase::Up {
+            self.events.push_back(super::Event::SubflowUp(id));
+        }
+        // A peer that comes back learns how far its former subflows got.
+        self.tell_dead |= !self.dead.is_empty();
+        if self.tell_dead || !self.limbo.is_empty() {
+            self.ack_since = Some(now.before(self.config.ack_delay));
+        }
+        Some(self.wrote(now, i, out.len(), &mut Vec::new()))
+    }
+
+    fn transmit_frames(
+        &mut self,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+        owed: &mut Vec<Owed>,
+    ) -> Option<Transmit> {
+        if !self.subflows.iter().any(|s| s.room > 0 && s.carries()) {
+            return None;
+        }
+        // Answers to PING and tests of silent subflows belong to one subflow each.
+        let own = |s: &crate::subflow::Subflow| {
+            s.room > 0 && s.carries() && (s.ping_wanted || !s.pongs.is_empty())
+        };
+        if let Some(i) = self.subflows.iter().position(own) {
+            let s = &mut self.subflows[i];
+            for token in s.pongs.drain(..) {
+                Frame::Pong(token).encode(out);
+            }
+            if std::mem::take(&mut s.ping_wanted) {
+                Frame::Ping(now.as_nanos() / 1_000).encode(out);
+                owed.push(Owed::Ping);
+            }
+            return Some(self.wrote(now, i, out.len(), owed));
+        }
+        if self.control_is_due(now)
+            && let Some(i) = self.control_subflow(now)
+        {
+            self.put_control(now, out, owed);
+            // Bulk goes along when this is the subflow it would have taken anyway.
+            if out.len() < CONTROL_BYTES && self.pick(now, 0) == Some(i) {
+                let limit = self.record_limit(now, i);
+                self.put_data(now, i, out, limit, owed);
+            }
+            if !out.is_empty() {
+                return Some(self.wrote(now, i, out.len(), owed));
+            }
+        }
+        let mut passed_over = 0u64;
+        while let Some(i) = self.pick(now, passed_over) {
+            let limit = self.record_limit(now, i);
+            self.put_data(now, i, out, limit, owed);
+            if !out.is_empty() {
+                return Some(self.wrote(now, i, out.len(), owed));
+            }
+            // Everything left is on this very subflow already.
+            passed_over |= 1 << i.min(63);
+        }
+        None
+    }
+
+    fn wrote(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        plaintext: usize,
+        owed: &mut Vec<Owed>,
+    ) -> Transmit {
+        let s = &mut self.subflows[i];
+        let data: u64 = owed
+            .iter()
+            .map(|o| match o {
+                Owed::Data { range, .. } => range.end - range.start,
+                _ => 0,
+            })
+            .sum();
+        if data > 0 {
+            s.bytes_out += data;
+            s.last_out = Some(now);
+            self.stats.bytes_out += data;
+            self.scheduler.sent(s.id, data);
+        }
+        let octets = s.wrote(now, plaintext, owed);
+        debug_assert!(octets > 0);
+        Transmit {
+            subflow: s.id,
+            octets_end: s.tx_octets,
+        }
+    }
+
+    // ---- which subflow --------------------------------------------------------------------
+
+    /// The subflow that the scheduler gives the next data to. `passed_over` are indices that have
+    /// turned out to have nothing they may carry.
+    fn pick(&mut self, now: Timestamp, passed_over: u64) -> Option<usize> {
+        if self.ready.iter().all(|q| q.is_empty()) && !self.scheduler.duplicates() {
+            self.defer_until = None;
+            return None;
+        }
+        let interactive = !self.ready[0].is_empty();
+        let bound = interactive.then_some(self.config.interactive_far_bound);
+        let mut views = std::mem::take(&mut self.views);
+        self.fill_views(now, passed_over, bound, &mut views);
+        let decision = if views.iter().any(|v| v.idle) {
+            let backlog = Backlog {
+                unscheduled_bytes: self.backlog,
+            };
+            Some(self.scheduler.decide(now, &views, backlog))
+        } else {
+            None
+        };
+        self.views = views;
+        match decision {
+            Some(Decision::Send(id)) => {
+                self.defer_until = None;
+                self.index(id)
+            }
+            Some(Decision::Defer { until }) => {
+                self.defer_until = Some(until);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Views of the subflows that may carry data: the regular ones that are not suspect; of the
+    /// others only when those are all there is.
+    fn fill_views(
+        &self,
+        now: Timestamp,
+        passed_over: u64,
+        bound: Option<Duration>,
+        views: &mut Vec<SubflowView>,
+    ) {
+        views.clear();
+        for (suspects, backups) in [(false, false), (false, true), (true, true)] {
+            for (i, s) in self.subflows.iter().enumerate() {
+                let fits =
+                    s.carries() && (suspects || s.suspect.is_none()) && (backups || !s.backup);
+                if !fits {
+                    continue;
+                }
+                let (sent, acked) = (s.tx_octets, s.acked_octets);
+                let full = s.room > 0 && s.estimator.far_is_full(now, sent, acked, bound);
+                views.push(SubflowView {
+                    id: s.id,
+                    helper: s.helper,
+                    idle: s.room > 0 && !full && passed_over >> i.min(63) & 1 == 0,
+                    pad: s.estimator.pad(now, sent, acked),
+                    rtt: s.estimator.path().srtt,
+                    throughput: s.estimator.throughput(now),
+                    owed_bytes: s.sent.data_bytes,
+                });
+            }
+            if !views.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The subflow for small frames: the least PAD that the feedback rule allows. Several with
+    /// about the same take turns, so that one that swallows everything delays feedback and does
+    /// not stop it.
+    fn control_subflow(&mut self, now: Timestamp) -> Option<usize> {
+        let awake = |s: &crate::subflow::Subflow| {
+            [s.data_in_at, s.last_out]
+                .iter()
+                .flatten()
+                .any(|t| now.since(*t) < AWAKE)
+        };
+        let rule = self.config.feedback;
+        let allowed = |s: &crate::subflow::Subflow| match rule {
+            FeedbackRule::Flexible => awake(s),
+            FeedbackRule::FixedAlways => s.helper.is_some(),
+            FeedbackRule::FixedOnDemand => s.helper.is_some() && awake(s),
+        };
+        type Test<'a> = &'a dyn Fn(&crate::subflow::Subflow) -> bool;
+        let direct = |s: &crate::subflow::Subflow| s.helper.is_none();
+        let any = |_: &crate::subflow::Subflow| true;
+        let tests: [Test; 3] = [&allowed, &direct, &any];
+        for healthy_only in [true, false] {
+            for test in tests {
+                let mut best: Vec<(Duration, usize)> = self
+                    .subflows
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, s)| s.room > 0 && s.carries())
+                    .filter(|(_, s)| !healthy_only || s.suspect.is_none())
+                    .filter(|(_, s)| test(s))
+                    .map(|(i, s)| {
+                        let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
+                        (pad, i)
+                    })
+                    .collect();
+                best.sort_unstable();
+                let Some(&(least, _)) = best.first() else {
+                    continue;
+                };
+                let near = least * 2 + Duration::from_millis(50);
+                best.retain(|(pad, _)| *pad <= near);
+                self.ack_turn = self.ack_turn.wrapping_add(1);
+                let turn = (self.ack_turn % best.len() as u64) as usize;
+                return Some(best[turn].1);
+            }
+        }
+        None
+    }
+
+    /// Plaintext octets of the next data record on a subflow.
+    fn record_limit(&self, now: Timestamp, i: usize) -> usize {
+        let rate = self.subflows[i].estimator.throughput(now);
+        rate.bytes_in(RECORD_TIME)
+            .clamp(LEAST_RECORD, MAX_RECORD_BYTES as u64) as usize
+    }
+
+    // ---- which frames ---------------------------------------------------------------------
+
+    fn ack_is_due(&self, now: Timestamp) -> bool {
+        self.ack_octets >= self.config.ack_bytes
+            || self
+                .ack_since
+                .is_some_and(|t| now >= t + self.config.ack_delay)
+    }
+
+    fn control_is_due(&self, now: Timestamp) -> bool {
+        self.ack_is_due(now)
+            || self.max_data_wanted
+            || self.max_streams_wanted
+            || !self.signalling.is_empty()
+            || !self.priorities.is_empty()
+            || !self.cuts.is_empty()
+            || !self.reports.is_empty()
+            || self.go_away.is_some()
+    }
+
+    fn put_control(&mut self, now: Timestamp, out: &mut Vec<u8>, owed: &mut Vec<Owed>) {
+        if self.ack_since.is_some() || self.ack_is_due(now) {
+            self.put_ack(now, out);
+        }
+        if std::mem::take(&mut self.max_data_wanted) {
+            Frame::MaxData(self.granted_data).encode(out);
+            owed.push(Owed::MaxData);
+        }
+        if std::mem::take(&mut self.max_streams_wanted) {
+            Frame::MaxStreams(self.granted_streams).encode(out);
+            owed.push(Owed::MaxStreams);
+        }
+        for (mut report, at) in self.reports.drain(..) {
+            report.age += now.since(at);
+            Frame::PathReport(report).encode(out);
+        }
+        while let Some(subflow) = self.priorities.pop_front() {
+            if let Some(s) = self.subflows.iter().find(|s| s.id == subflow) {
+                let backup = s.backup;
+                Frame::SubflowPriority { subflow, backup }.encode(out);
+                owed.push(Owed::Priority(subflow));
+            }
+        }
+        while let Some(subflow) = self.cuts.pop_front() {
+            Frame::Cut { subflow }.encode(out);
+            owed.push(Owed::Cut(subflow));
+        }
+        if let Some(reason) = &self.go_away
+            && !self.going_away
+        {
+            self.going_away = true;
+            Frame::GoAway {
+                reason: reason.clone(),
+            }
+            .encode(out);
+            owed.push(Owed::GoAway);
+        }
+        if self.going_away {
+            self.go_away = None;
+        }
+        while out.len() < CONTROL_BYTES
+            && let Some(id) = self.signalling.pop_front()
+        {
+            self.put_signals(id, out, owed);
+        }
+    }
+
+    fn put_ack(&mut self, now: Timestamp, out: &mut Vec<u8>) {
+        let live = self.subflows.iter().map(|s| AckCount {
+            subflow: s.id,
+            count: s.rx_octets,
+            age: now.since(s.rx_at),
+        });
+        let dead = self.dead.iter().map(|(subflow, count)| AckCount {
+            subflow: *subflow,
+            count: *count,
+            age: Duration::from_secs(1),
+        });
+        let mut counts: Vec<AckCount> = live.collect();
+        if std::mem::take(&mut self.tell_dead) {
+            counts.extend(dead);
+        }
+        counts.truncate(MAX_ACK_COUNTS);
+        let time_us = now.as_nanos() / 1_000;
+        Frame::Ack { time_us, counts }.encode(out);
+        self.ack_octets = 0;
+        self.ack_since = None;
+    }
+
+    /// OPEN, MAX_STREAM_DATA, RESET and STOP of one stream.
+    fn put_signals(&mut self, id: StreamId, out: &mut Vec<u8>, owed: &mut Vec<Owed>) {
+        let Some(s) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut s.open_wanted)
+            && let Some(destination) = s.destination.clone()
+        {
+            s.grant_wanted = false;
+            Frame::Open {
+                stream: id,
+                class: s.class,
+                max_stream_data: s.granted,
+                destination,
+            }
+            .encode(out);
+            owed.push(Owed::Open(id));
+        }
+        if std::mem::take(&mut s.grant_wanted) {
+            Frame::MaxStreamData {
+                stream: id,
+                max: s.granted,
+            }
+            .encode(out);
+            owed.push(Owed::MaxStreamData(id));
+        }
+        if let Some(reset) = &mut s.reset_out
+            && reset.state == SignalState::Wanted
+        {
+            reset.state = SignalState::Sent;
+            Frame::Reset {
+                stream: id,
+                code: reset.code,
+                final_offset: s.send.next(),
+            }
+            .encode(out);
+            owed.push(Owed::Reset(id));
+        }
+        if let Some(stop) = &mut s.stop_out
+            && stop.state == SignalState::Wanted
+        {
+            stop.state = SignalState::Sent;
+            Frame::Stop {
+                stream: id,
+                code: stop.code,
+            }
+            .encode(out);
+            owed.push(Owed::Stop(id));
+        }
+    }
+
+    /// Fills a record with stream bytes up to `limit` octets: interactive streams first, streams
+    /// of a class in turn, a record each.
+    fn put_data(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        out: &mut Vec<u8>,
+        limit: usize,
+        owed: &mut Vec<Owed>,
+    ) {
+        let on = self.subflows[i].id;
+        for class in [StreamClass::Interactive, StreamClass::Bulk] {
+            let q = super::queue_of(class);
+            for _ in 0..self.ready[q].len() {
+                if out.len() + DATA_OVERHEAD_MAX >= limit {
+                    return;
+                }
+                let Some(id) = self.ready[q].pop_front() else {
+                    break;
+                };
+                self.put_stream(now, i, on, id, out, limit, owed);
+                let again = match self.streams.get_mut(&id) {
+                    Some(s) => {
+                        s.queued = s.sendable();
+                        s.queued
+                    }
+                    None => false,
+                };
+                if again {
+                    self.ready[q].push_back(id);
+                }
+            }
+        }
+        if self.scheduler.duplicates() {
+            let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
+            ids.sort_unstable();
+            for id in ids {
+                self.put_copies(now, i, on, id, out, limit, owed);
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn put_stream(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        on: SubflowId,
+        id: StreamId,
+        out: &mut Vec<u8>,
+        limit: usize,
+        owed: &mut Vec<Owed>,
+    ) {
+        loop {
+            let credit = self.peer.max_data.saturating_sub(self.tx_data);
+            let Some(s) = self.streams.get_mut(&id) else {
+                return;
+            };
+            if !s.sendable_on(on, credit) {
+                return;
+            }
+            let Some(space) = limit
+                .checked_sub(out.len() + DATA_OVERHEAD_MAX)
+                .filter(|n| *n > 0)
+            else {
+                return;
+            };
+            let space = space as u64;
+            let (range, chunk_end, copy) = if let Some(r) = s.send.take_again(space, on) {
+                (r, false, true)
+            } else if let Some((r, chunk_end)) = s.send.take_new(space.min(credit), s.max_send) {
+                self.tx_data += r.end - r.start;
+                (r, chunk_end, false)
+            } else if s.fin_ready() {
+                let end = s.send.end();
+                (end..end, false, false)
+            } else {
+                return;
+            };
+            let fin = s.finish && range.end == s.send.end() && s.send.next() == s.send.end();
+            if fin {
+                s.fin_wanted = false;
+            }
+            let len = range.end - range.start;
+            put_data_header(out, id, range.start, len as usize, fin, chunk_end);
+            s.send.copy(range.clone(), out);
+            let share = s.share(on);
+            share.bytes_out += len;
+            share.last_out = Some(now);
+            if copy {
+                s.redundant_out += len;
+                self.subflows[i].redundant_out += len;
+                self.stats.redundant_bytes_out += len;
+            } else if self.scheduler.duplicates() {
+                set_copied(&mut s.copied, on, range.end);
+            }
+            owed.push(Owed::Data {
+                stream: id,
+                range,
+                fin,
+                recalled: false,
+            });
+            self.touch(id);
+        }
+    }
+
+    /// Redundant scheduling: what other subflows carry and this one does not.
+    #[allow(clippy::too_many_arguments)]
+    fn put_copies(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        on: SubflowId,
+        id: StreamId,
+        out: &mut Vec<u8>,
+        limit: usize,
+        owed: &mut Vec<Owed>,
+    ) {
+        loop {
+            let Some(s) = self.streams.get_mut(&id).filter(|s| s.reset_out.is_none()) else {
+                return;
+            };
+            let Some(space) = limit
+                .checked_sub(out.len() + DATA_OVERHEAD_MAX)
+                .filter(|n| *n > 0)
+            else {
+                return;
+            };
+            let from = s
+                .copied
+                .iter()
+                .find(|(c, _)| *c == on)
+                .map_or(0, |(_, at)| *at)
+                .max(s.send.base());
+            let Some(gap) = s.send.unacked(from..s.send.next()).next() else {
+                return;
+            };
+            let range = gap.start..gap.end.min(gap.start + space as u64);
+            let len = range.end - range.start;
+            let fin = s.finish && range.end == s.send.end();
+            put_data_header(out, id, range.start, len as usize, fin, false);
+            s.send.copy(range.clone(), out);
+            set_copied(&mut s.copied, on, range.end);
+            let share = s.share(on);
+            share.bytes_out += len;
+            share.last_out = Some(now);
+            s.redundant_out += len;
+            self.subflows[i].redundant_out += len;
+            self.stats.redundant_bytes_out += len;
+            owed.push(Owed::Data {
+                stream: id,
+                range,
+                fin,
+                recalled: true,
+            });
+        }
+    }
+}
+
+fn set_copied(copied: &mut Vec<(SubflowId, u64)>, on: SubflowId, end: u64) {
+    match copied.iter_mut().find(|(c, _)| *c == on) {
+        Some((_, at)) => *at = end,
+        None => copied.push((on, end)),
+    }
+}

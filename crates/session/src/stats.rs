@@ -1,0 +1,120 @@
+//! Counters for status pages and metrics; kept by the session, read by whoever shows them.
+
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{Destination, HelperId, StreamClass, StreamId, SubflowId};
+
+/// Bytes of a session since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStats {
+    /// Stream bytes that arrived, copies included.
+    pub bytes_in: u64,
+    /// Stream bytes given to subflows, copies included.
+    pub bytes_out: u64,
+    /// Stream bytes that arrived when they had arrived before.
+    pub redundant_bytes_in: u64,
+    /// Stream bytes given to a subflow when another one had carried them already.
+    pub redundant_bytes_out: u64,
+    /// Stream bytes recalled from a slow, silent or lost subflow.
+    pub reinjected_bytes_out: u64,
+    /// Streams that are open.
+    pub streams_open: u64,
+    /// Streams that there ever were.
+    pub streams_total: u64,
+    /// Subflows cut because they carried only copies.
+    pub cuts: u64,
+}
+
+/// A subflow as it stands.
+#[derive(Clone, Debug)]
+pub struct SubflowStats {
+    /// Its number.
+    pub id: SubflowId,
+    /// Its name, as configured on the primary; empty on a proxy.
+    pub name: String,
+    /// The helper it runs through.
+    pub helper: Option<HelperId>,
+    /// What it is doing.
+    pub state: SubflowState,
+    /// Stream bytes that arrived on it.
+    pub bytes_in: u64,
+    /// Stream bytes given to it.
+    pub bytes_out: u64,
+    /// Copies among `bytes_out`.
+    pub redundant_bytes_out: u64,
+    /// When the last stream bytes arrived.
+    pub last_in: Option<Timestamp>,
+    /// When the last stream bytes were given to it.
+    pub last_out: Option<Timestamp>,
+    /// Pipe-aware delay.
+    pub pad: Duration,
+    /// B_s.
+    pub b_near_bytes: u64,
+    /// B_p or B_h.
+    pub b_far_bytes: u64,
+    /// End-to-end throughput.
+    pub throughput: BitRate,
+    /// Throughput of the far hop, where known.
+    pub far_throughput: Option<BitRate>,
+    /// Round-trip time over all hops.
+    pub rtt: Duration,
+}
+
+/// What a subflow is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubflowState {
+    /// Its hello is not answered yet.
+    Joining,
+    /// Carries data.
+    Up,
+    /// In reserve.
+    Backup,
+    /// Silent for longer than it should be.
+    Suspect,
+}
+
+/// One stream's traffic, subflow by subflow.
+#[derive(Clone, Debug)]
+pub struct StreamStats {
+    /// Its number.
+    pub id: StreamId,
+    /// Where it leads; `None` while only data that overtook its OPEN has arrived.
+    pub destination: Option<Destination>,
+    /// Its class.
+    pub class: StreamClass,
+    /// When it was opened here.
+    pub opened: Timestamp,
+    /// When its first byte arrived.
+    pub first_in: Option<Timestamp>,
+    /// When it was over, both ways.
+    pub closed: Option<Timestamp>,
+    /// Unique bytes that arrived.
+    pub bytes_in: u64,
+    /// Unique bytes given to subflows.
+    pub bytes_out: u64,
+    /// Bytes that arrived twice.
+    pub redundant_bytes_in: u64,
+    /// Bytes sent twice.
+    pub redundant_bytes_out: u64,
+    /// Which subflow carried what.
+    pub subflows: Vec<StreamShare>,
+}
+
+/// What one subflow did for one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamShare {
+    /// The subflow.
+    pub subflow: SubflowId,
+    /// Bytes it brought, copies included.
+    pub bytes_in: u64,
+    /// Bytes it took, copies included.
+    pub bytes_out: u64,
+    /// When it brought the last byte that no other had brought.
+    pub last_in: Option<Timestamp>,
+    /// When it took the last byte.
+    pub last_out: Option<Timestamp>,
+}
