@@ -37,7 +37,7 @@ impl RangeSet {
         let held: u64 = touched.iter().map(|x| x.end - x.start).sum();
         let start = touched.first().map_or(r.start, |x| x.start.min(r.start));
         let end = touched.last().map_or(r.end, |x| x.end.max(r.end));
-        self.ranges.splice(lo..hi, [start..end]);
+        self.ranges.splice(lo..hi, std::iter::once(start..end));
         let added = (end - start) - held;
         self.len += added;
         added

@@ -2,9 +2,9 @@ use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
-/// New bytes go to the idle subflow with the least PAD; the session then copies every byte to
-/// every other subflow as it becomes idle. Least delay and no gaps, for as many times the bytes
-/// as there are subflows.
+/// Every idle subflow carries every byte that has not been acknowledged by then, in order, the
+/// subflow with the least PAD first. Least delay and no gaps, at the pace of the fastest subflow
+/// and for up to as many times the bytes as there are subflows.
 #[derive(Debug)]
 pub struct Redundant;
 

@@ -423,6 +423,14 @@ impl Session {
         owed: &mut Vec<Owed>,
     ) {
         let on = self.subflows[i].id;
+        // What others carry goes before what is new: every byte over every subflow.
+        if self.scheduler.duplicates() {
+            let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
+            ids.sort_unstable();
+            for id in ids {
+                self.put_copies(now, i, on, id, out, limit, owed);
+            }
+        }
         for class in [StreamClass::Interactive, StreamClass::Bulk] {
             let q = super::queue_of(class);
             for _ in 0..self.ready[q].len() {
@@ -443,13 +451,6 @@ impl Session {
                 if again {
                     self.ready[q].push_back(id);
                 }
-            }
-        }
-        if self.scheduler.duplicates() {
-            let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
-            ids.sort_unstable();
-            for id in ids {
-                self.put_copies(now, i, on, id, out, limit, owed);
             }
         }
     }

@@ -147,7 +147,7 @@ impl Pair {
 
     /// Adds a subflow; hops named from the primary outward: the pipe first.
     pub(super) fn join(&mut self, hops: &[HopModel]) -> SubflowId {
-        let helper = (hops.len() > 1).then(|| HelperId(self.links.len() as u32));
+        let helper = (hops.len() > 1).then_some(HelperId(self.links.len() as u32));
         let exporter = [self.links.len() as u8 + 1; 32];
         let setup = SubflowSetup {
             name: format!("link{}", self.links.len()),
@@ -172,7 +172,8 @@ impl Pair {
     pub(super) fn set_hops(&mut self, id: SubflowId, hops: &[HopModel]) {
         if let Some(l) = self.links.iter_mut().find(|l| l.id == id) {
             l.up.change(self.now, hops.to_vec());
-            l.down.change(self.now, hops.iter().rev().copied().collect());
+            l.down
+                .change(self.now, hops.iter().rev().copied().collect());
         }
     }
 
@@ -247,7 +248,7 @@ impl Pair {
                 }
                 if due(&l.up) {
                     let (_, record, end) = l.up.in_flight.pop_front().expect("due");
-                    self.to_server(i, record, end);
+                    self.at_server(i, record, end);
                 } else if due(&l.down) {
                     let (_, record, end) = l.down.in_flight.pop_front().expect("due");
                     if let Err(e) = self.client.handle_record(self.now, l.id, record, end) {
@@ -263,7 +264,7 @@ impl Pair {
         }
     }
 
-    fn to_server(&mut self, i: usize, record: Bytes, end: u64) {
+    fn at_server(&mut self, i: usize, record: Bytes, end: u64) {
         let l = &mut self.links[i];
         let result = if l.accepted {
             match &mut self.server {
