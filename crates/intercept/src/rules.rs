@@ -38,7 +38,9 @@
 //! and TCP) goes to the stub ([`crate::dns`]), also where the resolver's
 //! address is excluded; IPv6 is intercepted or refused, after
 //! [`RulesConfig::ipv6`]; other UDP passes or is refused, after
-//! [`RulesConfig::udp`]. ICMP passes. [`RulesConfig::notes`] says in words what
+//! [`RulesConfig::udp`]. ICMP passes. (An app on this host sees the refusal
+//! twice: its send fails with EPERM, and the ICMP message makes a connected
+//! socket report ECONNREFUSED.) [`RulesConfig::notes`] says in words what
 //! this means, for people.
 
 mod guard;

@@ -73,6 +73,10 @@ pub enum RulesError {
     /// `own_mark` and `route_mark` are the same, or one is zero.
     #[error("own_mark and route_mark must be two different marks, neither of them zero")]
     Marks,
+    /// A routing table that is the system's own (`rt_tables` names 0 and 253 to
+    /// 255), or could be: ours is emptied.
+    #[error("route_table must be 256 or more, not {0}")]
+    RouteTable(u32),
     /// `/proc` or a pipe failed.
     #[error("can't set up the rules: {0}")]
     Io(#[from] io::Error),
@@ -132,7 +136,8 @@ impl Rules {
         &self.table
     }
 
-    /// Whether the rules are still there: somebody may have killed the guard.
+    /// Whether the guard is in its place. Somebody may have killed it: then
+    /// drop these rules and install them anew.
     pub fn in_force(&mut self) -> bool {
         matches!(self.guard.try_wait(), Ok(None))
     }
@@ -224,7 +229,10 @@ fn check(config: &RulesConfig) -> Result<(), RulesError> {
     if marks.contains(&0) || config.own_mark == config.route_mark {
         return Err(RulesError::Marks);
     }
-    Ok(())
+    match config.route_table {
+        0..=255 => Err(RulesError::RouteTable(config.route_table)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes tables of dead owners; finds those of living ones.
@@ -341,6 +349,10 @@ mod tests {
             let error = Rules::script(&config, OWNER).unwrap_err();
             assert!(matches!(error, RulesError::Marks));
         }
+        let mut config = RulesConfig::new(1);
+        config.route_table = 254;
+        let error = Rules::script(&config, OWNER).unwrap_err();
+        assert!(matches!(error, RulesError::RouteTable(254)));
         let text = Rules::script(&RulesConfig::new(1), OWNER).unwrap();
         assert!(text.starts_with("add table inet mpbond_1_2 { flags owner; }\n"));
     }

@@ -14,6 +14,9 @@ const ALWAYS_EXCLUDED: [&str; 7] = [
     "ff00::/8",
 ];
 
+/// The first packet of a connection.
+const FIRST: &str = "tcp flags & (syn | ack) == syn";
+
 const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
 
 /// The commands for nft, one a line, that make the table. Nothing in them comes
@@ -103,10 +106,9 @@ impl Script<'_> {
             self.rule(chain, "jump excluded");
             let family = tcp_families(config);
             let port = config.port;
-            self.rule(
-                chain,
-                &format!("{family}meta l4proto tcp redirect to :{port}"),
-            );
+            // Without the look at the flags, a connection from before the
+            // table would count as new where conntrack was not in use yet.
+            self.rule(chain, &format!("{family}{FIRST} redirect to :{port}"));
         }
     }
 
@@ -117,7 +119,7 @@ impl Script<'_> {
     fn tproxy(&mut self, config: &RulesConfig) {
         let mark = format!("{:#x}", config.route_mark);
         let family = tcp_families(config);
-        let begin = format!("{family}tcp flags & (syn | ack) == syn ct mark set {mark}");
+        let begin = format!("{family}{FIRST} ct mark set {mark}");
         let marked = format!("meta l4proto tcp ct mark {mark} ct direction original");
 
         self.chain("mangle_output", "type route hook output priority -150");
@@ -263,7 +265,7 @@ add chain inet T nat_output { type nat hook output priority -100; policy accept;
 add rule inet T nat_output jump own
 add rule inet T nat_output meta l4proto { tcp, udp } th dport 53 redirect to :1053
 add rule inet T nat_output jump excluded
-add rule inet T nat_output meta l4proto tcp redirect to :1080
+add rule inet T nat_output tcp flags & (syn | ack) == syn redirect to :1080
 add chain inet T filter_output { type filter hook output priority 0; policy accept; }
 add rule inet T filter_output jump own
 add rule inet T filter_output jump excluded

@@ -1,0 +1,572 @@
+//! Real nft rules, in user and network namespaces of their own.
+//!
+//! The tests that cargo runs start this binary again under `unshare`, each with
+//! one of the ignored tests, which play the roles. Roles need what is found in
+//! there: run by hand on a host, they do nothing.
+
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mpbond_intercept::rules::{Ipv6, Method, Owner, Rules, RulesConfig, RulesError, Udp};
+use mpbond_intercept::{Front, FrontConfig, Protocol, Via};
+use socket2::{Domain, Socket, Type};
+use tokio::io::AsyncWriteExt;
+
+const ROLE: &str = "MPBOND_INTERCEPT_ROLE";
+const PORT: u16 = 1080;
+const DNS_PORT: u16 = 1053;
+const LIMIT: Duration = Duration::from_secs(5);
+/// Nobody has these addresses; the rules have to catch what goes there.
+const SITE: &str = "198.51.100.1:80";
+const SITE_V6: &str = "[2001:db8:5::1]:80";
+
+/// Runs a role of this binary in new user, network and mount namespaces.
+fn in_namespaces(role: &str) {
+    run_role(role, "-Urnm");
+}
+
+fn run_role(role: &str, namespaces: &str) {
+    let nft = Command::new("nft").arg("--version").output();
+    if !nft.is_ok_and(|o| o.status.success()) {
+        return eprintln!("skipped: no nft here");
+    }
+    let unshare = [namespaces, "--kill-child"];
+    let allowed = Command::new("unshare").args(unshare).arg("true").output();
+    if !allowed.is_ok_and(|o| o.status.success()) {
+        return eprintln!("skipped: user and network namespaces are not allowed here");
+    }
+    let output = Command::new("unshare")
+        .args(unshare)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", role, "--nocapture"])
+        .env(ROLE, "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+fn is_role() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+#[test]
+fn redirect() {
+    in_namespaces("role_redirect");
+}
+
+#[test]
+fn tproxy() {
+    in_namespaces("role_tproxy");
+}
+
+#[test]
+fn redirect_for_other_hosts() {
+    in_namespaces("role_forwarded_redirect");
+}
+
+#[test]
+fn tproxy_for_other_hosts() {
+    in_namespaces("role_forwarded_tproxy");
+}
+
+#[test]
+fn refused_ipv6_and_udp() {
+    in_namespaces("role_refuse");
+}
+
+#[test]
+fn lifetime() {
+    in_namespaces("role_lifetime");
+}
+
+#[test]
+fn every_configuration_loads() {
+    in_namespaces("role_every_configuration");
+}
+
+#[test]
+fn no_permission() {
+    run_role("role_no_permission", "-U");
+}
+
+/// Nobody in particular, in the host's network.
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_no_permission() {
+    if is_role() {
+        let error = Rules::install(&RulesConfig::new(PORT)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("nft refused: "), "{text}");
+        assert!(text.contains("Operation not permitted"), "{text}");
+    }
+}
+
+fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-ec", command]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Another host, at the far end of a veth pair: 10.9.0.2 and 10.9.0.3 behind
+/// our 10.9.0.1 on `lan0`, with default routes to each other.
+struct Peer {
+    holder: Child,
+}
+
+impl Peer {
+    fn new() -> Self {
+        // `cat` holds the namespace until its input ends.
+        let mut holder = Command::new("unshare")
+            .args(["-n", "sh", "-c", "echo up; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(holder.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let pid = holder.id();
+        sh(&format!(
+            "ip link set lo up
+             ip link add lan0 type veth peer name eth0 netns {pid}
+             ip addr add 10.9.0.1/24 dev lan0
+             ip addr add 2001:db8:9::1/64 dev lan0 nodad
+             ip link set lan0 up
+             nsenter -t {pid} -n sh -ec '
+                 ip link set lo up
+                 ip addr add 10.9.0.2/24 dev eth0
+                 ip addr add 10.9.0.3/24 dev eth0
+                 ip addr add 2001:db8:9::2/64 dev eth0 nodad
+                 ip link set eth0 up
+                 ip route add default via 10.9.0.1
+                 ip -6 route add default via 2001:db8:9::1'
+             ip route add default via 10.9.0.2
+             ip -6 route add default via 2001:db8:9::2
+             echo 1 > /proc/sys/net/ipv4/ip_forward"
+        ));
+        Self { holder }
+    }
+
+    /// Starts a role there; its standard output is read line by line.
+    fn role(&self, role: &str, argument: &str) -> (Child, BufReader<impl Read + use<>>) {
+        let mut child = Command::new("nsenter")
+            .args(["-t", &self.holder.id().to_string(), "-n"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", role, "--nocapture"])
+            .env(ROLE, argument)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        (child, out)
+    }
+
+    /// A server at the peer that answers each connection with "direct" and then
+    /// echoes.
+    fn serve(&self) -> Server {
+        let (child, mut out) = self.role("role_server", "1");
+        wait_for(&mut out, "listening");
+        Server(child)
+    }
+
+    /// What a client at the peer finds at this address.
+    fn asks(&self, addr: &str) -> String {
+        let (mut child, mut out) = self.role("role_client", addr);
+        let found = wait_for(&mut out, "found ");
+        child.wait().unwrap();
+        found
+    }
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        self.holder.wait().unwrap();
+    }
+}
+
+/// Reads lines up to one that has `sign`, and gives what comes after it.
+fn wait_for(out: &mut impl BufRead, sign: &str) -> String {
+    let mut all = String::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(
+            out.read_line(&mut line).unwrap(),
+            0,
+            "no {sign:?} in {all:?}"
+        );
+        if let Some((_, rest)) = line.split_once(sign) {
+            return rest.trim().to_owned();
+        }
+        all.push_str(&line);
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_server() {
+    if !is_role() {
+        return;
+    }
+    let listener = TcpListener::bind("[::]:80").unwrap();
+    println!("listening");
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        std::thread::spawn(move || {
+            stream.write_all(b"direct").unwrap();
+            let mut reader = stream.try_clone().unwrap();
+            _ = std::io::copy(&mut reader, &mut stream);
+        });
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_client() {
+    if !is_role() {
+        return;
+    }
+    let addr = std::env::var(ROLE).unwrap();
+    let found = match addr.strip_prefix("udp ") {
+        Some(addr) => ask_udp(addr),
+        None => ask(&addr, 0),
+    };
+    println!("found {found}");
+}
+
+/// Connects with this mark and gives the first word that comes, or the error.
+fn ask(addr: &str, mark: u32) -> String {
+    let addr: SocketAddr = addr.parse().unwrap();
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
+    if mark != 0 {
+        socket.set_mark(mark).unwrap();
+    }
+    if let Err(error) = socket.connect_timeout(&addr.into(), LIMIT) {
+        return format!("{:?}", error.kind());
+    }
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut word = [0; 100];
+    match stream.read(&mut word) {
+        Ok(n) => String::from_utf8_lossy(&word[..n]).into_owned(),
+        Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+/// Sends a datagram and gives the answer, or the error.
+fn ask_udp(addr: &str) -> String {
+    let addr: SocketAddr = addr.parse().unwrap();
+    let any = if addr.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    // Connected: answers from anybody else are not seen, errors are.
+    socket.connect(addr).unwrap();
+    // For a packet of this host, nft's reject fails the send with EPERM as well
+    // as answering with the ICMP message, which is what counts.
+    match socket.send(b"ping") {
+        Err(error) if error.kind() != ErrorKind::PermissionDenied => {
+            return format!("{:?}", error.kind());
+        }
+        _ => {}
+    }
+    let mut answer = [0; 100];
+    match socket.recv(&mut answer) {
+        Ok(n) => String::from_utf8_lossy(&answer[..n]).into_owned(),
+        Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+/// Answers every connection to the front with where it was going.
+fn start_front(protocol: Protocol, addr: &str) {
+    let addr = addr.parse().unwrap();
+    let (ready, up) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut front = Front::bind(addr, FrontConfig::new(protocol)).unwrap();
+            ready.send(()).unwrap();
+            loop {
+                let i = front.accept().await;
+                assert_eq!(i.via(), Via::Transparent);
+                let text = i.destination().to_string();
+                let mut client = i.accepted().await.unwrap();
+                client.write_all(text.as_bytes()).await.unwrap();
+            }
+        });
+    });
+    up.recv().unwrap();
+}
+
+/// Answers datagrams as a resolver would, had it nothing to say but this.
+fn start_resolver(addr: &str) {
+    let socket = UdpSocket::bind(addr).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let mut buffer = [0; 100];
+            let (_, from) = socket.recv_from(&mut buffer).unwrap();
+            socket.send_to(b"stub", from).unwrap();
+        }
+    });
+}
+
+fn config(method: Method) -> RulesConfig {
+    let mut config = RulesConfig::new(PORT);
+    config.method = method;
+    config.dns_port = Some(DNS_PORT);
+    config.endpoints = vec!["10.9.0.3".parse().unwrap()];
+    config
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_redirect() {
+    if is_role() {
+        local(Method::Redirect, Protocol::Redirect);
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_tproxy() {
+    if is_role() {
+        local(Method::Tproxy, Protocol::Tproxy);
+    }
+}
+
+fn local(method: Method, protocol: Protocol) {
+    let peer = Peer::new();
+    let _server = peer.serve();
+    start_front(protocol, &format!("127.0.0.1:{PORT}"));
+    start_front(protocol, &format!("[::1]:{PORT}"));
+    start_resolver(&format!("127.0.0.1:{DNS_PORT}"));
+    start_resolver(&format!("[::1]:{DNS_PORT}"));
+
+    let mut earlier = TcpStream::connect("10.9.0.2:80").unwrap();
+    let config = config(method);
+    let mut rules = Rules::install(&config).unwrap();
+    assert!(rules.in_force());
+
+    for addr in [SITE, SITE_V6, "10.9.0.2:80", "[2001:db8:9::2]:80"] {
+        assert_eq!(ask(addr, 0), addr);
+        assert_eq!(ask(addr, 0), addr, "the second time");
+    }
+    // The daemon's own connections, and endpoints, go their way.
+    assert_eq!(ask("10.9.0.2:80", config.own_mark), "direct");
+    assert_eq!(ask("10.9.0.3:80", 0), "direct");
+    // Traffic on this host stays here; the front sees through visitors.
+    assert_eq!(ask("127.0.0.1:9", 0), "ConnectionRefused");
+    assert_eq!(ask("10.9.0.1:9", 0), "ConnectionRefused");
+    let visitor = ask(&format!("127.0.0.1:{PORT}"), 0);
+    assert!(["", "ConnectionReset"].contains(&&*visitor), "{visitor}");
+
+    for addr in ["9.9.9.9:53", "10.9.0.3:53", "[2001:db8:53::1]:53"] {
+        assert_eq!(ask_udp(addr), "stub", "{addr}");
+    }
+    for addr in [
+        "198.51.100.1:443",
+        "[2001:db8:5::1]:443",
+        "198.51.100.1:853",
+    ] {
+        assert_eq!(ask_udp(addr), "ConnectionRefused", "{addr}");
+    }
+
+    // A connection from before is none of our business.
+    earlier.write_all(b"!").unwrap();
+    earlier.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut word = [0; 7];
+    earlier.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"direct!");
+
+    rules.remove();
+    assert_clean();
+    assert_eq!(ask("10.9.0.2:80", 0), "direct");
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_forwarded_redirect() {
+    if is_role() {
+        forwarded(Method::Redirect, Protocol::Redirect, ["0.0.0.0", "[::]"]);
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_forwarded_tproxy() {
+    if is_role() {
+        forwarded(Method::Tproxy, Protocol::Tproxy, ["127.0.0.1", "[::1]"]);
+    }
+}
+
+fn forwarded(method: Method, protocol: Protocol, listen: [&str; 2]) {
+    let peer = Peer::new();
+    for ip in listen {
+        start_front(protocol, &format!("{ip}:{PORT}"));
+    }
+    start_resolver(&format!("10.9.0.1:{DNS_PORT}"));
+    // Somewhere for packets to go if the rules let them pass.
+    sh(
+        "ip link add wan0 type veth peer name wan1; ip link set wan0 up; ip link set wan1 up
+        ip addr add 198.51.100.254/24 dev wan0",
+    );
+    let mut config = config(method);
+    config.forwarded = vec!["lan0".into()];
+    let rules = Rules::install(&config).unwrap();
+
+    assert_eq!(peer.asks(SITE), SITE);
+    assert_eq!(peer.asks(SITE_V6), SITE_V6);
+    assert_eq!(peer.asks("10.9.0.1:9"), "ConnectionRefused");
+    assert_eq!(peer.asks("udp 9.9.9.9:53"), "stub");
+    assert_eq!(peer.asks("udp 198.51.100.1:443"), "ConnectionRefused");
+    rules.remove();
+    assert_clean();
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_refuse() {
+    if !is_role() {
+        return;
+    }
+    let _peer = Peer::new();
+    start_front(Protocol::Redirect, &format!("127.0.0.1:{PORT}"));
+    start_resolver(&format!("127.0.0.1:{DNS_PORT}"));
+    let mut config = config(Method::Redirect);
+    config.udp = Udp::Reject;
+    config.ipv6 = Ipv6::Reject;
+    let _rules = Rules::install(&config).unwrap();
+    assert_eq!(ask(SITE, 0), SITE);
+    assert_eq!(ask(SITE_V6, 0), "ConnectionRefused");
+    assert_eq!(ask_udp("198.51.100.1:4000"), "ConnectionRefused");
+    assert_eq!(ask_udp("[2001:db8:5::1]:4000"), "ConnectionRefused");
+    assert_eq!(ask_udp("9.9.9.9:53"), "stub");
+}
+
+/// No table and no routing rule of ours is left.
+fn is_clean() -> bool {
+    let left = sh("nft list tables; ip rule; ip -6 rule");
+    !left.contains("mpbond") && !left.contains("9000:")
+}
+
+fn assert_clean() {
+    assert!(is_clean(), "{}", sh("nft list tables; ip rule; ip -6 rule"));
+}
+
+/// Installs rules, says so, and waits to be killed.
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_holder() {
+    if is_role() {
+        let rules = Rules::install(&config(Method::Tproxy)).unwrap();
+        println!("installed {}", rules.table());
+        std::thread::sleep(LIMIT * 20);
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_lifetime() {
+    if !is_role() {
+        return;
+    }
+    sh("ip link set lo up");
+    // A drop removes them.
+    let rules = Rules::install(&config(Method::Tproxy)).unwrap();
+    assert!(!is_clean());
+    let busy = Rules::install(&config(Method::Redirect)).unwrap_err();
+    assert!(matches!(busy, RulesError::Busy(o) if o == Owner::current().unwrap()));
+    drop(rules);
+    assert_clean();
+
+    // So does a SIGKILL of the owner.
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "role_holder", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(holder.stdout.take().unwrap());
+    let table = wait_for(&mut out, "installed ");
+    assert!(sh("nft list tables").contains(&table));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let since = Instant::now();
+    while !is_clean() {
+        assert!(since.elapsed() < LIMIT, "still there after {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    // What a dead owner left is removed, what others have is not.
+    sh("nft add table inet mpbond_1073741824_1; nft add table inet mpbond_other");
+    let rules = Rules::install(&config(Method::Redirect)).unwrap();
+    let tables = sh("nft list tables");
+    assert!(!tables.contains("mpbond_1073741824_1"), "{tables}");
+    assert!(tables.contains("mpbond_other"), "{tables}");
+    drop(rules);
+    sh("nft delete table inet mpbond_other");
+    assert_clean();
+
+    // The guard's death is noticed.
+    let mut rules = Rules::install(&config(Method::Redirect)).unwrap();
+    let guard = sh("pgrep -P $(ps -o ppid= -p $$) -f mpbond-rules | head -n 1");
+    sh(&format!("kill -KILL {guard}"));
+    let since = Instant::now();
+    while rules.in_force() {
+        assert!(since.elapsed() < LIMIT, "not noticed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_every_configuration() {
+    if !is_role() {
+        return;
+    }
+    sh("ip link set lo up");
+    for method in [Method::Redirect, Method::Tproxy] {
+        for udp in [Udp::Pass, Udp::Reject] {
+            for ipv6 in [Ipv6::Intercept, Ipv6::Reject] {
+                for (dns_port, forwarded) in [(None, vec![]), (Some(53), vec!["wlan0".into()])] {
+                    let mut config = RulesConfig::new(PORT);
+                    config.method = method;
+                    config.udp = udp;
+                    config.ipv6 = ipv6;
+                    config.dns_port = dns_port;
+                    config.forwarded = forwarded;
+                    config.own_uid = Some(65534);
+                    config.exclude = mpbond_intercept::rules::private_networks();
+                    config.endpoints = vec!["10.0.0.1".parse().unwrap()];
+                    let rules = Rules::install(&config).unwrap();
+                    rules.remove();
+                    assert_clean();
+                }
+            }
+        }
+    }
+}
