@@ -177,8 +177,10 @@ pub struct Wake<'a> {
 pub struct TaskState(u8);
 
 impl TaskState {
-    /// Runnable: it was preempted or yielded.
+    /// Runnable: it yielded, or it is the idle task.
     pub const RUNNABLE: Self = Self(b'R');
+    /// Runnable, and preempted (`R+`), which the idle task never is.
+    pub const PREEMPTED: Self = Self(b'+');
     /// Interruptible sleep.
     pub const SLEEPING: Self = Self(b'S');
     /// Uninterruptible sleep.
@@ -186,8 +188,12 @@ impl TaskState {
     /// Not known.
     pub const UNKNOWN: Self = Self(b'?');
 
-    /// From the letter; `None` for a byte that is no ASCII letter.
-    pub fn from_letter(letter: u8) -> Option<Self> {
+    /// From text such as `S`, `R+`, `D|K`; `None` when no letter leads.
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        if text.starts_with(b"R+") {
+            return Some(Self::PREEMPTED);
+        }
+        let letter = *text.first()?;
         letter.is_ascii_alphabetic().then_some(Self(letter))
     }
 
@@ -197,6 +203,9 @@ impl TaskState {
     /// since 2.6; the higher ones moved, and no analysis tells them apart.
     pub fn from_mask(mask: i64) -> Self {
         match mask & 0xff {
+            // The bit above the states says that the task was preempted; it has
+            // been at 0x100, 0x400 and 0x800.
+            0 if mask & 0xf00 != 0 => Self::PREEMPTED,
             0 => Self::RUNNABLE,
             m if m & 1 != 0 => Self::SLEEPING,
             m if m & 2 != 0 => Self::BLOCKED,
@@ -211,12 +220,16 @@ impl TaskState {
 
     /// The letter.
     pub fn letter(self) -> char {
-        if self.0 == 0 { '?' } else { char::from(self.0) }
+        match self.0 {
+            0 => '?',
+            b'+' => 'R',
+            letter => char::from(letter),
+        }
     }
 
     /// Whether the task wants a CPU.
     pub fn is_runnable(self) -> bool {
-        self.0 == b'R'
+        matches!(self, Self::RUNNABLE | Self::PREEMPTED)
     }
 }
 
@@ -308,9 +321,9 @@ pub struct ClockReading {
 pub struct ThreadInfo<'a> {
     /// Thread.
     pub tid: u32,
-    /// Its process.
-    pub process: u32,
-    /// Name: of the process when `tid == process`, else of the thread.
+    /// Its process, where the trace says.
+    pub process: Option<u32>,
+    /// Name: of the process when `tid` is its main thread, else of the thread.
     pub name: &'a [u8],
     /// Whether the trace says that it is a kernel thread.
     pub kernel: bool,

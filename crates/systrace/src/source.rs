@@ -157,11 +157,6 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// Whether nothing is left.
-    pub(crate) fn at_end(&mut self) -> Result<bool, TraceError> {
-        Ok(self.peek(1)?.is_empty())
-    }
-
     /// The next line, or `None` at the end.
     pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         let offset = self.offset;

@@ -227,7 +227,9 @@ impl Sink for Summarizer {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         *self.samples.get_or_insert(0) += 1;
-        count(&mut self.names, sample.event);
+        if !sample.event.is_empty() {
+            count(&mut self.names, sample.event);
+        }
         self.threads.insert(sample.tid);
         if let Some(t) = sample.time {
             self.spans.add(t.as_nanos());

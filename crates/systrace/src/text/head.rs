@@ -45,9 +45,7 @@ impl<'a> Head<'a> {
         };
         let (name, args) = if name.is_empty() || name.contains(&b' ') {
             // The function tracer writes `callee <-caller`.
-            if memchr::memmem::find(rest, b" <-").is_none() {
-                return None;
-            }
+            memchr::memmem::find(rest, b" <-")?;
             (b"function".as_slice(), rest)
         } else {
             (name, args)
@@ -129,9 +127,7 @@ fn stamp(text: &[u8]) -> Option<(Timestamp, &[u8])> {
 
 fn time(word: &[u8]) -> Option<Timestamp> {
     let (secs, n) = number(word)?;
-    let Some(fraction) = word.get(n..) else {
-        return None;
-    };
+    let fraction = word.get(n..)?;
     if fraction.is_empty() {
         // A counter clock: ticks, which stand for nanoseconds here.
         return (secs < 1 << 62).then(|| Timestamp::from_nanos(secs));
@@ -153,7 +149,9 @@ fn time(word: &[u8]) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn head(line: &str) -> Option<(String, u32, Option<u32>, u32, u64, String, String)> {
+    type Parts = (String, u32, Option<u32>, u32, u64, String, String);
+
+    fn head(line: &str) -> Option<Parts> {
         Head::parse(line.as_bytes()).map(|h| {
             (
                 String::from_utf8_lossy(h.comm).into_owned(),

@@ -12,6 +12,7 @@ use crate::sink::Sink;
 use crate::source::Source;
 
 pub(crate) use head::Head;
+pub(crate) use payload::{mark, net_point};
 
 /// What surrounds the trace lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +162,7 @@ impl Reader {
                 let bare = name.strip_prefix(b"[").and_then(|n| n.strip_suffix(b"]"));
                 sink.thread(ThreadInfo {
                     tid,
-                    process,
+                    process: Some(process),
                     name: bare.unwrap_or(name),
                     kernel: bare.is_some(),
                 });

@@ -121,11 +121,9 @@ fn switch(args: &[u8]) -> Option<Payload<'_>> {
     let rest = rest.strip_prefix(b" prev_prio=")?;
     let (_, rest) = prio(rest)?;
     let rest = rest.strip_prefix(b" prev_state=")?;
-    let letter = *rest.first()?;
-    let prev_state = if letter.is_ascii_digit() {
-        TaskState::from_mask(decimal(rest)? as i64)
-    } else {
-        TaskState::from_letter(letter)?
+    let prev_state = match decimal(rest) {
+        Some(mask) => TaskState::from_mask(mask as i64),
+        None => TaskState::from_text(rest)?,
     };
     let next = memchr::memchr(b'=', rest).and_then(|i| {
         // Either `R ==> next_comm=` or `64 next_comm=`: the arrow's first

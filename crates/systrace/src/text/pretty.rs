@@ -12,11 +12,7 @@ pub(super) fn switch(args: &[u8]) -> Option<Payload<'_>> {
     Some(Payload::Switch(Switch {
         prev_pid: Some(prev_pid),
         prev_comm,
-        prev_state: rest
-            .trim_ascii()
-            .first()
-            .and_then(|b| TaskState::from_letter(*b))
-            .unwrap_or(TaskState::UNKNOWN),
+        prev_state: TaskState::from_text(rest.trim_ascii()).unwrap_or(TaskState::UNKNOWN),
         next_pid,
         next_comm,
         next_prio,
@@ -28,7 +24,7 @@ pub(super) fn wake(args: &[u8], waking: bool) -> Option<Payload<'_>> {
     let (comm, pid, _, rest) = task(args)?;
     let cpu = memchr::memmem::find(rest, b"CPU:")
         .and_then(|i| rest.get(i + 4..))
-        .and_then(|d| super::payload::decimal(d))?;
+        .and_then(super::payload::decimal)?;
     Some(Payload::Wake(Wake {
         pid,
         comm,

@@ -2,7 +2,9 @@
 //! tests hold us to them.
 
 mod oracle;
+mod perfetto_traces;
 mod text_traces;
+mod trace_dat;
 
 use std::path::PathBuf;
 

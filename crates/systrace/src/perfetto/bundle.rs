@@ -1,0 +1,280 @@
+use std::collections::BTreeMap;
+
+use mpbond_units::Timestamp;
+use rustc_hash::FxHashMap;
+
+use super::payload::{self, Symbol};
+use super::wire::{Break, Fields, Value, repeated};
+use crate::error::Incomplete;
+use crate::event::{Event, Payload, Switch, TaskState, Wake};
+use crate::sink::Sink;
+
+/// Number and name of every event of the public schema.
+const EVENT_NAMES: &str = include_str!("../../data/perfetto_ftrace_events.txt");
+
+/// Numbers beyond the table are named by their number.
+const MAX_UNKNOWN: usize = 4096;
+
+/// Times at or above this can't be ns of any clock in use.
+const MAX_NS: u64 = 1 << 62;
+
+/// Reads `FtraceEventBundle`s: the events of one CPU between two reads of its
+/// kernel buffer.
+pub(super) struct Bundles {
+    names: Vec<&'static str>,
+    unknown: FxHashMap<u32, String>,
+    /// Task that took each CPU last, for the compact form, which leaves out
+    /// the task before.
+    running: FxHashMap<u32, u32>,
+    /// First event on each CPU whose running task is not known yet, and the
+    /// task that it was recorded on.
+    first_event: FxHashMap<u32, (u64, u32)>,
+    lost: BTreeMap<u32, u64>,
+    compact: Compact,
+}
+
+#[derive(Default)]
+struct Compact {
+    time: Vec<u64>,
+    prev_state: Vec<u64>,
+    next_pid: Vec<u64>,
+    next_prio: Vec<u64>,
+    next_comm: Vec<u64>,
+    waking_time: Vec<u64>,
+    waking_pid: Vec<u64>,
+    waking_cpu: Vec<u64>,
+    waking_comm: Vec<u64>,
+}
+
+impl Bundles {
+    pub(super) fn new() -> Self {
+        let mut names = Vec::new();
+        for line in EVENT_NAMES.lines() {
+            if let Some((number, name)) = line.split_once(' ')
+                && let Ok(number) = number.parse::<usize>()
+            {
+                if names.len() <= number {
+                    names.resize(number + 1, "");
+                }
+                if let Some(slot) = names.get_mut(number) {
+                    *slot = name;
+                }
+            }
+        }
+        Self {
+            names,
+            unknown: FxHashMap::default(),
+            running: FxHashMap::default(),
+            first_event: FxHashMap::default(),
+            lost: BTreeMap::new(),
+            compact: Compact::default(),
+        }
+    }
+
+    /// Reads one bundle; false when part of it is damaged.
+    pub(super) fn read<'s>(
+        &mut self,
+        bytes: &[u8],
+        symbol: impl Fn(u64) -> Option<&'s Box<[u8]>>,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        const CPU: u32 = 1;
+        const EVENT: u32 = 2;
+        const LOST: u32 = 3;
+        const COMPACT: u32 = 4;
+        // The CPU leads in practice, but nothing obliges it to.
+        let cpu = Fields::new(bytes)
+            .find(|(n, _)| *n == CPU)
+            .map_or(0, |(_, v)| v.u32());
+        let mut sound = true;
+        let mut fields = Fields::new(bytes);
+        for (number, value) in fields.by_ref() {
+            match number {
+                EVENT => sound &= self.event(cpu, value.bytes(), &symbol, sink),
+                LOST if value.int() != 0 => {
+                    *self.lost.entry(cpu).or_default() += 1;
+                    self.running.remove(&cpu);
+                    self.first_event.remove(&cpu);
+                }
+                COMPACT => sound &= self.compact(cpu, value.bytes(), sink).is_ok(),
+                _ => {}
+            }
+        }
+        sound && fields.broken().is_none()
+    }
+
+    fn event<'s>(
+        &mut self,
+        cpu: u32,
+        bytes: &[u8],
+        symbol: &impl Fn(u64) -> Option<&'s Box<[u8]>>,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let (mut time, mut tid, mut content) = (0, 0, None);
+        let mut fields = Fields::new(bytes);
+        for (number, value) in fields.by_ref() {
+            match (number, value) {
+                (1, v) => time = v.int(),
+                (2, v) => tid = v.u32(),
+                (n, Value::Bytes(b)) => content = Some((n, b)),
+                _ => {}
+            }
+        }
+        let Some((number, body)) = content else {
+            return fields.broken().is_none();
+        };
+        if time >= MAX_NS {
+            return false;
+        }
+        let mut symbol_text = Symbol::default();
+        let payload = payload::parse(number, body, symbol, &mut symbol_text);
+        if let Payload::Switch(s) = &payload {
+            self.running.insert(cpu, s.next_pid);
+        } else if !self.running.contains_key(&cpu) {
+            let first = self.first_event.entry(cpu).or_insert((time, tid));
+            if time < first.0 {
+                *first = (time, tid);
+            }
+        }
+        let name = match self.names.get(number as usize) {
+            Some(n) if !n.is_empty() => n,
+            _ => self.unknown_name(number),
+        };
+        let generic = (number == payload::GENERIC)
+            .then(|| payload::generic_name(body))
+            .flatten();
+        sink.event(&Event {
+            time: Timestamp::from_nanos(time),
+            cpu,
+            tid,
+            tgid: None,
+            comm: &[],
+            name: generic.unwrap_or(name),
+            payload,
+        });
+        fields.broken().is_none()
+    }
+
+    #[cold]
+    fn unknown_name(&mut self, number: u32) -> &str {
+        if self.unknown.len() >= MAX_UNKNOWN && !self.unknown.contains_key(&number) {
+            return "ftrace_event_unknown";
+        }
+        self.unknown
+            .entry(number)
+            .or_insert_with(|| format!("ftrace_event_{number}"))
+    }
+
+    /// `CompactSched`: parallel arrays, times as differences.
+    fn compact(&mut self, cpu: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), Break> {
+        let c = &mut self.compact;
+        let columns = [
+            &mut c.time,
+            &mut c.prev_state,
+            &mut c.next_pid,
+            &mut c.next_prio,
+            &mut c.next_comm,
+            &mut c.waking_time,
+            &mut c.waking_pid,
+            &mut c.waking_cpu,
+            &mut c.waking_comm,
+        ];
+        for column in columns {
+            column.clear();
+        }
+        let mut names: Vec<&[u8]> = Vec::new();
+        let mut fields = Fields::new(bytes);
+        for (number, value) in fields.by_ref() {
+            match number {
+                1 => repeated(value, &mut c.time)?,
+                2 => repeated(value, &mut c.prev_state)?,
+                3 => repeated(value, &mut c.next_pid)?,
+                4 => repeated(value, &mut c.next_prio)?,
+                5 => names.push(value.bytes()),
+                6 => repeated(value, &mut c.next_comm)?,
+                7 => repeated(value, &mut c.waking_time)?,
+                8 => repeated(value, &mut c.waking_pid)?,
+                9 => repeated(value, &mut c.waking_cpu)?,
+                11 => repeated(value, &mut c.waking_comm)?,
+                _ => {}
+            }
+        }
+        if let Some(b) = fields.broken() {
+            return Err(b);
+        }
+        let name = |list: &[u64], i: usize| -> &[u8] {
+            list.get(i)
+                .and_then(|n| usize::try_from(*n).ok())
+                .and_then(|n| names.get(n))
+                .copied()
+                .unwrap_or_default()
+        };
+        let mut time = 0u64;
+        for (i, delta) in c.time.iter().enumerate() {
+            time = time.wrapping_add(*delta);
+            let (Some(pid), Some(state)) = (c.next_pid.get(i), c.prev_state.get(i)) else {
+                return Err(Break::Damaged);
+            };
+            if time >= MAX_NS {
+                return Err(Break::Damaged);
+            }
+            let next_pid = u32::try_from(*pid).map_err(|_| Break::Damaged)?;
+            // Before the first switch ran whatever an earlier event on this
+            // CPU was recorded on.
+            let prev_pid = self.running.insert(cpu, next_pid).or_else(|| {
+                let (seen, tid) = self.first_event.get(&cpu)?;
+                (*seen <= time).then_some(*tid)
+            });
+            sink.event(&Event {
+                time: Timestamp::from_nanos(time),
+                cpu,
+                tid: prev_pid.unwrap_or(0),
+                tgid: None,
+                comm: &[],
+                name: "sched_switch",
+                payload: Payload::Switch(Switch {
+                    prev_pid,
+                    prev_comm: &[],
+                    prev_state: TaskState::from_mask(*state as i64),
+                    next_pid,
+                    next_comm: name(&c.next_comm, i),
+                    next_prio: c.next_prio.get(i).map_or(0, |p| *p as i32),
+                }),
+            });
+        }
+        let mut time = 0u64;
+        for (i, delta) in c.waking_time.iter().enumerate() {
+            time = time.wrapping_add(*delta);
+            let Some(pid) = c.waking_pid.get(i) else {
+                return Err(Break::Damaged);
+            };
+            if time >= MAX_NS {
+                return Err(Break::Damaged);
+            }
+            sink.event(&Event {
+                time: Timestamp::from_nanos(time),
+                cpu,
+                tid: 0,
+                tgid: None,
+                comm: &[],
+                name: "sched_waking",
+                payload: Payload::Wake(Wake {
+                    pid: u32::try_from(*pid).map_err(|_| Break::Damaged)?,
+                    comm: name(&c.waking_comm, i),
+                    target_cpu: c.waking_cpu.get(i).map_or(cpu, |c| *c as u32),
+                    waking: true,
+                }),
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, sink: &mut dyn Sink) {
+        for cpu in self.lost.keys() {
+            sink.incomplete(Incomplete::LostEvents {
+                cpu: Some(*cpu),
+                count: None,
+            });
+        }
+    }
+}
