@@ -9,16 +9,26 @@
 //! sources are in the profiles.
 #![forbid(unsafe_code)]
 
+mod account;
 mod active;
+mod collaboration;
 mod event;
+pub mod fit;
 pub mod machine;
+mod power_trace;
 pub mod profile;
 mod radio;
+mod report;
+mod svg;
 mod timeline;
 
+pub use account::{Account, PhaseSum, StateSum, Summary};
 pub use active::ActivePower;
+pub use collaboration::{Collaboration, DeviceId, InterfaceId, account, account_into};
 pub use event::{Direction, Hint, Packet, Placement};
 pub use machine::{BluetoothLink, Duty};
+pub use power_trace::PowerTrace;
 pub use profile::{DeviceProfile, ProfileError, Profiles, RadioProfile};
 pub use radio::Radio;
+pub use report::{AccessPointReport, DeviceReport, EnergyReport, InterfaceReport};
 pub use timeline::{Phase, Span, State, Timeline, Transfer};

@@ -277,6 +277,11 @@ impl BluetoothEnd {
                 self.write_rising(start, now, out);
                 now
             }
+            // A recorded packet did pass, so what a hint began is over.
+            (Placement::Recorded, Place::Rising { start, .. }) => {
+                self.write_rising(start.min(now), now, out);
+                now
+            }
             _ => self.leave_sniff(now),
         };
         self.data(pass, packet, out);

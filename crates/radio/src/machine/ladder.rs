@@ -261,6 +261,16 @@ impl Ladder {
         let now = self.now;
         match self.place {
             Place::Active => now,
+            // A recorded packet did pass, so what a hint began is over.
+            Place::Rising(index, rising) if self.placement == Placement::Recorded => {
+                let rising = Rising {
+                    start: rising.start.min(now),
+                    ready: now,
+                    climb: rising.climb,
+                };
+                self.write_rising(index, rising, out);
+                now
+            }
             Place::Rising(index, rising) => {
                 // Own data need not wait for the network's next call.
                 if direction == Direction::Up && now < rising.start {

@@ -259,6 +259,19 @@ impl Umts {
         self.now = self.now.max(at);
         self.settle(out);
         let pass = match (self.rising, self.at) {
+            // A recorded packet did pass, so what a hint began is over.
+            (Some(rising), _) if self.placement == Placement::Recorded => {
+                let (start, ready) = (rising.start.min(self.now), self.now);
+                self.arrive(
+                    Rising {
+                        start,
+                        ready,
+                        ..rising
+                    },
+                    out,
+                );
+                ready
+            }
             (Some(rising), _) => {
                 if packet.direction == Direction::Up && self.now < rising.start {
                     self.rise(rising.way, self.now)

@@ -1,0 +1,299 @@
+//! The energy of all devices that take part in something.
+
+use mpbond_units::Timestamp;
+
+use crate::account::{Account, per_mb};
+use crate::event::{Packet, Placement};
+use crate::machine::{CoreSample, Cpu};
+use crate::power_trace::PowerTrace;
+use crate::profile::{AccessPoint, DeviceProfile, ProfileError, Profiles, RadioProfile};
+use crate::radio::Radio;
+use crate::report::{AccessPointReport, DeviceReport, EnergyReport, InterfaceReport};
+use crate::timeline::Timeline;
+
+/// An interface of a device in a [`Collaboration`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InterfaceId {
+    device: usize,
+    interface: usize,
+}
+
+/// A device in a [`Collaboration`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeviceId(usize);
+
+#[derive(Debug, Clone)]
+struct Interface {
+    name: String,
+    profile: String,
+    radio: Radio,
+    account: Account,
+    trace: PowerTrace,
+}
+
+#[derive(Debug, Clone)]
+struct Processor {
+    profile: String,
+    cpu: Cpu,
+    account: Account,
+    trace: PowerTrace,
+    sampled: Option<(Timestamp, Timestamp)>,
+}
+
+#[derive(Debug, Clone)]
+struct Device {
+    name: String,
+    profile: Option<String>,
+    interfaces: Vec<Interface>,
+    processor: Option<Processor>,
+    base_mw: f64,
+    access_point: Option<AccessPoint>,
+}
+
+/// Several devices, each with its interfaces: packets and samples in, one
+/// report out. What is kept does not grow with the length of the trace.
+#[derive(Debug, Clone)]
+pub struct Collaboration {
+    placement: Placement,
+    devices: Vec<Device>,
+    first: Option<Timestamp>,
+    last: Timestamp,
+}
+
+impl Collaboration {
+    /// Nobody takes part yet.
+    pub fn new(placement: Placement) -> Self {
+        Self {
+            placement,
+            devices: Vec::new(),
+            first: None,
+            last: Timestamp::ZERO,
+        }
+    }
+
+    /// Adds a device without a profile: only its interfaces count.
+    pub fn add_bare_device(&mut self, name: &str) -> DeviceId {
+        self.devices.push(Device {
+            name: name.to_owned(),
+            profile: None,
+            interfaces: Vec::new(),
+            processor: None,
+            base_mw: 0.0,
+            access_point: None,
+        });
+        DeviceId(self.devices.len() - 1)
+    }
+
+    /// Adds a device with its base power, and its processor where it has a profile.
+    ///
+    /// # Errors
+    /// [`ProfileError`] when the processor's profile is not among `profiles`.
+    pub fn add_device(
+        &mut self,
+        name: &str,
+        profile: &DeviceProfile,
+        profiles: &Profiles,
+    ) -> Result<DeviceId, ProfileError> {
+        let processor = match &profile.parameters.cpu {
+            Some(cpu) => Some(Processor {
+                profile: cpu.clone(),
+                cpu: Cpu::new(profiles.cpu(cpu)?),
+                account: Account::default(),
+                trace: PowerTrace::default(),
+                sampled: None,
+            }),
+            None => None,
+        };
+        let id = self.add_bare_device(name);
+        if let Some(device) = self.devices.last_mut() {
+            device.profile = Some(profile.name.clone());
+            device.base_mw = profile.parameters.base.get();
+            device.processor = processor;
+        }
+        Ok(id)
+    }
+
+    /// Adds an interface to a device.
+    pub fn add_interface(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        profile: &RadioProfile,
+    ) -> InterfaceId {
+        let radio = Radio::new(profile, self.placement);
+        let mut interface = 0;
+        if let Some(device) = self.devices.get_mut(device.0) {
+            interface = device.interfaces.len();
+            device.interfaces.push(Interface {
+                name: name.to_owned(),
+                profile: profile.name.clone(),
+                radio,
+                account: Account::default(),
+                trace: PowerTrace::default(),
+            });
+        }
+        InterfaceId {
+            device: device.0,
+            interface,
+        }
+    }
+
+    /// The device is an access point for the whole of the time accounted.
+    ///
+    /// # Errors
+    /// [`ProfileError::Missing`] when its profile does not say what that draws.
+    pub fn make_access_point(
+        &mut self,
+        device: DeviceId,
+        profile: &DeviceProfile,
+    ) -> Result<(), ProfileError> {
+        let figures = profile.access_point()?;
+        if let Some(device) = self.devices.get_mut(device.0) {
+            device.access_point = Some(figures.clone());
+        }
+        Ok(())
+    }
+
+    /// A packet at an interface: says when it may pass.
+    pub fn packet(&mut self, at: Timestamp, id: InterfaceId, packet: Packet) -> Timestamp {
+        let interface = self
+            .devices
+            .get_mut(id.device)
+            .and_then(|device| device.interfaces.get_mut(id.interface));
+        let Some(interface) = interface else {
+            return at;
+        };
+        let mut out = (&mut interface.account, &mut interface.trace);
+        let pass = interface.radio.packet(at, packet, &mut out);
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = self.last.max(pass);
+        pass
+    }
+
+    /// A sampling of a device's cores.
+    pub fn cpu_sample(&mut self, at: Timestamp, device: DeviceId, cores: &[CoreSample]) {
+        let processor = self
+            .devices
+            .get_mut(device.0)
+            .and_then(|device| device.processor.as_mut());
+        if let Some(p) = processor {
+            p.cpu.sample(at, cores, &mut (&mut p.account, &mut p.trace));
+            p.sampled = Some((p.sampled.map_or(at, |(first, _)| first), at));
+        }
+    }
+
+    /// Nothing follows. Base and access point count from the first packet to
+    /// the last or to `end`, whichever is later.
+    pub fn finish(mut self, end: Timestamp) -> EnergyReport {
+        let end = end.max(self.last);
+        let seconds = self
+            .first
+            .map_or(0.0, |first| end.since(first).as_secs_f64());
+        for interface in self.devices.iter_mut().flat_map(|d| &mut d.interfaces) {
+            // An interface that carried nothing rested all the time.
+            if let (None, Some(first)) = (interface.account.first_packet(), self.first) {
+                let mut out = (&mut interface.account, &mut interface.trace);
+                interface.radio.advance(first, &mut out);
+            }
+            let mut out = (&mut interface.account, &mut interface.trace);
+            interface.radio.finish(end, &mut out);
+        }
+        let devices: Vec<DeviceReport> = self
+            .devices
+            .into_iter()
+            .map(|device| device.report(seconds))
+            .collect();
+        let sum = |f: fn(&DeviceReport) -> f64| devices.iter().map(f).sum();
+        let bytes = devices
+            .iter()
+            .flat_map(|d| &d.interfaces)
+            .map(|i| i.energy.up_bytes + i.energy.down_bytes)
+            .sum();
+        let joules = sum(|d| d.joules);
+        EnergyReport {
+            seconds,
+            joules,
+            joules_without_last_tail: sum(|d| d.joules_without_last_tail),
+            joules_low: sum(|d| d.joules_low),
+            joules_high: sum(|d| d.joules_high),
+            joules_per_mb: per_mb(joules, bytes),
+            bytes,
+            start: self.first,
+            devices,
+            incomplete: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Device {
+    fn report(self, seconds: f64) -> DeviceReport {
+        let interfaces: Vec<InterfaceReport> = self
+            .interfaces
+            .into_iter()
+            .map(|i| InterfaceReport {
+                name: i.name,
+                profile: i.profile,
+                energy: i.account.summary(),
+                trace: i.trace,
+            })
+            .collect();
+        let cpu = self
+            .processor
+            .filter(|p| p.sampled.is_some())
+            .map(|p| InterfaceReport {
+                name: "cpu".to_owned(),
+                profile: p.profile,
+                energy: p.account.summary(),
+                trace: p.trace,
+            });
+        let base_joules = self.base_mw * seconds / 1e3;
+        let access_point = self.access_point.map(|ap| AccessPointReport {
+            joules: ap.power.get() * seconds / 1e3,
+            joules_low: ap.low.get() * seconds / 1e3,
+            joules_high: ap.high.get() * seconds / 1e3,
+        });
+        let radios: f64 = interfaces.iter().map(|i| i.energy.joules).sum();
+        let tails: f64 = interfaces
+            .iter()
+            .map(|i| i.energy.joules - i.energy.joules_without_last_tail)
+            .sum();
+        let others = cpu.as_ref().map_or(0.0, |cpu| cpu.energy.joules) + base_joules;
+        let ap = |f: fn(&AccessPointReport) -> f64| access_point.as_ref().map_or(0.0, f);
+        let joules = radios + others + ap(|ap| ap.joules);
+        DeviceReport {
+            name: self.name,
+            profile: self.profile,
+            joules,
+            joules_without_last_tail: joules - tails,
+            joules_low: radios + others + ap(|ap| ap.joules_low),
+            joules_high: radios + others + ap(|ap| ap.joules_high),
+            interfaces,
+            cpu,
+            base_joules,
+            access_point,
+        }
+    }
+}
+
+/// Plays packets through one radio and sums up; for tests and fits.
+pub fn account<I>(radio: &mut Radio, packets: I, end: Timestamp) -> Account
+where
+    I: IntoIterator<Item = (Timestamp, Packet)>,
+{
+    let mut sums = Account::default();
+    account_into(radio, packets, end, &mut sums);
+    sums
+}
+
+/// Plays packets through one radio into any timeline.
+pub fn account_into<I, T>(radio: &mut Radio, packets: I, end: Timestamp, out: &mut T)
+where
+    I: IntoIterator<Item = (Timestamp, Packet)>,
+    T: Timeline,
+{
+    for (at, packet) in packets {
+        radio.packet(at, packet, out);
+    }
+    radio.finish(end, out);
+}
