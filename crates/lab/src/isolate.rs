@@ -21,7 +21,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, geteuid, getegid, getpid};
+use nix::unistd::{Pid, getegid, geteuid, getpid};
 
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
@@ -93,8 +93,14 @@ pub fn inside() -> Result<Option<Inside>> {
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), quiet, none);
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(Some("lab"), &scratch, Some("tmpfs"), quiet, Some("mode=0700"))
-        .doing("cannot mount a private folder")?;
+    mount(
+        Some("lab"),
+        &scratch,
+        Some("tmpfs"),
+        quiet,
+        Some("mode=0700"),
+    )
+    .doing("cannot mount a private folder")?;
     Ok(Some(Inside {
         scratch,
         answer: File::from(answer),
@@ -133,19 +139,26 @@ enum Ended {
 fn rerun_in(scratch: &Path, args: impl IntoIterator<Item = OsString>) -> Result<Ended> {
     let (life_read, life_write) =
         nix::unistd::pipe2(OFlag::O_CLOEXEC).doing("cannot make a pipe")?;
-    let answer = memfd_create("lab-answer", MFdFlags::MFD_CLOEXEC)
-        .doing("cannot make the answer file")?;
+    let answer =
+        memfd_create("lab-answer", MFdFlags::MFD_CLOEXEC).doing("cannot make the answer file")?;
     let mut reader = File::from(answer.try_clone().doing("cannot copy a descriptor")?);
 
     let exe = std::env::current_exe().doing("cannot find its own executable")?;
-    let name = std::env::args_os().next().unwrap_or_else(|| exe.clone().into());
+    let name = std::env::args_os()
+        .next()
+        .unwrap_or_else(|| exe.clone().into());
     let mark = format!("{},{},", life_read.as_raw_fd(), answer.as_raw_fd());
     let mut env: Vec<CString> = Vec::new();
     for (key, value) in std::env::vars_os().filter(|(k, _)| k != VARIABLE) {
         env.push(c_string(&[key.as_bytes(), b"=", value.as_bytes()])?);
     }
     let scratch = scratch.as_os_str().as_bytes();
-    env.push(c_string(&[VARIABLE.as_bytes(), b"=", mark.as_bytes(), scratch])?);
+    env.push(c_string(&[
+        VARIABLE.as_bytes(),
+        b"=",
+        mark.as_bytes(),
+        scratch,
+    ])?);
 
     let mut program = clone3::Program {
         exe: c_string(&[exe.as_os_str().as_bytes()])?,

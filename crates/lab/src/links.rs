@@ -58,7 +58,12 @@ pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<T
     for fault in &workload.faults {
         if let Some(link) = &fault.blackhole {
             for direction in DIRECTIONS {
-                all.push(timed(fault.at, link.get_ref(), direction, LinkChange::down()));
+                all.push(timed(
+                    fault.at,
+                    link.get_ref(),
+                    direction,
+                    LinkChange::down(),
+                ));
             }
         }
     }

@@ -83,9 +83,8 @@ fn serve(listener: TcpListener, content: Content, received: Received) -> Result<
             let _ = stream.set_nodelay(true);
             let (content, received) = (content.clone(), received.clone());
             tokio::spawn(async move {
-                let answer = service_fn(move |request| {
-                    answer(request, content.clone(), received.clone())
-                });
+                let answer =
+                    service_fn(move |request| answer(request, content.clone(), received.clone()));
                 // A client that goes away is its own business.
                 let _ = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), answer)
@@ -107,36 +106,40 @@ async fn answer(
 ) -> Result<Response<Reply>, Infallible> {
     let path = request.uri().path().to_owned();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    Ok(match (is_read, path.split('/').collect::<Vec<_>>().as_slice()) {
-        (true, ["", "bytes", length]) => match read_length(length) {
-            Some(length) => with_type(Reply::stream(content, length), "application/octet-stream"),
-            None => status(StatusCode::BAD_REQUEST, "write /bytes/N\n"),
-        },
-        (true, ["", "sha256", length]) => match read_length(length) {
-            Some(length) => with_type(
-                Reply::text(format!("{}\n", content.sha256(length))),
-                "text/plain",
-            ),
-            None => status(StatusCode::BAD_REQUEST, "write /sha256/N\n"),
-        },
-        (false, ["", "upload"]) => match swallow(request.into_body(), &received).await {
-            Ok((bytes, sha256)) => {
-                let text = serde_json::json!({"bytes": bytes, "sha256": sha256}).to_string();
-                with_type(Reply::text(text + "\n"), "application/json")
+    Ok(
+        match (is_read, path.split('/').collect::<Vec<_>>().as_slice()) {
+            (true, ["", "bytes", length]) => match read_length(length) {
+                Some(length) => {
+                    with_type(Reply::stream(content, length), "application/octet-stream")
+                }
+                None => status(StatusCode::BAD_REQUEST, "write /bytes/N\n"),
+            },
+            (true, ["", "sha256", length]) => match read_length(length) {
+                Some(length) => with_type(
+                    Reply::text(format!("{}\n", content.sha256(length))),
+                    "text/plain",
+                ),
+                None => status(StatusCode::BAD_REQUEST, "write /sha256/N\n"),
+            },
+            (false, ["", "upload"]) => match swallow(request.into_body(), &received).await {
+                Ok((bytes, sha256)) => {
+                    let text = serde_json::json!({"bytes": bytes, "sha256": sha256}).to_string();
+                    with_type(Reply::text(text + "\n"), "application/json")
+                }
+                Err(_) => status(StatusCode::BAD_REQUEST, "the body broke off\n"),
+            },
+            (true, ["", "upload"]) => {
+                let mut refusal = status(StatusCode::METHOD_NOT_ALLOWED, "PUT to /upload\n");
+                let methods = HeaderValue::from_static("PUT, POST");
+                refusal.headers_mut().insert(ALLOW, methods);
+                refusal
             }
-            Err(_) => status(StatusCode::BAD_REQUEST, "the body broke off\n"),
+            _ => status(
+                StatusCode::NOT_FOUND,
+                "here are /bytes/N, /sha256/N and /upload\n",
+            ),
         },
-        (true, ["", "upload"]) => {
-            let mut refusal = status(StatusCode::METHOD_NOT_ALLOWED, "PUT to /upload\n");
-            let methods = HeaderValue::from_static("PUT, POST");
-            refusal.headers_mut().insert(ALLOW, methods);
-            refusal
-        }
-        _ => status(
-            StatusCode::NOT_FOUND,
-            "here are /bytes/N, /sha256/N and /upload\n",
-        ),
-    })
+    )
 }
 
 fn read_length(text: &str) -> Option<u64> {

@@ -57,7 +57,10 @@ const ANYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 /// The near and far address of link number `index` (below 256).
 fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
     let third = index as u8;
-    (Ipv4Addr::new(10, 77, third, 1), Ipv4Addr::new(10, 77, third, 2))
+    (
+        Ipv4Addr::new(10, 77, third, 1),
+        Ipv4Addr::new(10, 77, third, 2),
+    )
 }
 
 /// The plan for every host, in the order of the file.

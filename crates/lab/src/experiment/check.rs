@@ -71,7 +71,9 @@ fn hosts(e: &Experiment, place: &Place) -> Result<()> {
         if needs && host.address.is_none() {
             return Err(place.at(
                 &host.name,
-                format!("host \"{name}\": proxy and origin need an `address`, such as 198.51.100.1"),
+                format!(
+                    "host \"{name}\": proxy and origin need an `address`, such as 198.51.100.1"
+                ),
             ));
         }
     }
@@ -95,7 +97,8 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "link", e.links.iter().map(|l| &l.name))?;
     for link in &e.links {
         let name = link.name.get_ref();
-        let wrong = |message: String| Err(place.at(&link.name, format!("link \"{name}\": {message}")));
+        let wrong =
+            |message: String| Err(place.at(&link.name, format!("link \"{name}\": {message}")));
         if !is_name(name, 15) || name == "lo" {
             return wrong("letters, digits and dashes only, 1 to 15 of them, not \"lo\"".into());
         }
@@ -103,7 +106,9 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
         for end in [&link.from, &link.to] {
             match e.role_of(end.get_ref()) {
                 Some(role) => roles.push(role),
-                None => return Err(place.at(end, unknown("host", end, e.hosts.iter().map(|h| &h.name)))),
+                None => {
+                    return Err(place.at(end, unknown("host", end, e.hosts.iter().map(|h| &h.name))));
+                }
             }
         }
         let shaped = link.down.is_some();
@@ -124,7 +129,11 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
         if !shaped && (!link.changes.is_empty() || link.loss != 0.0 || !link.delay.is_zero()) {
             return wrong("a plain wire has no delay, loss or changes: give it rates".into());
         }
-        let losses = link.changes.iter().filter_map(|c| c.loss).chain([link.loss]);
+        let losses = link
+            .changes
+            .iter()
+            .filter_map(|c| c.loss)
+            .chain([link.loss]);
         if losses.into_iter().any(|p| !(0.0..=1.0).contains(&p)) {
             return wrong("loss is a probability from 0 to 1".into());
         }
@@ -162,7 +171,9 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
         let wrong =
             |message: String| Err(place.at(&scheme.name, format!("scheme \"{name}\": {message}")));
         if !(1..=most).contains(&scheme.devices) {
-            return wrong(format!("devices: from 1 to {most} (the primary and its helpers)"));
+            return wrong(format!(
+                "devices: from 1 to {most} (the primary and its helpers)"
+            ));
         }
         let intercepted = scheme.interception != Interception::None;
         match scheme.scheme {
@@ -179,7 +190,10 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
         }
         for path in scheme.paths.iter().flatten() {
             if !e.direct_links().any(|l| l.name == *path) {
-                return Err(place.at(path, unknown("direct link", path, e.direct_links().map(|l| &l.name))));
+                return Err(place.at(
+                    path,
+                    unknown("direct link", path, e.direct_links().map(|l| &l.name)),
+                ));
             }
         }
         if scheme.paths.as_ref().is_some_and(Vec::is_empty) && scheme.devices == 1 {
@@ -233,15 +247,24 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
 
 fn asserts(e: &Experiment, place: &Place) -> Result<()> {
     for assert in &e.asserts {
-        for scheme in [&assert.scheme, &assert.not_slower_than].into_iter().flatten() {
+        for scheme in [&assert.scheme, &assert.not_slower_than]
+            .into_iter()
+            .flatten()
+        {
             if !e.schemes.iter().any(|s| s.name == *scheme) {
-                return Err(place.at(scheme, unknown("scheme", scheme, e.schemes.iter().map(|s| &s.name))));
+                return Err(place.at(
+                    scheme,
+                    unknown("scheme", scheme, e.schemes.iter().map(|s| &s.name)),
+                ));
             }
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)
         {
-            return Err(place.at(w, unknown("workload", w, e.workloads.iter().map(|w| &w.name))));
+            return Err(place.at(
+                w,
+                unknown("workload", w, e.workloads.iter().map(|w| &w.name)),
+            ));
         }
     }
     Ok(())
@@ -255,7 +278,10 @@ fn unique<'a>(
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name.get_ref()) {
-            return Err(place.at(name, format!("{kind} \"{}\" stands there twice", name.get_ref())));
+            return Err(place.at(
+                name,
+                format!("{kind} \"{}\" stands there twice", name.get_ref()),
+            ));
         }
     }
     Ok(())
@@ -276,7 +302,5 @@ fn unknown<'a>(
 
 fn is_name(text: &str, longest: usize) -> bool {
     (1..=longest).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

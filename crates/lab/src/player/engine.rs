@@ -33,15 +33,14 @@ pub(super) enum Command {
     Stop,
 }
 
-/// One direction of a link: packets come out of device `from` and go into
-/// device `to`.
+/// One direction of a link. Its packets come out of the device that has the
+/// lane's own number and go into device `to`.
 struct Lane {
     name: Arc<str>,
     direction: Direction,
     model: Link<Vec<u8>>,
     /// Brings the model back to what the experiment says.
     restore: LinkChange,
-    from: usize,
     to: usize,
 }
 
@@ -76,23 +75,24 @@ impl Engine {
             let (near, far) = (devices.len(), devices.len() + 1);
             devices.extend([link.near, link.far]);
             let name: Arc<str> = link.name.into();
-            for (direction, config, from, to) in [
-                (Direction::Up, link.up, near, far),
-                (Direction::Down, link.down, far, near),
+            // In the order of the devices: up comes out of the near one.
+            for (direction, config, to) in [
+                (Direction::Up, link.up, far),
+                (Direction::Down, link.down, near),
             ] {
                 // Each lane draws its own losses.
-                let seed = seed.wrapping_mul(1_000_003).wrapping_add(lanes.len() as u64);
+                let seed = seed
+                    .wrapping_mul(1_000_003)
+                    .wrapping_add(lanes.len() as u64);
                 lanes.push(Lane {
                     name: name.clone(),
                     direction,
                     restore: restoring(&config),
                     model: Link::starting_at(config, seed, clock.now()),
-                    from,
                     to,
                 });
             }
         }
-        // Up lanes stand at even, down lanes at odd places, like the devices.
         Self {
             clock,
             devices,
@@ -154,7 +154,7 @@ impl Engine {
 
     /// Offers what a host has sent to the link.
     fn take_in(&mut self, device: usize) {
-        let lane = device; // the lane whose `from` this is, by construction
+        let lane = device; // see `Lane`
         for _ in 0..READ_BURST {
             let mut packet = self.pool.pop().unwrap_or_default();
             packet.resize(PACKET_BYTES, 0);

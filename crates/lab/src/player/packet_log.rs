@@ -50,7 +50,9 @@ pub(crate) struct Flow {
 impl Flow {
     /// Reads the 5-tuple of an IP packet; of anything else, nothing.
     pub fn of(packet: &[u8]) -> Self {
-        Self::v4(packet).or_else(|| Self::v6(packet)).unwrap_or_default()
+        Self::v4(packet)
+            .or_else(|| Self::v6(packet))
+            .unwrap_or_default()
     }
 
     fn v4(packet: &[u8]) -> Option<Self> {
@@ -137,10 +139,16 @@ impl Record {
     }
 }
 
-/// The writing side: a thread of its own, so that no link waits for a disk.
+/// The thread that writes to the disk, and the way to it.
+struct Writer {
+    batches: SyncSender<Vec<Record>>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+/// The player's side of the log; a thread of its own writes, so that no link waits for a disk.
 pub(crate) struct PacketLog {
     batch: Vec<Record>,
-    writer: Option<(SyncSender<Vec<Record>>, JoinHandle<std::io::Result<()>>)>,
+    writer: Option<Writer>,
     path: PathBuf,
 }
 
@@ -148,14 +156,14 @@ impl PacketLog {
     /// Starts a log, replacing any at `path`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).at("write", path)?;
-        let (sender, receiver) = sync_channel(BATCHES_WAITING);
-        let writer = std::thread::Builder::new()
+        let (batches, receiver) = sync_channel(BATCHES_WAITING);
+        let thread = std::thread::Builder::new()
             .name("packet-log".into())
             .spawn(move || write_all(file, &receiver))
             .doing("cannot start the packet log")?;
         Ok(Self {
             batch: Vec::with_capacity(BATCH),
-            writer: Some((sender, writer)),
+            writer: Some(Writer { batches, thread }),
             path: path.to_owned(),
         })
     }
@@ -169,20 +177,20 @@ impl PacketLog {
 
     fn hand_over(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        if let Some((sender, _)) = &self.writer {
+        if let Some(writer) = &self.writer {
             // A writer that failed says why in `finish`.
-            let _ = sender.send(batch);
+            let _ = writer.batches.send(batch);
         }
     }
 
     /// Writes what is left and reports whether all of it could be written.
     pub fn finish(mut self) -> Result<()> {
         self.hand_over();
-        let Some((sender, writer)) = self.writer.take() else {
+        let Some(Writer { batches, thread }) = self.writer.take() else {
             return Ok(());
         };
-        drop(sender);
-        writer
+        drop(batches);
+        thread
             .join()
             .map_err(|_| Error::run("the packet log panicked"))?
             .at("write", &self.path)
@@ -238,7 +246,10 @@ mod tests {
         let mut line = Vec::new();
         lost.write(&mut line).unwrap();
         let line = String::from_utf8(line).unwrap();
-        assert!(line.starts_with("1000,,lte,") && line.ends_with(",queue\n"), "{line}");
+        assert!(
+            line.starts_with("1000,,lte,") && line.ends_with(",queue\n"),
+            "{line}"
+        );
         assert_eq!(line.matches(',').count(), HEADER.matches(',').count());
     }
 

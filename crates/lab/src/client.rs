@@ -1,0 +1,231 @@
+//! The client: unmodified `curl` inside the primary host.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::content::hex;
+use crate::error::{Doing, Error, Result};
+use crate::host::Host;
+use crate::origin::Received;
+
+/// How the client reaches the origin.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    /// By its address, without any setting.
+    Plain,
+    /// Through this SOCKS5 server, which resolves names.
+    Socks5(String),
+    /// Through this HTTP proxy, by CONNECT.
+    Http(String),
+}
+
+/// What the client saw.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// Bytes that the receiver got.
+    pub bytes: u64,
+    /// Their digest, in hexadecimal.
+    pub sha256: String,
+    /// curl's whole time.
+    pub seconds: f64,
+    /// curl's time to the first byte of the response.
+    pub first_byte_s: f64,
+    /// Longest time without progress between the first and the last byte.
+    pub longest_stall: Duration,
+}
+
+/// Told of the bytes that have arrived so far.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64);
+
+/// curl's own account of a transfer (`--write-out '%{json}'`).
+#[derive(Deserialize)]
+struct Account {
+    time_total: f64,
+    time_starttransfer: f64,
+    http_code: u16,
+}
+
+/// What the origin says of an upload.
+#[derive(Deserialize)]
+struct Receipt {
+    bytes: u64,
+    sha256: String,
+}
+
+/// Finds curl on this machine.
+///
+/// # Errors
+/// [`Error::Missing`] naming the package.
+pub(crate) fn check() -> Result<()> {
+    let asked = Command::new("curl")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    match asked {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Error::Missing(
+            "curl is missing: install the package curl (apt-get install curl)".into(),
+        )),
+    }
+}
+
+/// GETs `url` and counts and digests what comes.
+pub(crate) fn download(
+    host: &Host,
+    url: &str,
+    way: &Way,
+    limit: Duration,
+    progress: Progress,
+) -> Result<Outcome> {
+    let mut child = curl(host, url, way, limit, &["--no-buffer"])?;
+    let mut out = child.stdout.take().ok_or_else(no_pipe)?;
+    let mut watch = Watch::default();
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match out.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                let got = buffer.get(..length).unwrap_or_default();
+                digest.update(got);
+                watch.saw(watch.bytes + length as u64);
+                progress(watch.bytes);
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).doing("cannot read from curl"),
+        }
+    }
+    let account = finish(child)?;
+    Ok(Outcome {
+        bytes: watch.bytes,
+        sha256: hex(&digest.finalize()),
+        seconds: account.time_total,
+        first_byte_s: account.time_starttransfer,
+        longest_stall: watch.longest,
+    })
+}
+
+/// PUTs `file` to `url`; progress is what the origin has received.
+pub(crate) fn upload(
+    host: &Host,
+    url: &str,
+    way: &Way,
+    file: &Path,
+    limit: Duration,
+    received: &Received,
+    progress: Progress,
+) -> Result<Outcome> {
+    let before = received.bytes();
+    let file = file.to_string_lossy();
+    // Without a wait for "100 Continue", which plain HTTP/1.1 servers skip.
+    let arguments = ["--upload-file", &*file, "--header", "Expect:"];
+    let mut child = curl(host, url, way, limit, &arguments)?;
+    let mut out = child.stdout.take().ok_or_else(no_pipe)?;
+    let mut watch = Watch::default();
+    while child.try_wait().doing("cannot wait for curl")?.is_none() {
+        let bytes = received.bytes() - before;
+        if bytes > watch.bytes {
+            watch.saw(bytes);
+        }
+        progress(bytes);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut text = String::new();
+    let limit = 64 << 10;
+    Read::by_ref(&mut out)
+        .take(limit)
+        .read_to_string(&mut text)
+        .doing("cannot read from curl")?;
+    let account = finish(child)?;
+    let receipt: Receipt = serde_json::from_str(text.trim())
+        .map_err(|e| Error::run(format!("the origin's receipt is none ({e}): {text:?}")))?;
+    Ok(Outcome {
+        bytes: receipt.bytes,
+        sha256: receipt.sha256,
+        seconds: account.time_total,
+        first_byte_s: account.time_starttransfer,
+        longest_stall: watch.longest,
+    })
+}
+
+fn curl(host: &Host, url: &str, way: &Way, limit: Duration, more: &[&str]) -> Result<Child> {
+    let mut command = host.command("curl");
+    command
+        // Nothing of the caller's settings: proxies, ~/.curlrc.
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .args([
+            "--disable",
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--http1.1",
+        ])
+        .args(["--max-time", &limit.as_secs().max(1).to_string()])
+        .args(["--write-out", "%{stderr}\n%{json}\n", "--output", "-"])
+        .args(more);
+    match way {
+        Way::Plain => &mut command,
+        Way::Socks5(server) => command.args(["--socks5-hostname", server]),
+        Way::Http(server) => {
+            command.args(["--proxytunnel", "--proxy", &format!("http://{server}")])
+        }
+    };
+    command
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .doing("cannot start curl")
+}
+
+/// curl's account, or what it complained about.
+fn finish(child: Child) -> Result<Account> {
+    let output = child.wait_with_output().doing("cannot wait for curl")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let account = text.lines().rev().find(|line| line.starts_with('{'));
+    let account = account.and_then(|line| serde_json::from_str::<Account>(line).ok());
+    match account {
+        Some(account) if output.status.success() => Ok(account),
+        account => {
+            let complaint = text
+                .lines()
+                .find(|line| line.starts_with("curl:"))
+                .unwrap_or("no complaint");
+            let code = account.map_or(0, |a| a.http_code);
+            Err(Error::run(format!(
+                "curl failed ({}, HTTP {code}): {complaint}",
+                output.status
+            )))
+        }
+    }
+}
+
+fn no_pipe() -> Error {
+    Error::run("curl has no output")
+}
+
+/// Watches a count grow.
+#[derive(Default)]
+struct Watch {
+    bytes: u64,
+    last: Option<Instant>,
+    longest: Duration,
+}
+
+impl Watch {
+    fn saw(&mut self, bytes: u64) {
+        let now = Instant::now();
+        if let Some(last) = self.last {
+            self.longest = self.longest.max(now - last);
+        }
+        self.bytes = bytes;
+        self.last = Some(now);
+    }
+}

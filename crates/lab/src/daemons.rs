@@ -1,0 +1,524 @@
+//! Runs the real daemons in their hosts. All that the lab knows of the text
+//! of their configuration and of their status stands in this file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+
+use crate::client::Way;
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{Direction, Experiment, Interception, Role, Scheme, name_of};
+use crate::isolate;
+use crate::record::SubflowShare;
+use crate::wiring::Network;
+
+const PROXY_PORT: u16 = 4433;
+const HELPER_PORT: u16 = 4434;
+const SOCKS5: &str = "127.0.0.1:1080";
+const HTTP: &str = "127.0.0.1:8080";
+/// The origin's port, the one that HTTP has.
+pub(crate) const ORIGIN_PORT: u16 = 80;
+
+/// From the start of a daemon until its status socket answers.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// From the start of the primary until all subflows are up.
+const JOIN_LIMIT: Duration = Duration::from_secs(15);
+/// From SIGTERM to SIGKILL.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What starting the daemons needs.
+pub(crate) struct Setup<'a> {
+    pub experiment: &'a Experiment,
+    pub network: &'a Network,
+    /// The `mpbond` binary.
+    pub binary: &'a Path,
+    /// Private folder for identities and sockets.
+    pub scratch: &'a Path,
+    /// Where configurations and logs go.
+    pub folder: &'a Path,
+}
+
+/// The daemons of one scheme; dropping it stops them.
+pub(crate) struct Daemons {
+    binary: PathBuf,
+    running: Vec<Daemon>,
+    /// Subflows that come up when all is well.
+    subflows: usize,
+    way: Way,
+}
+
+struct Daemon {
+    host: String,
+    role: Role,
+    child: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+/// One daemon's answer to `mpbond status --json`, as far as the lab reads it.
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    sessions: Vec<Session>,
+    #[serde(default)]
+    transfers: Vec<Transfer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Session {
+    #[serde(default)]
+    subflows: Vec<Subflow>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Subflow {
+    state: String,
+}
+
+/// One user connection, as a daemon accounts for it.
+#[derive(Debug, Deserialize)]
+struct Transfer {
+    destination: String,
+    state: String,
+    #[serde(default)]
+    redundant_bytes: u64,
+    #[serde(default)]
+    subflows: Vec<Share>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Share {
+    name: String,
+    #[serde(default)]
+    bytes_in: u64,
+    #[serde(default)]
+    finished_in_s: Option<f64>,
+}
+
+/// What the daemons say of the last transfer.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    pub redundant_bytes: Option<u64>,
+    pub subflows: Vec<SubflowShare>,
+}
+
+impl Daemons {
+    /// Starts proxy, helpers and primary as `scheme` wants them, and waits
+    /// until each answers.
+    ///
+    /// # Errors
+    /// With the last lines of the log of a daemon that fails.
+    pub fn start(setup: &Setup, scheme: &Scheme) -> Result<Self> {
+        let mut daemons = Self {
+            binary: setup.binary.to_owned(),
+            running: Vec::new(),
+            subflows: 0,
+            way: match scheme.interception {
+                Interception::Socks5 => Way::Socks5(SOCKS5.into()),
+                Interception::Http => Way::Http(HTTP.into()),
+                Interception::None | Interception::Transparent => Way::Plain,
+            },
+        };
+        let e = setup.experiment;
+        let (primary, proxy) = (e.host(Role::Primary), e.host(Role::Proxy));
+        let helpers: Vec<&str> = e
+            .helpers()
+            .take(scheme.devices - 1)
+            .map(|h| h.name.get_ref().as_str())
+            .collect();
+        let paths: Vec<&str> = e
+            .direct_links()
+            .map(|l| l.name.get_ref().as_str())
+            .filter(|name| scheme.uses_path(name))
+            .collect();
+        daemons.subflows = paths.len() + helpers.len();
+
+        let primary_id = identity(setup, primary.name.get_ref())?;
+        let proxy_id = identity(setup, proxy.name.get_ref())?;
+        let proxy_address = address_of(e, Role::Proxy)?;
+        let origin_address = address_of(e, Role::Origin)?;
+
+        let text = proxy_config(setup, scheme, &primary_id, origin_address);
+        daemons.launch(setup, Role::Proxy, proxy.name.get_ref(), &text)?;
+        let mut peers = Vec::new();
+        for name in helpers {
+            let id = identity(setup, name)?;
+            let pipe = e
+                .links_between(Role::Primary, Role::Helper)
+                .find(|l| l.to.get_ref() == name)
+                .and_then(|l| setup.network.address(name, l.name.get_ref()))
+                .ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
+            let text = helper_config(setup, name, pipe, &primary_id, proxy_address);
+            daemons.launch(setup, Role::Helper, name, &text)?;
+            peers.push((name, pipe, id));
+        }
+        daemons.wait_until_up()?;
+        let text = primary_config(setup, scheme, proxy_address, &proxy_id, &paths, &peers);
+        daemons.launch(setup, Role::Primary, primary.name.get_ref(), &text)?;
+        daemons.wait_until_up()?;
+        Ok(daemons)
+    }
+
+    /// How the client gets into the session.
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// Waits until every subflow is up.
+    ///
+    /// # Errors
+    /// After a time limit, with the end of every log.
+    pub fn wait_until_joined(&mut self) -> Result<()> {
+        let deadline = Instant::now() + JOIN_LIMIT;
+        loop {
+            self.check_alive()?;
+            let up = self
+                .status(Role::Primary)?
+                .sessions
+                .iter()
+                .flat_map(|s| &s.subflows)
+                .filter(|s| s.state == "up")
+                .count();
+            if up >= self.subflows {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::run(format!(
+                    "{up} of {} subflows came up within {} s\n{}",
+                    self.subflows,
+                    JOIN_LIMIT.as_secs(),
+                    self.log_tails()
+                )));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The process of `host`'s daemon.
+    pub fn pid(&self, host: &str) -> Option<Pid> {
+        let daemon = self.running.iter().find(|d| d.host == host)?;
+        Some(Pid::from_raw(daemon.child.id() as i32))
+    }
+
+    /// Processor seconds that each host's daemon has used.
+    pub fn cpu_seconds(&self) -> BTreeMap<String, f64> {
+        self.running
+            .iter()
+            .filter_map(|d| {
+                let pid = Pid::from_raw(d.child.id() as i32);
+                let used = nix::time::clock_getcpuclockid(pid).ok()?.now().ok()?;
+                Some((d.host.clone(), Duration::from(used).as_secs_f64()))
+            })
+            .collect()
+    }
+
+    /// What each subflow carried of the last transfer to `destination`, by
+    /// the receiving end's account.
+    pub fn shares(&self, direction: Direction, destination: &str) -> Result<Shares> {
+        let receiver = match direction {
+            Direction::Down => Role::Primary,
+            Direction::Up => Role::Proxy,
+        };
+        // The account is complete once both directions of the stream closed,
+        // moments after the client has its last byte.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        loop {
+            let status = self.status(receiver)?;
+            let ours = |t: &&Transfer| t.destination == destination;
+            let Some(last) = status.transfers.iter().rfind(ours) else {
+                return Ok(Shares::default());
+            };
+            if last.state != "closed" && Instant::now() < deadline {
+                std::thread::sleep(POLL);
+                continue;
+            }
+            return Ok(Shares {
+                redundant_bytes: Some(last.redundant_bytes),
+                subflows: last
+                    .subflows
+                    .iter()
+                    .map(|s| SubflowShare {
+                        name: s.name.clone(),
+                        bytes: s.bytes_in,
+                        finished_s: s.finished_in_s.filter(|_| s.bytes_in > 0),
+                    })
+                    .collect(),
+            });
+        }
+    }
+
+    /// Stops all of them, the primary first so that it removes its rules.
+    fn stop(&mut self) {
+        for daemon in self.running.iter_mut().rev() {
+            let pid = Pid::from_raw(daemon.child.id() as i32);
+            let _ = kill(pid, Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + STOP_LIMIT;
+        for daemon in self.running.iter_mut().rev() {
+            while matches!(daemon.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(POLL);
+            }
+            let _ = daemon.child.kill();
+            let _ = daemon.child.wait();
+        }
+        self.running.clear();
+    }
+
+    /// The last lines of every daemon's log.
+    pub fn log_tails(&self) -> String {
+        const LINES: usize = 12;
+        let mut text = String::new();
+        for daemon in &self.running {
+            let _ = writeln!(text, "--- {} ({}):", daemon.host, daemon.log.display());
+            let log = tail(&daemon.log).unwrap_or_else(|e| format!("unreadable: {e}"));
+            let lines: Vec<&str> = log.lines().collect();
+            for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+        text
+    }
+
+    fn launch(&mut self, setup: &Setup, role: Role, host: &str, config: &str) -> Result<()> {
+        let path = setup.folder.join(format!("{host}.toml"));
+        std::fs::write(&path, config).at("write", &path)?;
+        let log = setup.folder.join(format!("{host}.log"));
+        let output = File::create(&log).at("write", &log)?;
+        let subcommand = match role {
+            Role::Proxy => "proxy",
+            Role::Helper => "helper",
+            Role::Primary | Role::Origin => "primary",
+        };
+        let child = setup
+            .network
+            .host(host)?
+            .command(setup.binary)
+            .args([subcommand, "--config"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().at("write", &log)?)
+            .stderr(output)
+            .spawn()
+            .doing(format_args!("cannot start {}", setup.binary.display()))?;
+        self.running.push(Daemon {
+            host: host.to_owned(),
+            role,
+            child,
+            socket: socket(setup, host),
+            log,
+        });
+        Ok(())
+    }
+
+    /// Waits until every daemon's status socket answers.
+    fn wait_until_up(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            self.check_alive()?;
+            if self.running.iter().all(|d| d.socket.exists()) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::run(format!(
+                    "a daemon did not start within {} s\n{}",
+                    START_LIMIT.as_secs(),
+                    self.log_tails()
+                )));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn check_alive(&mut self) -> Result<()> {
+        for daemon in &mut self.running {
+            if let Some(status) = daemon.child.try_wait().doing("cannot wait for a daemon")? {
+                let host = daemon.host.clone();
+                return Err(Error::run(format!(
+                    "the daemon on {host} ended: {status}\n{}",
+                    self.log_tails()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&self, role: Role) -> Result<Status> {
+        let daemon = self
+            .running
+            .iter()
+            .find(|d| d.role == role)
+            .ok_or_else(|| Error::run("no such daemon runs"))?;
+        let output = command(&self.binary)
+            .args(["status", "--json", "--socket"])
+            .arg(&daemon.socket)
+            .output()
+            .doing("cannot ask for the status")?;
+        if !output.status.success() {
+            return Err(Error::run(format!(
+                "mpbond status failed for {}: {}",
+                daemon.host,
+                String::from_utf8_lossy(&output.stderr).trim()
+            )));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|e| Error::run(format!("the status of {} is none: {e}", daemon.host)))
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn command(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    isolate::unmark(&mut command);
+    command
+}
+
+fn tail(log: &Path) -> std::io::Result<String> {
+    const BYTES: u64 = 8 << 10;
+    let mut file = File::open(log)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn address_of(e: &Experiment, role: Role) -> Result<Ipv4Addr> {
+    let address = e.host(role).address;
+    address.ok_or_else(|| Error::run("a host without the address it needs"))
+}
+
+fn identity_file(setup: &Setup, host: &str) -> PathBuf {
+    setup.scratch.join(format!("{host}.pem"))
+}
+
+fn socket(setup: &Setup, host: &str) -> PathBuf {
+    setup.scratch.join(format!("{host}.sock"))
+}
+
+/// The device id of `host`, whose identity is made when it has none yet.
+fn identity(setup: &Setup, host: &str) -> Result<String> {
+    let output = command(setup.binary)
+        .args(["id", "--identity"])
+        .arg(identity_file(setup, host))
+        .output()
+        .doing(format_args!("cannot run {}", setup.binary.display()))?;
+    if !output.status.success() {
+        return Err(Error::run(format!(
+            "mpbond id failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// A TOML string.
+fn quoted(text: impl std::fmt::Display) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+fn common(setup: &Setup, host: &str) -> String {
+    let identity = identity_file(setup, host);
+    let socket = socket(setup, host);
+    // Left over from the last scheme; `wait_until_up` waits for a fresh one.
+    let _ = std::fs::remove_file(&socket);
+    format!(
+        "identity = {}\nstatus_socket = {}\n",
+        quoted(identity.display()),
+        quoted(socket.display())
+    )
+}
+
+fn proxy_config(setup: &Setup, scheme: &Scheme, primary_id: &str, origin: Ipv4Addr) -> String {
+    let host = setup.experiment.host(Role::Proxy).name.get_ref();
+    format!(
+        "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
+         trust = [{}]\n\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         congestion = {}\n\
+         [destinations]\n\
+         allow = [\"{origin}/32\"]\n",
+        common(setup, host),
+        quoted(primary_id),
+        quoted(name_of(scheme.scheduler)),
+        scheme.reinjection,
+        quoted(&scheme.congestion),
+    )
+}
+
+fn helper_config(
+    setup: &Setup,
+    name: &str,
+    pipe: Ipv4Addr,
+    primary_id: &str,
+    proxy: Ipv4Addr,
+) -> String {
+    format!(
+        "name = {}\n\
+         listen = \"{pipe}:{HELPER_PORT}\"\n{}\
+         trust = [{}]\n\
+         proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
+        quoted(name),
+        common(setup, name),
+        quoted(primary_id),
+    )
+}
+
+fn primary_config(
+    setup: &Setup,
+    scheme: &Scheme,
+    proxy: Ipv4Addr,
+    proxy_id: &str,
+    paths: &[&str],
+    helpers: &[(&str, Ipv4Addr, String)],
+) -> String {
+    let host = setup.experiment.host(Role::Primary).name.get_ref();
+    let mut text = format!(
+        "{}\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         congestion = {}\n\
+         [proxy]\n\
+         address = \"{proxy}:{PROXY_PORT}\"\n\
+         id = {}\n",
+        common(setup, host),
+        quoted(name_of(scheme.scheduler)),
+        scheme.reinjection,
+        quoted(&scheme.congestion),
+        quoted(proxy_id),
+    );
+    for path in paths {
+        let path = quoted(path);
+        let _ = writeln!(text, "[[path]]\nname = {path}\ninterface = {path}");
+    }
+    for (name, pipe, id) in helpers {
+        let _ = writeln!(
+            text,
+            "[[helper]]\nname = {}\naddress = \"{pipe}:{HELPER_PORT}\"\nid = {}",
+            quoted(name),
+            quoted(id)
+        );
+    }
+    text.push_str(&match scheme.interception {
+        Interception::None => String::new(),
+        Interception::Socks5 => format!("[socks5]\nlisten = \"{SOCKS5}\"\n"),
+        Interception::Http => format!("[http]\nlisten = \"{HTTP}\"\n"),
+        Interception::Transparent => "[transparent]\nenabled = true\nmode = \"redirect\"\n".into(),
+    });
+    text
+}

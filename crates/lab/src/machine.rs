@@ -1,0 +1,68 @@
+//! What a record says about the machine, and what a run needs of it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::{client, run};
+
+/// Finds the programs that `e` needs.
+///
+/// # Errors
+/// [`Error::Missing`] naming the package.
+pub(crate) fn check(e: &Experiment) -> Result<()> {
+    client::check()?;
+    if run::needs_nft(e) {
+        let asked = Command::new("nft")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
+        if !asked.is_ok_and(|status| status.success()) {
+            return Err(Error::Missing(
+                "nft is missing, which transparent interception needs: \
+                 install the package nftables (apt-get install nftables)"
+                    .into(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Now, in UTC.
+pub(crate) fn date() -> String {
+    let now = OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
+    now.format(&Rfc3339).unwrap_or_default()
+}
+
+/// The commit of the repository that holds `path`, if one does.
+pub(crate) fn commit(path: &Path) -> Option<String> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let output = Command::new("git")
+        .current_dir(folder)
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// The kernel's release.
+pub(crate) fn kernel() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    text.map(|t| t.trim().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,196 @@
+//! The lab's result record.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Direction, Interception};
+
+/// What a run of an experiment gave: the whole of the JSON file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Its title.
+    pub title: String,
+    /// When the run began, UTC (RFC 3339).
+    pub date: String,
+    /// The repository's commit, `-dirty` behind it when files were changed;
+    /// none outside a repository.
+    pub commit: Option<String>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Every transfer, in the order it ran.
+    pub downloads: Vec<Download>,
+    /// Medians per scheme and workload.
+    pub summary: Vec<Summary>,
+    /// What had to come out, and whether it did.
+    pub asserts: Vec<Judgement>,
+}
+
+/// One transfer. ("Download" is the record's historical name: `direction`
+/// says which way it went.)
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Download {
+    /// `mpbond` or `single`.
+    pub scheme: String,
+    /// The scheme's name in the experiment.
+    pub name: String,
+    /// The workload's name in the experiment.
+    pub workload: String,
+    /// Counting from 0.
+    pub repetition: u32,
+    /// The scheduler at both ends; none for a single path.
+    pub scheduler: Option<String>,
+    /// Which way the bytes went.
+    pub direction: Direction,
+    /// The primary and its helpers.
+    pub devices: usize,
+    /// How the client's connection got into mpbond.
+    pub interception: Interception,
+    /// TCP congestion control.
+    pub congestion: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The client's own time from start to end, connecting included.
+    pub seconds: f64,
+    /// The fluid bound on the links of this scheme.
+    pub ideal_seconds: f64,
+    /// `seconds` over `ideal_seconds`.
+    pub ratio: f64,
+    /// Bytes of the file that crossed a subflow more than once; none where
+    /// the daemons did not say.
+    pub redundant_bytes: Option<u64>,
+    /// Whether every byte arrived, in order.
+    pub sha256_ok: bool,
+    /// The client's first byte after its start, in seconds.
+    pub first_byte_s: Option<f64>,
+    /// The longest time without a byte at the receiver between the first and
+    /// the last.
+    pub longest_stall_s: f64,
+    /// What each subflow carried.
+    pub subflows: Vec<SubflowShare>,
+    /// Processor seconds of each host's daemon during the transfer.
+    pub cpu_s: BTreeMap<String, f64>,
+    /// Whether the links kept their own conditions.
+    pub fit: bool,
+    /// Why not.
+    pub unfit_because: Option<String>,
+    /// How late packets left the emulated links, in microseconds.
+    pub lateness_us: Lateness,
+}
+
+/// How late packets left the emulated links, in microseconds after the time
+/// the model gave.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Maximum.
+    pub max: f64,
+    /// Whether the player had real-time priority.
+    pub realtime: bool,
+}
+
+/// What one subflow carried of one transfer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SubflowShare {
+    /// The path's or the helper's name.
+    pub name: String,
+    /// Bytes of the file that it carried.
+    pub bytes: u64,
+    /// When its last byte arrived, in seconds after the stream was opened;
+    /// none where it carried nothing.
+    pub finished_s: Option<f64>,
+}
+
+/// A median with its 95 % confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median.
+    pub median: f64,
+    /// The interval, from order statistics; none for fewer than six values.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// One scheme's repetitions of one workload; unfit ones are left out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Summary {
+    /// The workload's name.
+    pub workload: String,
+    /// The scheme's name.
+    pub scheme: String,
+    /// Fit repetitions.
+    pub fit: usize,
+    /// Unfit ones.
+    pub unfit: usize,
+    /// Of `seconds`.
+    pub seconds: Option<Estimate>,
+    /// Of `ratio`.
+    pub ratio: Option<Estimate>,
+    /// Redundant bytes over bytes.
+    pub redundant_share: Option<Estimate>,
+    /// Seconds between the end of the first and of the last subflow.
+    pub finish_spread_s: Option<Estimate>,
+    /// The same over `seconds`.
+    pub finish_spread_share: Option<Estimate>,
+    /// Of `longest_stall_s`.
+    pub longest_stall_s: Option<Estimate>,
+}
+
+/// An assert and what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The workload's name.
+    pub workload: String,
+    /// The scheme's name.
+    pub scheme: String,
+    /// Which figure, and how it is bounded.
+    pub what: String,
+    /// The bound.
+    pub target: f64,
+    /// The median; none when no repetition was fit.
+    pub measured: Option<f64>,
+    /// Whether it holds; none when no repetition was fit.
+    pub holds: Option<bool>,
+}
+
+/// How a run ended as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every file arrived whole, and every assert holds.
+    Passed,
+    /// A file arrived damaged, or an assert does not hold.
+    Failed,
+    /// Nothing failed, but the machine was too busy to judge everything.
+    Unfit,
+}
+
+impl RunReport {
+    /// The run as a whole.
+    pub fn verdict(&self) -> Verdict {
+        let damaged = self.downloads.iter().any(|d| !d.sha256_ok);
+        if damaged || self.asserts.iter().any(|j| j.holds == Some(false)) {
+            return Verdict::Failed;
+        }
+        let unjudged = self.asserts.iter().any(|j| j.holds.is_none());
+        let none_fit = self.summary.iter().any(|s| s.fit == 0);
+        if unjudged || none_fit {
+            return Verdict::Unfit;
+        }
+        Verdict::Passed
+    }
+}
+
+impl Download {
+    /// Seconds between the end of the first and of the last subflow that
+    /// carried anything; none for fewer than two.
+    pub fn finish_spread_s(&self) -> Option<f64> {
+        let ends: Vec<f64> = self.subflows.iter().filter_map(|s| s.finished_s).collect();
+        let last = ends.iter().copied().reduce(f64::max)?;
+        let first = ends.iter().copied().reduce(f64::min)?;
+        (ends.len() > 1).then_some(last - first)
+    }
+}

@@ -1,0 +1,489 @@
+//! Runs an experiment from beginning to end.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::client::{self, Outcome};
+use crate::content::Content;
+use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{
+    Carrier, Direction, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
+};
+use crate::ideal::ideal_time;
+use crate::isolate::{self, Inside};
+use crate::links::{played_links, timed_changes};
+use crate::origin::{self, Received};
+use crate::player::{Clock, Conditions, Player};
+use crate::progress::Progress;
+use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::resume::Done;
+use crate::wiring::Network;
+use crate::{machine, summary};
+
+/// What a person may choose about a run.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Where the record is written, as JSON.
+    pub json: Option<PathBuf>,
+    /// A folder for configurations and logs of the daemons, made when absent.
+    /// They vanish with the lab otherwise.
+    pub out: Option<PathBuf>,
+    /// Where every packet of every shaped link is logged, as CSV.
+    pub packet_log: Option<PathBuf>,
+    /// A file of results, one JSON line each: what it already has is not run
+    /// again, and new results are added to it.
+    pub resume: Option<PathBuf>,
+    /// Instead of the experiment's own number.
+    pub repetitions: Option<u32>,
+    /// Only schemes whose name contains one of these; all when empty.
+    pub schemes: Vec<String>,
+    /// Only workloads whose name contains one of these; all when empty.
+    pub workloads: Vec<String>,
+    /// The `mpbond` binary; this program itself when not given.
+    pub binary: Option<PathBuf>,
+    /// No progress and no table.
+    pub quiet: bool,
+}
+
+/// Runs the experiment in the file at `path`, prints its table, writes its
+/// record, and returns it.
+///
+/// The process that calls this is run a second time with the same arguments,
+/// isolated (see [`isolate`]), and must get here again; in that inner process
+/// the call does the work and ends the process.
+///
+/// # Errors
+/// [`Error::Experiment`] for a wrong file, [`Error::Missing`] where the
+/// machine lacks something, others when the run fails.
+pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
+    if let Some(inside) = isolate::inside()? {
+        std::process::exit(run_inside(inside, path, options));
+    }
+    // What is wrong with the file or the machine is said before anything runs.
+    let experiment = chosen(path, options)?;
+    machine::check(&experiment)?;
+    if let Some(out) = &options.out {
+        std::fs::create_dir_all(out).at("make", out)?;
+    }
+    let (code, answer) = isolate::rerun(std::env::args_os().skip(1))?;
+    let report: RunReport = match serde_json::from_slice(&answer) {
+        Ok(report) => report,
+        // The inner process has said why.
+        Err(_) => {
+            return Err(match code {
+                2 => Error::Experiment("the experiment cannot be run".into()),
+                3 => Error::Missing("something is missing".into()),
+                _ => Error::run(format!("the lab ended with code {code}")),
+            });
+        }
+    };
+    if let Some(json) = &options.json {
+        let text = serde_json::to_string_pretty(&report)
+            .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
+        std::fs::write(json, text + "\n").at("write", json)?;
+    }
+    if !options.quiet {
+        print!("{}", report.to_text(std::io::stdout().is_terminal()));
+    }
+    Ok(report)
+}
+
+impl Verdict {
+    /// 0 when all is well, 1 when something failed, 4 when nothing failed but
+    /// the machine was too busy to judge.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Failed => 1,
+            Self::Unfit => 4,
+        }
+    }
+}
+
+fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
+    let mut experiment = Experiment::load(path)?;
+    if let Some(repetitions) = options.repetitions {
+        experiment.repetitions = repetitions.max(1);
+    }
+    let wanted = |chosen: &[String], name: &str| {
+        chosen.is_empty() || chosen.iter().any(|c| name.contains(c.as_str()))
+    };
+    let known = |list: Vec<&String>| {
+        let list: Vec<&str> = list.into_iter().map(String::as_str).collect();
+        list.join(", ")
+    };
+    let schemes = known(
+        experiment
+            .schemes
+            .iter()
+            .map(|s| s.name.get_ref())
+            .collect(),
+    );
+    let workloads = known(
+        experiment
+            .workloads
+            .iter()
+            .map(|w| w.name.get_ref())
+            .collect(),
+    );
+    experiment
+        .schemes
+        .retain(|s| wanted(&options.schemes, s.name.get_ref()));
+    experiment
+        .workloads
+        .retain(|w| wanted(&options.workloads, w.name.get_ref()));
+    if experiment.schemes.is_empty() {
+        return Err(Error::Experiment(format!(
+            "no scheme is called like {:?}: {schemes}",
+            options.schemes
+        )));
+    }
+    if experiment.workloads.is_empty() {
+        return Err(Error::Experiment(format!(
+            "no workload is called like {:?}: {workloads}",
+            options.workloads
+        )));
+    }
+    Ok(experiment)
+}
+
+fn run_inside(mut inside: Inside, path: &Path, options: &RunOptions) -> i32 {
+    let done = chosen(path, options)
+        .and_then(|experiment| Lab::new(&experiment, options, inside.scratch())?.run_all())
+        .and_then(|report| {
+            let bytes = serde_json::to_vec(&report)
+                .map_err(|e| Error::run(format!("cannot hand over the record: {e}")))?;
+            inside.answer(&bytes)
+        });
+    match done {
+        Ok(()) => 0,
+        Err(e) => {
+            eprintln!("{e}");
+            i32::from(e.exit_code())
+        }
+    }
+}
+
+/// A running experiment.
+struct Lab<'a> {
+    experiment: &'a Experiment,
+    options: &'a RunOptions,
+    scratch: &'a Path,
+    binary: PathBuf,
+    network: Network,
+    player: Player,
+    content: Content,
+    received: Received,
+    progress: Progress,
+    digests: HashMap<u64, String>,
+    congestion: String,
+}
+
+impl<'a> Lab<'a> {
+    fn new(experiment: &'a Experiment, options: &'a RunOptions, scratch: &'a Path) -> Result<Self> {
+        let transfers =
+            experiment.schemes.len() * experiment.workloads.len() * experiment.repetitions as usize;
+        let progress = Progress::new(options.quiet, transfers);
+        progress.note("making hosts and links ...");
+        let mut network = Network::build(experiment)?;
+        let links = played_links(experiment, &mut network)?;
+        let log = options.packet_log.as_deref();
+        let player = Player::start(links, Clock::start(), experiment.seed, log)?;
+        let content = Content::new(experiment.seed);
+        let host = network.host_in(Role::Origin)?;
+        let received = origin::start(host, origin_address(experiment)?, content.clone())?;
+        let binary = match &options.binary {
+            Some(binary) => binary.clone(),
+            None => std::env::current_exe().doing("cannot find its own executable")?,
+        };
+        Ok(Self {
+            experiment,
+            options,
+            scratch,
+            binary,
+            network,
+            player,
+            content,
+            received,
+            progress,
+            digests: HashMap::new(),
+            congestion: String::new(),
+        })
+    }
+
+    fn run_all(mut self) -> Result<RunReport> {
+        let e = self.experiment;
+        let mut done = Done::open(e, self.options.resume.as_deref())?;
+        let mut number = 0;
+        for repetition in 0..e.repetitions {
+            for scheme in &e.schemes {
+                self.run_scheme(scheme, repetition, &mut number, &mut done)?;
+            }
+        }
+        self.progress.note("");
+        let downloads = done.into_downloads();
+        let summaries = summary::summaries(e, &downloads);
+        let report = RunReport {
+            experiment: e.name.clone(),
+            title: e.title.clone(),
+            date: machine::date(),
+            commit: machine::commit(&e.path),
+            kernel: machine::kernel(),
+            asserts: summary::judge(e, &summaries),
+            summary: summaries,
+            downloads,
+        };
+        self.player.stop()?;
+        Ok(report)
+    }
+
+    /// All workloads of one scheme, with daemons of its own.
+    fn run_scheme(
+        &mut self,
+        scheme: &Scheme,
+        repetition: u32,
+        number: &mut usize,
+        done: &mut Done,
+    ) -> Result<()> {
+        let mut daemons: Option<Daemons> = None;
+        for workload in &self.experiment.workloads {
+            let place = *number;
+            *number += 1;
+            if done.has(scheme, workload, repetition) {
+                continue;
+            }
+            if self.congestion != scheme.congestion {
+                self.network.set_congestion(&scheme.congestion)?;
+                self.congestion.clone_from(&scheme.congestion);
+            }
+            // Between transfers the links are as at the start.
+            self.player.begin(Vec::new())?;
+            if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
+                daemons = Some(self.start_daemons(scheme, repetition)?);
+            }
+            if let (Some(daemons), Start::Warm) = (&mut daemons, scheme.start) {
+                self.progress
+                    .note(&format!("{}: idle ...", scheme.name.get_ref()));
+                daemons.wait_until_joined()?;
+                std::thread::sleep(scheme.idle);
+            }
+            let result = self.transfer(scheme, workload, repetition, place, daemons.as_ref());
+            let download = result.map_err(|e| match &daemons {
+                Some(daemons) => Error::run(format!("{e}\n{}", daemons.log_tails())),
+                None => e,
+            })?;
+            done.add(download)?;
+            // A cold start needs fresh daemons, and so does one after a fault.
+            if scheme.start == Start::Cold || !workload.faults.is_empty() {
+                daemons = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
+        let name = scheme.name.get_ref();
+        self.progress.note(&format!("{name}: starting daemons ..."));
+        let place: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        let folder = self
+            .options
+            .out
+            .as_deref()
+            .unwrap_or(self.scratch)
+            .join(format!("{place}.{repetition}"));
+        std::fs::create_dir_all(&folder).at("make", &folder)?;
+        let setup = Setup {
+            experiment: self.experiment,
+            network: &self.network,
+            binary: &self.binary,
+            scratch: self.scratch,
+            folder: &folder,
+        };
+        Daemons::start(&setup, scheme)
+    }
+
+    fn transfer(
+        &mut self,
+        scheme: &Scheme,
+        workload: &Workload,
+        repetition: u32,
+        number: usize,
+        daemons: Option<&Daemons>,
+    ) -> Result<Download> {
+        let e = self.experiment;
+        let bytes = workload.bytes.0;
+        let ideal = ideal_time(e, scheme, workload)?;
+        let destination = origin_address(e)?;
+        let expected = self
+            .digests
+            .entry(bytes)
+            .or_insert_with(|| self.content.sha256(bytes))
+            .clone();
+        let drops_before = self.network.device_drops()?;
+        let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
+
+        let outcome = self.carry(scheme, workload, number, daemons, destination, ideal)?;
+
+        let conditions = self.player.conditions()?;
+        let lost = self.network.device_drops()? - drops_before;
+        let mut cpu_s = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
+        for (host, seconds) in &mut cpu_s {
+            *seconds -= cpu_before.get(host).copied().unwrap_or_default();
+        }
+        let shares = match daemons {
+            Some(daemons) => daemons.shares(workload.direction, &destination.to_string())?,
+            None => self.single_share(&outcome),
+        };
+        let unfit = unfit_because(&conditions, lost, e.max_lateness);
+        let ideal_seconds = ideal.as_secs_f64();
+        let us = |span: Duration| span.as_secs_f64() * 1e6;
+        Ok(Download {
+            scheme: name_of(scheme.scheme),
+            name: scheme.name.get_ref().clone(),
+            workload: workload.name.get_ref().clone(),
+            repetition,
+            scheduler: daemons.map(|_| name_of(scheme.scheduler)),
+            direction: workload.direction,
+            devices: scheme.devices,
+            interception: scheme.interception,
+            congestion: scheme.congestion.clone(),
+            bytes,
+            seconds: outcome.seconds,
+            ideal_seconds,
+            ratio: outcome.seconds / ideal_seconds,
+            redundant_bytes: shares.redundant_bytes,
+            sha256_ok: outcome.bytes == bytes && outcome.sha256 == expected,
+            first_byte_s: Some(outcome.first_byte_s),
+            longest_stall_s: outcome.longest_stall.as_secs_f64(),
+            subflows: shares.subflows,
+            cpu_s,
+            fit: unfit.is_none(),
+            unfit_because: unfit,
+            lateness_us: Lateness {
+                p50: us(conditions.lateness_p50),
+                p99: us(conditions.lateness_p99),
+                max: us(conditions.lateness_max),
+                realtime: conditions.realtime,
+            },
+        })
+    }
+
+    /// Runs the client, and what goes wrong meanwhile.
+    fn carry(
+        &self,
+        scheme: &Scheme,
+        workload: &Workload,
+        number: usize,
+        daemons: Option<&Daemons>,
+        destination: SocketAddr,
+        ideal: Duration,
+    ) -> Result<Outcome> {
+        let bytes = workload.bytes.0;
+        let way = daemons.map_or(&client::Way::Plain, Daemons::way);
+        // Time enough for the slowest scheduler; an end for what hangs.
+        let limit = Duration::from_secs(30) + ideal * 10;
+        let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
+        let mut line = self.progress.transfer(number, &label, bytes);
+        let mut progress = |done: u64| line.show(done);
+        let primary = self.network.host_in(Role::Primary)?;
+        let file = self.scratch.join("upload");
+        if workload.direction == Direction::Up {
+            self.write_content(&file, bytes)?;
+        }
+
+        let kills: Vec<(Duration, Pid)> = workload
+            .faults
+            .iter()
+            .filter_map(|f| Some((f.at, daemons?.pid(f.kill.as_ref()?.get_ref())?)))
+            .collect();
+        let changes = timed_changes(self.experiment, workload)?;
+        self.player.begin(changes)?;
+        std::thread::scope(|scope| {
+            let mut over = Vec::new();
+            for (at, pid) in kills {
+                let (ended, waits) = channel::<()>();
+                over.push(ended);
+                scope.spawn(move || {
+                    // A transfer that ends first drops its end of the channel.
+                    if waits.recv_timeout(at) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                        let _ = kill(pid, Signal::SIGKILL);
+                    }
+                });
+            }
+            match workload.direction {
+                Direction::Down => {
+                    let url = format!("http://{destination}/bytes/{bytes}");
+                    client::download(primary, &url, way, limit, &mut progress)
+                }
+                Direction::Up => {
+                    let url = format!("http://{destination}/upload");
+                    let received = &self.received;
+                    client::upload(primary, &url, way, &file, limit, received, &mut progress)
+                }
+            }
+        })
+    }
+
+    fn write_content(&self, file: &Path, bytes: u64) -> Result<()> {
+        let write = || -> std::io::Result<()> {
+            let mut out = std::fs::File::create(file)?;
+            for piece in self.content.pieces(bytes) {
+                out.write_all(&piece)?;
+            }
+            Ok(())
+        };
+        write().at("write", file)
+    }
+
+    /// A single path's one share, by the client's account.
+    fn single_share(&self, outcome: &Outcome) -> Shares {
+        let path = self.experiment.direct_links().next();
+        Shares {
+            redundant_bytes: Some(0),
+            subflows: path
+                .map(|link| crate::record::SubflowShare {
+                    name: link.name.get_ref().clone(),
+                    bytes: outcome.bytes,
+                    finished_s: Some(outcome.seconds),
+                })
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+fn origin_address(e: &Experiment) -> Result<SocketAddr> {
+    let address = e.host(Role::Origin).address;
+    let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
+    Ok(SocketAddr::from((address, ORIGIN_PORT)))
+}
+
+/// Why the links did not do what the experiment says, if they did not.
+fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
+    if c.lateness_p99 > max_lateness {
+        return Some(format!(
+            "links were late: 1 % of packets by more than {:.1} ms (at most {:.1} ms is fit)",
+            c.lateness_p99.as_secs_f64() * 1e3,
+            max_lateness.as_secs_f64() * 1e3
+        ));
+    }
+    let lost = lost + c.write_failures;
+    (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"))
+}
+
+/// Whether an experiment needs nft.
+pub(crate) fn needs_nft(e: &Experiment) -> bool {
+    let mut schemes = e.schemes.iter();
+    schemes.any(|s| s.interception == Interception::Transparent)
+}

@@ -1,0 +1,166 @@
+//! Results as tables for people.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::experiment::{Direction, name_of};
+use crate::record::{Download, Estimate, Judgement, RunReport, SubflowShare, Summary, Verdict};
+
+impl RunReport {
+    /// The report as text: every transfer of a short run, medians of a long
+    /// one, and the asserts. `colour` is for terminals.
+    pub fn to_text(&self, colour: bool) -> String {
+        let commit = self.commit.as_deref().unwrap_or("no repository");
+        let mut text = format!(
+            "{}: {}\n{}, commit {commit}, Linux {}\n\n",
+            self.experiment, self.title, self.date, self.kernel
+        );
+        let repeated = self.downloads.iter().any(|d| d.repetition > 0);
+        if repeated {
+            text += &summaries(&self.summary).to_string();
+        } else {
+            text += &transfers(&self.downloads).to_string();
+        }
+        text.push('\n');
+        if !self.asserts.is_empty() {
+            text += &format!("\n{}\n", judgements(&self.asserts));
+        }
+        for d in self.downloads.iter().filter(|d| !d.fit) {
+            let why = d.unfit_because.as_deref().unwrap_or("no reason given");
+            text += &format!("unfit: {}, {}: {why}\n", d.name, d.workload);
+        }
+        let (verdict, number) = match self.verdict() {
+            Verdict::Passed => ("passed", 32),
+            Verdict::Failed => ("FAILED", 31),
+            Verdict::Unfit => ("unfit: this machine was too busy to judge", 33),
+        };
+        if colour {
+            text += &format!("\x1b[{number}m{verdict}\x1b[0m\n");
+        } else {
+            text += &format!("{verdict}\n");
+        }
+        text
+    }
+}
+
+fn table(header: &[&str], left: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if !left.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn transfers(downloads: &[Download]) -> Table {
+    let header = [
+        "scheme",
+        "transfer",
+        "devices",
+        "via",
+        "seconds",
+        "ideal",
+        "ratio",
+        "redundant",
+        "stall",
+        "sha256",
+        "subflow: bytes, finished",
+    ];
+    let mut table = table(&header, &[0, 1, 3, 9, 10]);
+    for d in downloads {
+        let arrow = match d.direction {
+            Direction::Down => "down",
+            Direction::Up => "up",
+        };
+        let workload = if d.workload.contains(arrow) {
+            d.workload.clone()
+        } else {
+            format!("{} {arrow}", d.workload)
+        };
+        table.add_row([
+            d.name.clone(),
+            workload,
+            d.devices.to_string(),
+            name_of(d.interception),
+            format!("{:.3}", d.seconds),
+            format!("{:.3}", d.ideal_seconds),
+            format!("{:.3}", d.ratio),
+            d.redundant_bytes.map_or("-".into(), |b| b.to_string()),
+            format!("{:.3}", d.longest_stall_s),
+            if d.sha256_ok { "ok" } else { "WRONG" }.into(),
+            d.subflows.iter().map(share).collect::<Vec<_>>().join("\n"),
+        ]);
+    }
+    table
+}
+
+fn share(s: &SubflowShare) -> String {
+    let mebibytes = s.bytes as f64 / f64::from(1 << 20);
+    match s.finished_s {
+        Some(at) => format!("{}: {mebibytes:.2} MiB, {at:.3} s", s.name),
+        None => format!("{}: {mebibytes:.2} MiB", s.name),
+    }
+}
+
+fn summaries(all: &[Summary]) -> Table {
+    let header = [
+        "transfer",
+        "scheme",
+        "n",
+        "unfit",
+        "seconds",
+        "95 % interval",
+        "ratio",
+        "95 % interval",
+        "redundant",
+        "spread s",
+        "stall s",
+    ];
+    let mut table = table(&header, &[0, 1]);
+    let number = |e: Option<Estimate>| e.map_or("-".into(), |e| format!("{:.3}", e.median));
+    let interval = |e: Option<Estimate>| match e.and_then(|e| e.interval) {
+        Some((low, high)) => format!("{low:.3}-{high:.3}"),
+        None => "-".into(),
+    };
+    for s in all {
+        table.add_row([
+            s.workload.clone(),
+            s.scheme.clone(),
+            s.fit.to_string(),
+            s.unfit.to_string(),
+            number(s.seconds),
+            interval(s.seconds),
+            number(s.ratio),
+            interval(s.ratio),
+            s.redundant_share
+                .map_or("-".into(), |e| format!("{:.2} %", e.median * 100.0)),
+            number(s.finish_spread_s),
+            number(s.longest_stall_s),
+        ]);
+    }
+    table
+}
+
+fn judgements(all: &[Judgement]) -> Table {
+    let header = ["transfer", "scheme", "figure", "target", "measured", ""];
+    let mut table = table(&header, &[0, 1, 2, 5]);
+    for j in all {
+        table.add_row([
+            j.workload.clone(),
+            j.scheme.clone(),
+            j.what.clone(),
+            format!("{:.3}", j.target),
+            j.measured.map_or("-".into(), |m| format!("{m:.3}")),
+            match j.holds {
+                Some(true) => "ok",
+                Some(false) => "MISSED",
+                None => "not judged",
+            }
+            .into(),
+        ]);
+    }
+    table
+}
