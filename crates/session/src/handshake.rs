@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use thiserror::Error;
 
-use crate::wire::{Frame, Limits, VERSION};
+use crate::wire::{Frame, Limits, PathLabel, VERSION};
 use crate::{CloseCode, SessionId, SubflowId};
 
 /// The secret that the two ends of a session share.
@@ -98,6 +98,8 @@ pub enum Hello {
         subflow: SubflowId,
         /// What the primary keeps.
         limits: Limits,
+        /// Which way the subflow takes.
+        path: PathLabel,
     },
     /// Join this session.
     Join {
@@ -107,6 +109,8 @@ pub enum Hello {
         subflow: SubflowId,
         /// To be verified by the session.
         proof: [u8; 32],
+        /// Which way the subflow takes.
+        path: PathLabel,
     },
 }
 
@@ -145,6 +149,7 @@ pub fn parse_hello(mut record: Bytes) -> Result<(Hello, Bytes), HelloError> {
             random,
             subflow,
             limits,
+            path,
         } => {
             version_ok(version)?;
             Ok((
@@ -152,6 +157,7 @@ pub fn parse_hello(mut record: Bytes) -> Result<(Hello, Bytes), HelloError> {
                     random,
                     subflow,
                     limits,
+                    path,
                 },
                 record,
             ))
@@ -161,6 +167,7 @@ pub fn parse_hello(mut record: Bytes) -> Result<(Hello, Bytes), HelloError> {
             session,
             subflow,
             proof,
+            path,
         } => {
             version_ok(version)?;
             Ok((
@@ -168,6 +175,7 @@ pub fn parse_hello(mut record: Bytes) -> Result<(Hello, Bytes), HelloError> {
                     session,
                     subflow,
                     proof,
+                    path,
                 },
                 record,
             ))

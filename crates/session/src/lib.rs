@@ -33,4 +33,4 @@ pub use scheduler::SchedulerKind;
 pub use session::{Event, OpenError, Read, Session, SubflowError, Transmit, close_record};
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
 pub use subflow::SubflowSetup;
-pub use wire::{Destination, Limits};
+pub use wire::{Destination, Limits, PathLabel};

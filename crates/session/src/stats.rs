@@ -33,7 +33,7 @@ pub struct SessionStats {
 pub struct SubflowStats {
     /// Its number.
     pub id: SubflowId,
-    /// Its name, as configured on the primary; empty on a proxy.
+    /// Its name, as configured on the primary.
     pub name: String,
     /// The helper it runs through.
     pub helper: Option<HelperId>,

@@ -18,7 +18,7 @@ use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowState, SubflowStats};
 use crate::stream::Stream;
 use crate::subflow::{Owed, Phase, SentQueue, Subflow, SubflowSetup};
-use crate::wire::{Destination, Frame, Limits, PathReport, VERSION};
+use crate::wire::{Destination, Frame, Limits, PathLabel, PathReport, VERSION};
 use crate::{CloseCode, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
 
 /// Counts of so many subflows that are gone are told to a peer that comes back.
@@ -347,18 +347,25 @@ impl Session {
 
     /// Client: the hello for a subflow as things stand.
     fn hello(&self, s: &Subflow) -> Frame {
+        let path = PathLabel {
+            helper: s.helper,
+            backup: s.backup,
+            name: s.name.clone(),
+        };
         match (&self.key, self.id) {
             (Some(key), Some(session)) => Frame::MpJoin {
                 version: VERSION,
                 session,
                 subflow: s.id,
                 proof: key.prove(true, session, s.id, &s.exporter),
+                path,
             },
             _ => Frame::MpCapable {
                 version: VERSION,
                 random: self.random,
                 subflow: s.id,
                 limits: self.limits(),
+                path,
             },
         }
     }
@@ -367,7 +374,7 @@ impl Session {
     ///
     /// # Errors
     /// A wrong proof, a number used before, or too many subflows: close the connection with the
-    /// code.
+    /// code. Name, helper and priority are taken from the hello.
     pub fn accept_subflow(
         &mut self,
         now: Timestamp,
@@ -380,9 +387,10 @@ impl Session {
                 "no session key",
             ));
         };
-        let (id, answer) = match hello {
-            Hello::Capable { subflow, .. } => (
+        let (id, path, answer) = match hello {
+            Hello::Capable { subflow, path, .. } => (
                 *subflow,
+                path,
                 Frame::MpOk {
                     version: VERSION,
                     random: self.random,
@@ -390,7 +398,12 @@ impl Session {
                     limits: self.limits(),
                 },
             ),
-            Hello::Join { subflow, proof, .. } => {
+            Hello::Join {
+                subflow,
+                proof,
+                path,
+                ..
+            } => {
                 if !key.verify(true, session, *subflow, &setup.exporter, proof) {
                     return Err(SubflowError::ours(
                         CloseCode::BadProof,
@@ -398,7 +411,7 @@ impl Session {
                     ));
                 }
                 let proof = key.prove(false, session, *subflow, &setup.exporter);
-                (*subflow, Frame::MpJoinOk { proof })
+                (*subflow, path, Frame::MpJoinOk { proof })
             }
         };
         if self.subflows.len() >= self.config.max_subflows {
@@ -414,6 +427,12 @@ impl Session {
                 format!("subflow {id}"),
             ));
         }
+        let setup = SubflowSetup {
+            name: path.name.clone(),
+            helper: path.helper,
+            backup: path.backup,
+            ..setup
+        };
         let phase = Phase::SendHello(Box::new(answer));
         self.subflows.push(Subflow::new(id, phase, setup, now));
         self.lonely_since = None;
@@ -429,6 +448,15 @@ impl Session {
     pub fn handle_room(&mut self, id: SubflowId, octets: u64) {
         if let Some(i) = self.index(id) {
             self.subflows[i].room = octets;
+        }
+    }
+
+    /// A record turned out longer on the wire than foreseen, since TLS had to say something of its
+    /// own before it (KeyUpdate): `octets` of ciphertext have been written in all.
+    pub fn handle_octets(&mut self, id: SubflowId, octets: u64) {
+        if let Some(i) = self.index(id) {
+            let s = &mut self.subflows[i];
+            s.tx_octets = s.tx_octets.max(octets);
         }
     }
 

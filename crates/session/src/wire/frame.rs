@@ -7,8 +7,8 @@ use mpbond_units::BitRate;
 use thiserror::Error;
 
 use super::varint::{self, VARINT_MAX};
-use super::{MAX_ACK_COUNTS, MAX_HOST_BYTES, MAX_REASON_BYTES};
-use crate::{CloseCode, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
+use super::{MAX_ACK_COUNTS, MAX_HOST_BYTES, MAX_NAME_BYTES, MAX_REASON_BYTES};
+use crate::{CloseCode, HelperId, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
 
 /// Where a stream leads, as the application named it. Names resolve at the proxy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,6 +42,17 @@ pub struct Limits {
     pub max_stream_data: u64,
     /// Stream ids below this one may be used.
     pub max_streams: u64,
+}
+
+/// What the primary tells the proxy of a new subflow's way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PathLabel {
+    /// The helper it runs through; `None` for a direct one. It decides how PAD is computed.
+    pub helper: Option<HelperId>,
+    /// Used only when no regular subflow is left.
+    pub backup: bool,
+    /// For people, at most [`super::MAX_NAME_BYTES`] octets.
+    pub name: String,
 }
 
 /// How far one subflow has been received.
@@ -85,6 +96,8 @@ pub enum Frame {
         subflow: SubflowId,
         /// What the primary is ready to keep.
         limits: Limits,
+        /// Which way it takes.
+        path: PathLabel,
     },
     /// The proxy's answer to MP_CAPABLE.
     MpOk {
@@ -107,6 +120,8 @@ pub enum Frame {
         subflow: SubflowId,
         /// Proof of the session key, bound to this TLS session.
         proof: [u8; 32],
+        /// Which way it takes.
+        path: PathLabel,
     },
     /// The proxy's answer to MP_JOIN.
     MpJoinOk {
@@ -347,11 +362,13 @@ impl Frame {
                 random,
                 subflow,
                 limits,
+                path,
             } => {
                 out.put_u16(*version);
                 out.put_slice(random);
                 varint::put(out, u64::from(subflow.0));
                 put_limits(out, limits);
+                put_path(out, path);
             }
             Self::MpOk {
                 version,
@@ -369,11 +386,13 @@ impl Frame {
                 session,
                 subflow,
                 proof,
+                path,
             } => {
                 out.put_u16(*version);
                 out.put_slice(&session.0);
                 varint::put(out, u64::from(subflow.0));
                 out.put_slice(proof);
+                put_path(out, path);
             }
             Self::MpJoinOk { proof } => out.put_slice(proof),
             Self::Close { code, reason } => {
@@ -462,6 +481,7 @@ impl Frame {
                 random: b.array()?,
                 subflow: b.subflow()?,
                 limits: b.limits()?,
+                path: b.path()?,
             },
             kind::MP_OK => Self::MpOk {
                 version: b.u16()?,
@@ -474,6 +494,7 @@ impl Frame {
                 session: SessionId(b.array()?),
                 subflow: b.subflow()?,
                 proof: b.array()?,
+                path: b.path()?,
             },
             kind::MP_JOIN_OK => Self::MpJoinOk { proof: b.array()? },
             kind::CLOSE => Self::Close {
@@ -544,6 +565,12 @@ fn put_limits(out: &mut Vec<u8>, l: &Limits) {
     varint::put(out, l.max_data);
     varint::put(out, l.max_stream_data);
     varint::put(out, l.max_streams);
+}
+
+fn put_path(out: &mut Vec<u8>, p: &PathLabel) {
+    varint::put(out, p.helper.map_or(0, |h| u64::from(h.0) + 1));
+    out.put_u8(u8::from(p.backup));
+    out.put_slice(cut_text(&p.name, MAX_NAME_BYTES));
 }
 
 fn put_destination(out: &mut Vec<u8>, d: &Destination) {
@@ -652,6 +679,25 @@ impl Body {
             max_data: self.varint()?,
             max_stream_data: self.varint()?,
             max_streams: self.varint()?,
+        })
+    }
+
+    fn path(&mut self) -> Result<PathLabel, WireError> {
+        let helper = match self.varint()? {
+            0 => None,
+            n => Some(HelperId(
+                u32::try_from(n - 1).map_err(|_| self.field("helper"))?,
+            )),
+        };
+        let backup = self.flag("backup")?;
+        let name = self.text("name", MAX_NAME_BYTES)?;
+        if name.chars().any(char::is_control) {
+            return Err(self.field("name"));
+        }
+        Ok(PathLabel {
+            helper,
+            backup,
+            name,
         })
     }
 

@@ -7,7 +7,7 @@
 mod frame;
 mod varint;
 
-pub use frame::{AckCount, Destination, Frame, Limits, PathReport, WireError};
+pub use frame::{AckCount, Destination, Frame, Limits, PathLabel, PathReport, WireError};
 pub(crate) use frame::{DATA_OVERHEAD_MAX, put_data_header};
 pub use varint::{VARINT_MAX, varint_len};
 
@@ -19,6 +19,9 @@ pub const MAX_RECORD_BYTES: usize = 16_384;
 
 /// Most octets of a destination host name (RFC 1035, section 2.3.4).
 pub const MAX_HOST_BYTES: usize = 255;
+
+/// Most octets of a path's name.
+pub const MAX_NAME_BYTES: usize = 64;
 
 /// Most octets of a human-readable reason.
 pub const MAX_REASON_BYTES: usize = 256;

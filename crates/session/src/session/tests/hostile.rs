@@ -126,6 +126,7 @@ fn a_join_needs_the_key_and_this_connection() {
         session: SessionId([9; 16]),
         subflow: SubflowId(2),
         proof: [0; 32],
+        path: Default::default(),
     };
     let err = s
         .accept_subflow(NOW, SubflowSetup::default(), &forged)
@@ -145,6 +146,7 @@ fn another_version_is_told_apart_from_garbage() {
             max_stream_data: 1,
             max_streams: 1,
         },
+        path: Default::default(),
     }
     .encode(&mut out);
     assert_eq!(

@@ -22,6 +22,19 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
+fn path() -> impl Strategy<Value = PathLabel> {
+    (
+        proptest::option::of(0..u32::MAX),
+        any::<bool>(),
+        "[a-z]{0,64}",
+    )
+        .prop_map(|(helper, backup, name)| PathLabel {
+            helper: helper.map(HelperId),
+            backup,
+            name,
+        })
+}
+
 fn destination() -> impl Strategy<Value = Destination> {
     prop_oneof![
         any::<SocketAddrV4Parts>().prop_map(|p| Destination::Addr(p.into())),
@@ -50,12 +63,13 @@ fn frame() -> impl Strategy<Value = Frame> {
     let stream = || number().prop_map(StreamId);
     let class = prop_oneof![Just(StreamClass::Bulk), Just(StreamClass::Interactive)];
     let hello = prop_oneof![
-        (any::<u16>(), any::<[u8; 32]>(), subflow(), limits()).prop_map(
-            |(version, random, subflow, limits)| Frame::MpCapable {
+        (any::<u16>(), any::<[u8; 32]>(), subflow(), limits(), path()).prop_map(
+            |(version, random, subflow, limits, path)| Frame::MpCapable {
                 version,
                 random,
                 subflow,
-                limits
+                limits,
+                path
             }
         ),
         (any::<u16>(), any::<[u8; 32]>(), any::<[u8; 16]>(), limits()).prop_map(
@@ -70,13 +84,15 @@ fn frame() -> impl Strategy<Value = Frame> {
             any::<u16>(),
             any::<[u8; 16]>(),
             subflow(),
-            any::<[u8; 32]>()
+            any::<[u8; 32]>(),
+            path()
         )
-            .prop_map(|(version, session, subflow, proof)| Frame::MpJoin {
+            .prop_map(|(version, session, subflow, proof, path)| Frame::MpJoin {
                 version,
                 session: SessionId(session),
                 subflow,
-                proof
+                proof,
+                path
             }),
         any::<[u8; 32]>().prop_map(|proof| Frame::MpJoinOk { proof }),
         (any::<u16>(), ".{0,80}").prop_map(|(c, reason)| Frame::Close {
