@@ -26,6 +26,7 @@
 mod client;
 mod credentials;
 mod destination;
+pub mod dns;
 mod front;
 pub mod http;
 mod intercepted;

@@ -1,0 +1,241 @@
+//! The DNS stub between real clients' sockets and resolvers made of pipes.
+
+// Helpers of tests may unwrap as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mpbond_intercept::Destination;
+use mpbond_intercept::dns::{Dial, DnsConfig, DnsStub};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// A query for `<label>.example A`.
+fn query(id: u16, label: &str) -> Vec<u8> {
+    let mut message = id.to_be_bytes().to_vec();
+    message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    message.push(label.len() as u8);
+    message.extend(label.as_bytes());
+    message.extend(b"\x07example\x00\x00\x01\x00\x01");
+    message
+}
+
+/// The answer to a query, with so many bytes behind the question.
+fn response(query: &[u8], data_bytes: usize) -> Vec<u8> {
+    let mut message = query.to_vec();
+    message[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    message.extend(vec![7; data_bytes]);
+    message
+}
+
+async fn read_message(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}
+
+async fn write_message(stream: &mut (impl AsyncWriteExt + Unpin), message: &[u8]) {
+    stream.write_u16(message.len() as u16).await.unwrap();
+    stream.write_all(message).await.unwrap();
+}
+
+/// Stops the stub with the test.
+struct Stub {
+    addr: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn stub(dial: impl Dial) -> Stub {
+    let mut config = DnsConfig::new(vec!["127.0.0.1:0".parse().unwrap()]);
+    config.resolvers = vec![resolver(1), resolver(2)];
+    start(config, dial).await
+}
+
+async fn start(config: DnsConfig, dial: impl Dial) -> Stub {
+    let stub = DnsStub::bind(config).await.unwrap();
+    let addr = stub.local_addrs().unwrap()[0];
+    let task = tokio::spawn(stub.run(dial));
+    Stub { addr, task }
+}
+
+fn resolver(n: u8) -> Destination {
+    Destination::from_ip([192, 0, 2, n].into(), 53)
+}
+
+/// Dials pipes, and keeps a log of where to.
+fn dialled<F>(serve: impl Fn(DuplexStream) -> F + Send + Sync + 'static) -> (impl Dial, Log)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let log = Log::default();
+    let write = Arc::clone(&log);
+    let dial = move |to: Destination| {
+        write.lock().unwrap().push(to);
+        let (near, far) = duplex(1 << 16);
+        tokio::spawn(serve(far));
+        std::future::ready(io::Result::Ok(near))
+    };
+    (dial, log)
+}
+
+type Log = Arc<Mutex<Vec<Destination>>>;
+
+async fn client(stub: &Stub) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(stub.addr).await.unwrap();
+    socket
+}
+
+async fn ask(client: &UdpSocket, query: &[u8]) -> Vec<u8> {
+    client.send(query).await.unwrap();
+    receive(client).await
+}
+
+async fn receive(client: &UdpSocket) -> Vec<u8> {
+    let mut buffer = vec![0; 65_535];
+    let n = timeout(Duration::from_secs(60), client.recv(&mut buffer));
+    let n = n.await.unwrap().unwrap();
+    buffer.truncate(n);
+    buffer
+}
+
+#[tokio::test]
+async fn one_connection_carries_look_ups_in_any_order() {
+    let (dial, log) = dialled(|mut far| async move {
+        let mut queries = Vec::new();
+        while let Ok(query) = read_message(&mut far).await {
+            queries.push(query);
+            if queries.len() == 3 {
+                // An answer to no question, one to another question, then the
+                // three in reverse.
+                write_message(&mut far, &response(&query_like(&queries[0], "xxx"), 4)).await;
+                write_message(&mut far, &[0xff; 12]).await;
+                for query in queries.drain(..).rev() {
+                    write_message(&mut far, &response(&query, 4)).await;
+                }
+            }
+        }
+    });
+    let stub = stub(dial).await;
+    let (one, two) = (client(&stub).await, client(&stub).await);
+    // The same id from two clients, and twice from one.
+    one.send(&query(7, "aaa")).await.unwrap();
+    one.send(&query(7, "bbb")).await.unwrap();
+    assert_eq!(
+        ask(&two, &query(7, "ccc")).await,
+        response(&query(7, "ccc"), 4)
+    );
+    let mut got = [receive(&one).await, receive(&one).await];
+    got.sort();
+    let want = ["aaa", "bbb"].map(|label| response(&query(7, label), 4));
+    assert_eq!(got, want);
+    assert_eq!(*log.lock().unwrap(), [resolver(1)]);
+}
+
+/// Another question under the same id.
+fn query_like(other: &[u8], label: &str) -> Vec<u8> {
+    query(u16::from_be_bytes([other[0], other[1]]), label)
+}
+
+#[tokio::test]
+async fn long_answers_go_over_tcp() {
+    let (dial, log) = dialled(|mut far| async move {
+        while let Ok(query) = read_message(&mut far).await {
+            write_message(&mut far, &response(&query, 20_000)).await;
+        }
+    });
+    let stub = stub(dial).await;
+    let query = query(9, "long");
+    let cut = ask(&client(&stub).await, &query).await;
+    assert_eq!(cut.len(), query.len());
+    assert_eq!(cut[2] & 0x82, 0x82, "response, truncated");
+
+    let mut tcp = TcpStream::connect(stub.addr).await.unwrap();
+    for _ in 0..2 {
+        write_message(&mut tcp, &query).await;
+        let answer = read_message(&mut tcp).await.unwrap();
+        assert_eq!(answer, response(&query, 20_000));
+    }
+    assert_eq!(log.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn malformed_queries() {
+    let (dial, log) = dialled(|_far| async {});
+    let stub = stub(dial).await;
+    let client = client(&stub).await;
+    client.send(b"short").await.unwrap();
+    let mut bad = query(5, "a");
+    bad.truncate(14);
+    assert_eq!(ask(&client, &bad).await[..4], [0, 5, 0x81, 0x81]);
+    assert!(log.lock().unwrap().is_empty());
+    // Over TCP, what is no query ends the connection.
+    let mut tcp = TcpStream::connect(stub.addr).await.unwrap();
+    write_message(&mut tcp, b"short").await;
+    assert_eq!(tcp.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn the_next_resolver_gets_its_chance() {
+    // The first connection ends under the query.
+    let first = Arc::new(Mutex::new(true));
+    let (dial, log) = dialled(move |mut far| {
+        let fails = std::mem::take(&mut *first.lock().unwrap());
+        async move {
+            while let Ok(query) = read_message(&mut far).await {
+                if fails {
+                    return;
+                }
+                write_message(&mut far, &response(&query, 4)).await;
+            }
+        }
+    });
+    let stub = stub(dial).await;
+    let query = query(3, "a");
+    assert_eq!(ask(&client(&stub).await, &query).await, response(&query, 4));
+    assert_eq!(*log.lock().unwrap(), [resolver(1), resolver(2)]);
+}
+
+#[tokio::test]
+async fn no_resolver_means_servfail_at_once() {
+    let dial = |_| std::future::ready(Err::<DuplexStream, _>(io::ErrorKind::NotConnected.into()));
+    let stub = stub(dial).await;
+    let client = client(&stub).await;
+    for id in 0..3 {
+        let answer = ask(&client, &query(id, "a")).await;
+        assert_eq!(answer[..4], [0, id as u8, 0x81, 0x82]);
+    }
+}
+
+#[tokio::test]
+async fn silence_means_servfail() {
+    // Held open, never answered.
+    let (dial, _log) = dialled(|far| async move {
+        std::future::pending::<()>().await;
+        drop(far);
+    });
+    let mut config = DnsConfig::new(vec!["127.0.0.1:0".parse().unwrap()]);
+    assert_eq!(config.timeout, Duration::from_secs(4));
+    config.timeout = Duration::from_millis(50);
+    let stub = start(config, dial).await;
+    let answer = ask(&client(&stub).await, &query(1, "a")).await;
+    assert_eq!(answer[..4], [0, 1, 0x81, 0x82]);
+}
+
+#[tokio::test]
+async fn all_addresses_at_once_are_refused() {
+    let config = DnsConfig::new(vec!["0.0.0.0:0".parse().unwrap()]);
+    let error = DnsStub::bind(config).await.unwrap_err();
+    assert!(error.to_string().contains("0.0.0.0:0"), "{error}");
+}
