@@ -10,8 +10,8 @@
 //! * **HTTP proxy** ([`Protocol::Http`], RFC 9110 and 9112): `CONNECT`, and
 //!   absolute-form requests for plain `http://` addresses.
 //! * **Transparent** ([`Protocol::Redirect`], [`Protocol::Tproxy`]), for apps
-//!   with no settings at all: nft rules has the kernel hand their
-//!   connections over, and a DNS stub answers their name look-ups.
+//!   with no settings at all: [`rules::Rules`] has the kernel hand their
+//!   connections over, and [`dns::DnsStub`] answers their name look-ups.
 //!
 //! # No round trip of its own
 //!

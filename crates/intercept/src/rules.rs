@@ -18,9 +18,12 @@
 //!   [`Rules::install`] removes tables whose owner is dead, and refuses to add
 //!   to those of one that lives.
 //!
-//! Only a SIGKILL of daemon *and* guard at the same moment leaves anything: the
-//! routing rules, which match nothing without the table's marks, until the next
-//! start.
+//! Only a SIGKILL of daemon *and* guard at the same moment leaves anything, and
+//! not the table: the routing rules, which match nothing without its marks,
+//! stay until the next start.
+//!
+//! So a daemon that is to fail closed has to stay alive: without it, apps reach
+//! the network directly.
 //!
 //! # What is intercepted
 //!

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::rules::{Ipv6, Method, Owner, Rules, RulesConfig, RulesError, Udp};
-use mpbond_intercept::{Front, FrontConfig, Protocol, Via};
+use mpbond_intercept::{Front, FrontConfig, Protocol, Refusal, Via};
 use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 
@@ -315,6 +315,10 @@ fn start_front(protocol: Protocol, addr: &str) {
                 let i = front.accept().await;
                 assert_eq!(i.via(), Via::Transparent);
                 let text = i.destination().to_string();
+                if text.ends_with(":81") {
+                    i.refused(Refusal::ConnectionRefused).await;
+                    continue;
+                }
                 let mut client = i.accepted().await.unwrap();
                 client.write_all(text.as_bytes()).await.unwrap();
             }
@@ -376,6 +380,7 @@ fn local(method: Method, protocol: Protocol) {
         assert_eq!(ask(addr, 0), addr);
         assert_eq!(ask(addr, 0), addr, "the second time");
     }
+    assert_eq!(ask("198.51.100.1:81", 0), "ConnectionReset");
     // The daemon's own connections, and endpoints, go their way.
     assert_eq!(ask("10.9.0.2:80", config.own_mark), "direct");
     assert_eq!(ask("10.9.0.3:80", 0), "direct");
@@ -505,21 +510,23 @@ fn role_lifetime() {
     assert_clean();
 
     // So does a SIGKILL of the owner.
-    let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "role_holder", "--nocapture"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(holder.stdout.take().unwrap());
-    let table = wait_for(&mut out, "installed ");
+    let (mut holder, table) = start_holder();
     assert!(sh("nft list tables").contains(&table));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    let since = Instant::now();
-    while !is_clean() {
-        assert!(since.elapsed() < LIMIT, "still there after {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("nothing is left", is_clean);
+
+    // Killed with its guard and its nft, it leaves no table, and the next start
+    // removes the rest.
+    let (mut holder, _) = start_holder();
+    let guard = children(holder.id())[0];
+    let nft = children(guard)[0];
+    sh(&format!("kill -KILL {guard} {nft} {}", holder.id()));
+    holder.wait().unwrap();
+    wait_until("the table is gone", || sh("nft list tables").is_empty());
+    assert!(!is_clean());
+    drop(Rules::install(&config(Method::Redirect)).unwrap());
+    assert_clean();
 
     // What a dead owner left is removed, what others have is not.
     sh("nft add table inet mpbond_1073741824_1; nft add table inet mpbond_other");
@@ -531,15 +538,43 @@ fn role_lifetime() {
     sh("nft delete table inet mpbond_other");
     assert_clean();
 
-    // The guard's death is noticed.
+    // The guard's death is noticed, and its nft goes with the owner.
     let mut rules = Rules::install(&config(Method::Redirect)).unwrap();
-    let guard = sh("pgrep -P $(ps -o ppid= -p $$) -f mpbond-rules | head -n 1");
-    sh(&format!("kill -KILL {guard}"));
+    sh(&format!("kill -KILL {}", children(std::process::id())[0]));
+    wait_until("the guard's death is noticed", || !rules.in_force());
+    drop(rules);
+    wait_until("nothing is left", is_clean);
+}
+
+fn start_holder() -> (Child, String) {
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "role_holder", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(holder.stdout.take().unwrap());
+    let table = wait_for(&mut out, "installed ");
+    (holder, table)
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
-    while rules.in_force() {
-        assert!(since.elapsed() < LIMIT, "not noticed");
+    while !done() {
+        assert!(since.elapsed() < LIMIT, "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Living children of a process.
+fn children(parent: u32) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc").unwrap();
+    let pids = pids.filter_map(|e| e.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        fields.next() != Some("Z") && fields.next() == Some(&parent.to_string())
+    };
+    pids.filter(is_child).collect()
 }
 
 #[test]

@@ -110,7 +110,8 @@ impl Rules {
     /// [`RulesError`]; then nothing is left behind.
     pub fn install(config: &RulesConfig) -> Result<Self, RulesError> {
         check(config)?;
-        remove_stale()?;
+        remove_stale_tables()?;
+        remove_stale_routing(config);
         let owner = Owner::current()?;
         let table = owner.table();
         let text = match check_script(&script(config, &table, true)) {
@@ -236,7 +237,7 @@ fn check(config: &RulesConfig) -> Result<(), RulesError> {
 }
 
 /// Removes tables of dead owners; finds those of living ones.
-fn remove_stale() -> Result<(), RulesError> {
+fn remove_stale_tables() -> Result<(), RulesError> {
     for name in run("nft", &["list", "tables", "inet"], None)?.lines() {
         let Some(owner) = name.strip_prefix("table inet ").and_then(Owner::from_table) else {
             continue;
@@ -255,8 +256,7 @@ fn check_script(text: &str) -> Result<(), RulesError> {
     run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
 }
 
-/// Has packets with the mark delivered to this host. What was left of an
-/// earlier run goes first.
+/// Has packets with the mark delivered to this host.
 fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
     let (table, mark) = (config.route_table.to_string(), mark(config));
     let families: &[(&str, &str)] = match config.ipv6 {
@@ -264,19 +264,29 @@ fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
         Ipv6::Reject => &[("-4", "0.0.0.0/0")],
     };
     for (family, everything) in families {
-        let rule = [family, "rule", "del", "pref", RULE_PREFERENCE];
-        let rule = [&rule[..], &["fwmark", &mark, "lookup", &table]].concat();
-        // It fails when there is none, which is the usual case.
-        while run("ip", &rule, None).is_ok() {}
-        let add: Vec<_> = rule
-            .iter()
-            .map(|&w| if w == "del" { "add" } else { w })
-            .collect();
-        let route = [family, "route", "replace", "local", everything, "dev", "lo"];
-        run("ip", &[&route[..], &["table", &table]].concat(), None)?;
-        run("ip", &add, None)?;
+        let route = ["route", "replace", "local", everything, "dev", "lo"];
+        let route = [&[*family], &route[..], &["table", &table]].concat();
+        run("ip", &route, None)?;
+        run("ip", &routing_rule(family, "add", &mark, &table), None)?;
     }
     Ok(())
+}
+
+/// Removes routing rules like ours, which an earlier run left if it was killed
+/// together with its guard.
+fn remove_stale_routing(config: &RulesConfig) {
+    let (table, mark) = (config.route_table.to_string(), mark(config));
+    for family in ["-4", "-6"] {
+        // It fails when there is none left, or no `ip` to make any.
+        while run("ip", &routing_rule(family, "del", &mark, &table), None).is_ok() {}
+    }
+}
+
+fn routing_rule<'a>(family: &'a str, verb: &'a str, mark: &'a str, table: &'a str) -> [&'a str; 9] {
+    let (pref, fwmark) = (RULE_PREFERENCE, "fwmark");
+    [
+        family, "rule", verb, "pref", pref, fwmark, mark, "lookup", table,
+    ]
 }
 
 fn mark(config: &RulesConfig) -> String {
