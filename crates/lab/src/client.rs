@@ -16,8 +16,8 @@ use crate::origin::Received;
 /// How the client reaches the origin.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
-    /// By its address, without any setting.
-    Plain,
+    /// By its address, without any setting but the interface.
+    Plain(Option<String>),
     /// Through this SOCKS5 server, which resolves names.
     Socks5(String),
     /// Through this HTTP proxy, by CONNECT.
@@ -170,7 +170,8 @@ fn curl(host: &Host, url: &str, way: &Way, limit: Duration, more: &[&str]) -> Re
         .args(["--write-out", "%{stderr}\n%{json}\n", "--output", "-"])
         .args(more);
     match way {
-        Way::Plain => &mut command,
+        Way::Plain(None) => &mut command,
+        Way::Plain(Some(interface)) => command.args(["--interface", interface]),
         Way::Socks5(server) => command.args(["--socks5-hostname", server]),
         Way::Http(server) => {
             command.args(["--proxytunnel", "--proxy", &format!("http://{server}")])

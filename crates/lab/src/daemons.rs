@@ -126,7 +126,7 @@ impl Daemons {
             way: match scheme.interception {
                 Interception::Socks5 => Way::Socks5(SOCKS5.into()),
                 Interception::Http => Way::Http(HTTP.into()),
-                Interception::None | Interception::Transparent => Way::Plain,
+                Interception::None | Interception::Transparent => Way::Plain(None),
             },
         };
         let e = setup.experiment;
@@ -136,10 +136,9 @@ impl Daemons {
             .take(scheme.devices - 1)
             .map(|h| h.name.get_ref().as_str())
             .collect();
-        let paths: Vec<&str> = e
-            .direct_links()
+        let paths: Vec<&str> = scheme
+            .direct_links(e)
             .map(|l| l.name.get_ref().as_str())
-            .filter(|name| scheme.uses_path(name))
             .collect();
         daemons.subflows = paths.len() + helpers.len();
 

@@ -7,7 +7,7 @@ use mpbond_sim::link::{LinkConfig, Rate};
 use mpbond_units::BitRate;
 
 use crate::error::{Error, Result};
-use crate::experiment::{Carrier, Change, Direction, Experiment, Link, Role, Scheme, Workload};
+use crate::experiment::{Change, Direction, Experiment, Link, Role, Scheme, Workload};
 use crate::links;
 
 /// The least time that `workload` can take on the links that `scheme` uses,
@@ -20,14 +20,7 @@ use crate::links;
 /// When a recording cannot be read, or the links never carry the workload.
 pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
     let mut topology = Topology::default();
-    let direct = e
-        .direct_links()
-        .filter(|l| scheme.uses_path(l.name.get_ref()))
-        .take(match scheme.scheme {
-            Carrier::Single => 1,
-            Carrier::Mpbond => usize::MAX,
-        });
-    for link in direct {
+    for link in scheme.direct_links(e) {
         topology.paths.push(Path {
             name: link.name.get_ref().clone(),
             hops: vec![hop(e, workload, link, None)?],

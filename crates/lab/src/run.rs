@@ -118,7 +118,7 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
     };
     let known = |list: Vec<&String>| {
         let list: Vec<&str> = list.into_iter().map(String::as_str).collect();
-        list.join(", ")
+        format!("\"{}\"", list.join("\", \""))
     };
     let schemes = known(
         experiment
@@ -254,7 +254,7 @@ impl<'a> Lab<'a> {
         done: &mut Done,
     ) -> Result<()> {
         let mut daemons: Option<Daemons> = None;
-        for workload in &self.experiment.workloads {
+        for workload in self.experiment.workloads_of(scheme) {
             let place = *number;
             *number += 1;
             if done.has(scheme, workload, repetition) {
@@ -343,7 +343,7 @@ impl<'a> Lab<'a> {
         }
         let shares = match daemons {
             Some(daemons) => daemons.shares(workload.direction, &destination.to_string())?,
-            None => self.single_share(&outcome),
+            None => self.single_share(scheme, &outcome),
         };
         let unfit = unfit_because(&conditions, lost, e.max_lateness);
         let ideal_seconds = ideal.as_secs_f64();
@@ -390,7 +390,9 @@ impl<'a> Lab<'a> {
         ideal: Duration,
     ) -> Result<Outcome> {
         let bytes = workload.bytes.0;
-        let way = daemons.map_or(&client::Way::Plain, Daemons::way);
+        let path = scheme.direct_links(self.experiment).next();
+        let plain = client::Way::Plain(path.map(|link| link.name.get_ref().clone()));
+        let way = daemons.map_or(&plain, Daemons::way);
         // Time enough for the slowest scheduler; an end for what hangs.
         let limit = Duration::from_secs(30) + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
@@ -447,8 +449,8 @@ impl<'a> Lab<'a> {
     }
 
     /// A single path's one share, by the client's account.
-    fn single_share(&self, outcome: &Outcome) -> Shares {
-        let path = self.experiment.direct_links().next();
+    fn single_share(&self, scheme: &Scheme, outcome: &Outcome) -> Shares {
+        let path = scheme.direct_links(self.experiment).next();
         Shares {
             redundant_bytes: Some(0),
             subflows: path

@@ -107,7 +107,9 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
             match e.role_of(end.get_ref()) {
                 Some(role) => roles.push(role),
                 None => {
-                    return Err(place.at(end, unknown("host", end, e.hosts.iter().map(|h| &h.name))));
+                    return Err(
+                        place.at(end, unknown("host", end, e.hosts.iter().map(|h| &h.name)))
+                    );
                 }
             }
         }
@@ -190,10 +192,14 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
         }
         for path in scheme.paths.iter().flatten() {
             if !e.direct_links().any(|l| l.name == *path) {
-                return Err(place.at(
-                    path,
-                    unknown("direct link", path, e.direct_links().map(|l| &l.name)),
-                ));
+                let known = e.direct_links().map(|l| &l.name);
+                return Err(place.at(path, unknown("direct link", path, known)));
+            }
+        }
+        for workload in scheme.workloads.iter().flatten() {
+            if !e.workloads.iter().any(|w| w.name == *workload) {
+                let known = e.workloads.iter().map(|w| &w.name);
+                return Err(place.at(workload, unknown("workload", workload, known)));
             }
         }
         if scheme.paths.as_ref().is_some_and(Vec::is_empty) && scheme.devices == 1 {

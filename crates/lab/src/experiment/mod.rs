@@ -191,8 +191,11 @@ pub struct Scheme {
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
-    /// Names of the direct links to use; all of them when not given.
+    /// Names of the direct links to use; all of them when not given, but for
+    /// `single` the first.
     pub paths: Option<Vec<Spanned<String>>>,
+    /// Names of the workloads that it carries; all of them when not given.
+    pub workloads: Option<Vec<Spanned<String>>>,
     /// How the client's connection gets into mpbond.
     #[serde(default)]
     pub interception: Interception,
@@ -393,6 +396,11 @@ impl Experiment {
         Some(host.role)
     }
 
+    /// The workloads that `scheme` carries.
+    pub(crate) fn workloads_of(&self, scheme: &Scheme) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(|w| scheme.carries(w))
+    }
+
     /// The direct links from primary to proxy, in the order of the file.
     pub(crate) fn direct_links(&self) -> impl Iterator<Item = &Link> {
         self.links_between(Role::Primary, Role::Proxy)
@@ -440,12 +448,26 @@ impl Change {
 }
 
 impl Scheme {
-    /// Whether the direct link called `name` is used.
-    pub(crate) fn uses_path(&self, name: &str) -> bool {
-        self.paths
-            .as_ref()
-            .is_none_or(|paths| paths.iter().any(|p| p.get_ref() == name))
+    /// The direct links that it uses, in the order of the file.
+    pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
+        let most = match self.scheme {
+            Carrier::Single => 1,
+            Carrier::Mpbond => usize::MAX,
+        };
+        e.direct_links()
+            .filter(|link| names(self.paths.as_ref(), &link.name))
+            .take(most)
     }
+
+    /// Whether it carries `workload`.
+    pub(crate) fn carries(&self, workload: &Workload) -> bool {
+        names(self.workloads.as_ref(), &workload.name)
+    }
+}
+
+/// Whether a list that may be left out names `name`.
+fn names(list: Option<&Vec<Spanned<String>>>, name: &Spanned<String>) -> bool {
+    list.is_none_or(|list| list.contains(name))
 }
 
 /// The name that a unit variant has in files.
@@ -455,3 +477,6 @@ pub(crate) fn name_of(value: impl Serialize) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;
