@@ -1,0 +1,155 @@
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use mpbond_net::DeviceId;
+use mpbond_session::{FeedbackRule, SchedulerKind};
+use serde::Deserialize;
+
+/// `mpbond primary --config FILE`.
+#[derive(Clone, Debug)]
+pub struct PrimaryConfig {
+    /// The device's key; made at the first start.
+    pub identity: PathBuf,
+    /// Where `mpbond status` asks.
+    pub status_socket: PathBuf,
+    /// Where Prometheus asks.
+    pub metrics: Option<SocketAddr>,
+    /// For the uplink.
+    pub scheduler: SchedulerKind,
+    /// Whether slow subflows' bytes are sent again on faster ones.
+    pub reinjection: bool,
+    /// Over which subflows feedback travels.
+    pub feedback: FeedbackRule,
+    /// TCP congestion control of subflows; unset: the system's.
+    pub congestion: Option<String>,
+    /// What happens to new connections while no path to the proxy works.
+    pub on_proxy_loss: OnProxyLoss,
+    /// The far end.
+    pub proxy: ProxyRef,
+    /// Own links to the proxy.
+    pub paths: Vec<PathConfig>,
+    /// Devices that lend theirs.
+    pub helpers: Vec<HelperRef>,
+    /// SOCKS5 front.
+    pub socks5: Option<FrontAddress>,
+    /// HTTP proxy front.
+    pub http: Option<FrontAddress>,
+    /// Interception without any setting in the applications.
+    pub transparent: Option<Transparent>,
+}
+
+/// What to do with new connections while no path to the proxy works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnProxyLoss {
+    /// They go the ordinary way, single path; a warning says so.
+    #[default]
+    Direct,
+    /// They are refused.
+    Fail,
+}
+
+/// The proxy and how to know it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyRef {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Its device id, as `mpbond id` prints it there.
+    pub id: DeviceId,
+}
+
+/// A PS-Path: one of the primary's own links.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathConfig {
+    /// For people.
+    pub name: String,
+    /// Bind to this interface.
+    pub interface: Option<String>,
+    /// Bind to this address.
+    pub source: Option<IpAddr>,
+    /// Used only when no other subflow is left.
+    #[serde(default)]
+    pub backup: bool,
+}
+
+/// A helper and the pipe to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HelperRef {
+    /// For people.
+    pub name: String,
+    /// Its address on the pipe.
+    pub address: SocketAddr,
+    /// Its device id.
+    pub id: DeviceId,
+    /// Bind the pipe to this interface.
+    pub interface: Option<String>,
+    /// Bind the pipe to this address.
+    pub source: Option<IpAddr>,
+    /// Used only when no other subflow is left.
+    #[serde(default)]
+    pub backup: bool,
+}
+
+/// Where a front listens.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontAddress {
+    /// Address and port.
+    pub listen: SocketAddr,
+}
+
+/// Interception without any setting in the applications.
+#[derive(Clone, Debug)]
+pub struct Transparent {
+    /// How the kernel hands connections over.
+    pub mode: TransparentMode,
+    /// Where it hands them to; ports are chosen by the kernel when zero.
+    pub listen: SocketAddr,
+    /// Resolvers that DNS questions go to, over the session.
+    pub resolvers: Vec<SocketAddr>,
+    /// Destinations that are left alone.
+    pub exclude: Vec<IpNet>,
+    /// Interfaces whose hosts' traffic is intercepted too.
+    pub forwarded: Vec<String>,
+    /// What becomes of UDP that is neither DNS nor QUIC.
+    pub udp: UdpPolicy,
+    /// What becomes of IPv6.
+    pub ipv6: Ipv6Policy,
+}
+
+/// What becomes of UDP that is neither DNS nor QUIC, while interception is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UdpPolicy {
+    /// It goes past the session, over one path.
+    #[default]
+    Pass,
+    /// It is answered with port unreachable.
+    Reject,
+}
+
+/// What becomes of IPv6, while interception is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ipv6Policy {
+    /// As IPv4.
+    #[default]
+    Intercept,
+    /// It is refused, so that applications fall back to IPv4.
+    Reject,
+}
+
+/// How the kernel hands connections over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransparentMode {
+    /// nft `redirect`: local connections.
+    #[default]
+    Redirect,
+    /// nft `tproxy`: forwarded connections too.
+    Tproxy,
+}

@@ -1,0 +1,183 @@
+//! What a daemon tells of itself: the answer to `mpbond status --json`, and what metrics are made
+//! of. Spans are seconds, sizes bytes; fields may be added, none is removed.
+
+use serde::{Deserialize, Serialize};
+
+/// A daemon as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// "primary", "helper" or "proxy".
+    pub role: String,
+    /// This device's id.
+    pub device: String,
+    /// Version of the program.
+    pub version: String,
+    /// Since the daemon started.
+    pub uptime_s: f64,
+    /// Sessions: one at a primary, any number at a proxy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionStatus>,
+    /// The last streams, the youngest last; open ones too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferStatus>,
+    /// Helper: relays it serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<RelayStatus>,
+    /// Primary: paths and helpers as configured, with what they are doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkStatus>,
+    /// Helper: bytes relayed this month, and the cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetStatus>,
+    /// What people should know: things that do not work, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// First half of its id; empty before the proxy has answered.
+    pub id: String,
+    /// The other end's device id.
+    pub peer: String,
+    /// "up", "joining", "waiting" (no subflow left) or "lost".
+    pub state: String,
+    /// This end's scheduler.
+    pub scheduler: String,
+    /// Streams that are open.
+    pub streams_open: u64,
+    /// Streams that there ever were.
+    pub streams_total: u64,
+    /// Stream bytes that arrived, copies included.
+    pub bytes_in: u64,
+    /// Stream bytes given to subflows, copies included.
+    pub bytes_out: u64,
+    /// Of `bytes_in`, those that had arrived before.
+    pub redundant_bytes_in: u64,
+    /// Of `bytes_out`, those that another subflow had been given.
+    pub redundant_bytes_out: u64,
+    /// Recalled from slow, silent or lost subflows.
+    pub reinjected_bytes_out: u64,
+    /// Written and not yet given to any subflow.
+    pub unscheduled_bytes: u64,
+    /// Its subflows.
+    pub subflows: Vec<SubflowStatus>,
+}
+
+/// A subflow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubflowStatus {
+    /// Its number in the session.
+    pub id: u32,
+    /// The path's or helper's name.
+    pub name: String,
+    /// "direct" or "helper".
+    pub kind: String,
+    /// "joining", "up", "backup" or "suspect".
+    pub state: String,
+    /// Stream bytes that arrived on it.
+    pub bytes_in: u64,
+    /// Stream bytes given to it.
+    pub bytes_out: u64,
+    /// When the last stream bytes arrived, since the daemon started.
+    pub last_in_s: Option<f64>,
+    /// When it was last given stream bytes, since the daemon started.
+    pub last_out_s: Option<f64>,
+    /// Pipe-aware delay.
+    pub pad_ms: f64,
+    /// B_s: bytes that have not left the near hop.
+    pub b_s: u64,
+    /// B_p or B_h: bytes that wait at the helper.
+    pub b_p: u64,
+    /// End-to-end throughput.
+    pub th_mbps: f64,
+    /// Throughput of the far hop, where known.
+    pub far_th_mbps: Option<f64>,
+    /// Round-trip time over all hops.
+    pub rtt_ms: f64,
+}
+
+/// A stream, open or over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransferStatus {
+    /// First half of its session's id.
+    pub session: String,
+    /// Its number in the session.
+    pub stream: u64,
+    /// Where it leads.
+    pub destination: String,
+    /// "open" or "closed".
+    pub state: String,
+    /// Unique bytes that arrived.
+    pub bytes_in: u64,
+    /// Unique bytes given to subflows.
+    pub bytes_out: u64,
+    /// Since the daemon started.
+    pub opened_s: f64,
+    /// Since the daemon started.
+    pub first_byte_s: Option<f64>,
+    /// Since the daemon started.
+    pub closed_s: Option<f64>,
+    /// Bytes that came or went twice.
+    pub redundant_bytes: u64,
+    /// Which subflow carried what.
+    pub subflows: Vec<ShareStatus>,
+}
+
+/// What a subflow did for a stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShareStatus {
+    /// The subflow's name.
+    pub name: String,
+    /// Bytes it brought.
+    pub bytes_in: u64,
+    /// Bytes it took.
+    pub bytes_out: u64,
+    /// When it brought its last new byte, since the stream was opened.
+    pub finished_in_s: Option<f64>,
+    /// When it took its last byte, since the stream was opened.
+    pub finished_out_s: Option<f64>,
+}
+
+/// A relay at a helper.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelayStatus {
+    /// The primary's device id.
+    pub primary: String,
+    /// Where it leads.
+    pub proxy: String,
+    /// Bytes from the proxy to the primary.
+    pub bytes_down: u64,
+    /// Bytes from the primary to the proxy.
+    pub bytes_up: u64,
+    /// Waiting here for the pipe.
+    pub level_down_bytes: u64,
+    /// Waiting here for the HS-Path.
+    pub level_up_bytes: u64,
+}
+
+/// A path or helper at a primary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// As configured.
+    pub name: String,
+    /// "path" or "helper".
+    pub kind: String,
+    /// "connecting", "up" or "waiting".
+    pub state: String,
+    /// What went wrong last, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A helper's monthly budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BudgetStatus {
+    /// The calendar month (UTC), as 2026-11.
+    pub month: String,
+    /// Relayed in it, both ways.
+    pub used_bytes: u64,
+    /// The cap.
+    pub max_bytes: Option<u64>,
+}
