@@ -13,6 +13,8 @@ mod archive;
 mod clusters;
 mod error;
 mod event;
+mod functions;
+mod groups;
 mod input;
 mod method;
 mod perf;
@@ -29,6 +31,8 @@ pub use event::{
     Clock, ClockReading, Event, Mark, MethodAction, MethodRecord, NetPoint, Payload, Sample,
     Switch, TaskState, ThreadInfo, Wake,
 };
+pub use functions::{AcrossTraces, FunctionProfile, FunctionTime, GroupTime, PAPER_OVERHEAD};
+pub use groups::{FunctionGroup, FunctionGroups};
 pub use input::{Format, open, read};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};

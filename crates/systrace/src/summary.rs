@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::activity::Activity;
 use crate::clusters::Clusters;
 use crate::error::{Incomplete, TraceError};
-use crate::event::{Event, MethodRecord, Payload, Sample, ThreadInfo};
+use crate::event::{Event, MethodAction, MethodRecord, Payload, Sample, ThreadInfo};
 use crate::input::{Format, read};
 use crate::sink::Sink;
 
@@ -59,12 +59,14 @@ pub struct CpuBusy {
 pub struct MethodCounts {
     /// Records: calls, returns, unwinds.
     pub records: u64,
-    /// Methods that the trace names or records.
+    /// Methods with records.
     pub distinct: u64,
-    /// Threads that the trace names or records.
-    pub threads: u64,
+    /// Methods that the trace lists, with records or not.
+    pub distinct_listed: u64,
     /// Threads with records.
-    pub threads_with_records: u64,
+    pub threads: u64,
+    /// Threads that the trace lists, with records or not.
+    pub threads_listed: u64,
 }
 
 impl Summary {
@@ -90,7 +92,10 @@ pub struct Summarizer {
     threads: FxHashSet<u32>,
     last_thread: Option<(u32, u32)>,
     method_records: u64,
+    /// Calls, returns, unwinds.
+    method_actions: [u64; 3],
     methods: FxHashSet<u32>,
+    listed_methods: FxHashSet<u32>,
     method_threads: FxHashSet<u32>,
     listed_threads: FxHashSet<u32>,
     method_times: Option<(u32, u32)>,
@@ -149,6 +154,13 @@ impl Summarizer {
             }
             tlp = c.tlp();
         }
+        if self.is_method_trace {
+            for (name, n) in ["enter", "exit", "unroll"].iter().zip(self.method_actions) {
+                if n > 0 {
+                    self.names.insert((*name).into(), n);
+                }
+            }
+        }
         Summary {
             format: format.name().into(),
             events: sorted(self.names),
@@ -159,11 +171,12 @@ impl Summarizer {
                 .collect(),
             concurrency_percent: shares,
             tlp,
-            methods: self.is_method_trace.then(|| MethodCounts {
+            methods: self.is_method_trace.then_some(MethodCounts {
                 records: self.method_records,
                 distinct: self.methods.len() as u64,
-                threads: self.listed_threads.union(&self.method_threads).count() as u64,
-                threads_with_records: self.method_threads.len() as u64,
+                distinct_listed: self.listed_methods.len() as u64,
+                threads: self.method_threads.len() as u64,
+                threads_listed: self.listed_threads.len() as u64,
             }),
             samples: self.samples,
             incomplete: join(&incomplete),
@@ -212,6 +225,14 @@ impl Sink for Summarizer {
 
     fn method(&mut self, record: MethodRecord) {
         self.method_records += 1;
+        let action = match record.action {
+            MethodAction::Enter => 0,
+            MethodAction::Exit => 1,
+            MethodAction::Unroll => 2,
+        };
+        if let Some(n) = self.method_actions.get_mut(action) {
+            *n += 1;
+        }
         self.methods.insert(record.method);
         self.method_threads.insert(record.thread);
         if let Some(t) = record.wall_us.or(record.cpu_us) {
@@ -222,7 +243,7 @@ impl Sink for Summarizer {
     }
 
     fn method_name(&mut self, method: u32, _name: &str) {
-        self.methods.insert(method);
+        self.listed_methods.insert(method);
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {

@@ -1,9 +1,8 @@
-use crate::error::TraceError;
-use crate::sink::Sink;
-use crate::source::Source;
-pub(crate) fn read_classic(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
-    Err(TraceError::unsupported(s.offset(), "soon"))
-}
-pub(crate) fn read_streaming(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
-    Err(TraceError::unsupported(s.offset(), "soon"))
-}
+//! Android's method traces: calls and returns of managed functions.
+
+mod classic;
+mod record;
+mod streaming;
+
+pub(crate) use classic::read as read_classic;
+pub(crate) use streaming::read as read_streaming;

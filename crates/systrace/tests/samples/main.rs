@@ -1,6 +1,10 @@
 //! The samples' README states facts that other tools found in each file; these
 //! tests hold us to them.
 
+// Helpers of tests may unwrap as tests do; clippy only knows the test functions.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod method_traces;
 mod oracle;
 mod perfetto_traces;
 mod text_traces;

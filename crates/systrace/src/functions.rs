@@ -1,0 +1,443 @@
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::event::{MethodAction, MethodRecord};
+use crate::groups::FunctionGroups;
+use crate::sink::Sink;
+
+/// What tracing one call costs on the paper's devices (section 4, *Tackling
+/// profiling overhead*).
+pub const PAPER_OVERHEAD: Duration = Duration::from_micros(4);
+
+/// Calls, inclusive and exclusive CPU time of every function of a method trace
+/// (section 4, *Function-level breakdown*).
+///
+/// Exclusive time is spent in a function's own code, inclusive time also in
+/// all that it calls; neither counts time off the CPU, where the trace has the
+/// thread clock (with only a wall clock, both are wall time). The overhead of
+/// tracing is taken off every call: once from a function's exclusive time, and
+/// once for each call below it from its inclusive time. A function that calls
+/// itself counts its outermost call only.
+#[derive(Debug)]
+pub struct FunctionProfile {
+    overhead_us: u64,
+    groups: FunctionGroups,
+    methods: FxHashMap<u32, usize>,
+    functions: Vec<Function>,
+    threads: FxHashMap<u32, Thread>,
+    service_us: Vec<u64>,
+    mismatched: u64,
+    calls: u64,
+}
+
+#[derive(Debug, Default)]
+struct Function {
+    name: String,
+    service: Option<usize>,
+    package: Option<usize>,
+    calls: u64,
+    inclusive_us: u64,
+    exclusive_us: u64,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    stack: Vec<Frame>,
+    active: FxHashMap<usize, u32>,
+    service_depth: Vec<u32>,
+    now: u32,
+}
+
+#[derive(Debug)]
+struct Frame {
+    function: usize,
+    start: u32,
+    /// Time of the frames directly below, their overhead included.
+    children_us: u64,
+    /// Calls below this one.
+    calls: u64,
+}
+
+/// One function of a [`FunctionProfile`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FunctionTime {
+    /// `class.method(arguments)result`.
+    pub name: String,
+    /// Calls.
+    pub calls: u64,
+    /// CPU time with all that it calls, µs.
+    pub inclusive_us: u64,
+    /// CPU time of its own code, µs.
+    pub exclusive_us: u64,
+}
+
+/// Time of a group of functions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupTime {
+    /// Name of the group.
+    pub name: String,
+    /// Its time, µs: inclusive for services, exclusive for packages.
+    pub us: u64,
+    /// Share of all exclusive time of the trace, percent.
+    pub percent: f64,
+}
+
+/// A function over several traces of one scenario, as Table 3 lists it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AcrossTraces {
+    /// `class.method(arguments)result`.
+    pub name: String,
+    /// Mean and standard deviation of its calls.
+    pub calls: (f64, f64),
+    /// Mean and standard deviation of its exclusive time, ms.
+    pub exclusive_ms: (f64, f64),
+}
+
+impl FunctionProfile {
+    /// An empty profile. `overhead` is what tracing one call costs:
+    /// [`PAPER_OVERHEAD`] or a calibrated value.
+    pub fn new(overhead: Duration, groups: FunctionGroups) -> Self {
+        Self {
+            overhead_us: u64::try_from(overhead.as_micros()).unwrap_or(u64::MAX),
+            service_us: vec![0; groups.service.len()],
+            groups,
+            methods: FxHashMap::default(),
+            functions: Vec::new(),
+            threads: FxHashMap::default(),
+            mismatched: 0,
+            calls: 0,
+        }
+    }
+
+    /// Closes the calls that the trace left open, at each thread's last record.
+    /// Call it once, after reading.
+    pub fn finish(&mut self) {
+        let mut threads = std::mem::take(&mut self.threads);
+        for thread in threads.values_mut() {
+            while !thread.stack.is_empty() {
+                self.pop(thread);
+            }
+        }
+    }
+
+    /// Returns that did not belong to the call on top of their thread's stack:
+    /// calls from before the trace, or lost records.
+    pub fn mismatched_returns(&self) -> u64 {
+        self.mismatched
+    }
+
+    /// Calls in the trace.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// All functions that were called, the largest exclusive time first.
+    pub fn functions(&self) -> Vec<FunctionTime> {
+        let mut list: Vec<FunctionTime> = self
+            .functions
+            .iter()
+            .filter(|f| f.calls > 0)
+            .map(|f| FunctionTime {
+                name: f.name.clone(),
+                calls: f.calls,
+                inclusive_us: f.inclusive_us,
+                exclusive_us: f.exclusive_us,
+            })
+            .collect();
+        list.sort_by(|a, b| {
+            (b.exclusive_us, &a.name)
+                .partial_cmp(&(a.exclusive_us, &b.name))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        list
+    }
+
+    /// Figure 4: `curve[n]` is the share of all exclusive time, in percent,
+    /// that the `n + 1` hottest functions take together.
+    pub fn top_share_curve(&self) -> Vec<f64> {
+        let mut sorted: Vec<u64> = self
+            .functions
+            .iter()
+            .filter(|f| f.calls > 0)
+            .map(|f| f.exclusive_us)
+            .collect();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let total = self.exclusive_total();
+        let mut sum = 0;
+        sorted
+            .iter()
+            .map(|us| {
+                sum += us;
+                100.0 * crate::activity::ratio(sum, total)
+            })
+            .collect()
+    }
+
+    /// Figure 3(c): inclusive time of each service, the largest first. A
+    /// service that works for another counts in both.
+    pub fn services(&self) -> Vec<GroupTime> {
+        let times = self.service_us.iter().copied();
+        self.group_times(self.groups.service.iter().map(|g| &g.name).zip(times))
+    }
+
+    /// Table 2: exclusive time of each package of basic data structures.
+    pub fn packages(&self) -> Vec<GroupTime> {
+        let mut times = vec![0; self.groups.package.len()];
+        for f in &self.functions {
+            if let Some(t) = f.package.and_then(|p| times.get_mut(p)) {
+                *t += f.exclusive_us;
+            }
+        }
+        self.group_times(self.groups.package.iter().map(|g| &g.name).zip(times))
+    }
+
+    fn group_times<'a>(&self, list: impl Iterator<Item = (&'a String, u64)>) -> Vec<GroupTime> {
+        let total = self.exclusive_total();
+        let mut list: Vec<GroupTime> = list
+            .map(|(name, us)| GroupTime {
+                name: name.clone(),
+                us,
+                percent: 100.0 * crate::activity::ratio(us, total),
+            })
+            .collect();
+        list.sort_by_key(|g| std::cmp::Reverse(g.us));
+        list
+    }
+
+    /// Exclusive time of all functions, µs.
+    pub fn exclusive_total(&self) -> u64 {
+        self.functions.iter().map(|f| f.exclusive_us).sum()
+    }
+
+    /// Table 3: mean and standard deviation over several traces of one
+    /// scenario, the largest mean time first. A function that a trace lacks
+    /// counts as never called there.
+    pub fn across(profiles: &[Self]) -> Vec<AcrossTraces> {
+        let mut by_name: FxHashMap<String, Vec<(f64, f64)>> = FxHashMap::default();
+        for (i, p) in profiles.iter().enumerate() {
+            for f in p.functions() {
+                let runs = by_name
+                    .entry(f.name)
+                    .or_insert_with(|| vec![(0.0, 0.0); profiles.len()]);
+                if let Some(run) = runs.get_mut(i) {
+                    run.0 += f.calls as f64;
+                    run.1 += f.exclusive_us as f64 / 1e3;
+                }
+            }
+        }
+        let mut list: Vec<AcrossTraces> = by_name
+            .into_iter()
+            .map(|(name, runs)| AcrossTraces {
+                name,
+                calls: mean_and_deviation(runs.iter().map(|r| r.0)),
+                exclusive_ms: mean_and_deviation(runs.iter().map(|r| r.1)),
+            })
+            .collect();
+        list.sort_by(|a, b| {
+            (b.exclusive_ms.0)
+                .total_cmp(&a.exclusive_ms.0)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        list
+    }
+
+    fn function(&mut self, method: u32) -> usize {
+        if let Some(i) = self.methods.get(&method) {
+            return *i;
+        }
+        let i = self.functions.len();
+        self.methods.insert(method, i);
+        self.functions.push(Function {
+            name: format!("method {method:#x}"),
+            ..Function::default()
+        });
+        i
+    }
+
+    fn push(&mut self, thread: &mut Thread, function: usize) {
+        self.calls += 1;
+        *thread.active.entry(function).or_default() += 1;
+        if let Some(f) = self.functions.get_mut(function) {
+            f.calls += 1;
+            if let Some(s) = f.service {
+                thread.service_depth.resize(self.service_us.len(), 0);
+                if let Some(d) = thread.service_depth.get_mut(s) {
+                    *d += 1;
+                }
+            }
+        }
+        thread.stack.push(Frame {
+            function,
+            start: thread.now,
+            children_us: 0,
+            calls: 0,
+        });
+    }
+
+    fn pop(&mut self, thread: &mut Thread) {
+        let Some(frame) = thread.stack.pop() else {
+            return;
+        };
+        // The clocks have 32 bits of µs and wrap after 71 minutes.
+        let total = u64::from(thread.now.wrapping_sub(frame.start));
+        if let Some(above) = thread.stack.last_mut() {
+            above.children_us += total;
+            above.calls += frame.calls + 1;
+        }
+        let inclusive = total.saturating_sub(self.overhead_us.saturating_mul(frame.calls + 1));
+        let outermost = match thread.active.get_mut(&frame.function) {
+            Some(n) => {
+                *n = n.saturating_sub(1);
+                *n == 0
+            }
+            None => true,
+        };
+        let Some(f) = self.functions.get_mut(frame.function) else {
+            return;
+        };
+        f.exclusive_us += total
+            .saturating_sub(frame.children_us)
+            .saturating_sub(self.overhead_us);
+        if outermost {
+            f.inclusive_us += inclusive;
+        }
+        if let Some(s) = f.service
+            && let Some(d) = thread.service_depth.get_mut(s)
+        {
+            *d = d.saturating_sub(1);
+            if *d == 0
+                && let Some(us) = self.service_us.get_mut(s)
+            {
+                *us += inclusive;
+            }
+        }
+    }
+}
+
+impl Sink for FunctionProfile {
+    fn method_name(&mut self, method: u32, name: &str) {
+        let i = self.function(method);
+        let service = FunctionGroups::find(&self.groups.service, name);
+        let package = FunctionGroups::find(&self.groups.package, name);
+        if let Some(f) = self.functions.get_mut(i) {
+            f.name = name.to_owned();
+            // A name that comes after the first call must not unbalance the
+            // depth of its service.
+            if f.calls == 0 {
+                f.service = service;
+            }
+            f.package = package;
+        }
+    }
+
+    fn method(&mut self, record: MethodRecord) {
+        let function = self.function(record.method);
+        let mut thread = self.threads.remove(&record.thread).unwrap_or_default();
+        if let Some(now) = record.cpu_us.or(record.wall_us) {
+            thread.now = now;
+        }
+        match record.action {
+            MethodAction::Enter => self.push(&mut thread, function),
+            MethodAction::Exit | MethodAction::Unroll => {
+                if thread.stack.last().is_some_and(|f| f.function == function) {
+                    self.pop(&mut thread);
+                } else {
+                    self.mismatched += 1;
+                    // Either calls above it lost their returns, or it began
+                    // before the trace.
+                    if thread.active.get(&function).is_some_and(|n| *n > 0) {
+                        while thread.stack.last().is_some_and(|f| f.function != function) {
+                            self.pop(&mut thread);
+                        }
+                        self.pop(&mut thread);
+                    }
+                }
+            }
+        }
+        self.threads.insert(record.thread, thread);
+    }
+}
+
+fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let n = values.clone().count() as f64;
+    if n == 0.0 {
+        return (0.0, 0.0);
+    }
+    let mean = values.clone().sum::<f64>() / n;
+    if n < 2.0 {
+        return (mean, 0.0);
+    }
+    let squares: f64 = values.map(|v| (v - mean) * (v - mean)).sum();
+    (mean, (squares / (n - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(overhead_us: u64, records: &[(u32, MethodAction, u32)]) -> FunctionProfile {
+        let mut p =
+            FunctionProfile::new(Duration::from_micros(overhead_us), FunctionGroups::paper());
+        p.method_name(4, "com.android.server.am.Service.work()V");
+        p.method_name(8, "java.lang.String.equals(L)Z");
+        for (method, action, t) in records {
+            p.method(MethodRecord {
+                thread: 1,
+                method: *method,
+                action: *action,
+                cpu_us: Some(*t),
+                wall_us: None,
+            });
+        }
+        p.finish();
+        p
+    }
+
+    use MethodAction::{Enter, Exit};
+
+    #[test]
+    fn inclusive_exclusive_and_overhead() {
+        let records = [(4, Enter, 0), (8, Enter, 30), (8, Exit, 50), (4, Exit, 100)];
+        let p = profile(0, &records);
+        let f = p.functions();
+        assert_eq!((f[0].inclusive_us, f[0].exclusive_us), (100, 80));
+        assert_eq!((f[1].inclusive_us, f[1].exclusive_us), (20, 20));
+        assert_eq!(p.top_share_curve(), vec![80.0, 100.0]);
+        let with = profile(4, &records);
+        let f = with.functions();
+        assert_eq!((f[0].inclusive_us, f[0].exclusive_us), (92, 76));
+        assert_eq!((f[1].inclusive_us, f[1].exclusive_us), (16, 16));
+        assert_eq!(with.services()[0].us, 92);
+        assert_eq!(with.packages()[0].name, "java.string");
+    }
+
+    #[test]
+    fn recursion_counts_once_and_lost_returns_close() {
+        let p = profile(
+            0,
+            &[(4, Enter, 0), (4, Enter, 10), (4, Exit, 20), (4, Exit, 50)],
+        );
+        assert_eq!(p.functions()[0].inclusive_us, 50);
+        assert_eq!(p.functions()[0].exclusive_us, 50);
+        assert_eq!(p.services()[0].us, 50);
+        let p = profile(
+            0,
+            &[(8, Exit, 5), (4, Enter, 10), (8, Enter, 20), (4, Exit, 60)],
+        );
+        assert_eq!(p.mismatched_returns(), 2);
+        let f = p.functions();
+        assert_eq!(f[0].exclusive_us + f[1].exclusive_us, 50);
+    }
+
+    #[test]
+    fn several_traces() {
+        let a = profile(0, &[(8, Enter, 0), (8, Exit, 1_000)]);
+        let b = profile(0, &[(8, Enter, 0), (8, Exit, 3_000)]);
+        let rows = FunctionProfile::across(&[a, b]);
+        assert_eq!(rows[0].calls, (1.0, 0.0));
+        assert!((rows[0].exclusive_ms.0 - 2.0).abs() < 1e-12);
+        assert!((rows[0].exclusive_ms.1 - 2f64.sqrt()).abs() < 1e-12);
+    }
+}
