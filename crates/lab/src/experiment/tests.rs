@@ -65,14 +65,15 @@ fn good_one_is_read() {
     assert!(e.links[3].model(Direction::Up).is_none());
 }
 
-/// Replaces `from` by `to` in the good file and returns the complaint.
-fn complaint(from: &str, to: &str) -> String {
+/// Replaces `from` by `to` in the good file and returns the wrong text and the
+/// complaint about it.
+fn complaint(from: &str, to: &str) -> (String, String) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
     match Experiment::parse("t.toml", &text) {
         Err(e) => {
             assert_eq!(e.exit_code(), 2);
-            e.to_string()
+            (text, e.to_string())
         }
         Ok(_) => panic!("{to:?} was accepted"),
     }
@@ -80,52 +81,71 @@ fn complaint(from: &str, to: &str) -> String {
 
 #[test]
 fn complaints_name_file_line_key_and_what_is_allowed() {
-    for (from, to, line, words) in [
-        ("delay = \"25ms\"", "dealy = \"25ms\"", 23, "dealy"),
-        ("delay = \"25ms\"", "delay = \"25\"", 23, "\"25ms\""),
-        ("role = \"helper\"", "role = \"friend\"", 8, "`helper`"),
-        ("to = \"phone\"", "to = \"fone\"", 33, "phone"),
-        ("from = \"phone\"", "from = \"origin\"", 25, "links go from"),
-        ("devices = 2", "devices = 3", 42, "from 1 to 2"),
+    // What replaces what, the place that is named, words of the complaint.
+    for (from, to, place, words) in [
+        (r#"delay = "25ms""#, r#"dealy = "25ms""#, "dealy", "dealy"),
+        (r#"delay = "25ms""#, r#"delay = "25""#, "delay", r#""25ms""#),
         (
-            "interception = \"socks5\"",
-            "interception = \"tun\"",
-            45,
-            "`socks5`",
+            r#"role = "helper""#,
+            r#"role = "friend""#,
+            "role = \"fr",
+            "`helper`",
         ),
-        ("interception = \"socks5\"", "", 42, "transparent"),
+        (r#"to = "phone""#, r#"to = "fone""#, "to = \"fo", "phone"),
         (
-            "scheme = \"mpbond\"",
-            "scheme = \"single\"",
-            42,
+            r#"from = "phone""#,
+            r#"from = "origin""#,
+            "name = \"hs",
+            "links go from",
+        ),
+        ("devices = 2", "devices = 3", "name = \"two", "from 1 to 2"),
+        (r#""socks5""#, r#""tun""#, "interception", "`socks5`"),
+        (
+            r#"interception = "socks5""#,
+            "",
+            "name = \"two",
+            "transparent",
+        ),
+        (
+            r#"scheme = "mpbond""#,
+            r#"scheme = "single""#,
+            "name = \"two",
             "one device",
         ),
-        ("bytes = \"512 KiB\"", "bytes = \"0 B\"", 47, "4 GiB"),
-        ("bytes = \"512 KiB\"", "bytes = \"many\"", 49, "10 MiB"),
-        ("name = \"hs\"", "name = \"ps\"", 25, "twice"),
+        (r#""512 KiB""#, r#""0 B""#, "name = \"small", "4 GiB"),
+        (r#""512 KiB""#, r#""many""#, "bytes", "10 MiB"),
         (
-            "name = \"hs\"",
-            "name = \"the helper's link\"",
-            25,
+            r#"name = "hs""#,
+            r#"name = "a b""#,
+            "name = \"a b",
             "letters",
         ),
-        ("down = 10\n", "", 25, "both `down` and `up`"),
-        ("address = \"198.51.100.1\"", "", 14, "address"),
+        ("down = 10\n", "", "name = \"hs", "both `down` and `up`"),
+        (
+            r#"address = "198.51.100.1""#,
+            "",
+            "name = \"origin",
+            "address",
+        ),
     ] {
-        let e = complaint(from, to);
+        let (text, e) = complaint(from, to);
+        let before = text.split(place).next().unwrap();
+        let line = before.matches('\n').count() + 1;
         assert!(e.starts_with(&format!("t.toml:{line}: ")), "{to}: {e}");
         assert!(e.contains(words), "{to}: {e}");
         assert!(!e.contains('\n'), "{to}: {e}");
     }
+    let (_, e) = complaint(r#"name = "hs""#, r#"name = "ps""#);
+    assert!(e.contains("link \"ps\" stands there twice"), "{e}");
     for (from, to, words) in [
         (
-            "role = \"helper\"",
-            "role = \"proxy\"\naddress = \"203.0.113.2\"",
-            "proxy",
+            r#""helper""#,
+            "\"proxy\"\naddress = \"203.0.113.2\"",
+            "exactly one",
         ),
-        ("name = \"t\"", "name = \"../t\"", "name"),
+        (r#"name = "t""#, r#"name = "../t""#, "name"),
     ] {
-        let e = complaint(from, to);
+        let (_, e) = complaint(from, to);
         assert!(e.starts_with("t.toml: ") && e.contains(words), "{to}: {e}");
     }
 }
