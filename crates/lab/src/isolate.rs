@@ -23,6 +23,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getegid, geteuid, getpid};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
 
@@ -106,6 +109,44 @@ pub fn inside() -> Result<Option<Inside>> {
         answer: File::from(answer),
         _life: life,
     }))
+}
+
+/// Does `work` isolated: this program is run again with the same arguments and
+/// must get here again; in that inner process the call does the work, hands the
+/// result to the outer one, and ends the process. `work` gets the private
+/// folder ([`Inside::scratch`]).
+///
+/// # Errors
+/// What `work` reports (said by the inner process already, on its standard
+/// error stream), or why this machine allows no isolation.
+pub fn isolated<T: Serialize + DeserializeOwned>(
+    work: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
+    if let Some(mut inside) = inside()? {
+        let done = work(inside.scratch()).and_then(|result| {
+            let bytes = serde_json::to_vec(&result)
+                .map_err(|e| Error::run(format!("cannot hand over the result: {e}")))?;
+            inside.answer(&bytes)
+        });
+        let code = done.map_or_else(
+            |e| {
+                eprintln!("{e}");
+                e.exit_code()
+            },
+            |()| 0,
+        );
+        std::process::exit(i32::from(code));
+    }
+    let (code, answer) = rerun(std::env::args_os().skip(1))?;
+    let failed = || match code {
+        2 => Error::Experiment("the experiment cannot be run".into()),
+        3 => Error::Missing("the lab cannot run here".into()),
+        _ => Error::run(format!("the lab ended with code {code}")),
+    };
+    if code != 0 {
+        return Err(failed());
+    }
+    serde_json::from_slice(&answer).map_err(|_| failed())
 }
 
 /// Runs this program again, isolated, with `args` (the program's name not

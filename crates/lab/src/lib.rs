@@ -9,10 +9,12 @@
 //!   is the lab, so nothing outlives it.
 //! * [`Host`], [`Network`]: network namespaces, devices, addresses, routes.
 //! * [`player`]: the pure link models of `mpbond_sim`, in real time.
+//! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`RunReport`]: the record.
 #![deny(unsafe_code)]
 
+mod accuracy;
 mod client;
 mod content;
 mod daemons;
@@ -35,6 +37,7 @@ mod sys;
 mod table;
 mod wiring;
 
+pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
 pub use content::Content;
 pub use error::{Error, Result};
 pub use host::Host;

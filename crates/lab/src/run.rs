@@ -18,7 +18,7 @@ use crate::experiment::{
     Carrier, Direction, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
 };
 use crate::ideal::ideal_time;
-use crate::isolate::{self, Inside};
+use crate::isolate;
 use crate::links::{played_links, timed_changes};
 use crate::origin::{self, Received};
 use crate::player::{Clock, Conditions, Player};
@@ -56,35 +56,20 @@ pub struct RunOptions {
 /// Runs the experiment in the file at `path`, prints its table, writes its
 /// record, and returns it.
 ///
-/// The process that calls this is run a second time with the same arguments,
-/// isolated (see [`isolate`]), and must get here again; in that inner process
-/// the call does the work and ends the process.
+/// The process that calls this is run a second time with the same arguments;
+/// see [`isolate::isolated`].
 ///
 /// # Errors
 /// [`Error::Experiment`] for a wrong file, [`Error::Missing`] where the
 /// machine lacks something, others when the run fails.
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
-    if let Some(inside) = isolate::inside()? {
-        std::process::exit(run_inside(inside, path, options));
-    }
     // What is wrong with the file or the machine is said before anything runs.
     let experiment = chosen(path, options)?;
     machine::check(&experiment)?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
-    let (code, answer) = isolate::rerun(std::env::args_os().skip(1))?;
-    let report: RunReport = match serde_json::from_slice(&answer) {
-        Ok(report) => report,
-        // The inner process has said why.
-        Err(_) => {
-            return Err(match code {
-                2 => Error::Experiment("the experiment cannot be run".into()),
-                3 => Error::Missing("something is missing".into()),
-                _ => Error::run(format!("the lab ended with code {code}")),
-            });
-        }
-    };
+    let report = isolate::isolated(|scratch| Lab::new(&experiment, options, scratch)?.run_all())?;
     if let Some(json) = &options.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
@@ -153,23 +138,6 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
         )));
     }
     Ok(experiment)
-}
-
-fn run_inside(mut inside: Inside, path: &Path, options: &RunOptions) -> i32 {
-    let done = chosen(path, options)
-        .and_then(|experiment| Lab::new(&experiment, options, inside.scratch())?.run_all())
-        .and_then(|report| {
-            let bytes = serde_json::to_vec(&report)
-                .map_err(|e| Error::run(format!("cannot hand over the record: {e}")))?;
-            inside.answer(&bytes)
-        });
-    match done {
-        Ok(()) => 0,
-        Err(e) => {
-            eprintln!("{e}");
-            i32::from(e.exit_code())
-        }
-    }
 }
 
 /// A running experiment.

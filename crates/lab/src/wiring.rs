@@ -9,7 +9,7 @@ use rtnetlink::packet_route::route::{
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::experiment::{Experiment, Role};
 use crate::host::Host;
 use crate::plan::{self, HostPlan, Route};
@@ -141,27 +141,45 @@ impl Network {
     pub fn device_drops(&self) -> Result<u64> {
         let mut total = 0;
         for (host, plan) in &self.hosts {
-            total += host.enter(|| {
-                plan.interfaces
-                    .iter()
-                    .filter_map(|i| {
-                        let text = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-                        sent_and_dropped(&text, &i.link)
-                    })
-                    .sum::<u64>()
-            })?;
+            total += host
+                .enter(|| -> std::io::Result<u64> {
+                    let mut dropped = 0;
+                    for interface in &plan.interfaces {
+                        dropped += counters(&interface.link)?.dropped_sending;
+                    }
+                    Ok(dropped)
+                })?
+                .doing("cannot read device counters")?;
         }
         Ok(total)
     }
 }
 
-/// The transmit-drop column of a device in `/proc/net/dev`.
-fn sent_and_dropped(text: &str, device: &str) -> Option<u64> {
+/// What the kernel counts of a device.
+pub(crate) struct Counters {
+    /// Bytes that came in, without Ethernet on a TUN device.
+    pub received_bytes: u64,
+    /// Packets that found its queue full.
+    pub dropped_sending: u64,
+}
+
+/// The counters of a device in the calling thread's host.
+pub(crate) fn counters(device: &str) -> std::io::Result<Counters> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+    read_counters(&text, device)
+        .ok_or_else(|| std::io::Error::other(format!("no counters of device {device}")))
+}
+
+fn read_counters(text: &str, device: &str) -> Option<Counters> {
     let line = text
         .lines()
         .find_map(|l| l.trim().strip_prefix(device)?.strip_prefix(':'))?;
+    let column = |index| line.split_whitespace().nth(index)?.parse().ok();
     // Eight columns received, then bytes, packets, errors, drops sent.
-    line.split_whitespace().nth(11)?.parse().ok()
+    Some(Counters {
+        received_bytes: column(0)?,
+        dropped_sending: column(11)?,
+    })
 }
 
 /// Kernel parameters that make repetitions independent and hosts alike,

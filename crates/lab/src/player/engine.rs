@@ -58,6 +58,8 @@ pub(super) struct Engine {
     lateness_ns: Histogram<u64>,
     write_failures: u64,
     realtime: bool,
+    /// This thread's processor time at the last `Begin`.
+    cpu_before: Duration,
 }
 
 impl Engine {
@@ -105,6 +107,7 @@ impl Engine {
             lateness_ns: lateness_histogram(),
             write_failures: 0,
             realtime: false,
+            cpu_before: Duration::ZERO,
         }
     }
 
@@ -227,6 +230,7 @@ impl Engine {
                     self.agenda.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
                     self.lateness_ns = lateness_histogram();
                     self.write_failures = 0;
+                    self.cpu_before = cpu_used();
                     let _ = done.send(());
                 }
                 Command::Change(change) => self.apply(self.clock.now(), &change),
@@ -256,6 +260,7 @@ impl Engine {
             lateness_max: Duration::from_nanos(self.lateness_ns.max()),
             write_failures: self.write_failures,
             realtime: self.realtime,
+            cpu: cpu_used().saturating_sub(self.cpu_before),
         }
     }
 
@@ -293,6 +298,12 @@ impl Engine {
 struct Ready {
     command: bool,
     devices: Vec<usize>,
+}
+
+/// Processor time of the calling thread; zero where the kernel does not say.
+fn cpu_used() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    clock.now().map(Duration::from).unwrap_or_default()
 }
 
 /// The change that makes a link what its configuration says. A schedule or

@@ -84,6 +84,8 @@ pub struct Conditions {
     pub write_failures: u64,
     /// Whether the player ran with real-time priority.
     pub realtime: bool,
+    /// Processor time that the player used.
+    pub cpu: Duration,
 }
 
 /// Handle on the thread that plays the links.
