@@ -6,10 +6,14 @@
 //! - [`link`]: one direction of a link: rate schedule, delay, queue, loss.
 //! - [`trace`]: recorded rates, as Mahimahi packet opportunities or as a table.
 //! - [`ideal`]: the least time that the links of a topology allow.
+//! - [`tcp`]: a reliable byte channel that behaves as TCP does on such links.
+//! - [`relay`]: two channels joined by a bounded buffer, as a helper joins them.
 //! - [`duration_text`]: spans as people write them in experiment files.
 #![forbid(unsafe_code)]
 
 pub mod duration_text;
 pub mod ideal;
 pub mod link;
+pub mod relay;
+pub mod tcp;
 pub mod trace;

@@ -1,0 +1,277 @@
+//! Two connections joined by a bounded buffer: the TCP split at a helper.
+//!
+//! The bound covers what has arrived and was not read, what the relay itself
+//! holds, and what the next connection has not sent yet, as the byte-true bound
+//! of the real relay does. Below it the relay reads eagerly.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+
+use crate::tcp::{Socket, State};
+
+/// One direction of a relay.
+#[derive(Debug, Default)]
+struct Half {
+    held: VecDeque<Bytes>,
+    held_bytes: u64,
+    relayed_bytes: u64,
+}
+
+/// What joins two sockets. It owns neither: give it both whenever either may
+/// have changed, and transmit both afterwards.
+#[derive(Debug)]
+pub struct Relay {
+    bound_bytes: u64,
+    forward: Half,
+    backward: Half,
+}
+
+impl Relay {
+    /// A relay that holds up to `bound_bytes` a direction. The receive buffers
+    /// of its sockets should be a small part of that: what arrives while the
+    /// relay is full still fits into them, and comes on top.
+    pub fn new(bound_bytes: u64) -> Self {
+        Self {
+            bound_bytes,
+            forward: Half::default(),
+            backward: Half::default(),
+        }
+    }
+
+    /// Moves what can be moved, both ways; passes on the end of a stream and a
+    /// reset. Gives whether anything moved.
+    pub fn handle(&mut self, first: &mut Socket, second: &mut Socket) -> bool {
+        match (first.state(), second.state()) {
+            (State::Reset, State::Reset) => return false,
+            (State::Reset, _) => {
+                second.abort();
+                return true;
+            }
+            (_, State::Reset) => {
+                first.abort();
+                return true;
+            }
+            _ => {}
+        }
+        let forward = self.forward.pump(first, second, self.bound_bytes);
+        let backward = self.backward.pump(second, first, self.bound_bytes);
+        forward | backward
+    }
+
+    /// Bytes that wait on the way from the first socket to the second.
+    pub fn forward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
+        self.forward.level(first, second)
+    }
+
+    /// Bytes that wait on the way from the second socket to the first.
+    pub fn backward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
+        self.backward.level(second, first)
+    }
+
+    /// Bytes handed from the first socket to the second so far.
+    pub fn forward_relayed_bytes(&self) -> u64 {
+        self.forward.relayed_bytes
+    }
+
+    /// Bytes handed from the second socket to the first so far.
+    pub fn backward_relayed_bytes(&self) -> u64 {
+        self.backward.relayed_bytes
+    }
+}
+
+impl Half {
+    fn level(&self, from: &Socket, to: &Socket) -> u64 {
+        from.readable_bytes() + self.held_bytes + to.notsent_bytes()
+    }
+
+    fn pump(&mut self, from: &mut Socket, to: &mut Socket, bound: u64) -> bool {
+        let mut moved = self.drain(to);
+        let unsent = to.notsent_bytes();
+        let mut room = bound.saturating_sub(self.held_bytes + unsent);
+        while room > 0
+            && let Some(bytes) = from.read(usize::try_from(room).unwrap_or(usize::MAX))
+        {
+            room -= bytes.len() as u64;
+            self.held_bytes += bytes.len() as u64;
+            self.held.push_back(bytes);
+            moved = true;
+        }
+        moved |= self.drain(to);
+        if self.held.is_empty() && from.peer_finished() && !to.has_finished() {
+            to.finish();
+            moved = true;
+        }
+        moved
+    }
+
+    fn drain(&mut self, to: &mut Socket) -> bool {
+        let mut moved = false;
+        while let Some(first) = self.held.front_mut() {
+            let taken = to.write(first);
+            if taken == 0 {
+                break;
+            }
+            moved = true;
+            first.advance(taken);
+            self.held_bytes -= taken as u64;
+            self.relayed_bytes += taken as u64;
+            if first.is_empty() {
+                self.held.pop_front();
+            }
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mpbond_units::{BitRate, Timestamp};
+
+    use super::*;
+    use crate::link::{LinkChange, LinkConfig, Rate};
+    use crate::tcp::{Channel, Config, End};
+
+    /// A download through a helper: the HS-Path's A end is the proxy, the
+    /// pipe's B end the primary.
+    struct Split {
+        hs: Channel,
+        pipe: Channel,
+        relay: Relay,
+        written: u64,
+        received: Vec<(Timestamp, u64)>,
+    }
+
+    fn mbps(rate: f64) -> Rate {
+        Rate::Constant(BitRate::from_mbps(rate))
+    }
+
+    fn link(rate: f64, delay_ms: u64) -> LinkConfig {
+        LinkConfig::new(mbps(rate)).with_delay(Duration::from_millis(delay_ms))
+    }
+
+    impl Split {
+        fn new(hs_mbps: f64, pipe_mbps: f64, bound: u64) -> Self {
+            let config = Config {
+                recv_buffer_bytes: 128 << 10,
+                ..Config::default()
+            };
+            Self {
+                hs: Channel::established(config, link(hs_mbps, 25), link(hs_mbps, 25), 1),
+                pipe: Channel::established(config, link(pipe_mbps, 2), link(pipe_mbps, 2), 2),
+                relay: Relay::new(bound),
+                written: 0,
+                received: Vec::new(),
+            }
+        }
+
+        fn run(&mut self, start: Timestamp, end: Timestamp, total: u64) {
+            let mut now = start;
+            loop {
+                self.hs.handle(now);
+                self.pipe.handle(now);
+                loop {
+                    let mut moved = self
+                        .relay
+                        .handle(self.hs.socket_mut(End::B), self.pipe.socket_mut(End::A));
+                    let room = self.hs.socket(End::A).room() as u64;
+                    let data = vec![3; room.min(total - self.written) as usize];
+                    let written = self.hs.write(now, End::A, &data) as u64;
+                    self.written += written;
+                    moved |= written > 0;
+                    self.hs.handle(now);
+                    self.pipe.handle(now);
+                    while let Some(bytes) = self.pipe.read(now, End::B, usize::MAX) {
+                        let before = self.received.last().map_or(0, |r| r.1);
+                        self.received.push((now, before + bytes.len() as u64));
+                        moved = true;
+                    }
+                    if !moved {
+                        break;
+                    }
+                }
+                let events = [self.hs.next_event(), self.pipe.next_event()];
+                match events.into_iter().flatten().min() {
+                    Some(next) if next <= end => now = next,
+                    _ => return,
+                }
+            }
+        }
+
+        fn level(&self) -> u64 {
+            self.relay
+                .forward_level_bytes(self.hs.socket(End::B), self.pipe.socket(End::A))
+        }
+
+        /// Payload rate at the primary between two instants, in Mbit/s.
+        fn rate(&self, from: Timestamp, to: Timestamp) -> f64 {
+            let until = |at: Timestamp| {
+                let index = self.received.partition_point(|r| r.0 <= at);
+                self.received[..index].last().map_or(0, |r| r.1)
+            };
+            BitRate::over(until(to) - until(from), to.since(from)).mbps()
+        }
+    }
+
+    fn s(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn a_fast_hs_path_fills_the_relay_and_the_pipe_sets_the_rate() {
+        let bound = 2 << 20;
+        let mut split = Split::new(10.0, 5.0, bound);
+        // 5 Mbit/s more come than go: 0.6 MB a second, until the bound.
+        split.run(s(0), s(2), u64::MAX);
+        let level = split.level();
+        assert!((900_000..1_250_000).contains(&level), "{level}");
+        split.run(s(2), s(10), u64::MAX);
+        let level = split.level();
+        assert!(level >= bound && level <= bound + (128 << 10), "{level}");
+        let rate = split.rate(s(1), s(10));
+        let payload = 5.0 * 1448.0 / 1500.0;
+        assert!((0.95..1.01).contains(&(rate / payload)), "{rate}");
+        // What the helper holds pays when the HS-Path fails: 2 MB last 3.4 s.
+        split.hs.set_up(s(10), false);
+        split.run(s(10), s(16), u64::MAX);
+        let rate = split.rate(s(10), s(13));
+        assert!(rate >= 0.95 * payload, "{rate}");
+        assert_eq!(split.level(), 0);
+    }
+
+    #[test]
+    fn a_slow_hs_path_leaves_the_relay_empty() {
+        let mut split = Split::new(3.0, 5.0, 2 << 20);
+        split.run(s(0), s(5), u64::MAX);
+        assert!(split.level() <= 20_000, "{}", split.level());
+        let rate = split.rate(s(1), s(5));
+        assert!(rate >= 0.95 * 3.0 * 1448.0 / 1500.0, "{rate}");
+    }
+
+    #[test]
+    fn ends_and_resets_pass() {
+        let mut split = Split::new(10.0, 5.0, 1 << 20);
+        split.run(s(0), s(5), 1_000_000);
+        split.hs.socket_mut(End::A).finish();
+        split.run(s(5), s(6), 1_000_000);
+        assert_eq!(split.received.last().unwrap().1, 1_000_000);
+        assert!(split.pipe.socket(End::B).peer_finished());
+        assert_eq!(split.relay.forward_relayed_bytes(), 1_000_000);
+        assert_eq!(split.relay.backward_relayed_bytes(), 0);
+        split.pipe.socket_mut(End::B).abort();
+        split.run(s(6), s(7), 1_000_000);
+        assert_eq!(split.hs.socket(End::A).state(), State::Reset);
+    }
+
+    #[test]
+    fn nothing_is_lost_when_the_pipe_falls() {
+        let mut split = Split::new(10.0, 5.0, 256 << 10);
+        split.run(s(0), s(1), 2 << 20);
+        let change = LinkChange::rate(mbps(1.0));
+        split.pipe.apply(s(1), End::A, &change);
+        split.run(s(1), s(60), 2 << 20);
+        assert_eq!(split.received.last().unwrap().1, 2 << 20);
+    }
+}

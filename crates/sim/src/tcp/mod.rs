@@ -1,0 +1,157 @@
+//! A reliable byte channel that behaves as TCP does over a [`crate::link`].
+//!
+//! A model, not an implementation: it has what decides *when* bytes arrive
+//! (windows, congestion control, loss recovery, delayed ACKs, timers) and
+//! leaves out what does not (checksums, 32-bit wrap, options on the wire). The
+//! numbers follow Linux, whose TCP the daemons run over.
+//!
+//! A [`Socket`] is one end. It does no I/O: segments that came go into
+//! [`Socket::handle_segment`], segments to send come out of
+//! [`Socket::poll_transmit`], and [`Socket::next_timeout`] says when
+//! [`Socket::handle_timeout`] is due. After any call, transmit until nothing
+//! comes. A [`Channel`] is two sockets with a link in each direction of their
+//! own, driven together.
+//!
+//! Not modelled: HyStart, pacing, proportional rate reduction, tail loss
+//! probes, F-RTO, ECN, a receive buffer that tunes itself.
+
+mod channel;
+mod cubic;
+mod rate;
+mod receiver;
+mod rtt;
+mod sender;
+mod socket;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use mpbond_units::BitRate;
+
+pub use channel::{Channel, End};
+pub use socket::{Socket, State};
+
+/// Payload of a full segment in bytes.
+pub const MSS: u64 = 1448;
+
+/// IP and TCP header with timestamps, in bytes.
+pub const HEADER_BYTES: u32 = 52;
+
+/// What a sender of ours may hold, and how it treats its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Initial window in segments (RFC 6928).
+    pub initial_window_segments: u64,
+    /// Unacknowledged and unsent bytes together (SO_SNDBUF as far as Linux
+    /// lets it grow).
+    pub send_buffer_bytes: u64,
+    /// Unsent bytes from which on a socket takes no more (TCP_NOTSENT_LOWAT).
+    pub notsent_lowat_bytes: u64,
+    /// Bytes that may have arrived and not been read (SO_RCVBUF).
+    pub recv_buffer_bytes: u64,
+    /// Whether an idle connection's window decays (the sysctl
+    /// tcp_slow_start_after_idle; on by default in Linux).
+    pub slow_start_after_idle: bool,
+}
+
+impl Default for Config {
+    /// Linux's defaults, with buffers as large as it lets them grow, and the
+    /// short unsent queue that our daemons set.
+    fn default() -> Self {
+        Self {
+            initial_window_segments: 10,
+            send_buffer_bytes: 4 << 20,
+            notsent_lowat_bytes: 32 << 10,
+            recv_buffer_bytes: 4 << 20,
+            slow_start_after_idle: true,
+        }
+    }
+}
+
+/// What a segment is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Opens a connection.
+    Syn,
+    /// Answers [`Kind::Syn`].
+    SynAck,
+    /// Data, an acknowledgement, or both.
+    Data,
+    /// The connection is gone.
+    Reset,
+}
+
+/// What one end sends to the other. Offsets count payload bytes from 0; the
+/// end of the stream takes one more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is for.
+    pub kind: Kind,
+    /// Offset of the first byte of `payload`.
+    pub seq: u64,
+    /// The bytes; empty in a bare acknowledgement.
+    pub payload: Bytes,
+    /// The stream ends behind `payload`.
+    pub fin: bool,
+    /// Everything before this offset has arrived.
+    pub ack: u64,
+    /// The peer may send up to this offset.
+    pub window_end: u64,
+    /// Ranges beyond `ack` that have arrived, the most recent first (RFC 2018:
+    /// three fit beside timestamps).
+    pub sack: Sack,
+}
+
+/// Up to three ranges of offsets.
+pub type Sack = [Option<(u64, u64)>; 3];
+
+impl Segment {
+    /// Its IP bytes.
+    pub fn ip_bytes(&self) -> u32 {
+        let ranges = self.sack.iter().flatten().count() as u32;
+        let sack = if ranges == 0 { 0 } else { 4 + 8 * ranges };
+        HEADER_BYTES + sack + self.payload.len() as u32
+    }
+
+    /// The offset behind it.
+    fn end(&self) -> u64 {
+        self.seq + self.payload.len() as u64 + u64::from(self.fin)
+    }
+}
+
+/// What the kernel would tell about a connection (TCP_INFO and SIOCOUTQ).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Info {
+    /// tcpi_snd_cwnd in bytes.
+    pub cwnd_bytes: u64,
+    /// tcpi_snd_ssthresh in bytes; `u64::MAX` before the first loss.
+    pub ssthresh_bytes: u64,
+    /// tcpi_rtt; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// tcpi_min_rtt over the life of the connection.
+    pub min_rtt: Option<Duration>,
+    /// The retransmission timeout as it stands, with its back-off.
+    pub rto: Duration,
+    /// tcpi_bytes_acked.
+    pub bytes_acked: u64,
+    /// tcpi_bytes_sent, copies included.
+    pub bytes_sent: u64,
+    /// tcpi_bytes_retrans.
+    pub bytes_retransmitted: u64,
+    /// tcpi_bytes_received, in order.
+    pub bytes_received: u64,
+    /// Sent and not acknowledged (tcpi_unacked, in bytes).
+    pub unacked_bytes: u64,
+    /// tcpi_notsent_bytes (SIOCOUTQNSD). With `unacked_bytes` it is SIOCOUTQ.
+    pub notsent_bytes: u64,
+    /// Arrived and not read (SIOCINQ).
+    pub readable_bytes: u64,
+    /// tcpi_delivery_rate.
+    pub delivery_rate: Option<BitRate>,
+    /// tcpi_delivery_rate_app_limited: the rate says how much the application
+    /// gave rather than what the path takes.
+    pub app_limited: bool,
+}

@@ -1,0 +1,267 @@
+use bytes::Bytes;
+use mpbond_units::Timestamp;
+
+use super::receiver::Receiver;
+use super::sender::{Outgoing, Sender};
+use super::{Config, Info, Kind, Segment};
+
+/// Where a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Waits for a peer to connect.
+    Listening,
+    /// Has asked, and waits for the answer.
+    Connecting,
+    /// Has answered, and waits for the first word.
+    Answering,
+    /// Bytes can flow.
+    Established,
+    /// Reset by either end.
+    Reset,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket {
+    state: State,
+    sender: Sender,
+    receiver: Receiver,
+    /// A handshake segment or reset that is due.
+    due: Option<Kind>,
+    handshake_timer: Option<Timestamp>,
+    /// When the handshake segment went out; `None` once it was repeated.
+    asked_at: Option<Timestamp>,
+    asked: bool,
+}
+
+impl Socket {
+    /// An end that asks for a connection.
+    pub fn connect(config: Config) -> Self {
+        Self::new(config, State::Connecting, Some(Kind::Syn), 0)
+    }
+
+    /// An end that waits for one.
+    pub fn listen(config: Config) -> Self {
+        Self::new(config, State::Listening, None, 0)
+    }
+
+    /// Both ends of a connection that stands, without a handshake to wait for.
+    pub fn pair(a: Config, b: Config) -> (Self, Self) {
+        let established =
+            |own, peer: Config| Self::new(own, State::Established, None, peer.recv_buffer_bytes);
+        (established(a, b), established(b, a))
+    }
+
+    fn new(config: Config, state: State, due: Option<Kind>, peer_window: u64) -> Self {
+        Self {
+            state,
+            sender: Sender::new(config, peer_window),
+            receiver: Receiver::new(config.recv_buffer_bytes),
+            due,
+            handshake_timer: None,
+            asked_at: None,
+            asked: false,
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// How many bytes [`Socket::write`] would take now.
+    pub fn room(&self) -> usize {
+        match self.state {
+            State::Reset => 0,
+            _ => usize::try_from(self.sender.room()).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Takes bytes to send, as many as there is room for: the send buffer
+    /// bounds what is held, the low-water mark what is unsent. Bytes may be
+    /// written before the connection stands.
+    pub fn write(&mut self, data: &[u8]) -> usize {
+        match self.state {
+            State::Reset => 0,
+            _ => self.sender.write(data),
+        }
+    }
+
+    /// Ends the stream of this side, behind what was written.
+    pub fn finish(&mut self) {
+        self.sender.finish();
+    }
+
+    /// Whether this side has called [`Socket::finish`].
+    pub fn has_finished(&self) -> bool {
+        self.sender.has_finished()
+    }
+
+    /// Resets the connection; the peer is told once.
+    pub fn abort(&mut self) {
+        if self.state != State::Reset {
+            self.state = State::Reset;
+            self.due = Some(Kind::Reset);
+            self.handshake_timer = None;
+        }
+    }
+
+    /// The next bytes in order, at most `max`; `None` when there are none.
+    pub fn read(&mut self, max: usize) -> Option<Bytes> {
+        self.receiver.read(max)
+    }
+
+    /// Bytes that [`Socket::read`] would give.
+    pub fn readable_bytes(&self) -> u64 {
+        self.receiver.readable()
+    }
+
+    /// Bytes written and not sent.
+    pub fn notsent_bytes(&self) -> u64 {
+        self.sender.notsent()
+    }
+
+    /// Whether the peer has ended its stream and all of it was read.
+    pub fn peer_finished(&self) -> bool {
+        self.receiver.is_finished()
+    }
+
+    /// Whether our own stream has ended and the peer has all of it.
+    pub fn own_finished(&self) -> bool {
+        self.sender.is_finished()
+    }
+
+    /// What the kernel would tell.
+    pub fn info(&self) -> Info {
+        let mut info = Info {
+            bytes_received: self.receiver.received(),
+            readable_bytes: self.receiver.readable(),
+            ..Info::default()
+        };
+        self.sender.fill_info(&mut info);
+        info
+    }
+
+    /// A segment has come.
+    pub fn handle_segment(&mut self, now: Timestamp, segment: Segment) {
+        match (segment.kind, self.state) {
+            (Kind::Reset, _) => {
+                self.state = State::Reset;
+                self.due = None;
+                self.handshake_timer = None;
+            }
+            (_, State::Reset) => self.due = Some(Kind::Reset),
+            (Kind::Syn, State::Listening | State::Answering) => {
+                self.state = State::Answering;
+                self.due = Some(Kind::SynAck);
+                self.sender.on_ack(now, &segment);
+            }
+            (Kind::SynAck, State::Connecting) => {
+                self.establish(now);
+                self.receiver.acknowledge_at_once();
+                self.sender.on_ack(now, &segment);
+            }
+            // Our answer to it was lost.
+            (Kind::SynAck, State::Established) => self.receiver.acknowledge_at_once(),
+            (Kind::Data, State::Answering) => {
+                self.establish(now);
+                self.handle_data(now, segment);
+            }
+            (Kind::Data, State::Established) => self.handle_data(now, segment),
+            (Kind::Syn | Kind::SynAck | Kind::Data, _) => {}
+        }
+    }
+
+    fn establish(&mut self, now: Timestamp) {
+        self.state = State::Established;
+        self.due = None;
+        self.handshake_timer = None;
+        if let Some(asked) = self.asked_at.take() {
+            self.sender.sample_rtt(asked, now);
+        }
+    }
+
+    fn handle_data(&mut self, now: Timestamp, segment: Segment) {
+        self.sender.on_ack(now, &segment);
+        if !segment.payload.is_empty() || segment.fin {
+            let Segment {
+                seq, payload, fin, ..
+            } = segment;
+            self.receiver.on_data(now, seq, payload, fin);
+        } else if segment.end() < self.receiver.next() {
+            // Old and empty: a probe, which asks where we are.
+            self.receiver.acknowledge_at_once();
+        }
+    }
+
+    /// When [`Socket::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Listening | State::Reset => None,
+            State::Connecting | State::Answering => self.handshake_timer,
+            State::Established => {
+                let timers = [self.sender.timer(), self.receiver.ack_timer()];
+                timers.into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Does what is due by now.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        match self.state {
+            State::Listening | State::Reset => {}
+            State::Connecting | State::Answering => {
+                if self.handshake_timer.is_some_and(|at| at <= now) {
+                    self.sender.back_off();
+                    self.handshake_timer = None;
+                    self.due = Some(match self.state {
+                        State::Connecting => Kind::Syn,
+                        _ => Kind::SynAck,
+                    });
+                }
+            }
+            State::Established => {
+                self.sender.handle_timeout(now);
+                self.receiver.handle_timeout(now);
+            }
+        }
+    }
+
+    /// The next segment to put on the link.
+    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Segment> {
+        if let Some(kind) = self.due.take() {
+            if kind != Kind::Reset {
+                self.asked_at = (!self.asked).then_some(now);
+                self.asked = true;
+                self.handshake_timer = Some(now + self.sender.rtt_timeout());
+            }
+            return Some(self.segment(kind, None));
+        }
+        if self.state != State::Established {
+            return None;
+        }
+        let outgoing = self.sender.poll_transmit(now);
+        if outgoing.is_none() && !self.receiver.wants_to_ack() {
+            return None;
+        }
+        Some(self.segment(Kind::Data, outgoing))
+    }
+
+    fn segment(&mut self, kind: Kind, outgoing: Option<Outgoing>) -> Segment {
+        let (ack, window_end, sack) = self.receiver.acknowledge();
+        let outgoing = outgoing.unwrap_or_else(|| Outgoing {
+            seq: self.sender.next_offset(),
+            payload: Bytes::new(),
+            fin: false,
+        });
+        Segment {
+            kind,
+            seq: outgoing.seq,
+            payload: outgoing.payload,
+            fin: outgoing.fin,
+            ack,
+            window_end,
+            sack,
+        }
+    }
+}
