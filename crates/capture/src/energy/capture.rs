@@ -1,0 +1,249 @@
+//! Packets of a capture, each to its interface.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use mpbond_radio::{Direction, InterfaceId};
+use mpbond_units::Timestamp;
+
+use super::local::Local;
+use super::{Accounts, DEVICE, DISORDER, EnergyError};
+use crate::error::{CaptureError, Place};
+use crate::network::{Flow, NotNetwork, network};
+use crate::reader::Reader;
+
+/// How many packets are looked at to find the device's own address.
+const LOOK_AHEAD: usize = 256;
+
+/// A packet that waits until the device's address is known.
+struct Waiting {
+    at: Timestamp,
+    interface: u32,
+    bytes: u32,
+    flow: Option<Flow>,
+    outgoing: Option<bool>,
+}
+
+impl Waiting {
+    fn direction(&self, local: &Local) -> Option<Direction> {
+        local.direction(&crate::network::Network {
+            bytes: self.bytes,
+            flow: self.flow,
+            outgoing: self.outgoing,
+            data: &[],
+        })
+    }
+}
+
+/// What is kept of one file while it is read.
+struct File<'n> {
+    name: &'n str,
+    local: Option<Local>,
+    waiting: Vec<Waiting>,
+    interfaces: BTreeMap<u32, InterfaceId>,
+    strangers: u64,
+    short: u64,
+}
+
+pub(super) fn account<R: Read>(
+    name: &str,
+    reader: &mut Reader<R>,
+    accounts: &mut Accounts<'_>,
+) -> Result<(), EnergyError> {
+    let given = &accounts.options.local;
+    let mut file = File {
+        name,
+        local: (!given.is_empty()).then(|| Local::given(given)),
+        waiting: Vec::new(),
+        interfaces: BTreeMap::new(),
+        strangers: 0,
+        short: 0,
+    };
+    let ended = file.read(reader, accounts);
+    // Even of a file that breaks off, what was whole counts.
+    if file.local.is_none() {
+        file.decide(reader, accounts)?;
+    }
+    let skipped = reader.skipped();
+    for (count, what) in [
+        (
+            file.strangers,
+            "between other devices, or no IP, not counted",
+        ),
+        (file.short, "shorter than their link header, not counted"),
+        (skipped, "without a time, not counted"),
+    ] {
+        if count > 0 {
+            accounts
+                .notes
+                .push(format!("{name}: {count} packets {what}"));
+        }
+    }
+    ended
+}
+
+impl File<'_> {
+    fn read<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<(), EnergyError> {
+        let mut latest = Timestamp::ZERO;
+        while let Some(record) = reader.next()? {
+            let fail = |reason: String| CaptureError {
+                file: self.name.to_owned(),
+                place: Place::Offset(record.offset),
+                reason,
+            };
+            if record.at + DISORDER < latest {
+                let back = latest.since(record.at).as_secs_f64();
+                return Err(fail(format!("time goes backwards by {back:.3} s")).into());
+            }
+            latest = latest.max(record.at);
+            let packet = match network(&record) {
+                Ok(packet) => packet,
+                Err(NotNetwork::Short) => {
+                    self.short += 1;
+                    continue;
+                }
+                Err(NotNetwork::LinkType(link_type)) => {
+                    let reason = format!(
+                        "link type {} is not read: Ethernet, Linux cooked and raw IP are",
+                        link_type.0
+                    );
+                    return Err(fail(reason).into());
+                }
+            };
+            let waiting = Waiting {
+                at: record.at,
+                interface: record.interface,
+                bytes: packet.bytes,
+                flow: packet.flow,
+                outgoing: packet.outgoing,
+            };
+            if self.local.is_some() || waiting.outgoing.is_some() && self.waiting.is_empty() {
+                self.count(&waiting, reader, accounts)?;
+            } else {
+                self.waiting.push(waiting);
+                if self.waiting.len() >= LOOK_AHEAD {
+                    self.decide(reader, accounts)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the commonest address for the device's and counts what waited.
+    fn decide<R: Read>(
+        &mut self,
+        reader: &Reader<R>,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<(), EnergyError> {
+        let flows = self.waiting.iter().filter_map(|w| w.flow.as_ref());
+        let local = Local::guess(flows);
+        if !self.waiting.is_empty() && !local.addresses().is_empty() {
+            let shown: Vec<String> = local.addresses().iter().map(ToString::to_string).collect();
+            accounts.notes.push(format!(
+                "{}: {} taken for the device's own address (--local says otherwise)",
+                self.name,
+                shown.join(" and ")
+            ));
+        }
+        self.local = Some(local);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.count(&waiting, reader, accounts)?;
+        }
+        Ok(())
+    }
+
+    fn count<R: Read>(
+        &mut self,
+        packet: &Waiting,
+        reader: &Reader<R>,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<(), EnergyError> {
+        let nobody = Local::default();
+        let Some(direction) = packet.direction(self.local.as_ref().unwrap_or(&nobody)) else {
+            self.strangers += 1;
+            return Ok(());
+        };
+        let id = match self.interfaces.get(&packet.interface) {
+            Some(id) => *id,
+            None => {
+                let named = reader.interface_name(packet.interface);
+                let id = self.interface(named, packet.interface, accounts)?;
+                self.interfaces.insert(packet.interface, id);
+                id
+            }
+        };
+        accounts.packet(packet.at, id, direction, packet.bytes);
+        Ok(())
+    }
+
+    /// The interface that a capture is of: as the options say, else as its
+    /// name in the file or the file's name suggests.
+    fn interface(
+        &self,
+        named: Option<&str>,
+        number: u32,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<InterfaceId, EnergyError> {
+        let stem = stem_of(self.name);
+        let name = match (named, number) {
+            (Some(named), _) => format!("{stem}:{named}"),
+            (None, 0) => stem.to_owned(),
+            (None, number) => format!("{stem}:{number}"),
+        };
+        let kind = match &accounts.options.interface {
+            Some(kind) => kind.clone(),
+            None => kind_of(named.unwrap_or_default())
+                .or_else(|| kind_of(stem))
+                .unwrap_or("?")
+                .to_owned(),
+        };
+        accounts.interface(DEVICE, &name, &kind)
+    }
+}
+
+/// A file's name without directories and endings.
+fn stem_of(path: &str) -> &str {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    match name.split_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
+/// The kind of interface that a name as Linux and Android give it suggests.
+fn kind_of(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["wlan", "wifi", "wlp", "ap0"]) {
+        Some("wifi")
+    } else if has(&["rmnet", "wwan", "cellular", "lte", "ccmni", "pdp"]) {
+        Some("cellular")
+    } else if has(&["bnep", "bt-pan", "bluetooth", "rfcomm"]) {
+        Some("bluetooth")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_suggest_kinds() {
+        for (name, kind) in [
+            ("wlan0", Some("wifi")),
+            ("rmnet_data0", Some("cellular")),
+            ("bnep0", Some("bluetooth")),
+            ("eth0", None),
+        ] {
+            assert_eq!(kind_of(name), kind, "{name}");
+        }
+        assert_eq!(stem_of("a/b/wlan0.pcap.gz"), "wlan0");
+        assert_eq!(stem_of(".pcap"), ".pcap");
+    }
+}

@@ -1,0 +1,306 @@
+//! `mpbond energy`: from files to a report.
+
+mod capture;
+mod local;
+mod options;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+use mpbond_radio::{
+    Collaboration, DeviceId, Direction, EnergyReport, InterfaceId, Packet, Placement, ProfileError,
+    Profiles,
+};
+use mpbond_units::Timestamp;
+
+pub use options::{EnergyOptions, LinkUse, ParseLinkUseError};
+
+use crate::cpu_log::CpuLog;
+use crate::error::CaptureError;
+use crate::packet_log::PacketLog;
+use crate::reader::{Format, Reader, Unpacked, open};
+use crate::source::Source;
+
+/// Added to every time, so that the promotion of a first packet at time zero
+/// has room before it; longer than any promotion or association.
+const LEAD: Duration = Duration::from_secs(60);
+
+/// Captures of several queues or cores interleave a little; what goes back
+/// further than this is a damaged file or two files in one.
+const DISORDER: Duration = Duration::from_millis(100);
+
+/// A file to account.
+pub struct Input<R> {
+    /// What reports and errors call it.
+    pub name: String,
+    /// Its bytes.
+    pub from: R,
+}
+
+/// Why there is no report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnergyError {
+    /// A file is of no use at all.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// A profile is missing or wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The options do not say enough, or say something impossible.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// Reads all files and accounts what is in them.
+///
+/// Captures are one interface each, or one for every interface that the file
+/// names; packet logs are accounted by link, processor logs by core. A file
+/// that is damaged on the way counts up to there, and the report says so in
+/// `incomplete`.
+///
+/// # Errors
+/// [`EnergyError`] when a profile or option is wrong, or a file has nothing to
+/// account.
+pub fn run<R: Read>(
+    inputs: Vec<Input<R>>,
+    options: &EnergyOptions,
+    profiles: &Profiles,
+) -> Result<EnergyReport, EnergyError> {
+    let mut accounts = Accounts::new(options, profiles)?;
+    for input in inputs {
+        let (source, format) = open(&input.name, input.from)?;
+        let before = accounts.counted;
+        let ended = match format {
+            Format::Pcap | Format::Pcapng => {
+                let mut reader = Reader::of(source, format)?;
+                capture::account(&input.name, &mut reader, &mut accounts)
+            }
+            Format::PacketLog => packet_log(source, &mut accounts),
+            Format::CpuLog => cpu_log(&input.name, source, &mut accounts),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(EnergyError::Capture(e)) if accounts.counted > before => {
+                accounts.incomplete.push(e.to_string());
+            }
+            Err(e) => return Err(e),
+        }
+        if accounts.counted == before {
+            accounts
+                .notes
+                .push(format!("{}: nothing to account", input.name));
+        }
+    }
+    Ok(accounts.finish())
+}
+
+/// The collaboration as it is found in the files.
+struct Accounts<'a> {
+    options: &'a EnergyOptions,
+    profiles: &'a Profiles,
+    all: Collaboration,
+    devices: BTreeMap<String, DeviceId>,
+    interfaces: BTreeMap<(String, String), InterfaceId>,
+    counted: u64,
+    incomplete: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// The device of captures that name none.
+const DEVICE: &str = "device";
+
+impl<'a> Accounts<'a> {
+    fn new(options: &'a EnergyOptions, profiles: &'a Profiles) -> Result<Self, EnergyError> {
+        let mut accounts = Self {
+            options,
+            profiles,
+            all: Collaboration::new(Placement::Recorded),
+            devices: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            counted: 0,
+            incomplete: Vec::new(),
+            notes: Vec::new(),
+        };
+        if accounts.profile_is_device(options.profile_of(DEVICE)) {
+            // A device is there even where a log alone is read.
+            if options.uses.is_empty() {
+                accounts.device(DEVICE)?;
+            }
+        } else {
+            profiles.radio(options.profile_of(DEVICE))?;
+        }
+        for name in &options.access_points {
+            let id = accounts.device(name)?;
+            let profile = profiles.device(options.profile_of(name))?;
+            accounts.all.make_access_point(id, profile)?;
+        }
+        Ok(accounts)
+    }
+
+    fn profile_is_device(&self, profile: &str) -> bool {
+        self.profiles.device(profile).is_ok()
+    }
+
+    fn device(&mut self, name: &str) -> Result<DeviceId, EnergyError> {
+        if let Some(id) = self.devices.get(name) {
+            return Ok(*id);
+        }
+        let profile = self.options.profile_of(name);
+        let id = if self.profile_is_device(profile) {
+            let profile = self.profiles.device(profile)?;
+            self.all.add_device(name, profile, self.profiles)?
+        } else {
+            self.all.add_bare_device(name)
+        };
+        self.devices.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    /// The interface `name` of a device, of the kind that its profile lists as `kind`.
+    fn interface(
+        &mut self,
+        device: &str,
+        name: &str,
+        kind: &str,
+    ) -> Result<InterfaceId, EnergyError> {
+        let key = (device.to_owned(), name.to_owned());
+        if let Some(id) = self.interfaces.get(&key) {
+            return Ok(*id);
+        }
+        let of = self.device(device)?;
+        let profile = self.options.profile_of(device);
+        let radio = match self.profiles.device(profile) {
+            Ok(whole) => {
+                let listed = &whole.parameters.interfaces;
+                let Some(radio) = listed.get(kind) else {
+                    let known: Vec<&str> = listed.keys().map(String::as_str).collect();
+                    return Err(EnergyError::Options(format!(
+                        "profile \"{profile}\" has no interface \"{kind}\", only {}: say which \
+                         is meant with --interface",
+                        known.join(", ")
+                    )));
+                };
+                radio.as_str()
+            }
+            Err(_) => profile,
+        };
+        let id = self
+            .all
+            .add_interface(of, name, self.profiles.radio(radio)?);
+        self.interfaces.insert(key, id);
+        Ok(id)
+    }
+
+    /// The interfaces at the ends of a link, and whether each of them sends
+    /// what the link calls down.
+    fn ends_of(&mut self, link: &str) -> Result<Vec<(InterfaceId, bool)>, EnergyError> {
+        let options = self.options;
+        if options.uses.is_empty() {
+            if self.profile_is_device(options.profile_of(DEVICE)) {
+                return Err(EnergyError::Options(format!(
+                    "whose link \"{link}\" is must be said: --use {link}=DEVICE.INTERFACE"
+                )));
+            }
+            return Ok(vec![(self.interface(DEVICE, link, link)?, false)]);
+        }
+        let mut found = Vec::new();
+        for ends in options.uses.iter().filter(|ends| ends.link == link) {
+            // Two links may share an interface: a hotspot with several pipes.
+            let id = self.interface(&ends.device, &ends.interface, &ends.interface)?;
+            found.push((id, ends.reversed));
+        }
+        if found.is_empty() {
+            self.notes
+                .push(format!("link \"{link}\" has no --use and was left out"));
+        }
+        Ok(found)
+    }
+
+    fn packet(&mut self, at: Timestamp, id: InterfaceId, direction: Direction, bytes: u32) {
+        self.counted += 1;
+        self.all.packet(at + LEAD, id, Packet { direction, bytes });
+    }
+
+    fn finish(self) -> EnergyReport {
+        let mut report = self.all.finish(Timestamp::ZERO);
+        report.incomplete = self.incomplete;
+        report.notes = self.notes;
+        report
+    }
+}
+
+/// No experiment has more links.
+const MAX_LINKS: usize = 1024;
+
+fn packet_log<R: Read>(
+    source: Source<Unpacked<R>>,
+    accounts: &mut Accounts<'_>,
+) -> Result<(), EnergyError> {
+    let mut log = PacketLog::of(source)?;
+    // What each link's name means, looked up once.
+    let mut ends: BTreeMap<String, Vec<(InterfaceId, bool)>> = BTreeMap::new();
+    let mut latest = Timestamp::ZERO;
+    let mut dropped = 0_u64;
+    while let Some(packet) = log.next()? {
+        // On the air is what left the queue, whether it arrived or not.
+        let Some(at) = packet.departed else {
+            dropped += 1;
+            continue;
+        };
+        let (direction, bytes) = (packet.direction, packet.bytes);
+        let known = match ends.get(packet.link) {
+            Some(known) => known,
+            None => {
+                let link = packet.link.to_owned();
+                if ends.len() >= MAX_LINKS {
+                    return Err(log.error(format!("more than {MAX_LINKS} links")).into());
+                }
+                let found = match accounts.ends_of(&link) {
+                    Err(EnergyError::Options(reason)) => return Err(log.error(reason).into()),
+                    other => other?,
+                };
+                ends.entry(link).or_insert(found)
+            }
+        };
+        if at + DISORDER < latest {
+            return Err(log.error("time goes backwards").into());
+        }
+        latest = latest.max(at);
+        for (id, reversed) in known {
+            let direction = if *reversed {
+                direction.flipped()
+            } else {
+                direction
+            };
+            accounts.packet(at, *id, direction, bytes);
+        }
+    }
+    if dropped > 0 {
+        accounts.notes.push(format!(
+            "{dropped} packets were dropped before they were sent"
+        ));
+    }
+    Ok(())
+}
+
+fn cpu_log<R: Read>(
+    name: &str,
+    source: Source<Unpacked<R>>,
+    accounts: &mut Accounts<'_>,
+) -> Result<(), EnergyError> {
+    let device = accounts.options.cpu_device_of(name).unwrap_or(DEVICE);
+    let profile = accounts.options.profile_of(device);
+    if !accounts.profile_is_device(profile) {
+        return Err(EnergyError::Options(format!(
+            "{name}: a processor log needs the profile of a device; \"{profile}\" is none"
+        )));
+    }
+    let id = accounts.device(device)?;
+    let mut log = CpuLog::of(source)?;
+    while let Some((at, cores)) = log.next()? {
+        accounts.counted += 1;
+        accounts.all.cpu_sample(at + LEAD, id, cores);
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Reads packet captures and logs, and accounts the energy that they cost.
+//!
+//! Every reader takes any [`std::io::Read`], keeps a bounded window of it, and
+//! names file and offset in its errors. Records before an error are whole, and
+//! the caller learns that the rest is missing.
+#![forbid(unsafe_code)]
+
+mod cpu_log;
+pub mod energy;
+mod error;
+mod lines;
+mod network;
+mod packet_log;
+mod pcap;
+mod pcapng;
+mod reader;
+mod source;
+
+pub use cpu_log::{CPU_LOG_HEADER, CpuLog};
+pub use error::{CaptureError, Place};
+pub use network::{Flow, Network, NotNetwork, network};
+pub use packet_log::{LoggedPacket, PacketLog};
+pub use reader::{Format, LinkType, Reader, Record};

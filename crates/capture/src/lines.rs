@@ -1,0 +1,71 @@
+//! Lines of a text file, bounded and counted.
+
+use std::io::Read;
+
+use crate::error::{CaptureError, Place};
+use crate::source::Source;
+
+/// No line of our logs is longer.
+const MAX_LINE: usize = 4096;
+
+pub(crate) struct Lines<R> {
+    source: Source<R>,
+    number: u64,
+    line: String,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(source: Source<R>) -> Self {
+        Self {
+            source,
+            number: 0,
+            line: String::new(),
+        }
+    }
+
+    /// Moves to the next line; `false` at the end.
+    pub(crate) fn advance(&mut self) -> Result<bool, CaptureError> {
+        self.number += 1;
+        let front = self.source.peek(MAX_LINE + 1)?;
+        if front.is_empty() {
+            return Ok(false);
+        }
+        let (length, taken) = match front.iter().position(|b| *b == b'\n') {
+            Some(end) => (end, end + 1),
+            None if front.len() <= MAX_LINE => {
+                return Err(self.error("file ends inside a line"));
+            }
+            None => return Err(self.error("a line longer than any can be")),
+        };
+        let Ok(text) = std::str::from_utf8(front.get(..length).unwrap_or_default()) else {
+            return Err(self.error("not text"));
+        };
+        self.line.clear();
+        self.line.push_str(text.trim_end_matches('\r'));
+        self.source.take(taken);
+        Ok(true)
+    }
+
+    pub(crate) fn line(&self) -> &str {
+        &self.line
+    }
+
+    pub(crate) fn error(&self, reason: impl Into<String>) -> CaptureError {
+        CaptureError {
+            file: self.source.file().to_owned(),
+            place: Place::Line(self.number),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// The fields of a line of comma-separated values; ours hold no quotes.
+pub(crate) fn fields<const N: usize>(line: &str) -> Option<[&str; N]> {
+    let mut found = [""; N];
+    let mut count = 0;
+    for (i, field) in line.split(',').enumerate() {
+        *found.get_mut(i)? = field.trim();
+        count = i + 1;
+    }
+    (count == N).then_some(found)
+}
