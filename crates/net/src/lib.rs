@@ -3,7 +3,7 @@
 //! [`identity`] holds who a device is, [`tls`] carries records between two
 //! devices that know each other's id, and [`tcp`] opens sockets and reads what
 //! the kernel knows about them. [`control`] is what a primary and a helper say
-//! to each other; [`dest`] decides where a proxy may connect to.
+//! to each other, [`relay`] is what the helper then does, and [`dest`] decides where a proxy may connect to.
 //! Everything here touches sockets, files or clocks; the pure crates never
 //! depend on it.
 #![deny(unsafe_code)]
@@ -11,6 +11,7 @@
 pub mod control;
 pub mod dest;
 pub mod identity;
+pub mod relay;
 pub mod tcp;
 pub mod tls;
 

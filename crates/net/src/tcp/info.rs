@@ -45,6 +45,8 @@ pub struct TcpInfo {
     pub delivery_rate_app_limited: bool,
     /// Octets the peer's receive window still allows.
     pub snd_wnd_bytes: Option<u64>,
+    /// Octets that we last allowed the peer to send.
+    pub rcv_wnd_bytes: Option<u64>,
     /// Timeouts in a row without an acknowledgement.
     pub retransmits: u32,
     /// Doublings of the retransmission timeout now in force.
@@ -120,6 +122,7 @@ impl TcpInfo {
                 .map(|bytes_per_s| BitRate::from_bps(bytes_per_s.saturating_mul(8))),
             delivery_rate_app_limited: raw.app_limited & app_limited_bit() != 0,
             snd_wnd_bytes: u32_at(offset_of!(RawTcpInfo, snd_wnd), raw.snd_wnd),
+            rcv_wnd_bytes: u32_at(offset_of!(RawTcpInfo, rcv_wnd), raw.rcv_wnd),
             retransmits: raw.retransmits.into(),
             backoff: raw.backoff.into(),
             since_data_received: Duration::from_millis(raw.last_data_recv_ms.into()),

@@ -309,5 +309,30 @@ pub fn receive_queue_bytes(socket: &impl AsFd) -> io::Result<u64> {
     sys::receive_queue_bytes(socket.as_fd())
 }
 
+/// Lets readiness wait for this many octets (SO_RCVLOWAT); 1 is the default.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn set_receive_lowat(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    sys::set_receive_lowat(socket.as_fd(), bytes)
+}
+
+/// Keeps the receive window from opening further than this
+/// (TCP_WINDOW_CLAMP), until the kernel next enlarges the receive buffer.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    sys::set_window_clamp(socket.as_fd(), bytes)
+}
+
+/// Fixes the receive buffer beyond the system's limit (SO_RCVBUFFORCE).
+///
+/// # Errors
+/// What setsockopt(2) says; without CAP_NET_ADMIN, that it is not permitted.
+pub fn force_recv_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    sys::force_recv_buffer(socket.as_fd(), bytes)
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
 //! The system calls that neither the standard library nor socket2 wraps:
-//! TCP_INFO and the queue lengths of a socket.
+//! TCP_INFO, the queue lengths of a socket, and a few socket options.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -122,6 +122,45 @@ pub(super) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<(RawTcpInfo, usize)> {
         return Err(io::Error::last_os_error());
     }
     Ok((info, len as usize))
+}
+
+/// SO_RCVLOWAT: epoll reports the socket readable from this many octets on.
+pub(super) fn set_receive_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// TCP_WINDOW_CLAMP: the receive window is not opened further than this. The
+/// kernel forgets it when it enlarges the receive buffer.
+pub(super) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+/// SO_RCVBUFFORCE: SO_RCVBUF beyond the system's limit, with CAP_NET_ADMIN.
+pub(super) fn force_recv_buffer(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
+}
+
+fn set_int(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: u32,
+) -> io::Result<()> {
+    let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the option is one int, and `value` is one that outlives the call.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Not in every libc; from include/uapi/linux/sockios.h.

@@ -1,0 +1,432 @@
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+use super::kernel_pipe::KernelPipe;
+use super::ring::Ring;
+use super::stats::Budget;
+use crate::tcp;
+
+/// With at least this much waiting, splice(2) beats copying; below, its work
+/// per page costs more than the copy (measured by the bench `relay_cpu`).
+const SPLICE_FROM_BYTES: u64 = 128 * 1024;
+/// What may be taken while nothing is held.
+const LEAST_ROOM_BYTES: u64 = 16 * 1024;
+/// Bytes moved before the other direction, and other tasks, get their turn.
+const TURN_BYTES: u64 = 1 << 20;
+/// The runtime's timer counts whole milliseconds and rounds up, so this is a
+/// delay of one to two: within the 2 ms that batching may cost.
+const TICK: Duration = Duration::from_millis(1);
+/// Wake-ups closer than this, several in a row, are worth batching: a tick
+/// would have covered more than one of them.
+const BUSY_GAP: Duration = Duration::from_micros(500);
+const BUSY_WAKES: u32 = 4;
+/// A tick that found less than this saved no wake-up.
+const QUIET_TICK_BYTES: u64 = 4 * 1024;
+/// Ticks in a row that saved nothing before batching ends.
+const QUIET_TICKS: u32 = 4;
+
+/// Which socket failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Source,
+    Sink,
+}
+
+/// Why a direction cannot go on.
+#[derive(Debug)]
+pub(super) enum Halt {
+    Failed(End, io::Error),
+    BudgetSpent,
+}
+
+/// One direction of a relay: what is held between its two sockets, and when to
+/// look at them again.
+#[derive(Debug)]
+pub(super) struct Direction {
+    bound_bytes: u64,
+    ring: Ring,
+    kernel_pipe: Option<KernelPipe>,
+    source_ended: bool,
+    finished: bool,
+    /// The sink took less than it was given.
+    sink_full: bool,
+    /// The last turn ended before the source was empty.
+    unfinished: bool,
+    /// How much the source's receive buffer may come to hold.
+    source_window_bytes: u64,
+    /// The part of the bound that is kept for it, with a margin for what the
+    /// kernel does between two looks.
+    reserved_bytes: u64,
+    source_buffer_bytes: u64,
+    batching: Batching,
+    tick: Pin<Box<Sleep>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Batching {
+    /// Every arrival wakes us.
+    Off {
+        last_wake: Option<Instant>,
+        close_wakes: u32,
+    },
+    /// Ticks wake us, and large amounts.
+    On { quiet_ticks: u32 },
+}
+
+const BATCHING_OFF: Batching = Batching::Off {
+    last_wake: None,
+    close_wakes: 0,
+};
+
+/// What one turn moved.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub read: u64,
+    pub written: u64,
+}
+
+impl Direction {
+    pub(super) fn new(bound_bytes: u64) -> Self {
+        Self {
+            bound_bytes,
+            ring: Ring::default(),
+            kernel_pipe: None,
+            source_ended: false,
+            finished: false,
+            sink_full: false,
+            unfinished: true,
+            source_window_bytes: u64::MAX,
+            reserved_bytes: bound_bytes,
+            source_buffer_bytes: 0,
+            batching: BATCHING_OFF,
+            tick: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        }
+    }
+
+    /// Bytes held between the sockets.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.ring.bytes() + self.in_kernel_pipe()
+    }
+
+    /// The source has ended and all of it is with the sink.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    fn in_kernel_pipe(&self) -> u64 {
+        self.kernel_pipe.as_ref().map_or(0, KernelPipe::bytes)
+    }
+
+    /// Moves what can be moved, when there is reason to look. `Pending` with
+    /// the wakers of the reasons to come registered; `Ready` to be called
+    /// again, after others had a turn, or when finished.
+    pub(super) fn poll_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &TcpStream,
+        sink: &TcpStream,
+        budget: Option<&Budget>,
+    ) -> Poll<Result<Moved, Halt>> {
+        let failed = |end| move |e| Halt::Failed(end, e);
+        if self.finished {
+            return Poll::Pending;
+        }
+        let mut due = std::mem::take(&mut self.unfinished);
+        if self.sink_full
+            && let Poll::Ready(r) = sink.poll_write_ready(cx)
+        {
+            r.map_err(failed(End::Sink))?;
+            self.sink_full = false;
+            due = true;
+        }
+        let (mut arrived, mut ticked) = (false, false);
+        if !self.source_ended && !self.is_at_bound(sink).map_err(failed(End::Sink))? {
+            if let Poll::Ready(r) = source.poll_read_ready(cx) {
+                r.map_err(failed(End::Source))?;
+                arrived = true;
+            }
+            if matches!(self.batching, Batching::On { .. }) {
+                ticked = self.tick.as_mut().poll(cx).is_ready();
+            }
+            due |= arrived | ticked;
+        }
+        if !due {
+            return Poll::Pending;
+        }
+        let moved = self.turn(source, sink, budget)?;
+        if arrived || ticked {
+            self.adapt(source, moved.read, ticked)
+                .map_err(failed(End::Source))?;
+        }
+        if self.source_ended && self.held_bytes() == 0 {
+            self.finished = true;
+            match shutdown(sink, Shutdown::Write) {
+                // The sink's peer may have reset it; reading it will tell.
+                Ok(()) | Err(rustix::io::Errno::NOTCONN) => {}
+                Err(e) => return Poll::Ready(Err(Halt::Failed(End::Sink, e.into()))),
+            }
+        }
+        Poll::Ready(Ok(moved))
+    }
+
+    /// How many more bytes may be taken from the source.
+    ///
+    /// The source's receive buffer counts as well, filled as far as its window
+    /// may open, because when reading stops the peer still fills it.
+    ///
+    /// While nothing is held there is always room for a little: the sink has
+    /// taken all it was given, so no event of its own would wake us.
+    fn room_bytes(&self, sink: &TcpStream) -> io::Result<u64> {
+        let held = self.held_bytes();
+        let limit = self.bound_bytes.saturating_sub(self.reserved_bytes);
+        let room = limit.saturating_sub(held + tcp::unsent_bytes(sink)?);
+        Ok(if held == 0 {
+            room.max(LEAST_ROOM_BYTES)
+        } else {
+            room
+        })
+    }
+
+    fn is_at_bound(&self, sink: &TcpStream) -> io::Result<bool> {
+        Ok(self.held_bytes() > 0 && self.room_bytes(sink)? == 0)
+    }
+
+    fn turn(
+        &mut self,
+        source: &TcpStream,
+        sink: &TcpStream,
+        budget: Option<&Budget>,
+    ) -> Result<Moved, Halt> {
+        let mut moved = Moved::default();
+        loop {
+            moved.written += self.drain(sink).map_err(|e| Halt::Failed(End::Sink, e))?;
+            if self.source_ended {
+                break;
+            }
+            if moved.read >= TURN_BYTES {
+                self.unfinished = true;
+                break;
+            }
+            let room = self
+                .room_bytes(sink)
+                .map_err(|e| Halt::Failed(End::Sink, e))?;
+            if room == 0 {
+                break;
+            }
+            let wanted = room.min(TURN_BYTES);
+            let granted = budget.map_or(wanted, |b| b.reserve(wanted));
+            if granted == 0 {
+                return Err(Halt::BudgetSpent);
+            }
+            let filled = self.fill(source, granted);
+            if let Some(budget) = budget {
+                budget.give_back(granted - filled.as_ref().map_or(0, |f| f.bytes));
+            }
+            let filled = filled.map_err(|e| Halt::Failed(End::Source, e))?;
+            moved.read += filled.bytes;
+            self.watch_buffer(source)
+                .map_err(|e| Halt::Failed(End::Source, e))?;
+            if filled.source_is_empty {
+                moved.written += self.drain(sink).map_err(|e| Halt::Failed(End::Sink, e))?;
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Gives the sink what is held, oldest first.
+    fn drain(&mut self, sink: &TcpStream) -> io::Result<u64> {
+        let mut written = 0;
+        if self.sink_full {
+            return Ok(0);
+        }
+        while let Some(pipe) = self.kernel_pipe.as_mut().filter(|p| p.bytes() > 0) {
+            match attempt(sink, Interest::WRITABLE, None, || pipe.drain_to(sink))? {
+                Some(n) => written += n as u64,
+                None => {
+                    self.sink_full = true;
+                    return Ok(written);
+                }
+            }
+        }
+        while !self.ring.front().is_empty() {
+            let front = self.ring.front();
+            let write = || {
+                Ok(send(
+                    sink,
+                    front,
+                    SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+                )?)
+            };
+            match attempt(sink, Interest::WRITABLE, Some(front.len()), write)? {
+                Some(n) => {
+                    self.ring.consume(n);
+                    written += n as u64;
+                }
+                None => {
+                    self.sink_full = true;
+                    break;
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Takes up to `room` bytes from the source, by the cheaper way.
+    fn fill(&mut self, source: &TcpStream, room: u64) -> io::Result<Filled> {
+        // What is in the ring must be written first, so nothing may overtake
+        // it through the kernel pipe.
+        if self.ring.bytes() == 0 && room >= SPLICE_FROM_BYTES {
+            let waiting = tcp::receive_queue_bytes(source)?;
+            if waiting >= SPLICE_FROM_BYTES
+                && let Some(n) = self.splice_in(source, waiting.min(room))?
+            {
+                return Ok(Filled {
+                    bytes: n,
+                    source_is_empty: false,
+                });
+            }
+        }
+        let into = self.ring.room();
+        let len = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let into = into.get_mut(..len).unwrap_or_default();
+        match attempt(source, Interest::READABLE, Some(len), || {
+            Ok(rustix::io::read(source, &mut *into)?)
+        })? {
+            Some(0) => {
+                self.source_ended = true;
+                Ok(Filled {
+                    bytes: 0,
+                    source_is_empty: true,
+                })
+            }
+            Some(n) => {
+                self.ring.filled(n);
+                Ok(Filled {
+                    bytes: n as u64,
+                    source_is_empty: n < len,
+                })
+            }
+            None => Ok(Filled {
+                bytes: 0,
+                source_is_empty: true,
+            }),
+        }
+    }
+
+    /// `None` when the pipe has no slot left.
+    fn splice_in(&mut self, source: &TcpStream, len: u64) -> io::Result<Option<u64>> {
+        let pipe = match &mut self.kernel_pipe {
+            Some(pipe) => pipe,
+            none => none.insert(KernelPipe::new()?),
+        };
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        match pipe.fill_from(source, len) {
+            // Bytes are waiting, so this is no end of stream.
+            Ok(0) => Ok(None),
+            Ok(n) => Ok(Some(n as u64)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Follows how much the source's receive buffer may come to hold: what it
+    /// is large enough for, or what was announced to the peer before it was
+    /// made smaller.
+    ///
+    /// [`super::limit_receive_buffer`] fixes its size where the system allows
+    /// that. Otherwise the kernel enlarges it with the rate, and whoever wants
+    /// a bound kept has to look after every read.
+    fn watch_buffer(&mut self, source: &TcpStream) -> io::Result<()> {
+        let buffer = SockRef::from(source).recv_buffer_size()? as u64;
+        let most = self.bound_bytes / 4 * 3;
+        if buffer == self.source_buffer_bytes && self.source_window_bytes <= most {
+            return Ok(());
+        }
+        self.source_buffer_bytes = buffer;
+        let open = tcp::TcpInfo::read(source)?.rcv_wnd_bytes.unwrap_or(0);
+        self.source_window_bytes = buffer.min(most).max(open);
+        self.reserved_bytes = self.source_window_bytes + self.bound_bytes / 8;
+        Ok(())
+    }
+
+    /// Starts batching when wake-ups come thick, ends it when ticks find
+    /// little.
+    fn adapt(&mut self, source: &TcpStream, read: u64, ticked: bool) -> io::Result<()> {
+        let now = Instant::now();
+        match &mut self.batching {
+            Batching::Off {
+                last_wake,
+                close_wakes,
+            } => {
+                let close = last_wake.is_some_and(|t| now - t < BUSY_GAP);
+                *last_wake = Some(now);
+                *close_wakes = if close { *close_wakes + 1 } else { 0 };
+                if *close_wakes >= BUSY_WAKES && !self.source_ended {
+                    tcp::set_receive_lowat(source, SPLICE_FROM_BYTES as u32)?;
+                    self.batching = Batching::On { quiet_ticks: 0 };
+                    self.tick.as_mut().reset(now + TICK);
+                }
+            }
+            Batching::On { quiet_ticks } => {
+                let quiet = ticked && read < QUIET_TICK_BYTES;
+                *quiet_ticks = if quiet { *quiet_ticks + 1 } else { 0 };
+                if *quiet_ticks >= QUIET_TICKS || self.source_ended {
+                    tcp::set_receive_lowat(source, 1)?;
+                    self.batching = BATCHING_OFF;
+                } else {
+                    self.tick.as_mut().reset(now + TICK);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Filled {
+    bytes: u64,
+    source_is_empty: bool,
+}
+
+/// Makes one non-blocking call whatever the runtime believes about the
+/// socket's readiness; `None` when it would block.
+///
+/// Under SO_RCVLOWAT the kernel holds events back although there is something
+/// to read, so the belief cannot be trusted to say no. It is kept right,
+/// though: a call that would block, or that moved less than `asked`, found the
+/// socket's end of it exhausted.
+fn attempt(
+    socket: &TcpStream,
+    interest: Interest,
+    asked: Option<usize>,
+    mut call: impl FnMut() -> io::Result<usize>,
+) -> io::Result<Option<usize>> {
+    let mut outcome = None;
+    let _ = socket.try_io(interest, || {
+        let result = call();
+        let exhausted = match &result {
+            Ok(n) => asked.is_some_and(|asked| *n < asked),
+            Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+        };
+        outcome = Some(result);
+        if exhausted {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            Ok(())
+        }
+    });
+    match outcome.unwrap_or_else(call) {
+        Ok(n) => Ok(Some(n)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,272 @@
+//! The relay at a helper: bytes from the HS-Path to the pipe and back.
+//!
+//! A helper cannot read what it relays, so it need not look at it: large
+//! amounts go from socket to socket inside the kernel, small ones through one
+//! block of user memory, which costs less for them. In between, up to a bound
+//! in bytes, it holds what the slower hop has not taken yet. The bound covers
+//! everything at this host, from the receive buffer of one socket to the
+//! unsent part of the other's send buffer. Below it the incoming side is read
+//! eagerly, so that a helper runs ahead of its pipe and sends no late window
+//! updates over its radio.
+//!
+//! Half-close and reset pass through as they are. An idle relay sleeps.
+
+mod direction;
+mod kernel_pipe;
+mod ring;
+mod stats;
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::tcp;
+use direction::{Direction, End, Halt};
+pub use stats::{Budget, RelayHandle, RelayStats};
+use stats::{Shared, Sockets};
+
+/// What a helper holds for one relay unless told otherwise (MPBond section
+/// 4.1: 4 MB).
+pub const DEFAULT_BOUND_BYTES: u64 = 4 << 20;
+/// Below this the pieces of the bound become smaller than what one call moves.
+const MIN_BOUND_BYTES: u64 = 256 << 10;
+/// Turns in a row before other tasks get theirs.
+const PASSES: usize = 8;
+
+/// Options of a relay.
+#[derive(Debug, Clone)]
+pub struct RelayOptions {
+    /// Most bytes held in each direction; at least 256 KiB.
+    pub bound_bytes: u64,
+    /// Bytes that may pass, both directions together.
+    pub budget: Option<Arc<Budget>>,
+}
+
+impl Default for RelayOptions {
+    fn default() -> Self {
+        Self {
+            bound_bytes: DEFAULT_BOUND_BYTES,
+            budget: None,
+        }
+    }
+}
+
+/// One of a relay's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelaySide {
+    /// Primary to helper.
+    Pipe,
+    /// Helper to proxy.
+    HsPath,
+}
+
+/// How a relay ended.
+#[derive(Debug)]
+pub enum RelayEnd {
+    /// Both sides had finished sending, and everything was delivered.
+    Finished,
+    /// One side failed; the other was reset.
+    Failed {
+        /// The side that failed.
+        side: RelaySide,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// [`RelayHandle::stop`] was called; both sides were reset.
+    Stopped,
+    /// The budget was used up; both sides were reset.
+    BudgetSpent,
+}
+
+/// A relay between a pipe and an HS-Path.
+#[derive(Debug)]
+pub struct Relay {
+    sockets: Arc<Sockets>,
+    shared: Arc<Shared>,
+    options: RelayOptions,
+}
+
+impl Relay {
+    /// A relay between two connected sockets, in which nothing moves before
+    /// [`Relay::run`].
+    ///
+    /// # Errors
+    /// When a socket refuses its options.
+    pub fn new(pipe: TcpStream, hs: TcpStream, mut options: RelayOptions) -> io::Result<Self> {
+        options.bound_bytes = options.bound_bytes.max(MIN_BOUND_BYTES);
+        // A send buffer that took everything could hide more than the bound.
+        let unsent = u32::try_from(options.bound_bytes / 4).unwrap_or(u32::MAX);
+        for socket in [&pipe, &hs] {
+            let s = SockRef::from(socket);
+            s.set_tcp_nodelay(true)?;
+            s.set_tcp_notsent_lowat(unsent)?;
+            limit_receive_buffer(socket, options.bound_bytes / 2)?;
+        }
+        Ok(Self {
+            sockets: Arc::new(Sockets { pipe, hs }),
+            shared: Arc::new(Shared::new()),
+            options,
+        })
+    }
+
+    /// Reads and stops this relay from elsewhere.
+    pub fn handle(&self) -> RelayHandle {
+        RelayHandle {
+            shared: self.shared.clone(),
+            sockets: Arc::downgrade(&self.sockets),
+        }
+    }
+
+    /// Moves bytes until both sides have finished, or something ends it.
+    ///
+    /// Must run on a tokio runtime with timers. When dropped half-way, both
+    /// connections are closed.
+    pub async fn run(self) -> RelayEnd {
+        let end = self.carry().await;
+        if !matches!(end, RelayEnd::Finished) {
+            for socket in [&self.sockets.pipe, &self.sockets.hs] {
+                // Closing then resets, which is what happened to the other side.
+                let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+            }
+        }
+        end
+    }
+
+    async fn carry(&self) -> RelayEnd {
+        let Sockets { pipe, hs } = &*self.sockets;
+        let mut down = Direction::new(self.options.bound_bytes);
+        let mut up = Direction::new(self.options.bound_bytes);
+        let mut stop = pin!(self.shared.stop.notified());
+        let mut pipe_failure = pin!(failure(pipe));
+        let mut hs_failure = pin!(failure(hs));
+        poll_fn(|cx| {
+            #[cfg(test)]
+            POLLS.with(|n| n.set(n.get() + 1));
+            if stop.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(RelayEnd::Stopped);
+            }
+            if let Poll::Ready(error) = pipe_failure.as_mut().poll(cx) {
+                let side = RelaySide::Pipe;
+                return Poll::Ready(RelayEnd::Failed { side, error });
+            }
+            if let Poll::Ready(error) = hs_failure.as_mut().poll(cx) {
+                let side = RelaySide::HsPath;
+                return Poll::Ready(RelayEnd::Failed { side, error });
+            }
+            self.poll_both(cx, &mut down, &mut up)
+        })
+        .await
+    }
+
+    fn poll_both(
+        &self,
+        cx: &mut Context<'_>,
+        down: &mut Direction,
+        up: &mut Direction,
+    ) -> Poll<RelayEnd> {
+        use RelaySide::{HsPath, Pipe};
+        let Sockets { pipe, hs } = &*self.sockets;
+        let budget = self.options.budget.as_deref();
+        let shared = &*self.shared;
+        for _ in 0..PASSES {
+            let went_down = match down.poll_turn(cx, hs, pipe, budget) {
+                Poll::Ready(Ok(moved)) => {
+                    shared.bytes_down.fetch_add(moved.written, Relaxed);
+                    shared.held_down.store(down.held_bytes(), Relaxed);
+                    if moved.read > 0 {
+                        shared.hs_byte_passed();
+                    }
+                    true
+                }
+                Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, HsPath, Pipe)),
+                Poll::Pending => false,
+            };
+            let went_up = match up.poll_turn(cx, pipe, hs, budget) {
+                Poll::Ready(Ok(moved)) => {
+                    shared.bytes_up.fetch_add(moved.written, Relaxed);
+                    shared.held_up.store(up.held_bytes(), Relaxed);
+                    if moved.written > 0 {
+                        shared.hs_byte_passed();
+                    }
+                    true
+                }
+                Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, Pipe, HsPath)),
+                Poll::Pending => false,
+            };
+            if down.is_finished() && up.is_finished() {
+                return Poll::Ready(RelayEnd::Finished);
+            }
+            if !went_down && !went_up {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Fixes the receive buffer at `bytes`, if the system's limit allows that much
+/// to us. A smaller buffer would cost throughput on long paths; then it is left
+/// to grow with the rate, and [`Direction`] holds less besides.
+fn limit_receive_buffer(socket: &TcpStream, bytes: u64) -> io::Result<()> {
+    let s = SockRef::from(socket);
+    // The kernel doubles the value for its bookkeeping.
+    let asked = u32::try_from(bytes / 2).unwrap_or(u32::MAX);
+    if tcp::force_recv_buffer(socket, asked).is_err() {
+        if u64::from(asked) > system_recv_buffer_limit() {
+            return Ok(());
+        }
+        s.set_recv_buffer_size(asked as usize)?;
+    }
+    // A connection that is open already keeps to the window of its old buffer.
+    tcp::set_window_clamp(socket, u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
+/// The largest receive buffer that may be asked for without privileges.
+fn system_recv_buffer_limit() -> u64 {
+    std::fs::read_to_string("/proc/sys/net/core/rmem_max")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// Waits until the socket has failed; a reset is heard even while the socket
+/// is neither read nor written.
+async fn failure(socket: &TcpStream) -> io::Error {
+    if let Err(e) = socket.ready(Interest::ERROR).await {
+        return e;
+    }
+    match socket.take_error() {
+        Ok(Some(e)) | Err(e) => e,
+        // A read or write has taken the error and will report it.
+        Ok(None) => std::future::pending().await,
+    }
+}
+
+fn ended(halt: Halt, source: RelaySide, sink: RelaySide) -> RelayEnd {
+    match halt {
+        Halt::BudgetSpent => RelayEnd::BudgetSpent,
+        Halt::Failed(End::Source, error) => RelayEnd::Failed {
+            side: source,
+            error,
+        },
+        Halt::Failed(End::Sink, error) => RelayEnd::Failed { side: sink, error },
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often relays of this thread were woken.
+    static POLLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! The relay between two loopback connections whose far ends the test holds.
+
+use std::time::Instant;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+async fn tcp_pair(recv_buffer: Option<u32>) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    if let Some(bytes) = recv_buffer {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
+    let far = socket
+        .connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    (far, listener.accept().await.unwrap().0)
+}
+
+struct World {
+    primary: TcpStream,
+    proxy: TcpStream,
+    handle: RelayHandle,
+    end: JoinHandle<RelayEnd>,
+}
+
+async fn world(options: RelayOptions) -> World {
+    // A small buffer at the primary lets it stall the pipe early.
+    let (primary, pipe) = tcp_pair(Some(64 * 1024)).await;
+    let (proxy, hs) = tcp_pair(None).await;
+    let relay = Relay::new(pipe, hs, options).unwrap();
+    let handle = relay.handle();
+    let end = tokio::spawn(relay.run());
+    World {
+        primary,
+        proxy,
+        handle,
+        end,
+    }
+}
+
+fn pattern(from: u64, len: usize) -> Vec<u8> {
+    (from..from + len as u64)
+        .map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+        .collect()
+}
+
+async fn send_pattern(to: &mut (impl tokio::io::AsyncWrite + Unpin), total: u64, piece: usize) {
+    let mut at = 0;
+    while at < total {
+        let len = piece.min((total - at) as usize);
+        to.write_all(&pattern(at, len)).await.unwrap();
+        at += len as u64;
+    }
+    to.shutdown().await.unwrap();
+}
+
+async fn expect_pattern(from: &mut (impl tokio::io::AsyncRead + Unpin), total: u64) {
+    let mut at = 0;
+    let mut buf = vec![0; 100_000];
+    loop {
+        let n = from.read(&mut buf).await.unwrap();
+        if n == 0 {
+            break;
+        }
+        assert!(buf[..n] == pattern(at, n)[..], "between {at} and {n} more");
+        at += n as u64;
+    }
+    assert_eq!(at, total);
+}
+
+#[tokio::test]
+async fn bytes_pass_both_ways_at_once_in_pieces_of_any_size() {
+    for (total, piece) in [(40_000_u64, 37_usize), (3 << 20, 1448), (32 << 20, 1 << 20)] {
+        let w = world(RelayOptions::default()).await;
+        let (mut primary_in, mut primary_out) = w.primary.into_split();
+        let (mut proxy_in, mut proxy_out) = w.proxy.into_split();
+        tokio::join!(
+            send_pattern(&mut primary_out, total, piece),
+            send_pattern(&mut proxy_out, total + 1, piece),
+            expect_pattern(&mut proxy_in, total),
+            expect_pattern(&mut primary_in, total + 1),
+        );
+        assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
+        assert!(w.handle.stats().is_none(), "it has ended");
+    }
+}
+
+#[tokio::test]
+async fn a_half_close_leaves_the_other_half_open() {
+    let mut w = world(RelayOptions::default()).await;
+    w.primary.write_all(b"request").await.unwrap();
+    w.primary.shutdown().await.unwrap();
+    let mut request = Vec::new();
+    w.proxy.read_to_end(&mut request).await.unwrap();
+    assert_eq!(request, b"request");
+    for _ in 0..3 {
+        w.proxy.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        w.primary.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"answer");
+    }
+    assert!(!w.end.is_finished());
+    drop(w.proxy);
+    assert_eq!(w.primary.read(&mut [0; 1]).await.unwrap(), 0);
+    assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
+}
+
+fn reset(stream: TcpStream) {
+    SockRef::from(&stream)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_reset_of_one_side_resets_the_other() {
+    for from_proxy in [true, false] {
+        let w = world(RelayOptions::default()).await;
+        let (resetting, mut other) = if from_proxy {
+            (w.proxy, w.primary)
+        } else {
+            (w.primary, w.proxy)
+        };
+        reset(resetting);
+        let error = other.read(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        let end = w.end.await.unwrap();
+        let expected = if from_proxy {
+            RelaySide::HsPath
+        } else {
+            RelaySide::Pipe
+        };
+        assert!(
+            matches!(&end, RelayEnd::Failed { side, error }
+                if *side == expected && error.kind() == io::ErrorKind::ConnectionReset),
+            "{end:?}"
+        );
+    }
+}
+
+/// Fills the relay from the proxy until nothing more is taken.
+async fn fill_up(proxy: &TcpStream, handle: &RelayHandle, bound: u64) -> u64 {
+    let chunk = vec![0x5a; 64 * 1024];
+    let mut sent = 0_u64;
+    let mut most = 0;
+    let mut still = 0;
+    while still < 20 {
+        match proxy.try_write(&chunk) {
+            Ok(n) => {
+                sent += n as u64;
+                still = 0;
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                still += 1;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Err(e) => panic!("{e}"),
+        }
+        tokio::task::yield_now().await;
+        let level = handle.stats().unwrap().level_down_bytes;
+        assert!(level <= bound, "{level} bytes held, the bound is {bound}");
+        most = most.max(level);
+        assert!(sent < 100 << 20);
+    }
+    most
+}
+
+#[tokio::test]
+async fn what_is_held_reaches_the_bound_and_never_passes_it() {
+    for bound in [256 << 10, 1 << 20, 4 << 20] {
+        let options = RelayOptions {
+            bound_bytes: bound,
+            budget: None,
+        };
+        let mut w = world(options).await;
+        let most = fill_up(&w.proxy, &w.handle, bound).await;
+        // The kernel's buffers fill by packets, not by bytes.
+        assert!(most >= bound / 10 * 6, "only {most} of {bound} were used");
+        // The other way is not held up.
+        w.primary.write_all(b"up").await.unwrap();
+        let mut up = [0; 2];
+        w.proxy.read_exact(&mut up).await.unwrap();
+        w.proxy.shutdown().await.unwrap();
+        let mut buf = vec![0; 1 << 20];
+        let mut got = 0;
+        loop {
+            let n = w.primary.read(&mut buf).await.unwrap();
+            if n == 0 {
+                break;
+            }
+            assert!(buf[..n].iter().all(|b| *b == 0x5a));
+            got += n as u64;
+        }
+        assert!(got >= most);
+        drop(w.primary);
+        assert!(matches!(w.end.await.unwrap(), RelayEnd::Finished));
+    }
+}
+
+#[tokio::test]
+async fn a_reset_is_heard_while_the_relay_is_full() {
+    for from_proxy in [true, false] {
+        let w = world(RelayOptions::default()).await;
+        fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
+        let _kept = if from_proxy {
+            reset(w.proxy);
+            w.primary
+        } else {
+            reset(w.primary);
+            w.proxy
+        };
+        let end = w.end.await.unwrap();
+        assert!(matches!(end, RelayEnd::Failed { .. }), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn stopping_resets_both_sides() {
+    let mut w = world(RelayOptions::default()).await;
+    w.handle.stop();
+    assert!(matches!(w.end.await.unwrap(), RelayEnd::Stopped));
+    for side in [&mut w.primary, &mut w.proxy] {
+        let error = side.read(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[tokio::test]
+async fn a_spent_budget_ends_the_relay_at_the_byte() {
+    let budget = Arc::new(Budget::new(100_000));
+    let options = RelayOptions {
+        budget: Some(budget.clone()),
+        ..RelayOptions::default()
+    };
+    let mut w = world(options).await;
+    w.primary.write_all(&[1; 30_000]).await.unwrap();
+    let mut got = vec![0; 30_000];
+    w.proxy.read_exact(&mut got).await.unwrap();
+    assert_eq!(budget.left_bytes(), 70_000);
+    w.proxy.write_all(&[2; 69_999]).await.unwrap();
+    let mut got = vec![0; 69_999];
+    w.primary.read_exact(&mut got).await.unwrap();
+    assert_eq!(budget.left_bytes(), 1);
+    w.proxy.write_all(&[3; 2]).await.unwrap();
+    assert!(matches!(w.end.await.unwrap(), RelayEnd::BudgetSpent));
+    assert_eq!(budget.left_bytes(), 0);
+}
+
+#[tokio::test]
+async fn the_handle_tells_what_passed() {
+    let mut w = world(RelayOptions::default()).await;
+    let before = w.handle.stats().unwrap();
+    assert_eq!(before.since_hs_byte, None);
+    w.proxy.write_all(&[0; 5000]).await.unwrap();
+    let mut got = vec![0; 5000];
+    w.primary.read_exact(&mut got).await.unwrap();
+    w.primary.write_all(&[0; 70]).await.unwrap();
+    w.proxy.read_exact(&mut got[..70]).await.unwrap();
+    let stats = w.handle.stats().unwrap();
+    assert_eq!((stats.bytes_down, stats.bytes_up), (5000, 70));
+    assert_eq!((stats.level_down_bytes, stats.level_up_bytes), (0, 0));
+    assert!(stats.since_hs_byte.unwrap() < Duration::from_secs(5));
+    let report = stats.report(3, crate::control::RequestId(9));
+    assert_eq!((report.number, report.relay.0), (3, 9));
+    assert!(report.th_p.unwrap().bps() > 0);
+    assert!(report.pipe_rtt.unwrap() > Duration::ZERO);
+}
+
+/// Steady small packets bring batching about; none may wait longer than the
+/// promise, with room for a busy machine.
+#[tokio::test]
+async fn batching_delays_little_and_ends() {
+    let mut w = world(RelayOptions::default()).await;
+    w.proxy.set_nodelay(true).unwrap();
+    let mut worst = Vec::new();
+    for round in 0..400_u32 {
+        let sent = Instant::now();
+        w.proxy.write_all(&round.to_be_bytes()).await.unwrap();
+        let mut got = [0; 4];
+        w.primary.read_exact(&mut got).await.unwrap();
+        assert_eq!(u32::from_be_bytes(got), round);
+        worst.push(sent.elapsed());
+    }
+    worst.sort();
+    let median = worst[worst.len() / 2];
+    assert!(median < Duration::from_millis(3), "{median:?}");
+}
+
+#[tokio::test]
+async fn an_idle_relay_makes_no_turns() {
+    let mut w = world(RelayOptions::default()).await;
+    // Enough for batching to begin, which then has to end by itself.
+    send_some(&mut w).await;
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let before = turns();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(turns(), before);
+    send_some(&mut w).await;
+    assert!(turns() > before);
+}
+
+async fn send_some(w: &mut World) {
+    let mut got = vec![0; 1448];
+    for _ in 0..300 {
+        w.proxy.write_all(&[0; 1448]).await.unwrap();
+        w.primary.read_exact(&mut got).await.unwrap();
+    }
+}
+
+/// Polls of relays on this thread; a test's runtime has one thread.
+fn turns() -> u64 {
+    super::POLLS.with(std::cell::Cell::get)
+}
