@@ -12,7 +12,7 @@ use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -29,8 +29,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
 
-/// Tells the inner process what it is: `life,answer,scratch`, two descriptor
-/// numbers and a folder.
+/// Tells the inner process what it is: `life,answer`, two descriptor numbers.
 const VARIABLE: &str = "MPBOND_LAB_INSIDE";
 
 /// The inner process's view of its isolation.
@@ -63,21 +62,18 @@ impl Inside {
 /// # Errors
 /// When the private mounts cannot be made.
 pub fn inside() -> Result<Option<Inside>> {
-    let Some(text) = std::env::var_os(VARIABLE) else {
+    let Ok(text) = std::env::var(VARIABLE) else {
         return Ok(None);
     };
     if getpid() != Pid::from_raw(1) {
         return Ok(None); // a daemon that inherited the variable
     }
-    let wrong = || Error::run(format!("{VARIABLE} is for the lab's own use"));
-    let text = text.into_vec();
-    let mut parts = text.splitn(3, |b| *b == b',');
-    let mut number = || {
-        let part = std::str::from_utf8(parts.next()?).ok()?;
-        part.parse::<i32>().ok()
-    };
-    let (life, answer) = number().zip(number()).ok_or_else(wrong)?;
-    let scratch = PathBuf::from(OsString::from_vec(parts.next().ok_or_else(wrong)?.to_vec()));
+    let numbers = text.split_once(',').and_then(|(life, answer)| {
+        let number = |text: &str| text.parse::<i32>().ok();
+        number(life).zip(number(answer))
+    });
+    let (life, answer) =
+        numbers.ok_or_else(|| Error::run(format!("{VARIABLE} is for the lab's own use")))?;
     let life = clone3::inherited(life).doing("cannot take over the life line")?;
     let answer = clone3::inherited(answer).doing("cannot take over the answer file")?;
 
@@ -95,15 +91,11 @@ pub fn inside() -> Result<Option<Inside>> {
     // the old one does for everything but the processor time of daemons.
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), quiet, none);
+    let scratch = scratch_folder()?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    mount(
-        Some("lab"),
-        &scratch,
-        Some("tmpfs"),
-        quiet,
-        Some("mode=0700"),
-    )
-    .doing("cannot mount a private folder")?;
+    let options = Some("mode=0700");
+    mount(Some("lab"), &scratch, Some("tmpfs"), quiet, options)
+        .doing("cannot mount a private folder")?;
     Ok(Some(Inside {
         scratch,
         answer: File::from(answer),
@@ -159,11 +151,7 @@ pub fn isolated<T: Serialize + DeserializeOwned>(
 /// # Errors
 /// When this machine allows the user no namespaces, with what to do about it.
 pub fn rerun(args: impl IntoIterator<Item = OsString>) -> Result<(i32, Vec<u8>)> {
-    let scratch = make_scratch()?;
-    let done = rerun_in(&scratch, args);
-    // Empty: what was written inside went with the inner mount.
-    let _ = std::fs::remove_dir(&scratch);
-    match done? {
+    match rerun_until_ended(args)? {
         Ended::Exit(code, answer) => Ok((code, answer)),
         Ended::Interrupted(signal) => {
             let _ = nix::sys::signal::raise(signal);
@@ -177,7 +165,7 @@ enum Ended {
     Interrupted(Signal),
 }
 
-fn rerun_in(scratch: &Path, args: impl IntoIterator<Item = OsString>) -> Result<Ended> {
+fn rerun_until_ended(args: impl IntoIterator<Item = OsString>) -> Result<Ended> {
     let (life_read, life_write) =
         nix::unistd::pipe2(OFlag::O_CLOEXEC).doing("cannot make a pipe")?;
     let answer =
@@ -188,18 +176,12 @@ fn rerun_in(scratch: &Path, args: impl IntoIterator<Item = OsString>) -> Result<
     let name = std::env::args_os()
         .next()
         .unwrap_or_else(|| exe.clone().into());
-    let mark = format!("{},{},", life_read.as_raw_fd(), answer.as_raw_fd());
+    let mark = format!("{},{}", life_read.as_raw_fd(), answer.as_raw_fd());
     let mut env: Vec<CString> = Vec::new();
     for (key, value) in std::env::vars_os().filter(|(k, _)| k != VARIABLE) {
         env.push(c_string(&[key.as_bytes(), b"=", value.as_bytes()])?);
     }
-    let scratch = scratch.as_os_str().as_bytes();
-    env.push(c_string(&[
-        VARIABLE.as_bytes(),
-        b"=",
-        mark.as_bytes(),
-        scratch,
-    ])?);
+    env.push(c_string(&[VARIABLE.as_bytes(), b"=", mark.as_bytes()])?);
 
     let mut program = clone3::Program {
         exe: c_string(&[exe.as_os_str().as_bytes()])?,
@@ -295,8 +277,29 @@ fn wait_for(pid: Pid, awaited: &SigSet) -> Result<Result<i32, Signal>> {
     }
 }
 
-/// A fresh empty folder for the inner process to mount its own over.
-fn make_scratch() -> Result<PathBuf> {
+/// Where the private folder is mounted: over a folder that exists anyway and
+/// is empty, so that nothing is hidden and nothing is left. Where there is
+/// none, over a fresh one, which then stays behind, empty.
+fn scratch_folder() -> Result<PathBuf> {
+    const USUALLY_EMPTY: [&str; 6] = [
+        "/mnt",
+        "/media",
+        "/srv",
+        "/var/opt",
+        "/var/local",
+        "/dev/mqueue",
+    ];
+    let is_empty = |folder: &&Path| {
+        std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+    };
+    if let Some(folder) = USUALLY_EMPTY
+        .map(Path::new)
+        .iter()
+        .copied()
+        .find(|f| is_empty(f))
+    {
+        return Ok(folder.to_owned());
+    }
     let template = std::env::temp_dir().join("mpbond-lab-XXXXXX");
     nix::unistd::mkdtemp(&template).at("make a folder like", &template)
 }
