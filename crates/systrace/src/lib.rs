@@ -17,6 +17,7 @@ mod functions;
 mod groups;
 mod input;
 mod method;
+mod microarch;
 mod perf;
 mod perfetto;
 mod sink;
@@ -34,5 +35,6 @@ pub use event::{
 pub use functions::{AcrossTraces, FunctionProfile, FunctionTime, GroupTime, PAPER_OVERHEAD};
 pub use groups::{FunctionGroup, FunctionGroups};
 pub use input::{Format, open, read};
+pub use microarch::{Microarch, MicroarchRow};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};

@@ -18,6 +18,9 @@ pub trait Sink {
     fn method_name(&mut self, method: u32, name: &str) {}
     /// A profiler's sample.
     fn sample(&mut self, sample: &Sample<'_>) {}
+    /// A further counter of the group that the last sample led: `event` and
+    /// `period` are the counter's.
+    fn counter(&mut self, counter: &Sample<'_>) {}
     /// A record that is neither event nor sample (a packet, a map, a log line).
     fn other(&mut self, kind: &str) {}
     /// One clock's part of a reading of several.
@@ -49,6 +52,10 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
     fn sample(&mut self, sample: &Sample<'_>) {
         self.0.sample(sample);
         self.1.sample(sample);
+    }
+    fn counter(&mut self, counter: &Sample<'_>) {
+        self.0.counter(counter);
+        self.1.counter(counter);
     }
     fn other(&mut self, kind: &str) {
         self.0.other(kind);
@@ -83,6 +90,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn sample(&mut self, sample: &Sample<'_>) {
         (**self).sample(sample);
+    }
+    fn counter(&mut self, counter: &Sample<'_>) {
+        (**self).counter(counter);
     }
     fn other(&mut self, kind: &str) {
         (**self).other(kind);

@@ -1,15 +1,10 @@
-use crate::error::TraceError;
-use crate::sink::Sink;
-use crate::source::Source;
-pub(crate) fn read_script(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
-    Err(TraceError::unsupported(s.offset(), "soon"))
-}
-pub(crate) fn read_data(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
-    Err(TraceError::unsupported(s.offset(), "soon"))
-}
-pub(crate) fn read_simpleperf(s: &mut Source<'_>, _: &mut dyn Sink) -> Result<(), TraceError> {
-    Err(TraceError::unsupported(s.offset(), "soon"))
-}
-pub(crate) fn is_script_head(_: &[u8]) -> bool {
-    false
-}
+//! Profilers' samples: `perf script` text, perf's own file, simpleperf's
+//! protobuf report.
+
+mod data;
+mod script;
+mod simpleperf;
+
+pub(crate) use data::read as read_data;
+pub(crate) use script::{is_head as is_script_head, read as read_script};
+pub(crate) use simpleperf::read as read_simpleperf;

@@ -6,6 +6,7 @@
 
 mod method_traces;
 mod oracle;
+mod perf_samples;
 mod perfetto_traces;
 mod text_traces;
 mod trace_dat;

@@ -1,0 +1,288 @@
+//! Output of `perf script`: a head line per sample, its frames, a blank line.
+
+use mpbond_units::Timestamp;
+use rustc_hash::FxHashMap;
+
+use crate::error::{Incomplete, TraceError};
+use crate::event::Sample;
+use crate::sink::Sink;
+use crate::source::Source;
+
+/// `comm pid[/tid] [cpu] time: period event:` with most parts optional.
+struct Head<'a> {
+    comm: &'a str,
+    process: Option<u32>,
+    tid: u32,
+    cpu: Option<u32>,
+    time: Option<Timestamp>,
+    period: Option<u64>,
+    event: &'a str,
+    /// What follows the event on the line: an address and symbol.
+    rest: &'a str,
+}
+
+/// Whether a line is the head of a sample.
+pub(crate) fn is_head(line: &[u8]) -> bool {
+    std::str::from_utf8(line).is_ok_and(|l| Head::parse(l).is_some())
+}
+
+impl<'a> Head<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        if line.starts_with(['\t', '#']) {
+            return None;
+        }
+        let text = line.trim_start();
+        let mut at = 0;
+        // The name may hold spaces and digits: the first word that reads as a
+        // pid and has the rest of a head behind it is the pid.
+        loop {
+            let space = text.get(at..)?.find(' ')? + at;
+            let after = text.get(space..)?;
+            let word_at = space + (after.len() - after.trim_start_matches(' ').len());
+            if let Some(head) = Self::after_comm(text.get(..space)?, text.get(word_at..)?) {
+                return Some(head);
+            }
+            at = word_at;
+        }
+    }
+
+    fn after_comm(comm: &'a str, text: &'a str) -> Option<Self> {
+        let mut rest = text;
+        let ids = word(&mut rest)?;
+        let (process, tid) = match ids.split_once('/') {
+            Some((p, t)) => (Some(p.parse().ok()?), t.parse().ok()?),
+            // Swapper's threads and lost ones have pid -1.
+            None if ids == "-1" => (None, 0),
+            None => (None, ids.parse().ok()?),
+        };
+        let mut next = word(&mut rest)?;
+        let mut cpu = None;
+        if let Some(inner) = next.strip_prefix('[').and_then(|w| w.strip_suffix(']')) {
+            cpu = Some(inner.parse().ok()?);
+            next = word(&mut rest)?;
+        }
+        let mut time = None;
+        if let Some(t) = next.strip_suffix(':').and_then(seconds) {
+            time = Some(t);
+            next = word(&mut rest)?;
+        }
+        let mut period = None;
+        if let Ok(p) = next.parse() {
+            period = Some(p);
+            next = word(&mut rest)?;
+        }
+        let event = next.strip_suffix(':')?;
+        let named = event.bytes().any(|b| b.is_ascii_alphabetic());
+        let clean = event
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_:./=,@".contains(&b));
+        // A name, and at least one sign that this is no sentence.
+        if !named || !clean || comm.is_empty() {
+            return None;
+        }
+        Some(Self {
+            comm: comm.trim_end(),
+            process,
+            tid,
+            cpu,
+            time,
+            period,
+            event,
+            rest: rest.trim(),
+        })
+    }
+}
+
+fn word<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let text = rest.trim_start_matches(' ');
+    let end = text.find(' ').unwrap_or(text.len());
+    let (word, after) = text.split_at_checked(end)?;
+    *rest = after;
+    (!word.is_empty()).then_some(word)
+}
+
+/// `441995.133575`, to the nanosecond where the text has it.
+fn seconds(text: &str) -> Option<Timestamp> {
+    let (secs, fraction) = text.split_once('.')?;
+    let secs: u64 = secs.parse().ok()?;
+    if fraction.is_empty() || fraction.len() > 9 || secs >= 1 << 32 {
+        return None;
+    }
+    let value: u64 = fraction.parse().ok()?;
+    let scale = 10u64.pow(9 - fraction.len() as u32);
+    Some(Timestamp::from_nanos(secs * 1_000_000_000 + value * scale))
+}
+
+/// A sample whose frames are still coming.
+#[derive(Default)]
+struct Open {
+    comm: String,
+    event: String,
+    leaf: String,
+    process: Option<u32>,
+    tid: u32,
+    cpu: Option<u32>,
+    time: Option<Timestamp>,
+    period: Option<u64>,
+    frames: u32,
+}
+
+impl Open {
+    fn begin(&mut self, head: &Head<'_>, fixed: Option<u64>) {
+        self.comm.clear();
+        self.comm.push_str(head.comm);
+        self.event.clear();
+        self.event.push_str(head.event);
+        self.leaf.clear();
+        self.process = head.process;
+        self.tid = head.tid;
+        self.cpu = head.cpu;
+        self.time = head.time;
+        self.period = head.period.or(fixed);
+        self.frames = 0;
+        if !head.rest.is_empty() {
+            self.frame(head.rest);
+        }
+    }
+
+    /// `59fef5 symbol+0x1 (object)`.
+    fn frame(&mut self, text: &str) {
+        if self.frames == 0
+            && let Some((_, symbol)) = text.split_once(' ')
+        {
+            let symbol = symbol.rsplit_once(" (").map_or(symbol, |(s, _)| s);
+            let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(s, _)| s);
+            self.leaf.push_str(symbol.trim());
+        }
+        self.frames += 1;
+    }
+
+    fn emit(&self, sink: &mut dyn Sink) {
+        sink.sample(&Sample {
+            time: self.time,
+            cpu: self.cpu,
+            process: self.process,
+            tid: self.tid,
+            comm: self.comm.as_bytes(),
+            event: &self.event,
+            period: self.period,
+            frames: self.frames,
+            leaf: self.leaf.as_bytes(),
+        });
+    }
+}
+
+/// Reads samples to the end of the source.
+pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+    let mut open = Open::default();
+    let mut is_open = false;
+    let mut foreign = (0, 0u64);
+    let mut fixed = FxHashMap::default();
+    let mut cut = None;
+    while let Some(line) = source.line()? {
+        let offset = line.offset;
+        if !line.terminated {
+            cut = Some(offset);
+        }
+        let text = String::from_utf8_lossy(line.bytes);
+        if line.overlong {
+            foreign = (offset, foreign.1 + 1);
+        } else if text.trim().is_empty() {
+            if is_open {
+                open.emit(sink);
+                is_open = false;
+            }
+        } else if text.starts_with('#') {
+            header(&text, &mut fixed, sink);
+        } else if let Some(head) = Head::parse(&text) {
+            if is_open {
+                open.emit(sink);
+            }
+            open.begin(&head, fixed.get(head.event).copied());
+            is_open = true;
+        } else if is_open && text.starts_with(['\t', ' ']) {
+            open.frame(text.trim());
+        } else {
+            if foreign.1 == 0 {
+                foreign.0 = offset;
+            }
+            foreign.1 += 1;
+        }
+    }
+    if is_open {
+        open.emit(sink);
+    }
+    if let Some(offset) = cut {
+        sink.incomplete(Incomplete::Truncated {
+            offset,
+            what: "a line (it has no line feed)".into(),
+        });
+    }
+    if foreign.1 > 0 {
+        sink.incomplete(Incomplete::Skipped {
+            offset: foreign.0,
+            count: foreign.1,
+            what: "lines that are no part of a sample".into(),
+        });
+    }
+    Ok(())
+}
+
+/// Facts of the `#` header, and the period of events that have a fixed one
+/// (`-c`), since the samples don't repeat it.
+fn header(line: &str, fixed: &mut FxHashMap<String, u64>, sink: &mut dyn Sink) {
+    let Some((key, value)) = line.trim_start_matches('#').split_once(':') else {
+        return;
+    };
+    let (key, value) = (key.trim(), value.trim());
+    if key == "event" {
+        let name = value
+            .strip_prefix("name = ")
+            .and_then(|v| v.split(',').next());
+        let period = value
+            .split_once("sample_freq } = ")
+            .and_then(|(_, v)| v.split(',').next()?.trim().parse().ok());
+        let by_frequency = value.contains("freq = 1,") || value.ends_with("freq = 1");
+        if let (Some(name), Some(period), false) = (name, period, by_frequency)
+            && fixed.len() < 1024
+        {
+            fixed.insert(name.trim().to_owned(), period);
+        }
+    } else if !value.is_empty() {
+        sink.header(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_of_every_shape() {
+        let h = Head::parse("iperf 27409/28744 [000] 441995.133575: cpu-clock: ").unwrap();
+        assert_eq!(
+            (h.comm, h.process, h.tid, h.cpu),
+            ("iperf", Some(27409), 28744, Some(0))
+        );
+        assert_eq!(h.time.unwrap().as_nanos(), 441_995_133_575_000);
+        let h = Head::parse("java  3244 cpu-clock: ").unwrap();
+        assert_eq!((h.tid, h.time, h.event), (3244, None, "cpu-clock"));
+        let h = Head::parse("Web Content 12 34 [002] 1.5:  1001001 cycles:u:  7f00 main+0x1 (a)")
+            .unwrap();
+        assert_eq!(
+            (h.comm, h.tid, h.period),
+            ("Web Content 12", 34, Some(1_001_001))
+        );
+        assert_eq!((h.event, h.rest), ("cycles:u", "7f00 main+0x1 (a)"));
+        for no in [
+            "",
+            "# x 1 y:",
+            "\t 12 sym (dso)",
+            "hello 12 [x] y:",
+            "a 1 b",
+            "To be 2 (b:",
+        ] {
+            assert!(Head::parse(no).is_none(), "{no}");
+        }
+    }
+}

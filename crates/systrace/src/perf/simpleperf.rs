@@ -1,0 +1,160 @@
+//! `simpleperf report-sample --protobuf`: a magic, a version, then records
+//! with their length in four bytes, and a zero length at the end.
+
+use mpbond_units::Timestamp;
+
+use crate::error::{Incomplete, TraceError};
+use crate::event::{Sample, ThreadInfo};
+use crate::perfetto::wire::Fields;
+use crate::sink::Sink;
+use crate::source::Source;
+
+const MAX_RECORD_BYTES: u32 = 64 << 20;
+
+/// Fields of `Record`.
+mod record {
+    pub const SAMPLE: u32 = 1;
+    pub const LOST: u32 = 2;
+    pub const FILE: u32 = 3;
+    pub const THREAD: u32 = 4;
+    pub const META: u32 = 5;
+    pub const CONTEXT_SWITCH: u32 = 6;
+}
+
+/// Reads records to the end of the source.
+pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
+    let cut = |at| TraceError::malformed(at, "the file ends inside its header");
+    let head = source.exactly(12)?.ok_or_else(|| cut(0))?;
+    let version = u16::from_le_bytes([
+        head.get(10).copied().unwrap_or_default(),
+        head.get(11).copied().unwrap_or_default(),
+    ]);
+    if version != 1 {
+        return Err(TraceError::unsupported(
+            10,
+            format!("simpleperf report version {version}"),
+        ));
+    }
+    let mut events: Vec<String> = Vec::new();
+    let mut damaged = (0, 0u64);
+    let mut stated_lost = 0;
+    loop {
+        let at = source.offset();
+        let Some(len) = source.exactly(4)?.and_then(|b| b.first_chunk().copied()) else {
+            sink.incomplete(Incomplete::Truncated {
+                offset: at,
+                what: "the records (their end mark is missing)".into(),
+            });
+            break;
+        };
+        let len = u32::from_le_bytes(len);
+        if len == 0 {
+            break;
+        }
+        if len > MAX_RECORD_BYTES {
+            sink.incomplete(Incomplete::Skipped {
+                offset: at,
+                count: 1,
+                what: "stretch that is no record, up to the end,".into(),
+            });
+            break;
+        }
+        let Some(bytes) = source.exactly(len as usize)? else {
+            sink.incomplete(Incomplete::Truncated {
+                offset: at,
+                what: "a record".into(),
+            });
+            break;
+        };
+        sink.other("record");
+        let mut fields = Fields::new(bytes);
+        for (number, value) in fields.by_ref() {
+            let body = value.bytes();
+            match number {
+                record::SAMPLE => sample(body, &events, sink),
+                record::LOST => {
+                    for (n, v) in Fields::new(body) {
+                        if n == 2 {
+                            stated_lost = v.int();
+                        }
+                    }
+                }
+                record::THREAD => thread(body, sink),
+                record::META => {
+                    for (n, v) in Fields::new(body) {
+                        if n == 1 && events.len() < 4096 {
+                            events.push(String::from_utf8_lossy(v.bytes()).into_owned());
+                        }
+                    }
+                }
+                record::FILE => sink.other("file"),
+                record::CONTEXT_SWITCH => sink.other("context_switch"),
+                _ => {}
+            }
+        }
+        if fields.broken().is_some() {
+            if damaged.1 == 0 {
+                damaged.0 = at;
+            }
+            damaged.1 += 1;
+        }
+    }
+    if stated_lost > 0 {
+        sink.incomplete(Incomplete::LostEvents {
+            cpu: None,
+            count: Some(stated_lost),
+        });
+    }
+    if damaged.1 > 0 {
+        sink.incomplete(Incomplete::Skipped {
+            offset: damaged.0,
+            count: damaged.1,
+            what: "damaged records (in part)".into(),
+        });
+    }
+    Ok(())
+}
+
+fn sample(body: &[u8], events: &[String], sink: &mut dyn Sink) {
+    let (mut time, mut tid, mut count, mut event, mut frames) = (0, 0, 0, 0, 0);
+    for (n, v) in Fields::new(body) {
+        match n {
+            1 => time = v.int(),
+            2 => tid = v.u32(),
+            3 => frames += 1,
+            4 => count = v.int(),
+            5 => event = v.int(),
+            _ => {}
+        }
+    }
+    let name = usize::try_from(event).ok().and_then(|i| events.get(i));
+    sink.sample(&Sample {
+        time: Some(Timestamp::from_nanos(time)),
+        cpu: None,
+        process: None,
+        tid,
+        comm: &[],
+        event: name.map_or("samples", String::as_str),
+        period: Some(count),
+        frames,
+        leaf: &[],
+    });
+}
+
+fn thread(body: &[u8], sink: &mut dyn Sink) {
+    let (mut tid, mut process, mut name) = (0, 0, [].as_slice());
+    for (n, v) in Fields::new(body) {
+        match n {
+            1 => tid = v.u32(),
+            2 => process = v.u32(),
+            3 => name = v.bytes(),
+            _ => {}
+        }
+    }
+    sink.thread(ThreadInfo {
+        tid,
+        process: Some(process),
+        name,
+        kernel: false,
+    });
+}
