@@ -241,7 +241,8 @@ fn delay_errors(near: &Host, far: &Host, rate: BitRate) -> Result<Vec<f64>> {
 /// What comes through a link whose queue never runs empty, by the near
 /// device's own counter: a receiving program might be too slow.
 fn full_rate(near: &Host, far: &Host, rate: BitRate) -> Result<BitRate> {
-    const PAYLOAD: usize = 1500 - HEADER_BYTES;
+    const PACKET_BYTES: u64 = 1500;
+    const PAYLOAD: usize = PACKET_BYTES as usize - HEADER_BYTES;
     let (_receiver, sender) = sockets(near, far)?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -256,17 +257,17 @@ fn full_rate(near: &Host, far: &Host, rate: BitRate) -> Result<BitRate> {
                 while sent < surplus.bytes_in(start.elapsed()) {
                     // A full device queue is what is wanted.
                     let _ = sender.send(&packet);
-                    sent += 1500;
+                    sent += PACKET_BYTES;
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
         let measured = near.enter(|| -> std::io::Result<BitRate> {
             std::thread::sleep(FILLING);
-            let (start, before) = (Instant::now(), counters(LINK)?.received_bytes);
+            let (start, before) = (Instant::now(), counters(LINK)?.received_packets);
             std::thread::sleep(FULL_FOR);
-            let bytes = counters(LINK)?.received_bytes - before;
-            Ok(BitRate::over(bytes, start.elapsed()))
+            let packets = counters(LINK)?.received_packets - before;
+            Ok(BitRate::over(packets * PACKET_BYTES, start.elapsed()))
         });
         over.store(true, Ordering::Relaxed);
         measured?.doing("the rate measurement failed")

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -41,8 +42,9 @@ impl Host {
         &self.name
     }
 
-    pub(crate) fn netns(&self) -> &File {
-        &self.netns
+    /// The number of its namespace's descriptor, for netlink messages.
+    pub(crate) fn raw_netns(&self) -> RawFd {
+        self.netns.as_raw_fd()
     }
 
     /// Runs `work` on a thread inside the host. Sockets and devices opened
@@ -84,6 +86,14 @@ impl Host {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.enter(|| std::fs::write(path, value))?
             .doing(format_args!("cannot set {key}={value} on {}", self.name))
+    }
+
+    /// Keeps IPv6 off its devices: neighbour discovery would show up as
+    /// traffic. A kernel without IPv6 has nothing to switch off.
+    pub(crate) fn refuse_ipv6(&self) {
+        for key in ["all", "default"] {
+            let _ = self.sysctl(&format!("net.ipv6.conf.{key}.disable_ipv6"), "1");
+        }
     }
 
     /// Talks to the kernel's routing socket inside the host.

@@ -23,8 +23,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getegid, geteuid, getpid};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
@@ -109,36 +109,37 @@ pub fn inside() -> Result<Option<Inside>> {
 /// folder ([`Inside::scratch`]).
 ///
 /// # Errors
-/// What `work` reports (said by the inner process already, on its standard
-/// error stream), or why this machine allows no isolation.
+/// What `work` reports, or why this machine allows no isolation.
 pub fn isolated<T: Serialize + DeserializeOwned>(
     work: impl FnOnce(&Path) -> Result<T>,
 ) -> Result<T> {
     if let Some(mut inside) = inside()? {
-        let done = work(inside.scratch()).and_then(|result| {
-            let bytes = serde_json::to_vec(&result)
-                .map_err(|e| Error::run(format!("cannot hand over the result: {e}")))?;
-            inside.answer(&bytes)
-        });
-        let code = done.map_or_else(
-            |e| {
-                eprintln!("{e}");
-                e.exit_code()
-            },
-            |()| 0,
-        );
-        std::process::exit(i32::from(code));
+        let answer = match work(inside.scratch()) {
+            Ok(result) => Answer::Done(result),
+            Err(e) => Answer::Failed(e.exit_code(), e.to_string()),
+        };
+        let bytes = serde_json::to_vec(&answer)
+            .map_err(|e| Error::run(format!("cannot hand over the result: {e}")))?;
+        inside.answer(&bytes)?;
+        std::process::exit(0);
     }
-    let (code, answer) = rerun(std::env::args_os().skip(1))?;
-    let failed = || match code {
-        2 => Error::Experiment("the experiment cannot be run".into()),
-        3 => Error::Missing("the lab cannot run here".into()),
-        _ => Error::run(format!("the lab ended with code {code}")),
-    };
-    if code != 0 {
-        return Err(failed());
+    let (code, bytes) = rerun(std::env::args_os().skip(1))?;
+    match serde_json::from_slice(&bytes) {
+        Ok(Answer::Done(result)) => Ok(result),
+        Ok(Answer::Failed(2, text)) => Err(Error::Experiment(text)),
+        Ok(Answer::Failed(3, text)) => Err(Error::Missing(text)),
+        Ok(Answer::Failed(_, text)) => Err(Error::Run(text)),
+        // It has said why on its standard error stream.
+        Err(_) => Err(Error::run(format!("the lab ended with code {code}"))),
     }
-    serde_json::from_slice(&answer).map_err(|_| failed())
+}
+
+/// What the inner process tells the outer one.
+#[derive(Serialize, Deserialize)]
+enum Answer<T> {
+    Done(T),
+    /// Exit code and text of an error.
+    Failed(u8, String),
 }
 
 /// Runs this program again, isolated, with `args` (the program's name not

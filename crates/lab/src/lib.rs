@@ -18,6 +18,7 @@ mod accuracy;
 mod client;
 mod content;
 mod daemons;
+mod device;
 mod error;
 pub mod experiment;
 mod host;
@@ -39,6 +40,7 @@ mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
 pub use content::Content;
+pub use device::Device;
 pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;

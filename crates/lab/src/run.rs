@@ -448,7 +448,7 @@ fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<St
             max_lateness.as_secs_f64() * 1e3
         ));
     }
-    let lost = lost + c.write_failures;
+    let lost = lost + c.lost;
     (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"))
 }
 

@@ -1,25 +1,17 @@
 //! Makes the hosts of an experiment and connects them, over netlink.
 
-use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsRawFd;
 
 use rtnetlink::packet_route::route::{
     RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType,
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 
+use crate::device::{Device, Means};
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Experiment, Role};
 use crate::host::Host;
 use crate::plan::{self, HostPlan, Route};
-use crate::sys;
-
-/// MTU of every device: what WWAN and WiFi give.
-const MTU: u32 = 1500;
-/// A queue so long that a player that was held up loses nothing; how much may
-/// wait is the link model's business.
-const TUN_QUEUE_PACKETS: u32 = 10_000;
 
 /// The hosts of an experiment, connected.
 pub struct Network {
@@ -32,9 +24,9 @@ pub struct LinkEnds {
     /// Name in the experiment.
     pub link: String,
     /// The near host's device.
-    pub near: File,
+    pub near: Device,
     /// The far host's device.
-    pub far: File,
+    pub far: Device,
 }
 
 impl Network {
@@ -53,6 +45,7 @@ impl Network {
             hosts,
             ends: Vec::new(),
         };
+        let mut means = Means::choose()?;
         for link in &e.links {
             let name = link.name.get_ref();
             let near = network.host(link.from.get_ref())?;
@@ -60,8 +53,8 @@ impl Network {
             if link.down.is_some() {
                 let ends = LinkEnds {
                     link: name.clone(),
-                    near: tun(near, name)?,
-                    far: tun(far, name)?,
+                    near: means.make(near, name)?,
+                    far: means.make(far, name)?,
                 };
                 network.ends.push(ends);
             } else {
@@ -157,8 +150,8 @@ impl Network {
 
 /// What the kernel counts of a device.
 pub(crate) struct Counters {
-    /// Bytes that came in, without Ethernet on a TUN device.
-    pub received_bytes: u64,
+    /// Packets that came in.
+    pub received_packets: u64,
     /// Packets that found its queue full.
     pub dropped_sending: u64,
 }
@@ -177,7 +170,7 @@ fn read_counters(text: &str, device: &str) -> Option<Counters> {
     let column = |index| line.split_whitespace().nth(index)?.parse().ok();
     // Eight columns received, then bytes, packets, errors, drops sent.
     Some(Counters {
-        received_bytes: column(0)?,
+        received_packets: column(1)?,
         dropped_sending: column(11)?,
     })
 }
@@ -199,11 +192,7 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     ] {
         host.sysctl(key, value)?;
     }
-    for key in ["all", "default"] {
-        // Neighbour discovery would show up as traffic. A kernel without IPv6
-        // has no such parameter.
-        let _ = host.sysctl(&format!("net.ipv6.conf.{key}.disable_ipv6"), "1");
-    }
+    host.refuse_ipv6();
     host.netlink("bring up its loopback device", async |nl| {
         let lo = index("lo")?;
         up(nl, lo).await?;
@@ -215,34 +204,10 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     })
 }
 
-/// A TUN device called `name` on `host`.
-fn tun(host: &Host, name: &str) -> Result<File> {
-    let device = host.enter(|| sys::tun::open(name))?.map_err(|e| {
-        let hint = match e.kind() {
-            std::io::ErrorKind::NotFound => ": load the kernel module tun",
-            std::io::ErrorKind::PermissionDenied => {
-                ": it must be open to you (chmod 666 /dev/net/tun), or run the lab as root"
-            }
-            _ => "",
-        };
-        Error::Missing(format!("cannot use /dev/net/tun ({e}){hint}"))
-    })?;
-    host.netlink(&format!("set up {name}"), async |nl| {
-        let link = index(name)?;
-        let settings = LinkUnspec::new_with_index(link)
-            .mtu(MTU)
-            .txqueuelen(TUN_QUEUE_PACKETS)
-            .up()
-            .build();
-        nl.link().set(settings).execute().await
-    })?;
-    Ok(device)
-}
-
 /// A veth pair called `name` on both hosts.
 fn wire(near: &Host, far: &Host, name: &str) -> Result<()> {
     // Both ends start on the near host, where their names must differ.
-    let far_fd = far.netns().as_raw_fd();
+    let far_fd = far.raw_netns();
     near.netlink(&format!("make wire {name}"), async |nl| {
         let pair = LinkVeth::new(name, "moving").build();
         nl.link().add(pair).execute().await?;

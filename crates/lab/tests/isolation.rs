@@ -181,7 +181,7 @@ fn transfer_inside(mut inside: isolate::Inside) -> Check {
         under_way.is_some_and(|n| n <= 4),
         "every packet is accounted for, but for a closing one under way: {down:?}"
     );
-    assert_eq!(player.conditions()?.write_failures, 0);
+    assert_eq!(player.conditions()?.lost, 0);
     assert_eq!(network.device_drops()?, 0);
     player.stop()?;
 

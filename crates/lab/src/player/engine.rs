@@ -1,7 +1,5 @@
 //! The player's thread.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,6 +14,7 @@ use nix::sys::time::TimeSpec;
 
 use super::packet_log::{Flow, PacketLog, Record};
 use super::{Clock, Conditions, PlayedLink, TimedChange};
+use crate::device::Device;
 use crate::error::{Doing, Result};
 use crate::experiment::Direction;
 use crate::sys;
@@ -46,7 +45,7 @@ struct Lane {
 
 pub(super) struct Engine {
     clock: Clock,
-    devices: Vec<File>,
+    devices: Vec<Device>,
     lanes: Vec<Lane>,
     /// Changes still to come, the next one last.
     agenda: Vec<(Timestamp, TimedChange)>,
@@ -56,7 +55,7 @@ pub(super) struct Engine {
     wake: Arc<EventFd>,
     commands: Receiver<Command>,
     lateness_ns: Histogram<u64>,
-    write_failures: u64,
+    lost: u64,
     realtime: bool,
     /// This thread's processor time at the last `Begin`.
     cpu_before: Duration,
@@ -105,7 +104,7 @@ impl Engine {
             wake,
             commands,
             lateness_ns: lateness_histogram(),
-            write_failures: 0,
+            lost: 0,
             realtime: false,
             cpu_before: Duration::ZERO,
         }
@@ -191,10 +190,8 @@ impl Engine {
                 let to = self.lanes[lane].to;
                 // A device that is down or a queue that is full: the packet is
                 // lost as on any network, but not by the model's choice.
-                match self.devices[to].write(&delivered.packet) {
-                    Ok(_) => {}
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(_) => self.write_failures += 1,
+                if self.devices[to].write(&delivered.packet).is_err() {
+                    self.lost += 1;
                 }
                 self.log_delivery(lane, &delivered);
                 self.pool.push(delivered.packet);
@@ -229,12 +226,14 @@ impl Engine {
                     self.agenda = changes.into_iter().map(|c| (now + c.at, c)).collect();
                     self.agenda.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
                     self.lateness_ns = lateness_histogram();
-                    self.write_failures = 0;
+                    self.count_lost();
+                    self.lost = 0;
                     self.cpu_before = cpu_used();
                     let _ = done.send(());
                 }
                 Command::Change(change) => self.apply(self.clock.now(), &change),
                 Command::Conditions(answer) => {
+                    self.count_lost();
                     let _ = answer.send(self.conditions());
                 }
                 Command::Stats(answer) => {
@@ -251,6 +250,10 @@ impl Engine {
         true
     }
 
+    fn count_lost(&mut self) {
+        self.lost += self.devices.iter().map(Device::lost).sum::<u64>();
+    }
+
     fn conditions(&self) -> Conditions {
         let at = |q: f64| Duration::from_nanos(self.lateness_ns.value_at_quantile(q));
         Conditions {
@@ -258,7 +261,7 @@ impl Engine {
             lateness_p50: at(0.5),
             lateness_p99: at(0.99),
             lateness_max: Duration::from_nanos(self.lateness_ns.max()),
-            write_failures: self.write_failures,
+            lost: self.lost,
             realtime: self.realtime,
             cpu: cpu_used().saturating_sub(self.cpu_before),
         }

@@ -1,4 +1,4 @@
-//! The player: link models in real time, between TUN devices.
+//! The player: link models in real time, between the hosts' devices.
 //!
 //! One thread owns both devices of every shaped link. What a host sends comes
 //! out of its device, waits in the pure model ([`mpbond_sim::link::Link`]) and
@@ -10,7 +10,6 @@
 mod engine;
 mod packet_log;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -21,6 +20,7 @@ use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats};
 use mpbond_units::Timestamp;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::device::Device;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
 use engine::{Command, Engine};
@@ -46,10 +46,10 @@ impl Clock {
 pub struct PlayedLink {
     /// Name in the experiment.
     pub name: String,
-    /// The near host's TUN device, non-blocking.
-    pub near: File,
+    /// The near host's device.
+    pub near: Device,
     /// The far host's.
-    pub far: File,
+    pub far: Device,
     /// The model from far to near.
     pub down: LinkConfig,
     /// The model from near to far.
@@ -80,8 +80,8 @@ pub struct Conditions {
     pub lateness_p99: Duration,
     /// Its maximum.
     pub lateness_max: Duration,
-    /// Packets that a device refused.
-    pub write_failures: u64,
+    /// Packets that a device refused, or that came faster than they were read.
+    pub lost: u64,
     /// Whether the player ran with real-time priority.
     pub realtime: bool,
     /// Processor time that the player used.
