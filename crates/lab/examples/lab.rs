@@ -1,7 +1,8 @@
 //! Runs an experiment file without the `mpbond` binary's own command line:
 //! `cargo run -p mpbond-lab --example lab -- FILE [SCHEME]`, with the daemons
-//! from the binary that `MPBOND` names. `JSON`, `OUT` and `PACKET_LOG` name where
-//! the record, the daemons' logs and the packet log go.
+//! from the binary that `MPBOND` names. The environment
+//! variables `JSON`, `OUT`, `PACKET_LOG`, `RESUME` and `REPETITIONS` stand for
+//! the options of those names.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +22,10 @@ fn main() -> ExitCode {
         json: path("JSON"),
         out: path("OUT"),
         packet_log: path("PACKET_LOG"),
+        resume: path("RESUME"),
+        repetitions: std::env::var("REPETITIONS")
+            .ok()
+            .and_then(|n| n.parse().ok()),
         ..RunOptions::default()
     };
     match run(file.as_ref(), &options) {

@@ -278,7 +278,7 @@ impl Daemons {
         const LINES: usize = 12;
         let mut text = String::new();
         for daemon in &self.running {
-            let _ = writeln!(text, "--- {} ({}):", daemon.host, daemon.log.display());
+            let _ = writeln!(text, "--- last words on {}:", daemon.host);
             let log = tail(&daemon.log).unwrap_or_else(|e| format!("unreadable: {e}"));
             let lines: Vec<&str> = log.lines().collect();
             for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
@@ -418,7 +418,9 @@ fn identity(setup: &Setup, host: &str) -> Result<String> {
         .doing(format_args!("cannot run {}", setup.binary.display()))?;
     if !output.status.success() {
         return Err(Error::run(format!(
-            "mpbond id failed: {}",
+            "{} id failed ({}): {}",
+            setup.binary.display(),
+            output.status,
             String::from_utf8_lossy(&output.stderr).trim()
         )));
     }
