@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cpu_log;
+pub mod cpu_sampling;
 pub mod energy;
 mod error;
 mod lines;

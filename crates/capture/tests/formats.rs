@@ -109,7 +109,10 @@ fn packet(big: bool, interface: u32, units: u64, frame: &[u8]) -> Vec<u8> {
     block(6, &body, big)
 }
 
-fn read(file: &[u8]) -> Result<Vec<(u64, LinkType, u32, Vec<u8>)>, CaptureError> {
+/// Time in ns, link type, interface and bytes.
+type Kept = (u64, LinkType, u32, Vec<u8>);
+
+fn read(file: &[u8]) -> Result<Vec<Kept>, CaptureError> {
     let mut reader = Reader::new("it", file)?;
     let mut all = Vec::new();
     while let Some(r) = reader.next()? {

@@ -109,7 +109,7 @@ fn panel(
         .iter()
         .map(|bin| bin.iter().sum::<f64>())
         .fold(1e-3, f64::max);
-    let step_y = nice_step(highest / 3.0);
+    let step_y = nice_step(highest / 4.0);
     let limit = (highest / step_y).ceil() * step_y;
     let scale_x = (WIDTH - LEFT - RIGHT) / (end - begin);
     let x_of = |s: f64| LEFT + (s - begin) * scale_x;

@@ -1,0 +1,324 @@
+//! From the text of `/proc` to the lines of a processor log (proc(5)).
+//!
+//! Shares follow Table 1 of the trimming paper: *stack* is softirq time and
+//! the system time of the processes that transfer; *driver* is irq time and
+//! the driver's kernel threads; *logger* is whoever logs; *other* is all other
+//! processes and the transferring ones' own code. What no process accounts
+//! for (some have ended) is *unattributed* and shown.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// Kernel threads have this bit in their flags (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// Ticks of one line of `/proc/stat`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CoreTicks {
+    /// user, nice, system, idle, iowait, irq, softirq, steal.
+    fields: [u64; 8],
+}
+
+impl CoreTicks {
+    const IDLE: [usize; 2] = [3, 4];
+    const IRQ: usize = 5;
+    const SOFTIRQ: usize = 6;
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            // A core that was off may restart its counters.
+            fields: std::array::from_fn(|i| self.fields[i].saturating_sub(earlier.fields[i])),
+        }
+    }
+
+    fn all(self) -> u64 {
+        self.fields.iter().sum()
+    }
+
+    fn busy(self) -> u64 {
+        self.all() - Self::IDLE.iter().map(|i| self.fields[*i]).sum::<u64>()
+    }
+}
+
+/// The cores of `/proc/stat`, by number; lines of other kinds are passed over.
+pub fn parse_stat(text: &str) -> Vec<(u16, CoreTicks)> {
+    let core = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let number = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        let mut ticks = CoreTicks::default();
+        for field in &mut ticks.fields {
+            *field = words.next()?.parse().ok()?;
+        }
+        Some((number, ticks))
+    };
+    text.lines().filter_map(core).collect()
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, at most 15 characters (64 for kernel threads).
+    pub name: String,
+    /// Whether it is a kernel thread.
+    pub kernel: bool,
+    /// Ticks in its own code.
+    pub user: u64,
+    /// Ticks in the kernel on its behalf.
+    pub system: u64,
+    /// When it started, which tells it from another of the same number.
+    pub started: u64,
+}
+
+/// Reads `/proc/PID/stat`; `None` when it is something else.
+pub fn parse_process(text: &str) -> Option<Process> {
+    let (pid, rest) = text.split_once(" (")?;
+    // A name may hold brackets and spaces.
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // proc(5) counts from one; the first field here is the third there.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        name: name.to_owned(),
+        kernel: number(9)? & KERNEL_THREAD != 0,
+        user: number(14)?,
+        system: number(15)?,
+        started: number(22)?,
+    })
+}
+
+/// Which processes do what.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Names of processes that transfer.
+    pub transfer: Vec<String>,
+    /// Beginnings of names of the network driver's kernel threads.
+    pub driver: Vec<String>,
+    /// Names of processes that log, such as tcpdump.
+    pub logger: Vec<String>,
+    /// The number of the process that samples; it is a logger too.
+    pub own_pid: u32,
+}
+
+impl Parts {
+    /// The kernel threads of common WiFi drivers, beside irq threads.
+    pub fn common_drivers() -> Vec<String> {
+        [
+            "irq/",
+            "dhd_",
+            "bcmsdh",
+            "wlan_logging",
+            "MC_Thread",
+            "scheduler_threa",
+            "cfg80211",
+            "napi/",
+            "ksdioirqd",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+}
+
+/// Turns samplings into log lines.
+#[derive(Debug)]
+pub struct CpuSampler {
+    parts: Parts,
+    cores: HashMap<u16, CoreTicks>,
+    /// Ticks by process number: start, user, system.
+    processes: HashMap<u32, (u64, u64, u64)>,
+    started: bool,
+}
+
+impl CpuSampler {
+    /// Nothing sampled yet.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            cores: HashMap::new(),
+            processes: HashMap::new(),
+            started: false,
+        }
+    }
+
+    /// Takes what `/proc` says at `time_s` and appends the lines of the time
+    /// since the sampling before; the first one only notes where counters
+    /// stand. `mhz` gives a core's frequency where the system tells it.
+    pub fn sample(
+        &mut self,
+        time_s: f64,
+        cores: &[(u16, CoreTicks)],
+        mhz: impl Fn(u16) -> Option<f64>,
+        processes: &[Process],
+        lines: &mut String,
+    ) {
+        let mut elapsed = 0;
+        let (mut busy, mut irq, mut softirq) = (0, 0, 0);
+        for &(core, ticks) in cores {
+            let Some(before) = self.cores.insert(core, ticks) else {
+                continue;
+            };
+            let delta = ticks.since(before);
+            elapsed = elapsed.max(delta.all());
+            busy += delta.busy();
+            irq += delta.fields[CoreTicks::IRQ];
+            softirq += delta.fields[CoreTicks::SOFTIRQ];
+            let share = ratio(delta.busy(), delta.all());
+            let _ = match mhz(core) {
+                Some(mhz) => writeln!(lines, "{time_s:.3},core,{core},{mhz:.1},{share:.4}"),
+                None => writeln!(lines, "{time_s:.3},core,{core},,{share:.4}"),
+            };
+        }
+        let [mut stack, mut driver, mut logger, mut other] = [softirq, irq, 0, 0];
+        let mut now = HashMap::with_capacity(processes.len());
+        for p in processes {
+            now.insert(p.pid, (p.started, p.user, p.system));
+            let before = match self.processes.get(&p.pid) {
+                Some(&(started, user, system)) if started == p.started => (user, system),
+                // Born since the last sampling: all its ticks are new.
+                _ if self.started => (0, 0),
+                _ => continue,
+            };
+            let user = p.user.saturating_sub(before.0);
+            let system = p.system.saturating_sub(before.1);
+            let named = |names: &[String]| names.contains(&p.name);
+            let begins = |names: &[String]| names.iter().any(|n| p.name.starts_with(n.as_str()));
+            if p.pid == self.parts.own_pid || named(&self.parts.logger) {
+                logger += user + system;
+            } else if named(&self.parts.transfer) {
+                stack += system;
+                other += user;
+            } else if p.kernel && p.name.starts_with("ksoftirqd") {
+                // Its time is softirq time and counted there.
+            } else if p.kernel && begins(&self.parts.driver) {
+                driver += user + system;
+            } else {
+                other += user + system;
+            }
+        }
+        self.processes = now;
+        if self.started {
+            let known = stack + driver + logger + other;
+            for (name, ticks) in [
+                ("stack", stack),
+                ("driver", driver),
+                ("logger", logger),
+                ("other", other),
+                ("unattributed", busy.saturating_sub(known)),
+            ] {
+                let _ = writeln!(
+                    lines,
+                    "{time_s:.3},share,{name},,{:.4}",
+                    ratio(ticks, elapsed)
+                );
+            }
+        }
+        self.started = true;
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 100 0 50 800 50 10 40 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n";
+
+    #[test]
+    fn proc_is_read() {
+        let cores = parse_stat(STAT);
+        assert_eq!(cores.len(), 2);
+        assert_eq!(
+            (cores[0].0, cores[0].1.all(), cores[0].1.busy()),
+            (0, 1050, 200)
+        );
+        let line = "42 (a (b) c) S 1 42 42 0 -1 2097216 0 0 0 0 7 9 0 0 20 0 1 0 1234 0 0";
+        let expect = Process {
+            pid: 42,
+            name: "a (b) c".to_owned(),
+            kernel: true,
+            user: 7,
+            system: 9,
+            started: 1234,
+        };
+        assert_eq!(parse_process(line), Some(expect));
+        for cut in 0..line.len() - 8 {
+            assert_eq!(parse_process(&line[..cut]), None, "{cut}");
+        }
+        assert_eq!(parse_stat("cpu0 1 2\ncpu\n").len(), 0);
+    }
+
+    fn process(
+        pid: u32,
+        name: &str,
+        kernel: bool,
+        user: u64,
+        system: u64,
+        started: u64,
+    ) -> Process {
+        Process {
+            pid,
+            name: name.to_owned(),
+            kernel,
+            user,
+            system,
+            started,
+        }
+    }
+
+    #[test]
+    fn shares_are_divided_as_the_paper_does() {
+        let parts = Parts {
+            transfer: vec!["curl".to_owned()],
+            driver: Parts::common_drivers(),
+            logger: vec!["tcpdump".to_owned()],
+            own_pid: 5,
+        };
+        let mut sampler = CpuSampler::new(parts);
+        let mut lines = String::new();
+        let core = |busy: [u64; 8]| (0, CoreTicks { fields: busy });
+        let at = |n: u64| {
+            vec![
+                process(1, "curl", false, 10 * n, 20 * n, 1),
+                process(2, "dhd_dpc", true, 0, 5 * n, 1),
+                process(3, "tcpdump", false, n, n, 1),
+                process(4, "ksoftirqd/0", true, 0, 7 * n, 1),
+                process(5, "self", false, n, 0, 1),
+                process(6, "app", false, 3 * n, 1, 1),
+            ]
+        };
+        sampler.sample(1.0, &[core([0; 8])], |_| None, &at(0), &mut lines);
+        assert_eq!(lines, "", "the first sampling only notes");
+        // 50 user, 6 irq, 7 softirq of 100 ticks.
+        let mut later = at(1);
+        // A new process under an old number counts from its birth.
+        later.push(process(7, "new", false, 2, 0, 9));
+        sampler.sample(
+            1.5,
+            &[core([50, 0, 0, 37, 0, 6, 7, 0])],
+            |_| Some(1200.0),
+            &later,
+            &mut lines,
+        );
+        let expect = "1.500,core,0,1200.0,0.6300\n\
+            1.500,share,stack,,0.2700\n\
+            1.500,share,driver,,0.1100\n\
+            1.500,share,logger,,0.0300\n\
+            1.500,share,other,,0.1500\n\
+            1.500,share,unattributed,,0.0700\n";
+        assert_eq!(lines, expect);
+        let text = format!("{}\n{lines}", crate::CPU_LOG_HEADER);
+        let mut log = crate::CpuLog::new("it", text.as_bytes()).unwrap();
+        let (at, cores) = log.next().unwrap().unwrap();
+        assert_eq!((at.as_nanos(), cores.len()), (1_500_000_000, 1));
+        assert_eq!(log.next().unwrap(), None);
+    }
+}
