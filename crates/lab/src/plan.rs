@@ -136,3 +136,80 @@ fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_paths_and_a_helper() -> Vec<HostPlan> {
+        let mut text = String::from("name = \"t\"\n");
+        for (name, role) in [
+            ("primary", "primary"),
+            ("phone", "helper"),
+            ("proxy", "proxy"),
+            ("origin", "origin"),
+        ] {
+            let address = "address = \"198.51.100.1\"\n";
+            text += &format!("[[host]]\nname = \"{name}\"\nrole = \"{role}\"\n{address}");
+        }
+        for (name, from, to) in [
+            ("a", "primary", "proxy"),
+            ("b", "primary", "proxy"),
+            ("pipe", "primary", "phone"),
+            ("hs", "phone", "proxy"),
+        ] {
+            let rates = "down = 1\nup = 1\n";
+            text +=
+                &format!("[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\n{rates}");
+        }
+        text += "[[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n";
+        text += "[[scheme]]\nname = \"s\"\nscheme = \"single\"\n";
+        text += "[[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = 1\n";
+        plan(&Experiment::parse("t.toml", &text).unwrap())
+    }
+
+    fn defaults(plan: &HostPlan) -> Vec<(&str, u32, u32)> {
+        plan.routes
+            .iter()
+            .filter(|r| r.prefix == 0)
+            .map(|r| (r.interface.as_str(), r.table, r.metric))
+            .collect()
+    }
+
+    #[test]
+    fn each_path_of_the_primary_keeps_to_its_interface() {
+        let plans = two_paths_and_a_helper();
+        let primary = &plans[0];
+        assert_eq!(
+            defaults(primary),
+            [
+                ("a", MAIN_TABLE, 100),
+                ("a", 1000, 0),
+                ("b", MAIN_TABLE, 101),
+                ("b", 1001, 0)
+            ],
+            "the first path is the default, and the pipe never is"
+        );
+        let sources: Vec<_> = primary.rules.iter().map(|r| (r.source, r.table)).collect();
+        let near = |link| Ipv4Addr::new(10, 77, link, 1);
+        assert_eq!(sources, [(near(0), 1000), (near(1), 1001)]);
+    }
+
+    #[test]
+    fn everybody_finds_the_way_back() {
+        let plans = two_paths_and_a_helper();
+        assert_eq!(defaults(&plans[1]), [("hs", MAIN_TABLE, 0)]);
+        assert_eq!(defaults(&plans[2]), [], "the proxy knows every place");
+        assert_eq!(defaults(&plans[3]), [("core", MAIN_TABLE, 0)]);
+        // A wire needs to be told its next hop; a TUN device has but one.
+        let far_end = Ipv4Addr::new(10, 77, 4, 1);
+        let back = plans[3].routes.iter().find(|r| r.prefix == 0).unwrap();
+        assert_eq!(back.gateway, Some(far_end));
+        for plan in &plans {
+            for interface in &plan.interfaces {
+                let to_peer = |r: &&Route| r.destination == interface.peer && r.prefix == 32;
+                assert_eq!(plan.routes.iter().filter(to_peer).count(), 1);
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
-//! Runs the real daemons in their hosts. All that the lab knows of the text
-//! of their configuration and of their status stands in this file.
+//! Runs the real daemons in their hosts.
+
+mod text;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,21 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde::Deserialize;
-
+use self::text::{Status, Transfer};
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::{Direction, Experiment, Interception, Role, Scheme, name_of};
+use crate::experiment::{Direction, Experiment, Role, Scheme};
 use crate::isolate;
 use crate::record::SubflowShare;
 use crate::wiring::Network;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-const PROXY_PORT: u16 = 4433;
-const HELPER_PORT: u16 = 4434;
-const SOCKS5: &str = "127.0.0.1:1080";
-const HTTP: &str = "127.0.0.1:8080";
 /// The origin's port, the one that HTTP has.
 pub(crate) const ORIGIN_PORT: u16 = 80;
 
@@ -65,46 +61,6 @@ struct Daemon {
     log: PathBuf,
 }
 
-/// One daemon's answer to `mpbond status --json`, as far as the lab reads it.
-#[derive(Debug, Default, Deserialize)]
-struct Status {
-    #[serde(default)]
-    sessions: Vec<Session>,
-    #[serde(default)]
-    transfers: Vec<Transfer>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Session {
-    #[serde(default)]
-    subflows: Vec<Subflow>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Subflow {
-    state: String,
-}
-
-/// One user connection, as a daemon accounts for it.
-#[derive(Debug, Deserialize)]
-struct Transfer {
-    destination: String,
-    state: String,
-    #[serde(default)]
-    redundant_bytes: u64,
-    #[serde(default)]
-    subflows: Vec<Share>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Share {
-    name: String,
-    #[serde(default)]
-    bytes_in: u64,
-    #[serde(default)]
-    finished_in_s: Option<f64>,
-}
-
 /// What the daemons say of the last transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
@@ -123,11 +79,7 @@ impl Daemons {
             binary: setup.binary.to_owned(),
             running: Vec::new(),
             subflows: 0,
-            way: match scheme.interception {
-                Interception::Socks5 => Way::Socks5(SOCKS5.into()),
-                Interception::Http => Way::Http(HTTP.into()),
-                Interception::None | Interception::Transparent => Way::Plain(None),
-            },
+            way: text::way_in(scheme.interception),
         };
         let e = setup.experiment;
         let (primary, proxy) = (e.host(Role::Primary), e.host(Role::Proxy));
@@ -147,7 +99,7 @@ impl Daemons {
         let proxy_address = address_of(e, Role::Proxy)?;
         let origin_address = address_of(e, Role::Origin)?;
 
-        let text = proxy_config(setup, scheme, &primary_id, origin_address);
+        let text = text::proxy_config(setup, scheme, &primary_id, origin_address);
         daemons.launch(setup, Role::Proxy, proxy.name.get_ref(), &text)?;
         let mut peers = Vec::new();
         for name in helpers {
@@ -157,12 +109,12 @@ impl Daemons {
                 .find(|l| l.to.get_ref() == name)
                 .and_then(|l| setup.network.address(name, l.name.get_ref()))
                 .ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
-            let text = helper_config(setup, name, pipe, &primary_id, proxy_address);
+            let text = text::helper_config(setup, name, pipe, &primary_id, proxy_address);
             daemons.launch(setup, Role::Helper, name, &text)?;
             peers.push((name, pipe, id));
         }
         daemons.wait_until_up()?;
-        let text = primary_config(setup, scheme, proxy_address, &proxy_id, &paths, &peers);
+        let text = text::primary_config(setup, scheme, proxy_address, &proxy_id, &paths, &peers);
         daemons.launch(setup, Role::Primary, primary.name.get_ref(), &text)?;
         daemons.wait_until_up()?;
         Ok(daemons)
@@ -298,6 +250,8 @@ impl Daemons {
             Role::Helper => "helper",
             Role::Primary | Role::Origin => "primary",
         };
+        // One left over from the last scheme would look like a fresh one.
+        let _ = std::fs::remove_file(socket(setup, host));
         let child = setup
             .network
             .host(host)?
@@ -425,101 +379,4 @@ fn identity(setup: &Setup, host: &str) -> Result<String> {
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// A TOML string.
-fn quoted(text: impl std::fmt::Display) -> String {
-    toml::Value::String(text.to_string()).to_string()
-}
-
-fn common(setup: &Setup, host: &str) -> String {
-    let identity = identity_file(setup, host);
-    let socket = socket(setup, host);
-    // Left over from the last scheme; `wait_until_up` waits for a fresh one.
-    let _ = std::fs::remove_file(&socket);
-    format!(
-        "identity = {}\nstatus_socket = {}\n",
-        quoted(identity.display()),
-        quoted(socket.display())
-    )
-}
-
-fn proxy_config(setup: &Setup, scheme: &Scheme, primary_id: &str, origin: Ipv4Addr) -> String {
-    let host = setup.experiment.host(Role::Proxy).name.get_ref();
-    format!(
-        "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
-         trust = [{}]\n\
-         scheduler = {}\n\
-         reinjection = {}\n\
-         congestion = {}\n\
-         [destinations]\n\
-         allow = [\"{origin}/32\"]\n",
-        common(setup, host),
-        quoted(primary_id),
-        quoted(name_of(scheme.scheduler)),
-        scheme.reinjection,
-        quoted(&scheme.congestion),
-    )
-}
-
-fn helper_config(
-    setup: &Setup,
-    name: &str,
-    pipe: Ipv4Addr,
-    primary_id: &str,
-    proxy: Ipv4Addr,
-) -> String {
-    format!(
-        "name = {}\n\
-         listen = \"{pipe}:{HELPER_PORT}\"\n{}\
-         trust = [{}]\n\
-         proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
-        quoted(name),
-        common(setup, name),
-        quoted(primary_id),
-    )
-}
-
-fn primary_config(
-    setup: &Setup,
-    scheme: &Scheme,
-    proxy: Ipv4Addr,
-    proxy_id: &str,
-    paths: &[&str],
-    helpers: &[(&str, Ipv4Addr, String)],
-) -> String {
-    let host = setup.experiment.host(Role::Primary).name.get_ref();
-    let mut text = format!(
-        "{}\
-         scheduler = {}\n\
-         reinjection = {}\n\
-         congestion = {}\n\
-         [proxy]\n\
-         address = \"{proxy}:{PROXY_PORT}\"\n\
-         id = {}\n",
-        common(setup, host),
-        quoted(name_of(scheme.scheduler)),
-        scheme.reinjection,
-        quoted(&scheme.congestion),
-        quoted(proxy_id),
-    );
-    for path in paths {
-        let path = quoted(path);
-        let _ = writeln!(text, "[[path]]\nname = {path}\ninterface = {path}");
-    }
-    for (name, pipe, id) in helpers {
-        let _ = writeln!(
-            text,
-            "[[helper]]\nname = {}\naddress = \"{pipe}:{HELPER_PORT}\"\nid = {}",
-            quoted(name),
-            quoted(id)
-        );
-    }
-    text.push_str(&match scheme.interception {
-        Interception::None => String::new(),
-        Interception::Socks5 => format!("[socks5]\nlisten = \"{SOCKS5}\"\n"),
-        Interception::Http => format!("[http]\nlisten = \"{HTTP}\"\n"),
-        Interception::Transparent => "[transparent]\nenabled = true\nmode = \"redirect\"\n".into(),
-    });
-    text
 }

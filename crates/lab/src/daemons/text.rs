@@ -1,0 +1,166 @@
+//! What the daemons are told and what they tell, as text: their configuration
+//! files and the answer to `mpbond status --json`. Nothing else in the lab
+//! knows these formats.
+
+use std::fmt::{Display, Write as _};
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+
+use super::{Setup, identity_file, socket};
+use crate::client::Way;
+use crate::experiment::{Interception, Role, Scheme, name_of};
+
+const PROXY_PORT: u16 = 4433;
+const HELPER_PORT: u16 = 4434;
+const SOCKS5: &str = "127.0.0.1:1080";
+const HTTP: &str = "127.0.0.1:8080";
+
+/// How the client gets into a session that is set up as below.
+pub(super) fn way_in(interception: Interception) -> Way {
+    match interception {
+        Interception::Socks5 => Way::Socks5(SOCKS5.into()),
+        Interception::Http => Way::Http(HTTP.into()),
+        Interception::None | Interception::Transparent => Way::Plain(None),
+    }
+}
+
+/// One daemon's answer to `mpbond status --json`, as far as the lab reads it.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Status {
+    #[serde(default)]
+    pub sessions: Vec<Session>,
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Session {
+    #[serde(default)]
+    pub subflows: Vec<Subflow>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Subflow {
+    pub state: String,
+}
+
+/// One user connection, as a daemon accounts for it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Transfer {
+    pub destination: String,
+    pub state: String,
+    #[serde(default)]
+    pub redundant_bytes: u64,
+    #[serde(default)]
+    pub subflows: Vec<Share>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Share {
+    pub name: String,
+    #[serde(default)]
+    pub bytes_in: u64,
+    #[serde(default)]
+    pub finished_in_s: Option<f64>,
+}
+
+/// A TOML string.
+fn quoted(text: impl Display) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+fn common(setup: &Setup, host: &str) -> String {
+    let identity = identity_file(setup, host);
+    let socket = socket(setup, host);
+    format!(
+        "identity = {}\nstatus_socket = {}\n",
+        quoted(identity.display()),
+        quoted(socket.display())
+    )
+}
+
+pub(super) fn proxy_config(
+    setup: &Setup,
+    scheme: &Scheme,
+    primary_id: &str,
+    origin: Ipv4Addr,
+) -> String {
+    let host = setup.experiment.host(Role::Proxy).name.get_ref();
+    format!(
+        "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
+         trust = [{}]\n\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         congestion = {}\n\
+         [destinations]\n\
+         allow = [\"{origin}/32\"]\n",
+        common(setup, host),
+        quoted(primary_id),
+        quoted(name_of(scheme.scheduler)),
+        scheme.reinjection,
+        quoted(&scheme.congestion),
+    )
+}
+
+pub(super) fn helper_config(
+    setup: &Setup,
+    name: &str,
+    pipe: Ipv4Addr,
+    primary_id: &str,
+    proxy: Ipv4Addr,
+) -> String {
+    format!(
+        "name = {}\n\
+         listen = \"{pipe}:{HELPER_PORT}\"\n{}\
+         trust = [{}]\n\
+         proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
+        quoted(name),
+        common(setup, name),
+        quoted(primary_id),
+    )
+}
+
+pub(super) fn primary_config(
+    setup: &Setup,
+    scheme: &Scheme,
+    proxy: Ipv4Addr,
+    proxy_id: &str,
+    paths: &[&str],
+    helpers: &[(&str, Ipv4Addr, String)],
+) -> String {
+    let host = setup.experiment.host(Role::Primary).name.get_ref();
+    let mut text = format!(
+        "{}\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         congestion = {}\n\
+         [proxy]\n\
+         address = \"{proxy}:{PROXY_PORT}\"\n\
+         id = {}\n",
+        common(setup, host),
+        quoted(name_of(scheme.scheduler)),
+        scheme.reinjection,
+        quoted(&scheme.congestion),
+        quoted(proxy_id),
+    );
+    for path in paths {
+        let path = quoted(path);
+        let _ = writeln!(text, "[[path]]\nname = {path}\ninterface = {path}");
+    }
+    for (name, pipe, id) in helpers {
+        let _ = writeln!(
+            text,
+            "[[helper]]\nname = {}\naddress = \"{pipe}:{HELPER_PORT}\"\nid = {}",
+            quoted(name),
+            quoted(id)
+        );
+    }
+    text.push_str(&match scheme.interception {
+        Interception::None => String::new(),
+        Interception::Socks5 => format!("[socks5]\nlisten = \"{SOCKS5}\"\n"),
+        Interception::Http => format!("[http]\nlisten = \"{HTTP}\"\n"),
+        Interception::Transparent => "[transparent]\nenabled = true\nmode = \"redirect\"\n".into(),
+    });
+    text
+}
