@@ -1,21 +1,66 @@
-//! Runs the analyses on a file: `trace summary FILE`.
+//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf FILE`.
 use std::error::Error;
 use std::path::Path;
 
-use mpbond_systrace::{Summary, open};
+use mpbond_systrace::{
+    ClassRules, CpuUsage, FunctionGroups, FunctionProfile, IdleReport, IdleRules, Microarch,
+    PAPER_OVERHEAD, ProcessParallelism, Summary, Trace, TraceBuilder, open, read,
+};
+use serde::Serialize;
+
+fn show(value: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+fn load(path: &Path) -> Result<Trace, Box<dyn Error>> {
+    let mut builder = TraceBuilder::default();
+    read(open(path)?, &mut builder)?;
+    Ok(builder.finish())
+}
+
+fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+    match command {
+        "summary" => show(&Summary::of(open(path)?)?),
+        "usage" => {
+            let t = load(path)?;
+            show(&CpuUsage::of(&t, &t.runs(), &ClassRules::shipped()))
+        }
+        "tlp" => {
+            let t = load(path)?;
+            show(&ProcessParallelism::of(&t, &t.runs()))
+        }
+        "idle" => {
+            let t = load(path)?;
+            let mut report = IdleReport::of(&t, &t.runs(), &IdleRules::shipped());
+            if let Some(r) = &mut report {
+                r.details.truncate(20);
+            }
+            show(&report)
+        }
+        "functions" => {
+            let mut p = FunctionProfile::new(PAPER_OVERHEAD, FunctionGroups::paper());
+            read(open(path)?, &mut p)?;
+            p.finish();
+            show(&(
+                p.functions().iter().take(20).collect::<Vec<_>>(),
+                p.services(),
+                p.packages(),
+            ))
+        }
+        "perf" => {
+            let mut m = Microarch::default();
+            read(open(path)?, &mut m)?;
+            show(&m.by_process())
+        }
+        other => Err(format!("no command \"{other}\"").into()),
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [command, file] = args.as_slice() else {
-        return Err("usage: trace summary FILE".into());
+        return Err("usage: trace summary|usage|tlp|functions|idle|perf FILE".into());
     };
-    let path = Path::new(file);
-    match command.as_str() {
-        "summary" => {
-            let summary = Summary::of(open(path)?).map_err(|e| format!("{file}: {e}"))?;
-            println!("{}", serde_json::to_string_pretty(&summary)?);
-        }
-        other => return Err(format!("no command \"{other}\"").into()),
-    }
-    Ok(())
+    run(command, Path::new(file)).map_err(|e| format!("{file}: {e}").into())
 }

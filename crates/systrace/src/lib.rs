@@ -15,16 +15,21 @@ mod error;
 mod event;
 mod functions;
 mod groups;
+mod idle;
 mod input;
 mod method;
 mod microarch;
+mod names;
 mod perf;
 mod perfetto;
 mod sink;
 mod source;
 mod summary;
+mod tasks;
 mod text;
+mod trace;
 mod tracedat;
+mod usage;
 
 pub use activity::{Activity, Concurrency};
 pub use error::{ErrorKind, Incomplete, TraceError};
@@ -34,7 +39,18 @@ pub use event::{
 };
 pub use functions::{AcrossTraces, FunctionProfile, FunctionTime, GroupTime, PAPER_OVERHEAD};
 pub use groups::{FunctionGroup, FunctionGroups};
+pub use idle::{
+    Condition, IdleCause, IdleEpisode, IdleFinding, IdleReport, IdleRule, IdleRules, IpcWait,
+    Suspect,
+};
 pub use input::{Format, open, read};
 pub use microarch::{Microarch, MicroarchRow};
+pub use names::{Name, Names};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
+pub use tasks::{ClassRules, Task, TaskClass, Tasks};
+pub use trace::{
+    BinderKind, BinderRecord, BlockRecord, BlockedRecord, CounterRecord, FrequencyRecord,
+    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, Trace, TraceBuilder, WakeRecord,
+};
+pub use usage::{CpuUsage, FrequencyUsage, ProcessParallelism, Run, Usage};

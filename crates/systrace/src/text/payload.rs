@@ -37,8 +37,14 @@ fn typed<'a>(name: &str, args: &'a [u8]) -> Option<Payload<'a>> {
                 "suspend_resume" => args.ends_with(b"begin"),
                 _ => name.ends_with("start"),
             };
+            let step = args
+                .strip_suffix(b" begin")
+                .or_else(|| args.strip_suffix(b" end"));
+            // Callbacks name driver and device, then what differs between
+            // start and end.
+            let device = args.get(..memchr::memchr(b',', args).unwrap_or(args.len()));
             Payload::Power {
-                action: args.strip_suffix(b" begin").unwrap_or(args),
+                action: step.or(device).unwrap_or(args),
                 begins,
             }
         }

@@ -10,6 +10,7 @@ mod perf_samples;
 mod perfetto_traces;
 mod text_traces;
 mod trace_dat;
+mod usage;
 
 use std::path::PathBuf;
 

@@ -44,7 +44,7 @@ fn version_6_agrees_with_trace_cmd() {
 #[test]
 fn cuts_anywhere_never_panic() {
     let Some(whole) = unpacked() else { return };
-    for n in (0..600).chain((3_000..whole.len()).step_by(70_011)) {
+    for n in (0..200).chain((3_000..whole.len()).step_by(70_011)) {
         match Summary::of(&whole[..n]) {
             Ok(s) => assert!(s.incomplete.is_some(), "cut at {n}"),
             Err(e) => {

@@ -1,0 +1,366 @@
+//! What speaks for one cause or another of an idle episode.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ipc::Request;
+use super::{Episode, IpcWait, Suspect};
+use crate::trace::Trace;
+use crate::usage::Run;
+
+/// Runs that begin later than this after an episode are no consequence of it.
+const AFTER_NS: u64 = 10_000_000;
+
+/// Spans that begin this soon after an episode tell what ended it.
+const NEXT_NS: u64 = 3_000_000;
+
+/// Tasks that are looked at: later ones are woken by earlier ones.
+const MAX_SUSPECTS: usize = 8;
+
+/// Facts about one episode that rules may ask for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Evidence {
+    pub length_ms: f64,
+    pub io_wait: bool,
+    pub block_request: bool,
+    pub power_step: bool,
+    pub from_interrupt: bool,
+    pub blocked_in: Vec<String>,
+    pub wakes: Vec<String>,
+    pub irq: Vec<String>,
+    pub functions: Vec<String>,
+    pub ipc: Vec<IpcWait>,
+    pub suspects: Vec<Suspect>,
+}
+
+/// Indexes into a trace that make evidence cheap to gather.
+pub(super) struct Index<'t> {
+    pub trace: &'t Trace,
+    pub runs: &'t [Run],
+    pub episodes: &'t [Episode],
+    /// Runs of each task, by begin.
+    by_task: FxHashMap<u32, Vec<usize>>,
+    /// Spans of each thread, by begin.
+    slices: FxHashMap<u32, Vec<usize>>,
+    requests: Vec<Request>,
+    /// Clients and servers whose waits are a loop, not a stall.
+    polls: FxHashSet<(u32, Option<u32>)>,
+    waits_by_design: &'t [String],
+    /// Longest request, ns: how far back to look.
+    longest_request: u64,
+    block: Vec<(u64, u64)>,
+    power: Vec<(u64, u64)>,
+}
+
+impl<'t> Index<'t> {
+    pub(super) fn new(
+        trace: &'t Trace,
+        runs: &'t [Run],
+        episodes: &'t [Episode],
+        requests: Vec<Request>,
+        waits_by_design: &'t [String],
+    ) -> Self {
+        let mut by_task: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (i, r) in runs.iter().enumerate().filter(|(_, r)| r.task != 0) {
+            by_task.entry(r.task).or_default().push(i);
+        }
+        let mut slices: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (i, s) in trace.slices.iter().enumerate() {
+            slices.entry(s.tid).or_default().push(i);
+        }
+        let longest = requests.iter().map(|r| r.end - r.start).max();
+        Self {
+            trace,
+            runs,
+            episodes,
+            by_task,
+            slices,
+            longest_request: longest.unwrap_or(0),
+            polls: polls(&requests, trace.window()),
+            requests,
+            waits_by_design,
+            block: block_requests(trace),
+            power: power_steps(trace),
+        }
+    }
+
+    pub(super) fn evidence(&self, e: &Episode) -> Evidence {
+        let suspects = self.suspects(e);
+        let mut found = Evidence {
+            length_ms: (e.end - e.start) as f64 / 1e6,
+            block_request: covers_half(&self.block, e),
+            power_step: covers_half(&self.power, e),
+            ..Evidence::default()
+        };
+        for s in &suspects {
+            found.io_wait |= s.io_wait;
+            found.blocked_in.extend(s.blocked_in.clone());
+        }
+        let first = suspects.iter().take(2);
+        found.wakes = first.map(|s| s.name.clone()).collect();
+        if let Some(first) = suspects.first() {
+            self.ending(e, first, &mut found);
+        }
+        for s in &suspects {
+            found.functions.extend(self.functions_across(s.task, e));
+            found.functions.extend(self.functions_next(s.task, e));
+        }
+        found.ipc = self.waits(e);
+        found.suspects = suspects;
+        found
+    }
+
+    /// Tasks that were blocked throughout and run right after, with the quanta
+    /// around the episode.
+    fn suspects(&self, e: &Episode) -> Vec<Suspect> {
+        let from = self.runs.partition_point(|r| r.start < e.end);
+        let mut list: Vec<Suspect> = Vec::new();
+        for r in self.runs.get(from..).unwrap_or_default() {
+            if r.start > e.end + AFTER_NS || list.len() >= MAX_SUSPECTS {
+                break;
+            }
+            if r.task == 0 || list.iter().any(|s| s.task == r.task) {
+                continue;
+            }
+            let before = self.run_before(r.task, e.start);
+            // A task left runnable did not block; nothing ran, so there was none.
+            if before.is_some_and(|b| b.state.is_runnable()) {
+                continue;
+            }
+            let blocked = self.blocked(r.task, e.start, r.start);
+            list.push(Suspect {
+                task: r.task,
+                name: self.trace.tasks.name(r.task),
+                before: before.map(|b| (b.start, b.end)),
+                after: (r.start, r.end),
+                io_wait: blocked.as_ref().is_some_and(|b| b.0),
+                blocked_in: blocked.map(|b| b.1).filter(|c| !c.is_empty()),
+            });
+        }
+        list
+    }
+
+    fn run_before(&self, task: u32, ns: u64) -> Option<&Run> {
+        let list = self.by_task.get(&task)?;
+        let at = list.partition_point(|i| self.runs.get(*i).is_some_and(|r| r.end <= ns));
+        self.runs.get(*list.get(at.checked_sub(1)?)?)
+    }
+
+    /// Whether a task ran at any time in a span.
+    pub(super) fn ran_within(&self, task: u32, start: u64, end: u64) -> bool {
+        let Some(list) = self.by_task.get(&task) else {
+            return false;
+        };
+        let at = list.partition_point(|i| self.runs.get(*i).is_some_and(|r| r.end <= start));
+        list.get(at)
+            .and_then(|i| self.runs.get(*i))
+            .is_some_and(|r| r.start < end)
+    }
+
+    /// `sched_blocked_reason` comes when the task is woken.
+    fn blocked(&self, task: u32, from: u64, to: u64) -> Option<(bool, String)> {
+        let list = &self.trace.blocked;
+        let at = list.partition_point(|b| b.ns < from);
+        list.get(at..)?
+            .iter()
+            .take_while(|b| b.ns <= to)
+            .find(|b| b.task == task)
+            .map(|b| (b.io_wait, self.trace.names.get(b.caller).to_owned()))
+    }
+
+    /// What woke the first task: an interrupt when nobody ran, and which.
+    fn ending(&self, e: &Episode, first: &Suspect, found: &mut Evidence) {
+        let wakes = &self.trace.wakes;
+        let at = wakes.partition_point(|w| w.ns < e.start);
+        let wake = wakes
+            .get(at..)
+            .unwrap_or_default()
+            .iter()
+            .take_while(|w| w.ns <= first.after.0)
+            .find(|w| w.task == first.task);
+        let Some(wake) = wake else {
+            return;
+        };
+        found.from_interrupt = wake.by == 0;
+        let irqs = &self.trace.irqs;
+        let to = irqs.partition_point(|i| i.ns <= wake.ns);
+        let near = irqs.get(..to).unwrap_or_default().iter().rev();
+        // An interrupt handler takes microseconds; a millisecond is generous.
+        for i in near.take_while(|i| i.ns + 1_000_000 >= wake.ns) {
+            if i.cpu == wake.cpu && i.enter {
+                found.irq.push(self.trace.names.get(i.handler).to_owned());
+                break;
+            }
+        }
+    }
+
+    /// Spans of a thread that reach across, the innermost first.
+    pub(super) fn functions_across(&self, tid: u32, e: &Episode) -> Vec<String> {
+        let Some(list) = self.slices.get(&tid) else {
+            return Vec::new();
+        };
+        let slice = |i: &usize| self.trace.slices.get(*i);
+        let to = list.partition_point(|i| slice(i).is_some_and(|s| s.start <= e.start));
+        // Stacks are shallow: what lies further back than this has ended.
+        list.get(..to)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .take(256)
+            .filter_map(slice)
+            .filter(|s| s.end >= e.end)
+            .map(|s| self.trace.names.get(s.name).to_owned())
+            .collect()
+    }
+
+    fn functions_next(&self, tid: u32, e: &Episode) -> Vec<String> {
+        let Some(list) = self.slices.get(&tid) else {
+            return Vec::new();
+        };
+        let slice = |i: &usize| self.trace.slices.get(*i);
+        let from = list.partition_point(|i| slice(i).is_some_and(|s| s.start < e.end));
+        list.get(from..)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(slice)
+            .take_while(|s| s.start <= e.end + NEXT_NS)
+            .take(8)
+            .map(|s| self.trace.names.get(s.name).to_owned())
+            .collect()
+    }
+
+    /// Requests that wait across the episode, without those whose server waits
+    /// for another one itself: the last in the chain is the one to look at.
+    fn waits(&self, e: &Episode) -> Vec<IpcWait> {
+        let from = e.start.saturating_sub(self.longest_request);
+        let at = self.requests.partition_point(|r| r.start < from);
+        let across: Vec<&Request> = self
+            .requests
+            .get(at..)
+            .unwrap_or_default()
+            .iter()
+            .take_while(|r| r.start <= e.start)
+            .filter(|r| r.end >= e.end)
+            .collect();
+        let mut list: Vec<IpcWait> = across
+            .iter()
+            .filter(|r| {
+                let server = r.server;
+                !across.iter().any(|o| Some(o.client) == server)
+                    && !self.polls.contains(&(r.client, r.server))
+                    && !self.by_design(r, e)
+            })
+            .map(|r| self.wait(r, e))
+            .collect();
+        list.sort_by(|a, b| b.idle_ms.total_cmp(&a.idle_ms));
+        list
+    }
+
+    /// Whether the request, or a function that client or server is in all
+    /// along, is meant to wait.
+    fn by_design(&self, r: &Request, e: &Episode) -> bool {
+        let meant = |name: &String| self.waits_by_design.iter().any(|w| name.contains(w));
+        meant(&r.name)
+            || self.functions_across(r.client, e).iter().any(meant)
+            || r.server
+                .is_some_and(|t| self.functions_across(t, e).iter().any(meant))
+    }
+
+    fn wait(&self, r: &Request, e: &Episode) -> IpcWait {
+        let tasks = &self.trace.tasks;
+        let idle = self.idle_between(r.start, r.end);
+        let mut server_names: Vec<String> = r.server.map(|t| tasks.name(t)).into_iter().collect();
+        server_names.extend(r.server_process.map(|p| tasks.process_name(p)));
+        let function = r
+            .server
+            .and_then(|t| self.functions_across(t, e).into_iter().next())
+            .or_else(|| self.functions_across(r.client, e).into_iter().next());
+        IpcWait {
+            client: r.client,
+            server: r.server,
+            server_process: r.server_process,
+            server_names,
+            name: r.name.clone(),
+            function,
+            start_ns: r.start,
+            end_ns: r.end,
+            idle_ms: idle as f64 / 1e6,
+            idle_share: crate::activity::ratio(idle, r.end - r.start),
+            server_slept: r.server.is_none_or(|t| !self.ran_within(t, e.start, e.end)),
+        }
+    }
+
+    /// Idle time within a span.
+    fn idle_between(&self, start: u64, end: u64) -> u64 {
+        let at = self.episodes.partition_point(|e| e.end <= start);
+        self.episodes
+            .get(at..)
+            .unwrap_or_default()
+            .iter()
+            .take_while(|e| e.start < end)
+            .map(|e| e.end.min(end) - e.start.max(start))
+            .sum()
+    }
+}
+
+/// Pairs whose requests wait again and again for most of the recording: a
+/// thread that polls a service spends its life so, and nobody misses it.
+fn polls(requests: &[Request], window: Option<(u64, u64)>) -> FxHashSet<(u32, Option<u32>)> {
+    const ENOUGH: u64 = 3;
+    let mut pairs: FxHashMap<(u32, Option<u32>), (u64, u64)> = FxHashMap::default();
+    for r in requests {
+        let pair = pairs.entry((r.client, r.server)).or_default();
+        pair.0 += 1;
+        pair.1 += r.end - r.start;
+    }
+    let span = window.map_or(0, |(start, end)| end - start);
+    pairs
+        .into_iter()
+        .filter(|(_, (n, ns))| *n >= ENOUGH && ns * 2 >= span)
+        .map(|(pair, _)| pair)
+        .collect()
+}
+
+/// Whether any of the spans covers at least half of the episode.
+fn covers_half(spans: &[(u64, u64)], e: &Episode) -> bool {
+    let to = spans.partition_point(|s| s.0 < e.end);
+    spans
+        .get(..to)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .take(512)
+        .any(|s| {
+            let overlap = s.1.min(e.end).saturating_sub(s.0.max(e.start));
+            overlap * 2 >= e.end - e.start
+        })
+}
+
+fn block_requests(trace: &Trace) -> Vec<(u64, u64)> {
+    let mut open: FxHashMap<(u64, u64), u64> = FxHashMap::default();
+    let mut list = Vec::new();
+    for b in &trace.block {
+        if b.issue {
+            open.insert((b.device, b.sector), b.ns);
+        } else if let Some(start) = open.remove(&(b.device, b.sector)) {
+            list.push((start, b.ns));
+        }
+    }
+    list.sort_unstable();
+    list
+}
+
+fn power_steps(trace: &Trace) -> Vec<(u64, u64)> {
+    let mut open: BTreeMap<crate::names::Name, u64> = BTreeMap::new();
+    let mut list = Vec::new();
+    for p in &trace.power {
+        if p.begins {
+            open.insert(p.action, p.ns);
+        } else if let Some(start) = open.remove(&p.action) {
+            list.push((start, p.ns));
+        }
+    }
+    list.sort_unstable();
+    list
+}

@@ -1,0 +1,293 @@
+//! A planted stall is found and named; its absence yields nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fmt::Write as _;
+
+use mpbond_systrace::{IdleReport, IdleRules, Trace, TraceBuilder, open, read};
+
+const SHELL: u32 = 700;
+const SERVER: u32 = 310;
+const SERVER_THREAD: u32 = 315;
+const NOISE: u32 = 50;
+
+/// Writes ftrace text of one CPU, in the kernel's own form.
+struct Script {
+    text: String,
+    us: u64,
+    running: u32,
+}
+
+fn name(tid: u32) -> &'static str {
+    match tid {
+        0 => "swapper/0",
+        SHELL => "clockwork",
+        SERVER => "mixer",
+        SERVER_THREAD => "Binder_2",
+        NOISE => "kworker/0:1",
+        _ => unreachable!("no such task"),
+    }
+}
+
+fn process(tid: u32) -> u32 {
+    if tid == SERVER_THREAD { SERVER } else { tid }
+}
+
+impl Script {
+    fn new() -> Self {
+        Self {
+            text: "# tracer: nop\n#\n".into(),
+            us: 5_000_000,
+            running: 0,
+        }
+    }
+
+    fn line(&mut self, event: &str) {
+        let tid = self.running;
+        let comm = if tid == 0 { "<idle>" } else { name(tid) };
+        writeln!(
+            self.text,
+            "{comm:>16}-{tid:<5} ({:5}) [000] d..2 {}.{:06}: {event}",
+            process(tid),
+            self.us / 1_000_000,
+            self.us % 1_000_000
+        )
+        .unwrap();
+    }
+
+    fn after(&mut self, us: u64) -> &mut Self {
+        self.us += us;
+        self
+    }
+
+    fn wake(&mut self, tid: u32) {
+        let event = format!(
+            "sched_wakeup: comm={} pid={tid} prio=120 target_cpu=000",
+            name(tid)
+        );
+        self.line(&event);
+    }
+
+    fn switch(&mut self, to: u32, state: &str) {
+        let from = self.running;
+        let event = format!(
+            "sched_switch: prev_comm={} prev_pid={from} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={to} next_prio=120",
+            name(from),
+            name(to)
+        );
+        self.line(&event);
+        self.running = to;
+    }
+
+    fn run(&mut self, tid: u32) {
+        self.wake(tid);
+        self.after(20).switch(tid, "R");
+    }
+
+    fn sleep(&mut self) {
+        self.switch(0, "S");
+    }
+
+    fn mark(&mut self, text: &str) {
+        let event = format!("tracing_mark_write: {text}");
+        self.line(&event);
+    }
+
+    /// Kernel work that has nothing to do with anything, as it fills the gaps
+    /// of a real stall.
+    fn noise(&mut self) {
+        self.run(NOISE);
+        self.after(150).sleep();
+    }
+}
+
+/// The shell asks a service to close the audio input; the service sleeps for
+/// `stall_ms` before it answers. As binder events, or as marks only.
+fn launch(stall_ms: u64, binder: bool) -> String {
+    let mut s = Script::new();
+    s.run(SERVER);
+    s.after(100).sleep();
+    s.after(50).run(SHELL);
+    s.after(2_000);
+    s.mark("B|700|launchApp");
+    s.after(100);
+    if binder {
+        s.line("binder_transaction: transaction=91 dest_node=4 dest_proc=310 dest_thread=0 reply=0 flags=0x10 code=0x7");
+    } else {
+        s.mark("B|700|ipc:AudioSystem.stopInput");
+    }
+    s.after(10).wake(SERVER_THREAD);
+    s.after(5).switch(SERVER_THREAD, "S");
+    if binder {
+        s.after(5)
+            .line("binder_transaction_received: transaction=91");
+    }
+    s.after(50).mark("B|310|setOutputDevice");
+    s.after(300).sleep();
+    // The stall, broken up by unrelated work.
+    let step = stall_ms * 1_000 / 4;
+    for _ in 0..3 {
+        s.after(step).noise();
+    }
+    s.after(step).run(SERVER_THREAD);
+    s.after(200).mark("E|310");
+    if binder {
+        s.after(5).line("binder_transaction: transaction=92 dest_node=0 dest_proc=700 dest_thread=700 reply=1 flags=0x0 code=0x0");
+    }
+    s.after(5).wake(SHELL);
+    s.after(5).switch(SHELL, "S");
+    if binder {
+        s.after(5)
+            .line("binder_transaction_received: transaction=92");
+    } else {
+        s.after(5).mark("E|700");
+    }
+    s.after(3_000).mark("E|700");
+    s.after(10).sleep();
+    // Life goes on: a device interrupt now and then.
+    for _ in 0..5 {
+        s.after(40_000).noise();
+    }
+    s.text
+}
+
+fn trace(text: &str) -> Trace {
+    let mut builder = TraceBuilder::default();
+    read(text.as_bytes(), &mut builder).unwrap();
+    builder.finish()
+}
+
+fn report(text: &str, rules: &IdleRules) -> IdleReport {
+    let t = trace(text);
+    IdleReport::of(&t, &t.runs(), rules).unwrap()
+}
+
+#[test]
+fn a_stalled_request_is_found_and_named() {
+    for binder in [true, false] {
+        let r = report(&launch(120, binder), &IdleRules::shipped());
+        assert_eq!(r.findings.len(), 1, "{:#?}", r.findings);
+        let f = &r.findings[0];
+        assert_eq!(f.cause, "a service stalls a request");
+        assert_eq!((f.process, f.thread), (SHELL, SHELL));
+        assert_eq!(f.thread_name, "clockwork");
+        assert_eq!(f.server, Some(SERVER_THREAD));
+        assert_eq!(f.server_names, ["Binder_2", "mixer"]);
+        assert_eq!(f.function.as_deref(), Some("setOutputDevice"));
+        assert_eq!(f.episodes, 4);
+        assert!((f.idle_ms - 120.0).abs() < 1.0, "{}", f.idle_ms);
+        // 5 s, 2.29 ms: where the request leaves.
+        assert_eq!(f.start_ns, 5_002_290_000);
+        for part in [
+            "clockwork",
+            "Binder_2",
+            "mixer",
+            "setOutputDevice",
+            "2.3 ms on",
+        ] {
+            assert!(f.text.contains(part), "{part} is not in: {}", f.text);
+        }
+        let row = r.causes.iter().find(|c| c.anomaly).unwrap();
+        assert_eq!(row.episodes, 4);
+    }
+}
+
+#[test]
+fn the_voice_ui_of_the_paper_has_its_own_name() {
+    let text = launch(120, true).replace("mixer", "mediaserver");
+    let r = report(&text, &IdleRules::shipped());
+    assert_eq!(r.findings.len(), 1);
+    assert_eq!(r.findings[0].cause, "voice-UI hand-over");
+    assert!(r.findings[0].text.contains("setOutputDevice"));
+}
+
+#[test]
+fn a_long_poll_is_no_stall() {
+    let text = launch(120, true).replace("setOutputDevice", "HIDL::ISensors::poll::server");
+    assert_eq!(report(&text, &IdleRules::shipped()).findings, vec![]);
+}
+
+#[test]
+fn a_quick_answer_is_no_anomaly() {
+    for binder in [true, false] {
+        let r = report(&launch(4, binder), &IdleRules::shipped());
+        assert_eq!(r.findings, vec![]);
+        assert!(r.idle_percent > 50.0);
+    }
+}
+
+#[test]
+fn suspects_and_quanta_are_given() {
+    let r = report(&launch(120, true), &IdleRules::shipped());
+    let longest = r.details.iter().find(|d| !d.ipc.is_empty()).unwrap();
+    assert!(longest.ipc[0].server_slept);
+    assert!(longest.ipc[0].idle_share > 0.9);
+    let end = r.details.iter().rfind(|d| !d.ipc.is_empty()).unwrap();
+    let server = end
+        .suspects
+        .iter()
+        .find(|s| s.task == SERVER_THREAD)
+        .unwrap();
+    assert!(server.before.unwrap().1 <= end.start_ns && server.after.0 >= end.end_ns);
+    assert!(end.suspects.iter().any(|s| s.task == SHELL));
+}
+
+#[test]
+fn storage_and_power_explain() {
+    let mut s = Script::new();
+    s.run(SHELL);
+    s.after(100)
+        .line("block_rq_issue: 8,0 R 4096 () 800 + 8 [clockwork]");
+    s.after(10).switch(0, "D");
+    s.after(9_000)
+        .line("block_rq_complete: 8,0 R () 800 + 8 [0]");
+    s.run(SHELL);
+    s.after(10).line("suspend_resume: dpm_suspend[2] begin");
+    s.after(10).sleep();
+    s.after(30_000).run(SHELL);
+    s.after(10).line("suspend_resume: dpm_suspend[2] end");
+    s.after(10).sleep();
+    s.after(50_000).run(NOISE);
+    s.after(100).sleep();
+    let r = report(&s.text, &IdleRules::shipped());
+    let ms = |cause: &str| {
+        r.causes
+            .iter()
+            .find(|c| c.cause == cause)
+            .map_or(0.0, |c| (c.idle_s * 1e3).round())
+    };
+    assert_eq!(ms("storage I/O"), 9.0);
+    assert_eq!(ms("power management"), 30.0);
+    assert_eq!(ms("timer or device, not told apart"), 50.0);
+    assert!(
+        (r.explained_percent - 100.0 * 39.0 / 89.0).abs() < 0.2,
+        "{}",
+        r.explained_percent
+    );
+    assert_eq!(r.findings, vec![]);
+}
+
+/// Real traces: every episode gets a cause, and the times add up.
+#[test]
+fn real_traces_add_up() {
+    for file in [
+        "systrace/trappy_surfaceflinger.html",
+        "systrace/catapult_android_systrace.html",
+        "ftrace/lisa_trace.txt",
+    ] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples/");
+        let path = std::path::PathBuf::from(format!("{path}{file}"));
+        if !path.exists() {
+            eprintln!("skipped: {file} is not among the shared samples here");
+            continue;
+        }
+        let mut builder = TraceBuilder::default();
+        read(open(&path).unwrap(), &mut builder).unwrap();
+        let t = builder.finish();
+        let r = IdleReport::of(&t, &t.runs(), &IdleRules::shipped()).unwrap();
+        let c = t.concurrency().unwrap();
+        assert!((r.idle_percent - 100.0 * c.share(0)).abs() < 1e-6, "{file}");
+        let sum: f64 = r.causes.iter().map(|c| c.idle_s).sum();
+        assert!((sum - r.idle_s).abs() < 1e-6, "{file}");
+        assert_eq!(r.findings, vec![], "{file}");
+    }
+}
