@@ -330,6 +330,18 @@ fn a_first_packet_at_time_zero_has_its_promotion() {
 }
 
 #[test]
+fn an_unknown_profile_is_named_with_those_there_are() {
+    let file = pcap(false, true, 101, &[(0, ipv4(ME, YOU, 60))]);
+    let e = energy(vec![("a.pcap", file)], &EnergyOptions::with_profile("lte")).unwrap_err();
+    let line = e.to_string();
+    assert!(
+        line.starts_with("no profile \"lte\"; there are radios 5g-lb-2020,"),
+        "{line}"
+    );
+    assert!(line.contains("devices galaxy-s4,"), "{line}");
+}
+
+#[test]
 fn who_is_local() {
     let frames: Vec<(u64, Vec<u8>)> = (0..400_u64)
         .map(|i| {
@@ -435,6 +447,20 @@ fn a_packet_log_is_accounted_at_both_ends_of_every_link() {
     // With a radio's profile every link is one interface.
     let report = energy(log(), &EnergyOptions::with_profile("lte-2012")).unwrap();
     assert_eq!(report.devices[0].interfaces.len(), 3);
+    // Far back on one link is damage; between links it is their delays.
+    let back = LOG
+        .replace("5000000,pipe,up", "1000000,pipe,up")
+        .replace("4000000,pipe,down", "900000000,pipe,down");
+    assert!(
+        energy(vec![("run.csv", back.into_bytes())], &options)
+            .unwrap()
+            .incomplete
+            .is_empty()
+    );
+    let back = LOG.to_owned()
+        + "950000000,960000000,ps,down,40,,,0,0,0,\n10000000,20000000,ps,down,40,,,0,0,0,\n";
+    let report = energy(vec![("run.csv", back.into_bytes())], &options).unwrap();
+    assert_eq!(report.incomplete, ["run.csv: line 8: time goes backwards"]);
     // A link that nobody uses is left out.
     options.uses.truncate(1);
     let report = energy(log(), &options).unwrap();

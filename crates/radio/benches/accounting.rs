@@ -1,7 +1,7 @@
 //! Accounts a million packets, beside a bare sum over the same packets.
 //!
-//! Prints, for each radio, the median of several runs in ms, ns a packet and
-//! the ratio to the bare sum.
+//! Prints, for each radio, the best and the median of several runs in ms, and
+//! of the best ns a packet and the ratio to the bare sum.
 
 // A bench may fail loudly.
 #![allow(clippy::unwrap_used)]
@@ -13,7 +13,7 @@ use mpbond_radio::{Account, Collaboration, Packet, Placement, Profiles, Radio};
 use mpbond_units::Timestamp;
 
 const PACKETS: usize = 1_000_000;
-const RUNS: usize = 9;
+const RUNS: usize = 15;
 
 /// Bursts of data with acknowledgements, and a pause now and then.
 fn packets() -> Vec<(Timestamp, Packet)> {
@@ -39,8 +39,9 @@ fn packets() -> Vec<(Timestamp, Packet)> {
         .collect()
 }
 
-/// Median time of a pass in ms.
-fn median_ms(mut pass: impl FnMut()) -> f64 {
+/// Best and median time of a pass in ms. On a busy machine the best is what
+/// the code takes, the median what one waits.
+fn time_ms(mut pass: impl FnMut()) -> (f64, f64) {
     pass();
     let mut times: Vec<f64> = (0..RUNS)
         .map(|_| {
@@ -50,24 +51,24 @@ fn median_ms(mut pass: impl FnMut()) -> f64 {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    times[RUNS / 2]
+    (times[0], times[RUNS / 2])
 }
 
 fn main() {
     let packets = packets();
     let profiles = Profiles::shipped().unwrap();
-    let bare = median_ms(|| {
+    let bare = time_ms(|| {
         let sum = packets.iter().fold((0_u64, 0_u64), |(bytes, ns), (at, p)| {
             (bytes + u64::from(p.bytes), ns.max(at.as_nanos()))
         });
         black_box(sum);
     });
-    println!("{PACKETS} packets, median of {RUNS} runs");
-    let row = |name: &str, ms: f64| {
+    println!("{PACKETS} packets, best and median of {RUNS} runs");
+    let row = |name: &str, (ms, median): (f64, f64)| {
         println!(
-            "{name:24} {ms:8.2} ms {:7.1} ns/packet {:7.1} x bare sum",
+            "{name:24} {ms:8.2} ms (median {median:8.2}) {:7.1} ns/packet {:7.1} x bare sum",
             ms * 1e6 / PACKETS as f64,
-            ms / bare
+            ms / bare.0
         );
     };
     row("bare sum", bare);
@@ -75,7 +76,7 @@ fn main() {
         let profile = profiles.radio(name).unwrap();
         row(
             name,
-            median_ms(|| {
+            time_ms(|| {
                 let mut radio = Radio::new(profile, Placement::Recorded);
                 let mut sums = Account::default();
                 for (at, packet) in &packets {
@@ -87,7 +88,7 @@ fn main() {
     }
     row(
         "lte-2012 with picture",
-        median_ms(|| {
+        time_ms(|| {
             let mut all = Collaboration::new(Placement::Recorded);
             let device = all.add_bare_device("phone");
             let id = all.add_interface(device, "cellular", profiles.radio("lte-2012").unwrap());

@@ -93,7 +93,7 @@ impl Timeline for Account {
         self.state_mj[span.state.index()] += energy;
         self.phase_s[span.phase.index()] += seconds;
         self.phase_mj[span.phase.index()] += energy;
-        if span.phase != Phase::Idle {
+        if self.first.is_some() && span.phase != Phase::Idle {
             let after = span.end.since(span.start.max(self.last)).as_secs_f64();
             self.after_last_mj += after * span.power_mw;
         }

@@ -183,8 +183,19 @@ impl Collaboration {
     }
 
     /// Nothing follows. Base and access point count from the first packet to
-    /// the last or to `end`, whichever is later.
+    /// the last or to `end`, whichever is later; without packets, over the
+    /// time that a processor was sampled.
     pub fn finish(mut self, end: Timestamp) -> EnergyReport {
+        if self.first.is_none() {
+            let sampled = self.devices.iter().filter_map(|device| {
+                let processor = device.processor.as_ref()?;
+                processor.sampled
+            });
+            for (first, last) in sampled {
+                self.first = Some(self.first.map_or(first, |f| f.min(first)));
+                self.last = self.last.max(last);
+            }
+        }
         let end = end.max(self.last);
         let seconds = self
             .first

@@ -194,13 +194,19 @@ impl File<'_> {
             (None, 0) => stem.to_owned(),
             (None, number) => format!("{stem}:{number}"),
         };
-        let kind = match &accounts.options.interface {
-            Some(kind) => kind.clone(),
-            None => kind_of(named.unwrap_or_default())
-                .or_else(|| kind_of(stem))
-                .unwrap_or("?")
-                .to_owned(),
-        };
+        let told = accounts.options.interface.as_deref();
+        let kind = told
+            .or_else(|| kind_of(named.unwrap_or_default()))
+            .or_else(|| kind_of(stem));
+        // The profile of a radio needs no kind.
+        let profile = accounts.options.profile_of(DEVICE);
+        if kind.is_none() && accounts.profile_is_device(profile) {
+            return Err(EnergyError::Options(format!(
+                "which interface of \"{profile}\" {name} is can't be told from its name: say it \
+                 with --interface"
+            )));
+        }
+        let kind = kind.unwrap_or_default().to_owned();
         accounts.interface(DEVICE, &name, &kind)
     }
 }

@@ -127,8 +127,13 @@ impl<'a> Accounts<'a> {
             if options.uses.is_empty() {
                 accounts.device(DEVICE)?;
             }
-        } else {
-            profiles.radio(options.profile_of(DEVICE))?;
+        } else if profiles.radio(options.profile_of(DEVICE)).is_err() {
+            return Err(EnergyError::Options(format!(
+                "no profile \"{}\"; there are radios {}, and devices {}",
+                options.profile_of(DEVICE),
+                profiles.names("radio").join(", "),
+                profiles.names("device").join(", ")
+            )));
         }
         for name in &options.access_points {
             let id = accounts.device(name)?;
@@ -233,14 +238,20 @@ impl<'a> Accounts<'a> {
 /// No experiment has more links.
 const MAX_LINKS: usize = 1024;
 
+/// Who sees a link's packets, and up to when.
+struct LinkEnds {
+    at: Vec<(InterfaceId, bool)>,
+    /// Up, down.
+    latest: [Timestamp; 2],
+}
+
 fn packet_log<R: Read>(
     source: Source<Unpacked<R>>,
     accounts: &mut Accounts<'_>,
 ) -> Result<(), EnergyError> {
     let mut log = PacketLog::of(source)?;
     // What each link's name means, looked up once.
-    let mut ends: BTreeMap<String, Vec<(InterfaceId, bool)>> = BTreeMap::new();
-    let mut latest = Timestamp::ZERO;
+    let mut ends: BTreeMap<String, LinkEnds> = BTreeMap::new();
     let mut dropped = 0_u64;
     while let Some(packet) = log.next()? {
         // On the air is what left the queue, whether it arrived or not.
@@ -249,7 +260,7 @@ fn packet_log<R: Read>(
             continue;
         };
         let (direction, bytes) = (packet.direction, packet.bytes);
-        let known = match ends.get(packet.link) {
+        let known = match ends.get_mut(packet.link) {
             Some(known) => known,
             None => {
                 let link = packet.link.to_owned();
@@ -260,14 +271,22 @@ fn packet_log<R: Read>(
                     Err(EnergyError::Options(reason)) => return Err(log.error(reason).into()),
                     other => other?,
                 };
-                ends.entry(link).or_insert(found)
+                ends.entry(link).or_insert(LinkEnds {
+                    at: found,
+                    latest: [Timestamp::ZERO; 2],
+                })
             }
         };
-        if at + DISORDER < latest {
+        // Lines are in the order of delivery, and delays differ by link.
+        let latest = match direction {
+            Direction::Up => &mut known.latest[0],
+            Direction::Down => &mut known.latest[1],
+        };
+        if at + DISORDER < *latest {
             return Err(log.error("time goes backwards").into());
         }
-        latest = latest.max(at);
-        for (id, reversed) in known {
+        *latest = at.max(*latest);
+        for (id, reversed) in &known.at {
             let direction = if *reversed {
                 direction.flipped()
             } else {

@@ -138,6 +138,8 @@ pub(crate) struct Umts {
     down: Queue,
     recent: [(Timestamp, u32); RECENT],
     next_recent: usize,
+    /// When a packet last was enough by itself to restart the DCH timer.
+    enough_at: Option<Timestamp>,
 }
 
 impl Umts {
@@ -162,6 +164,7 @@ impl Umts {
             down: Queue::default(),
             recent: [(Timestamp::ZERO, 0); RECENT],
             next_recent: 0,
+            enough_at: None,
         }
     }
 
@@ -406,9 +409,13 @@ impl Umts {
         self.next_recent = (self.next_recent + 1) % RECENT;
         let needed = self.p.dch_reset_bytes.get();
         if f64::from(bytes) > needed {
+            self.enough_at = Some(at);
             return true;
         }
         let from = at.before(self.p.dch_reset_window.duration());
+        if self.enough_at.is_some_and(|enough| enough >= from) {
+            return true;
+        }
         let lately = self
             .recent
             .iter()
