@@ -8,6 +8,7 @@
 //! - [`ideal`]: the least time that the links of a topology allow.
 //! - [`tcp`]: a reliable byte channel that behaves as TCP does on such links.
 //! - [`relay`]: two channels joined by a bounded buffer, as a helper joins them.
+//! - [`world`]: whole sessions over such links.
 //! - [`duration_text`]: spans as people write them in experiment files.
 #![forbid(unsafe_code)]
 
@@ -17,3 +18,4 @@ pub mod link;
 pub mod relay;
 pub mod tcp;
 pub mod trace;
+pub mod world;

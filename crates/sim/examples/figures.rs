@@ -1,0 +1,157 @@
+//! The figures of the lab's main setting, in virtual time: ratio to the ideal, how far apart
+//! subflows finish, redundant bytes.
+//!
+//! `figures [SCHEDULER] [--no-rebalance] [--shares]`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use mpbond_session::SchedulerKind;
+use mpbond_sim::ideal::Direction;
+use mpbond_sim::world::{Before, Scenario, World};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const WWAN: Duration = Duration::from_millis(25);
+const PIPE: Duration = Duration::from_millis(2);
+
+struct Options {
+    scheduler: SchedulerKind,
+    rebalance: bool,
+    shares: bool,
+}
+
+fn main() -> ExitCode {
+    let mut options = Options {
+        scheduler: SchedulerKind::Pams,
+        rebalance: true,
+        shares: false,
+    };
+    for arg in std::env::args().skip(1) {
+        match arg.as_str() {
+            "--no-rebalance" => options.rebalance = false,
+            "--shares" => options.shares = true,
+            name => match name.parse() {
+                Ok(kind) => options.scheduler = kind,
+                Err(e) => {
+                    eprintln!("{e}");
+                    return ExitCode::FAILURE;
+                }
+            },
+        }
+    }
+    println!(
+        "scheduler {}, rebalancing {}",
+        options.scheduler, options.rebalance
+    );
+    println!(
+        "{:<34}{:>8}{:>8}{:>7}{:>8}{:>8}{:>8}{:>8}",
+        "", "seconds", "ideal", "ratio", "target", "spread", "copies", "stall"
+    );
+    stable(&options);
+    changing(&options);
+    direct(&options);
+    ExitCode::SUCCESS
+}
+
+/// 8/10/5 and 8/10/5 twice.
+fn stable(options: &Options) {
+    let sizes = [
+        (512 * KIB, [1.15, 1.25]),
+        (2 * MIB, [1.07, 1.10]),
+        (10 * MIB, [1.03, 1.05]),
+    ];
+    for direction in [Direction::Down, Direction::Up] {
+        for helpers in 1..=2 {
+            for (bytes, targets) in sizes {
+                for before in [Before::Joined, Before::Used] {
+                    let scenario = Scenario::bonded(8.0, &[(10.0, 5.0); 2][..helpers], WWAN, PIPE)
+                        .measuring(before, direction, bytes);
+                    let label = format!(
+                        "{direction:?} 8/10/5, {} devices, {} {}",
+                        helpers + 1,
+                        size(bytes),
+                        if before == Before::Used { "used" } else { "" }
+                    );
+                    row(options, &label, Some(targets[helpers - 1]), scenario);
+                }
+            }
+        }
+    }
+}
+
+/// 5/10/5, 4 MiB, a link falls or rises after 2 s.
+fn changing(options: &Options) {
+    for direction in [Direction::Down, Direction::Up] {
+        for (link, mbps) in [("pipe1", 1.0), ("hs1", 1.0), ("ps", 1.0), ("pipe1", 10.0)] {
+            let scenario = Scenario::bonded(5.0, &[(10.0, 5.0)], WWAN, PIPE)
+                .measuring(Before::Joined, direction, 4 * MIB)
+                .changing(link, mbps, Duration::from_secs(2));
+            let label = format!("{direction:?} 5/10/5, 4 MiB, {link} to {mbps}");
+            row(options, &label, None, scenario);
+        }
+    }
+}
+
+/// Two own interfaces.
+fn direct(options: &Options) {
+    let ms = Duration::from_millis;
+    for (paths, loss, bytes) in [
+        ([(20.0, ms(10)), (10.0, ms(40))], 0.0, 4 * MIB),
+        ([(20.0, ms(10)), (10.0, ms(40))], 0.0, 40 * MIB),
+        ([(20.0, ms(10)), (10.0, ms(40))], 0.01, 40 * MIB),
+        ([(50.0, ms(5)), (5.0, ms(100))], 0.0, 40 * MIB),
+    ] {
+        let mut scenario =
+            Scenario::multihomed(&paths).measuring(Before::Joined, Direction::Down, bytes);
+        scenario.links[1].up.loss = loss;
+        scenario.links[1].down.loss = loss;
+        let [(a, _), (b, _)] = paths;
+        let label = format!("Down {a} + {b}, {} loss {loss}", size(bytes));
+        row(options, &label, None, scenario);
+    }
+}
+
+fn size(bytes: u64) -> String {
+    if bytes < MIB {
+        format!("{} KiB", bytes / KIB)
+    } else {
+        format!("{} MiB", bytes / MIB)
+    }
+}
+
+fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) {
+    let mut scenario = scenario.with_scheduler(options.scheduler);
+    scenario.client.reinjection.rebalance = options.rebalance;
+    scenario.server.reinjection.rebalance = options.rebalance;
+    let outcome = match World::new(scenario).run() {
+        Ok(outcome) => outcome,
+        Err(failure) => {
+            println!("{label:<34} {failure}");
+            return;
+        }
+    };
+    let Some(x) = outcome.exchanges.last() else {
+        return;
+    };
+    let target = target.map_or(String::new(), |t| format!("{t:.2}"));
+    println!(
+        "{label:<34}{:>8.3}{:>8.3}{:>7.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
+        x.took.unwrap_or_default().as_secs_f64(),
+        x.ideal.as_ref().map_or(f64::NAN, Duration::as_secs_f64),
+        x.ratio().unwrap_or(f64::NAN),
+        x.spread().as_secs_f64(),
+        x.redundant_share() * 100.0,
+        x.longest_stall.as_secs_f64(),
+    );
+    if options.shares {
+        for share in &x.shares {
+            println!(
+                "    {:<12}{:>10} bytes, last after {:.3} s",
+                share.route,
+                share.bytes,
+                share.finished.unwrap_or_default().as_secs_f64()
+            );
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Applications: a client and an origin for each exchange, which check every byte.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mpbond_session::{Read, ResetCode, Session, StreamId, StreamStats};
+use mpbond_units::Timestamp;
+
+use super::scenario::{Ending, Manner};
+
+/// Most bytes an application writes in one go.
+const WRITE: u64 = 64 << 10;
+
+/// Length of the pattern's period: a prime, so that no power of two hides a shift.
+const PERIOD: usize = 65_521;
+
+/// The pattern twice in a row and a write more, so that any slice of a write's length is whole.
+fn pattern() -> &'static Bytes {
+    static PATTERN: OnceLock<Bytes> = OnceLock::new();
+    PATTERN.get_or_init(|| {
+        let mut state = 0x9e37_79b9_u32;
+        let once: Vec<u8> = (0..PERIOD)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 17;
+                state ^= state << 5;
+                (state >> 24) as u8
+            })
+            .collect();
+        let len = 2 * PERIOD + WRITE as usize;
+        once.iter().copied().cycle().take(len).collect()
+    })
+}
+
+/// What a stream carries at `offset`; `salt` tells streams and directions apart.
+fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
+    let start = ((offset + salt * 7_919) % PERIOD as u64) as usize;
+    pattern().slice(start..start + len.min(WRITE as usize))
+}
+
+/// How a direction ended for its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All bytes, then the end.
+    Finished,
+    /// The other end gave up.
+    Reset(ResetCode),
+    /// The reader itself wanted no more.
+    Stopped,
+}
+
+/// One application.
+#[derive(Debug)]
+pub(super) struct App {
+    manner: Manner,
+    salt_out: u64,
+    salt_in: u64,
+    to_write: u64,
+    written: u64,
+    /// It writes only once it has read everything.
+    answers: bool,
+    finished: bool,
+    pub(super) read: u64,
+    pub(super) ended: Option<(Timestamp, End)>,
+    paused_until: Option<Timestamp>,
+    has_paused: bool,
+    last_read: Timestamp,
+    pub(super) longest_gap: Duration,
+    pub(super) closed: Option<Box<StreamStats>>,
+}
+
+impl App {
+    pub(super) fn new(
+        now: Timestamp,
+        exchange: usize,
+        client: bool,
+        manner: Manner,
+        to_write: u64,
+        answers: bool,
+    ) -> Self {
+        let salt = exchange as u64 * 2;
+        Self {
+            manner,
+            salt_out: salt + u64::from(client),
+            salt_in: salt + u64::from(!client),
+            to_write,
+            written: 0,
+            answers,
+            finished: false,
+            read: 0,
+            ended: None,
+            paused_until: None,
+            has_paused: false,
+            last_read: now,
+            longest_gap: Duration::ZERO,
+            closed: None,
+        }
+    }
+
+    /// It wants to read, but rests.
+    pub(super) fn is_paused(&self, now: Timestamp) -> bool {
+        self.paused_until.is_some_and(|t| t > now)
+    }
+
+    /// When it goes on.
+    pub(super) fn resumes(&self) -> Option<Timestamp> {
+        self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE)
+    }
+
+    /// The peer wants no more of it.
+    pub(super) fn stop_writing(&mut self) {
+        self.finished = true;
+    }
+
+    /// Reads and writes what there is; an error tells which bytes were wrong.
+    pub(super) fn pump(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        id: StreamId,
+    ) -> Result<(), String> {
+        if self.closed.is_some() {
+            return Ok(());
+        }
+        if self.manner.ending == Ending::Refuse {
+            if self.ended.is_none() {
+                session.reset(now, id, ResetCode::ConnectionRefused);
+                session.stop(now, id, ResetCode::ConnectionRefused);
+                self.finished = true;
+                self.ended = Some((now, End::Stopped));
+            }
+            return Ok(());
+        }
+        self.write(now, session, id);
+        self.pump_in(now, session, id)?;
+        self.write(now, session, id);
+        Ok(())
+    }
+
+    fn pump_in(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        id: StreamId,
+    ) -> Result<(), String> {
+        while self.ended.is_none() && !self.is_paused(now) {
+            match session.read(now, id) {
+                Read::Pending => return Ok(()),
+                Read::Data(bytes) => self.take(now, &bytes)?,
+                Read::Fin => self.ended = Some((now, End::Finished)),
+                Read::Reset(code) => self.ended = Some((now, End::Reset(code))),
+            }
+            if let Some(pause) = self.manner.pause
+                && !self.has_paused
+                && self.read >= pause.after_bytes
+            {
+                self.has_paused = true;
+                self.paused_until = Some(pause.length.map_or(Timestamp::FAR_FUTURE, |d| now + d));
+            }
+            if let Ending::StopAfter(n) = self.manner.ending
+                && self.read >= n
+                && self.ended.is_none()
+            {
+                session.stop(now, id, ResetCode::ConnectionReset);
+                self.ended = Some((now, End::Stopped));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
+        for part in bytes.chunks(WRITE as usize) {
+            if slice(self.salt_in, self.read, part.len()) != part {
+                return Err(format!("wrong bytes at offset {}", self.read));
+            }
+            self.read += part.len() as u64;
+        }
+        self.longest_gap = self.longest_gap.max(now.since(self.last_read));
+        self.last_read = now;
+        Ok(())
+    }
+
+    fn write(&mut self, now: Timestamp, session: &mut Session, id: StreamId) {
+        if self.finished || (self.answers && self.ended.is_none()) {
+            return;
+        }
+        while self.written < self.to_write {
+            if let Ending::ResetAfter(n) = self.manner.ending
+                && self.written >= n
+            {
+                session.reset(now, id, ResetCode::ConnectionReset);
+                self.finished = true;
+                return;
+            }
+            let budget = session.send_budget(id);
+            let len = budget.min(WRITE).min(self.to_write - self.written);
+            if len == 0 {
+                return;
+            }
+            session.write(id, slice(self.salt_out, self.written, len as usize));
+            self.written += len;
+        }
+        session.finish(id);
+        self.finished = true;
+    }
+}
+
+/// An exchange as it runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) started: Timestamp,
+    pub(super) stream: StreamId,
+    pub(super) client: App,
+    /// Once its OPEN has arrived.
+    pub(super) origin: Option<App>,
+}
+
+impl Running {
+    /// Both ends are over and forgotten. A client that gave up before the origin ever heard of it
+    /// has none.
+    pub(super) fn is_over(&self) -> bool {
+        let origin = self.origin.as_ref().is_some_and(|o| o.closed.is_some());
+        self.client.closed.is_some() && origin
+    }
+}

@@ -1,0 +1,216 @@
+//! One attempt to keep a subflow on a route: its connections, and both ends' bookkeeping.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+use mpbond_session::{PathInfo, SubflowId};
+use mpbond_units::Timestamp;
+
+use crate::relay::Relay;
+use crate::tcp::{End, Info, Socket};
+
+/// Octets that TLS 1.3 adds to a record: header 5, content type 1, tag 16.
+pub(super) const RECORD_OVERHEAD: u32 = 22;
+const HEADER: usize = 5;
+const TRAILER: usize = RECORD_OVERHEAD as usize - HEADER;
+
+/// Octets of a TLS 1.3 handshake with certificates of Ed25519 or P-256 keys on both sides:
+/// ClientHello; the server's flight; the client's.
+pub(super) const CLIENT_HELLO: u64 = 300;
+pub(super) const SERVER_FLIGHT: u64 = 1_100;
+pub(super) const CLIENT_FLIGHT: u64 = 900;
+
+/// Octets that the driver hands to a socket in one go.
+const ROOM: u64 = 16 << 10;
+
+/// TCP_NOTSENT_LOWAT of a subflow's socket.
+pub(super) const LOWAT: u64 = 16 << 10;
+
+/// Where an end stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// TCP's and TLS's handshakes.
+    Handshake,
+    /// Server: the hello's record is to come.
+    AwaitHello,
+    /// The session has it.
+    Up(SubflowId),
+    /// Over.
+    Gone,
+}
+
+/// One end of a subflow, as a driver holds it.
+#[derive(Debug)]
+pub(super) struct Io {
+    pub(super) conn: Option<usize>,
+    pub(super) end: End,
+    pub(super) stage: Stage,
+    /// Something happened since it was last looked at.
+    pub(super) dirty: bool,
+    input: BytesMut,
+    pub(super) rx_octets: u64,
+    pub(super) tx_octets: u64,
+    output: VecDeque<Bytes>,
+    pub(super) blocked: bool,
+    pub(super) room: u64,
+    pub(super) asked: Option<Timestamp>,
+}
+
+impl Io {
+    fn new(conn: Option<usize>, end: End) -> Self {
+        Self {
+            conn,
+            end,
+            stage: Stage::Handshake,
+            dirty: true,
+            input: BytesMut::new(),
+            rx_octets: 0,
+            tx_octets: 0,
+            output: VecDeque::new(),
+            blocked: false,
+            room: 0,
+            asked: None,
+        }
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn fill(&mut self, socket: &mut Socket) {
+        while let Some(bytes) = socket.read(usize::MAX) {
+            self.input.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Takes `octets` of the handshake, if all of them are there.
+    pub(super) fn take_flight(&mut self, octets: u64) -> bool {
+        let there = self.input.len() as u64 >= octets;
+        if there {
+            self.input.advance(octets as usize);
+            self.rx_octets += octets;
+        }
+        there
+    }
+
+    /// A flight of the handshake.
+    pub(super) fn put_flight(&mut self, octets: u64) {
+        self.output.push_back(vec![0; octets as usize].into());
+        self.tx_octets += octets;
+    }
+
+    /// The next record, decrypted, if it is there as a whole.
+    pub(super) fn next_record(&mut self) -> Option<Bytes> {
+        let header = self.input.first_chunk::<HEADER>()?;
+        let body = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        if self.input.len() < HEADER + body {
+            return None;
+        }
+        self.input.advance(HEADER);
+        let mut record = self.input.split_to(body).freeze();
+        record.truncate(body - TRAILER);
+        self.rx_octets += (HEADER + body) as u64;
+        Some(record)
+    }
+
+    /// Encrypts a record, so to speak.
+    pub(super) fn queue_record(&mut self, plaintext: &[u8]) {
+        let body = plaintext.len() + TRAILER;
+        let mut record = Vec::with_capacity(HEADER + body);
+        record.extend_from_slice(&[23, 3, 3]);
+        record.extend_from_slice(&(body as u16).to_be_bytes());
+        record.extend_from_slice(plaintext);
+        record.resize(HEADER + body, 0);
+        self.tx_octets += record.len() as u64;
+        self.room = self.room.saturating_sub(plaintext.len() as u64);
+        self.output.push_back(record.into());
+    }
+
+    /// Hands as much to the socket as it takes; whether anything went.
+    pub(super) fn write(&mut self, socket: &mut Socket) -> bool {
+        let mut any = false;
+        while let Some(first) = self.output.front_mut() {
+            let taken = socket.write(first);
+            if taken == 0 {
+                break;
+            }
+            any = true;
+            first.advance(taken);
+            if first.is_empty() {
+                self.output.pop_front();
+            }
+        }
+        any
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    pub(super) fn open_room(&mut self) {
+        self.blocked = false;
+        self.room = ROOM;
+    }
+}
+
+/// Whether epoll would call the socket writable again: Linux waits until half of the low-water
+/// mark is sent.
+pub(super) fn is_writable(socket: &Socket) -> bool {
+    socket.notsent_bytes() * 2 < LOWAT && socket.room() > 0
+}
+
+/// TCP_INFO as the driver hands it on.
+pub(super) fn path_info(info: &Info) -> PathInfo {
+    PathInfo {
+        cwnd_bytes: info.cwnd_bytes,
+        srtt: info.srtt.unwrap_or_default(),
+        min_rtt: info.min_rtt.unwrap_or_default(),
+        bytes_acked: info.bytes_acked,
+        delivery_rate: info.delivery_rate.unwrap_or_default(),
+        app_limited: info.app_limited,
+    }
+}
+
+/// A subflow from its first SYN to its end.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) route: usize,
+    /// The pipe, or the PS-Path.
+    pub(super) first: usize,
+    /// The HS-Path, once the helper has connected.
+    pub(super) second: Option<usize>,
+    pub(super) relay: Option<Relay>,
+    /// The primary's end and the proxy's.
+    pub(super) ends: [Io; 2],
+    /// Its number, once the primary's session has it.
+    pub(super) subflow: Option<SubflowId>,
+    pub(super) dialled: Timestamp,
+    /// When the helper next reports, if data flows; and what had passed when it last did.
+    pub(super) report_at: Timestamp,
+    pub(super) reported_bytes: u64,
+}
+
+impl Line {
+    pub(super) fn new(now: Timestamp, route: usize, first: usize, relay: Option<Relay>) -> Self {
+        let server = relay.is_none().then_some(first);
+        Self {
+            route,
+            first,
+            second: None,
+            relay,
+            ends: [Io::new(Some(first), End::A), Io::new(server, End::B)],
+            subflow: None,
+            dialled: now,
+            report_at: now,
+            reported_bytes: 0,
+        }
+    }
+
+    /// Bytes that the helper has passed on.
+    pub(super) fn relayed_bytes(&self) -> u64 {
+        self.relay.as_ref().map_or(0, |r| {
+            r.forward_relayed_bytes() + r.backward_relayed_bytes()
+        })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ends.iter().all(|e| e.stage == Stage::Gone)
+    }
+}

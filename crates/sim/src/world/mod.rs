@@ -1,0 +1,694 @@
+//! Whole sessions over virtual links in virtual time.
+//!
+//! A [`Scenario`] says which links and routes there are, what applications do and what goes
+//! wrong; [`World::run`] lets a primary's and a proxy's session, the very code that the daemons
+//! run, live through it, and gives an [`Outcome`] or a [`Failure`]. The same scenario gives the
+//! same outcome, always.
+//!
+//! What a driver does between session and sockets is done as the daemons do it: records of TLS's
+//! size, a socket that is given more only when its unsent queue is short, the kernel's view of a
+//! path at most every millisecond, helpers' reports every 100 ms while data flows.
+//!
+//! While a world runs it checks that every byte arrives once and in order, that both ends learn
+//! how each stream ended, that windows and memory limits hold, that nothing spins, and that new
+//! bytes arrive while any route works.
+//!
+//! ```
+//! use mpbond_sim::ideal::Direction;
+//! use mpbond_sim::world::{Before, Scenario, World};
+//! use std::time::Duration;
+//!
+//! let ms = Duration::from_millis;
+//! let scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], ms(25), ms(2))
+//!     .measuring(Before::Joined, Direction::Down, 1 << 20);
+//! let outcome = World::new(scenario).run().unwrap();
+//! let ratio = outcome.exchanges[0].ratio().unwrap();
+//! assert!((1.0..1.5).contains(&ratio), "{ratio}");
+//! ```
+
+mod app;
+mod host;
+mod line;
+mod net;
+mod outcome;
+mod scenario;
+
+use std::time::Duration;
+
+use mpbond_session::{Session, SessionStats};
+use mpbond_units::{BitRate, Timestamp};
+
+pub use app::End as StreamEnd;
+pub use outcome::{ExchangeOutcome, Failure, Outcome, Share};
+pub use scenario::{
+    Before, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
+};
+
+use crate::ideal::{self, Capacity, Direction, Hop, Medium, Path, Topology, Transfer};
+use crate::link::{LinkChange, LinkConfig, Rate};
+use crate::relay::Relay;
+use crate::tcp::{Config, End, State};
+use app::{App, Running};
+use host::{Host, Surroundings, destination, far_report};
+use line::{LOWAT, Line, Stage};
+use net::{Net, Report};
+
+/// A primary that has not got through by then tries anew.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More turns at one instant than anything sensible takes.
+const MAX_TURNS: u32 = 20_000;
+
+/// Of a helper's bound this much may be in the socket it reads from.
+const RELAY_RECEIVE_BYTES: u64 = 1 << 20;
+
+/// What the proxy may hold beyond its limits: applications write in pieces.
+const SLACK_BYTES: u64 = 128 << 10;
+
+/// A primary, a proxy, helpers, links, and applications.
+pub struct World {
+    scenario: Scenario,
+    now: Timestamp,
+    net: Net,
+    lines: Vec<Line>,
+    live: Vec<usize>,
+    /// By route: when the primary dials, unless it has a line there.
+    dial_at: Vec<Option<Timestamp>>,
+    hosts: [Host; 2],
+    running: Vec<Option<Running>>,
+    faults_done: Vec<bool>,
+    /// By link and direction (up, down): what became of its rate.
+    rates: Vec<[Vec<(Timestamp, LinkChange)>; 2]>,
+    /// Unique bytes that have arrived, and when the last did.
+    progress: (u64, Timestamp),
+    /// Since when some route has worked.
+    usable_since: Option<Timestamp>,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(scenario: Scenario) -> Self {
+        let start = |r: &Route| Some(Timestamp::ZERO + r.joins_at);
+        Self {
+            now: Timestamp::ZERO,
+            net: Net::new(&scenario.links, scenario.seed),
+            lines: Vec::new(),
+            live: Vec::new(),
+            dial_at: scenario.routes.iter().map(start).collect(),
+            hosts: [
+                Host::primary(scenario.client.clone()),
+                Host::proxy(scenario.server.clone()),
+            ],
+            running: scenario.exchanges.iter().map(|_| None).collect(),
+            faults_done: vec![false; scenario.faults.len()],
+            rates: scenario.links.iter().map(|_| Default::default()).collect(),
+            progress: (0, Timestamp::ZERO),
+            usable_since: Some(Timestamp::ZERO),
+            scenario,
+        }
+    }
+
+    /// Lives through the scenario.
+    ///
+    /// # Errors
+    /// A [`Failure`] when something happened that must not, whatever the links do.
+    pub fn run(mut self) -> Result<Outcome, Failure> {
+        let mut turns = 0;
+        loop {
+            self.step().map_err(|what| self.failure(what))?;
+            if self.is_done() {
+                return self.outcome();
+            }
+            self.check()?;
+            let Some(next) = self.next_event() else {
+                return Err(self.failure("nothing will ever happen again".to_owned()));
+            };
+            if next > Timestamp::ZERO + self.scenario.limit {
+                return Err(self.failure("the world's time is over".to_owned()));
+            }
+            turns = if next > self.now { 0 } else { turns + 1 };
+            if turns > MAX_TURNS {
+                return Err(self.failure("time does not go on".to_owned()));
+            }
+            self.now = self.now.max(next);
+        }
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        let ends = self.hosts.iter().filter_map(|h| h.session.as_ref());
+        let state: Vec<String> = ends
+            .map(|s| {
+                let subflows: Vec<String> = s
+                    .subflows(self.now)
+                    .iter()
+                    .map(|s| format!("{} {} {:?} pad {:?}", s.id, s.name, s.state, s.pad))
+                    .collect();
+                format!(
+                    "unscheduled {}, held {}, waiting {}, timeout {:?}, {}",
+                    s.unscheduled_bytes(),
+                    s.held_bytes(),
+                    s.waiting_bytes(),
+                    s.poll_timeout(),
+                    subflows.join(", ")
+                )
+            })
+            .collect();
+        let open: Vec<String> = self
+            .running
+            .iter()
+            .enumerate()
+            .filter_map(|(e, r)| r.as_ref().filter(|r| !r.is_over()).map(|r| (e, r)))
+            .map(|(e, r)| {
+                let up = r.origin.as_ref().map_or(0, |o| o.read);
+                format!("exchange {e}: {} down, {up} up", r.client.read)
+            })
+            .collect();
+        Failure {
+            at: self.now,
+            what: format!(
+                "{what} [primary: {}] [open: {}]",
+                state.join("] [proxy: "),
+                open.join("; ")
+            ),
+        }
+    }
+
+    // ---- what happens ---------------------------------------------------------------------
+
+    /// Everything that happens now.
+    fn step(&mut self) -> Result<(), String> {
+        self.faults();
+        self.start_exchanges()?;
+        self.dial();
+        loop {
+            self.net.handle(self.now);
+            let mut moved = self.relay();
+            for report in self.net.take_reports() {
+                self.with_host(0, |host, s| {
+                    host.report(s, report.line, report.pipe, report.hs);
+                    host.settle(s)
+                })?;
+                moved = true;
+            }
+            for side in [0, 1] {
+                moved |= self.with_host(side, Host::drive)?;
+            }
+            if !moved {
+                break;
+            }
+        }
+        self.clean_up();
+        Ok(())
+    }
+
+    fn with_host<T>(
+        &mut self,
+        side: usize,
+        f: impl FnOnce(&mut Host, &mut Surroundings) -> T,
+    ) -> T {
+        let mut surroundings = Surroundings {
+            now: self.now,
+            net: &mut self.net,
+            lines: &mut self.lines,
+            live: &self.live,
+            routes: &self.scenario.routes,
+            exchanges: &self.scenario.exchanges,
+            running: &mut self.running,
+        };
+        f(&mut self.hosts[side], &mut surroundings)
+    }
+
+    /// When something of the scenario happens, if that is known yet.
+    fn instant(&self, when: When) -> Option<Timestamp> {
+        let exchange = |e: usize| self.running.get(e)?.as_ref();
+        match when {
+            When::At(after) => Some(Timestamp::ZERO + after),
+            When::AfterStart(e, after) => Some(exchange(e)?.started + after),
+            When::AfterEnd(e, after) => Some(exchange(e)?.client.ended?.0 + after),
+        }
+    }
+
+    fn faults(&mut self) {
+        for i in 0..self.scenario.faults.len() {
+            let due = self.instant(self.scenario.faults[i].when);
+            if self.faults_done[i] || due.is_none_or(|t| t > self.now) {
+                continue;
+            }
+            self.faults_done[i] = true;
+            match self.scenario.faults[i].what.clone() {
+                Happening::Link { link, up, down } => {
+                    for (direction, change) in [up, down].into_iter().enumerate() {
+                        if let Some(change) = change {
+                            self.net.apply(self.now, link, direction == 0, &change);
+                            self.rates[link][direction].push((self.now, change));
+                        }
+                    }
+                }
+                Happening::Kill { route } => self.kill(route),
+                Happening::Leave { route, length } => {
+                    self.kill(route);
+                    self.dial_at[route] = Some(self.now + length);
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self, route: usize) {
+        for &l in &self.live {
+            let line = &self.lines[l];
+            if line.route != route {
+                continue;
+            }
+            let ends = if line.relay.is_some() {
+                let hs = line.second.map(|hs| (hs, End::A));
+                [Some((line.first, End::B)), hs]
+            } else {
+                [Some((line.first, End::A)), Some((line.first, End::B))]
+            };
+            for (conn, end) in ends.into_iter().flatten() {
+                self.net.socket_mut(conn, end).abort();
+                self.net.push(self.now, conn, end);
+            }
+            for io in &mut self.lines[l].ends {
+                io.dirty = true;
+            }
+        }
+    }
+
+    fn start_exchanges(&mut self) -> Result<(), String> {
+        for e in 0..self.scenario.exchanges.len() {
+            let x = &self.scenario.exchanges[e];
+            if self.running[e].is_some() || self.instant(x.start).is_none_or(|t| t > self.now) {
+                continue;
+            }
+            let host = &mut self.hosts[0];
+            let Some(session) = &mut host.session else {
+                continue;
+            };
+            let stream = session
+                .open(self.now, destination(e), x.class)
+                .map_err(|error| format!("exchange {e} can't be opened: {error}"))?;
+            self.running[e] = Some(Running {
+                started: self.now,
+                stream,
+                client: App::new(self.now, e, true, x.client, x.up_bytes, false),
+                origin: None,
+            });
+            host.wake(e);
+        }
+        for (side, host) in self.hosts.iter_mut().enumerate() {
+            for (e, r) in self.running.iter().enumerate() {
+                let app = match (side, r) {
+                    (0, Some(r)) => Some(&r.client),
+                    (_, Some(r)) => r.origin.as_ref(),
+                    (_, None) => None,
+                };
+                if app.is_some_and(|a| a.resumes() == Some(self.now)) {
+                    host.wake(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self) {
+        for route in 0..self.scenario.routes.len() {
+            if self.dial_at[route].is_none_or(|t| t > self.now) {
+                continue;
+            }
+            self.dial_at[route] = None;
+            let r = &self.scenario.routes[route];
+            let bound = self.scenario.relay_bound_bytes;
+            let relay = r
+                .helper
+                .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
+            let far = if relay.is_some() {
+                helper_config(bound)
+            } else {
+                endpoint_config()
+            };
+            let l = self.lines.len();
+            let first = self
+                .net
+                .connect(self.now, l, r.links[0], endpoint_config(), far);
+            self.lines.push(Line::new(self.now, route, first, relay));
+            self.live.push(l);
+        }
+    }
+
+    /// What helpers do; whether anything moved.
+    fn relay(&mut self) -> bool {
+        for l in self.net.take_touched() {
+            for io in &mut self.lines[l].ends {
+                io.dirty = true;
+            }
+        }
+        let mut moved = false;
+        for i in 0..self.live.len() {
+            let l = self.live[i];
+            let line = &mut self.lines[l];
+            let Some(relay) = &mut line.relay else {
+                continue;
+            };
+            if !line.ends[0].dirty && !line.ends[1].dirty {
+                continue;
+            }
+            let Some(hs) = line.second else {
+                // The helper connects onward when it was connected to.
+                if self.net.socket(line.first, End::B).state() == State::Established {
+                    let link = self.scenario.routes[line.route].links[1];
+                    let near = helper_config(self.scenario.relay_bound_bytes);
+                    let hs = self.net.connect(self.now, l, link, near, endpoint_config());
+                    line.second = Some(hs);
+                    line.ends[1].conn = Some(hs);
+                    moved = true;
+                }
+                continue;
+            };
+            let (pipe_socket, hs_socket) = self.net.helper_sockets(line.first, hs);
+            if relay.handle(pipe_socket, hs_socket) {
+                moved = true;
+                self.net.push(self.now, line.first, End::B);
+                self.net.push(self.now, hs, End::A);
+            }
+            self.report(l);
+        }
+        moved
+    }
+
+    /// A helper reports while data flows.
+    fn report(&mut self, l: usize) {
+        let line = &mut self.lines[l];
+        let relayed = line.relayed_bytes();
+        if relayed == line.reported_bytes || self.now < line.report_at {
+            return;
+        }
+        line.reported_bytes = relayed;
+        line.report_at = self.now + self.scenario.report_every;
+        let (Some(relay), Some(hs)) = (&line.relay, line.second) else {
+            return;
+        };
+        let pipe = self.net.socket(line.first, End::B);
+        let hs = self.net.socket(hs, End::A);
+        let report = Report {
+            line: l,
+            pipe: far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs)),
+            hs: far_report(&hs.info(), relay.forward_level_bytes(pipe, hs)),
+        };
+        let link = self.scenario.routes[line.route].links[0];
+        self.net.send_report(self.now, link, report);
+    }
+
+    /// Lines that are over make room for new ones.
+    fn clean_up(&mut self) {
+        for i in 0..self.live.len() {
+            let l = self.live[i];
+            let line = &self.lines[l];
+            let waits = line.ends[0].stage == Stage::Handshake;
+            if waits && self.now >= line.dialled + CONNECT_TIMEOUT {
+                self.with_host(0, |host, s| host.lose_line(s, l));
+            }
+        }
+        let mut swept = false;
+        for i in 0..self.live.len() {
+            let line = &self.lines[self.live[i]];
+            let route = line.route;
+            let others = self.live.iter().any(|&o| {
+                let o = &self.lines[o];
+                o.route == route && o.ends[0].stage != Stage::Gone
+            });
+            if !others && self.dial_at[route].is_none() {
+                self.dial_at[route] = Some(self.now + self.scenario.rejoin_after);
+            }
+            swept |= line.is_over();
+        }
+        if swept {
+            let lines = &self.lines;
+            self.live.retain(|&l| !lines[l].is_over());
+            self.net.sweep();
+        }
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let hosts = self.hosts.iter().filter_map(|h| h.due);
+        let dials = self.dial_at.iter().copied().flatten();
+        let timeouts = self.live.iter().filter_map(|&l| {
+            let line = &self.lines[l];
+            (line.ends[0].stage == Stage::Handshake).then(|| line.dialled + CONNECT_TIMEOUT)
+        });
+        let faults = self.scenario.faults.iter().zip(&self.faults_done);
+        let faults = faults
+            .filter(|(_, done)| !**done)
+            .filter_map(|(f, _)| self.instant(f.when));
+        let exchanges = self.scenario.exchanges.iter().zip(&self.running);
+        let starts = exchanges
+            .filter(|(_, running)| running.is_none())
+            .filter_map(|(x, _)| self.instant(x.start));
+        let resumes = self.running.iter().flatten().flat_map(|r| {
+            let apps = [Some(&r.client), r.origin.as_ref()];
+            apps.into_iter().flatten().filter_map(App::resumes)
+        });
+        self.net
+            .next_event()
+            .into_iter()
+            .chain(hosts)
+            .chain(dials)
+            .chain(timeouts)
+            .chain(faults)
+            .chain(starts)
+            .chain(resumes.filter(|t| *t > self.now))
+            .min()
+    }
+
+    fn is_done(&self) -> bool {
+        let all = self.scenario.exchanges.iter().zip(&self.running);
+        all.into_iter()
+            .all(|(x, r)| r.as_ref().is_some_and(|r| r.is_over() || x.is_endless()))
+    }
+
+    // ---- what must hold -------------------------------------------------------------------
+
+    fn check(&mut self) -> Result<(), Failure> {
+        let mut arrived = 0;
+        for host in &self.hosts {
+            let Some(s) = &host.session else {
+                continue;
+            };
+            let stats = s.stats();
+            arrived += stats.bytes_in - stats.redundant_bytes_in;
+            let config = s.config();
+            let most = config.receive_window_bytes + config.stalled_memory_bytes;
+            let waiting = s.waiting_bytes();
+            if waiting > most {
+                return Err(self.failure(format!("{waiting} bytes wait, {most} may")));
+            }
+            let least_each = stats.streams_open * SLACK_BYTES;
+            let most = config.send_memory_bytes + SLACK_BYTES + least_each;
+            let held = s.held_bytes();
+            if held > most {
+                return Err(self.failure(format!("{held} bytes are held, {most} may be")));
+            }
+        }
+        let wants_more = self.running.iter().flatten().any(|r| {
+            let apps = [Some(&r.client), r.origin.as_ref()];
+            let rests = apps.iter().flatten().any(|a| a.is_paused(self.now));
+            !r.is_over() && !rests
+        });
+        if arrived != self.progress.0 || !wants_more {
+            self.progress = (arrived, self.now);
+        }
+        let works = |(i, r): (usize, &Route)| {
+            let away = self.dial_at[i].is_some_and(|t| t > self.now + self.scenario.rejoin_after);
+            !away && r.links.iter().all(|l| self.net.is_up(*l))
+        };
+        let usable = self.scenario.routes.iter().enumerate().any(works);
+        self.usable_since = match (usable, self.usable_since) {
+            (true, None) => Some(self.now),
+            (true, since) => since,
+            (false, _) => None,
+        };
+        if let Some(since) = self.usable_since {
+            let silent = self.now.since(since.max(self.progress.1));
+            if silent > self.scenario.stall_limit {
+                return Err(self.failure(format!("no new byte for {silent:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    // ---- what came of it ------------------------------------------------------------------
+
+    fn outcome(&self) -> Result<Outcome, Failure> {
+        let mut exchanges = Vec::new();
+        for (e, x) in self.scenario.exchanges.iter().enumerate() {
+            if let Some(Some(r)) = self.running.get(e) {
+                self.check_end(e, x, r)?;
+                exchanges.push(self.exchange_outcome(x, r));
+            }
+        }
+        let stats = |host: &Host| {
+            host.session
+                .as_ref()
+                .map_or_else(SessionStats::default, Session::stats)
+        };
+        let joined = |line: &&Line| line.ends[1].tx_octets > line::SERVER_FLIGHT;
+        Ok(Outcome {
+            exchanges,
+            client: stats(&self.hosts[0]),
+            server: stats(&self.hosts[1]),
+            ended: self.now,
+            packets: self.net.events,
+            joins: self.lines.iter().filter(joined).count(),
+        })
+    }
+
+    /// Did everything arrive, and both ends learn the truth?
+    fn check_end(&self, e: usize, x: &Exchange, r: &Running) -> Result<(), Failure> {
+        if x.is_endless() || !x.ends_well() {
+            return Ok(());
+        }
+        let up = r.origin.as_ref().map_or(0, |o| o.read);
+        let ends = [
+            r.client.ended.map(|(_, end)| end),
+            r.origin.as_ref().and_then(|o| o.ended).map(|(_, end)| end),
+        ];
+        let finished = ends.iter().all(|e| *e == Some(StreamEnd::Finished));
+        if !finished || r.client.read != x.down_bytes || up != x.up_bytes {
+            return Err(self.failure(format!(
+                "exchange {e}: {} of {} down, {up} of {} up, ended {ends:?}",
+                r.client.read, x.down_bytes, x.up_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    fn exchange_outcome(&self, x: &Exchange, r: &Running) -> ExchangeOutcome {
+        let direction = x.direction();
+        let bytes = x.up_bytes.max(x.down_bytes);
+        let reader = match direction {
+            Direction::Down => Some(&r.client),
+            Direction::Up => r.origin.as_ref(),
+        };
+        let closed = reader.and_then(|app| app.closed.as_deref());
+        let mut shares: Vec<Share> = Vec::new();
+        for share in closed.map_or(&[][..], |c| &c.subflows) {
+            // A route that was lost and joined again is one route.
+            let name = self.route_name(share.subflow);
+            let finished = share.last_in.map(|t| t.since(r.started));
+            match shares.iter_mut().find(|s| s.route == name) {
+                Some(s) => {
+                    s.bytes += share.bytes_in;
+                    s.finished = s.finished.max(finished);
+                }
+                None if share.bytes_in > 0 => shares.push(Share {
+                    route: name,
+                    bytes: share.bytes_in,
+                    finished,
+                }),
+                None => {}
+            }
+        }
+        ExchangeOutcome {
+            started: r.started,
+            took: r.client.ended.map(|(t, _)| t.since(r.started)),
+            direction,
+            client_saw: r.client.ended.map(|(_, end)| end),
+            origin_saw: r.origin.as_ref().and_then(|o| o.ended).map(|(_, end)| end),
+            down_bytes: r.client.read,
+            up_bytes: r.origin.as_ref().map_or(0, |o| o.read),
+            shares,
+            redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
+            longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
+            ideal: ideal::ideal_time(
+                &self.topology(r.started, direction),
+                Transfer { bytes, direction },
+            ),
+        }
+    }
+
+    fn route_name(&self, id: mpbond_session::SubflowId) -> String {
+        let line = self
+            .lines
+            .iter()
+            .find(|line| line.subflow == Some(id))
+            .map(|line| self.scenario.routes[line.route].name.clone());
+        line.unwrap_or_else(|| id.to_string())
+    }
+
+    /// The links as they were from `start` on, for the bound.
+    fn topology(&self, start: Timestamp, direction: Direction) -> Topology {
+        let users = |link: usize| {
+            let routes = self.scenario.routes.iter();
+            routes.filter(|r| r.links.contains(&link)).count()
+        };
+        let capacity = |link: usize, side: usize| {
+            let l = &self.scenario.links[link];
+            let config = if side == 0 { &l.up } else { &l.down };
+            capacity(config, &self.rates[link][side], start)
+        };
+        let hop = |&link: &usize| Hop {
+            down: capacity(link, 1),
+            up: capacity(link, 0),
+            delay: self.scenario.links[link].down.delay,
+            shared_medium: (users(link) > 1).then(|| link.to_string()),
+        };
+        let paths = self.scenario.routes.iter().map(|r| Path {
+            name: r.name.clone(),
+            hops: r.links.iter().map(hop).collect(),
+        });
+        let shared = (0..self.scenario.links.len()).filter(|link| users(*link) > 1);
+        let side = usize::from(direction == Direction::Down);
+        Topology {
+            paths: paths.collect(),
+            media: shared
+                .map(|link| Medium {
+                    name: link.to_string(),
+                    capacity: capacity(link, side),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Rate of a link from `start` on, after what has happened to it.
+fn capacity(
+    config: &LinkConfig,
+    changes: &[(Timestamp, LinkChange)],
+    start: Timestamp,
+) -> Capacity {
+    let Rate::Constant(first) = config.rate else {
+        return Capacity::from(config).from_offset(start.since(Timestamp::ZERO));
+    };
+    let mut rate = first;
+    let mut up = true;
+    let mut steps = vec![(Duration::ZERO, rate)];
+    for (at, change) in changes {
+        if let Some(Rate::Constant(r)) = change.rate {
+            rate = r;
+        }
+        up = change.up.unwrap_or(up);
+        let now = if up { rate } else { BitRate::ZERO };
+        let after = at.since(start);
+        if *at <= start {
+            steps[0].1 = now;
+        } else {
+            steps.push((after, now));
+        }
+    }
+    Capacity::schedule(&steps)
+}
+
+fn endpoint_config() -> Config {
+    Config {
+        notsent_lowat_bytes: LOWAT,
+        ..Config::default()
+    }
+}
+
+fn helper_config(bound: u64) -> Config {
+    Config {
+        notsent_lowat_bytes: bound / 4,
+        recv_buffer_bytes: RELAY_RECEIVE_BYTES.min(bound / 4),
+        ..Config::default()
+    }
+}

@@ -1,0 +1,362 @@
+//! What a world is made of, and what happens in it.
+
+use std::time::Duration;
+
+use mpbond_session::{HelperId, SchedulerKind, SessionConfig, StreamClass};
+use mpbond_units::BitRate;
+
+use crate::ideal::Direction;
+use crate::link::{LinkChange, LinkConfig, Rate};
+
+/// Hosts, links, work and misfortune.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The primary's session.
+    pub client: SessionConfig,
+    /// The proxy's session.
+    pub server: SessionConfig,
+    /// All links, which routes name by index.
+    pub links: Vec<TwoWay>,
+    /// The ways between primary and proxy; the primary keeps a subflow on each.
+    pub routes: Vec<Route>,
+    /// Most bytes that a helper holds for a subflow in each direction.
+    pub relay_bound_bytes: u64,
+    /// How often a helper reports while data flows.
+    pub report_every: Duration,
+    /// How long after a subflow is lost the primary tries to join anew.
+    pub rejoin_after: Duration,
+    /// User connections, one stream each.
+    pub exchanges: Vec<Exchange>,
+    /// What goes wrong, or changes.
+    pub faults: Vec<Fault>,
+    /// The world has failed when it is not done by then.
+    pub limit: Duration,
+    /// The world has failed when no new byte arrives for so long while a route works.
+    pub stall_limit: Duration,
+    /// Fixes all chance: losses and jitter of links.
+    pub seed: u64,
+}
+
+/// A link, both directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TwoWay {
+    /// For people.
+    pub name: String,
+    /// Away from the primary.
+    pub up: LinkConfig,
+    /// Towards the primary.
+    pub down: LinkConfig,
+}
+
+impl TwoWay {
+    /// The same both ways.
+    pub fn symmetric(name: &str, link: LinkConfig) -> Self {
+        Self {
+            name: name.to_owned(),
+            up: link.clone(),
+            down: link,
+        }
+    }
+}
+
+/// A way between primary and proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// For people.
+    pub name: String,
+    /// The helper it runs through.
+    pub helper: Option<HelperId>,
+    /// Indices in [`Scenario::links`]: the PS-Path alone, or pipe and HS-Path.
+    pub links: Vec<usize>,
+    /// When the primary first connects.
+    pub joins_at: Duration,
+    /// Used only when no regular one is left.
+    pub backup: bool,
+}
+
+/// An instant, known beforehand or as things go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// So long after the world began.
+    At(Duration),
+    /// So long after this exchange started.
+    AfterStart(usize, Duration),
+    /// So long after this exchange was over at the client.
+    AfterEnd(usize, Duration),
+}
+
+/// A user connection: a client at the primary asks, an origin behind the proxy answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// When the client opens it.
+    pub start: When,
+    /// Bytes the client sends.
+    pub up_bytes: u64,
+    /// Bytes the origin sends.
+    pub down_bytes: u64,
+    /// The origin begins before it has heard all of the client.
+    pub at_once: bool,
+    /// What kind of traffic.
+    pub class: StreamClass,
+    /// How the client behaves.
+    pub client: Manner,
+    /// How the origin behaves.
+    pub origin: Manner,
+}
+
+/// How an application behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Manner {
+    /// It stops reading for a while.
+    pub pause: Option<Pause>,
+    /// How its part ends.
+    pub ending: Ending,
+}
+
+/// A reader that rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// After so many bytes.
+    pub after_bytes: u64,
+    /// For so long; `None`: it never reads again.
+    pub length: Option<Duration>,
+}
+
+/// How an application's part ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// It writes everything, and reads everything.
+    #[default]
+    Finish,
+    /// It gives its own bytes up after so many.
+    ResetAfter(u64),
+    /// It wants no more than so many of the other's bytes.
+    StopAfter(u64),
+    /// It refuses: resets and stops at once.
+    Refuse,
+}
+
+/// Something happens to the links or hosts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// When.
+    pub when: When,
+    /// What.
+    pub what: Happening,
+}
+
+/// What may happen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happening {
+    /// A link changes; goes silently down, or comes back.
+    Link {
+        /// Index in [`Scenario::links`].
+        link: usize,
+        /// Away from the primary.
+        up: Option<LinkChange>,
+        /// Towards the primary.
+        down: Option<LinkChange>,
+    },
+    /// All connections on a route are reset: a helper process dies. The primary joins anew.
+    Kill {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+    },
+    /// The same, and the primary does not try to join before so long has passed.
+    Leave {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+        /// How long the route is away.
+        length: Duration,
+    },
+}
+
+/// What has happened in a session before it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing is open.
+    Cold,
+    /// Joined for 2 s, then idle for 5 s: nothing was ever transferred.
+    Joined,
+    /// Joined for 2 s, 1 MiB transferred, then idle for 5 s.
+    Used,
+}
+
+impl Exchange {
+    /// A small request, and `bytes` as the answer.
+    pub fn download(start: When, bytes: u64) -> Self {
+        Self {
+            start,
+            up_bytes: 120,
+            down_bytes: bytes,
+            at_once: false,
+            class: StreamClass::Bulk,
+            client: Manner::default(),
+            origin: Manner::default(),
+        }
+    }
+
+    /// `bytes`, and a small answer once all of them have arrived.
+    pub fn upload(start: When, bytes: u64) -> Self {
+        Self {
+            up_bytes: bytes,
+            down_bytes: 120,
+            ..Self::download(start, 0)
+        }
+    }
+
+    /// The direction that most bytes take.
+    pub fn direction(&self) -> Direction {
+        if self.up_bytes > self.down_bytes {
+            Direction::Up
+        } else {
+            Direction::Down
+        }
+    }
+
+    /// Someone will never read all, so that it never ends.
+    pub(super) fn is_endless(&self) -> bool {
+        let forever = |m: &Manner| m.pause.is_some_and(|p| p.length.is_none());
+        forever(&self.client) || forever(&self.origin)
+    }
+
+    /// All bytes arrive and both ends finish.
+    pub(super) fn ends_well(&self) -> bool {
+        self.client.ending == Ending::Finish && self.origin.ending == Ending::Finish
+    }
+}
+
+impl Scenario {
+    /// A world of links and routes in which nothing happens yet.
+    pub fn new(links: Vec<TwoWay>, routes: Vec<Route>) -> Self {
+        Self {
+            client: SessionConfig::default(),
+            server: SessionConfig::default(),
+            links,
+            routes,
+            relay_bound_bytes: 4 << 20,
+            report_every: Duration::from_millis(100),
+            rejoin_after: Duration::from_millis(500),
+            exchanges: Vec::new(),
+            faults: Vec::new(),
+            limit: Duration::from_secs(600),
+            stall_limit: Duration::from_secs(30),
+            seed: 1,
+        }
+    }
+
+    /// The papers' setting: a PS-Path of `ps_mbps`, and a helper for each pair of HS-Path and
+    /// pipe. All links are symmetric with queues of 100 ms; delays are one way.
+    pub fn bonded(
+        ps_mbps: f64,
+        helpers: &[(f64, f64)],
+        wwan_delay: Duration,
+        pipe_delay: Duration,
+    ) -> Self {
+        let link = |name: &str, mbps: f64, delay| {
+            let rate = Rate::Constant(BitRate::from_mbps(mbps));
+            TwoWay::symmetric(name, LinkConfig::new(rate).with_delay(delay))
+        };
+        let mut links = vec![link("ps", ps_mbps, wwan_delay)];
+        let mut routes = vec![Route::direct("ps", 0)];
+        for (i, (hs, pipe)) in helpers.iter().enumerate() {
+            let at = links.len();
+            links.push(link(&format!("pipe{}", i + 1), *pipe, pipe_delay));
+            links.push(link(&format!("hs{}", i + 1), *hs, wwan_delay));
+            let name = format!("helper{}", i + 1);
+            routes.push(Route::through(&name, HelperId(i as u32), at, at + 1));
+        }
+        Self::new(links, routes)
+    }
+
+    /// Direct paths only: (Mbit/s, one-way delay) of each.
+    pub fn multihomed(paths: &[(f64, Duration)]) -> Self {
+        let mut links = Vec::new();
+        let mut routes = Vec::new();
+        for (i, (mbps, delay)) in paths.iter().enumerate() {
+            let name = format!("ps{}", i + 1);
+            let rate = Rate::Constant(BitRate::from_mbps(*mbps));
+            let link = LinkConfig::new(rate).with_delay(*delay);
+            links.push(TwoWay::symmetric(&name, link));
+            routes.push(Route::direct(&name, i));
+        }
+        Self::new(links, routes)
+    }
+
+    /// Both ends use this scheduler.
+    #[must_use]
+    pub fn with_scheduler(mut self, kind: SchedulerKind) -> Self {
+        self.client.scheduler = kind;
+        self.server.scheduler = kind;
+        self
+    }
+
+    /// Adds an exchange.
+    #[must_use]
+    pub fn with_exchange(mut self, exchange: Exchange) -> Self {
+        self.exchanges.push(exchange);
+        self
+    }
+
+    /// Adds the transfer to be measured, as the last exchange, after what is to happen before.
+    #[must_use]
+    pub fn measuring(mut self, before: Before, direction: Direction, bytes: u64) -> Self {
+        let joined = Duration::from_secs(2);
+        let idle = Duration::from_secs(5);
+        let transfer = |start, bytes| match direction {
+            Direction::Down => Exchange::download(start, bytes),
+            Direction::Up => Exchange::upload(start, bytes),
+        };
+        let start = match before {
+            Before::Cold => When::At(Duration::ZERO),
+            Before::Joined => When::At(joined + idle),
+            Before::Used => {
+                self.exchanges.push(transfer(When::At(joined), 1 << 20));
+                When::AfterEnd(self.exchanges.len() - 1, idle)
+            }
+        };
+        self.exchanges.push(transfer(start, bytes));
+        self
+    }
+
+    /// The named link has another rate from `after` the start of the last exchange on.
+    #[must_use]
+    pub fn changing(mut self, link: &str, mbps: f64, after: Duration) -> Self {
+        let rate = Rate::Constant(BitRate::from_mbps(mbps));
+        let change = LinkChange::rate(rate);
+        let last = self.exchanges.len().saturating_sub(1);
+        if let Some(link) = self.links.iter().position(|l| l.name == link) {
+            self.faults.push(Fault {
+                when: When::AfterStart(last, after),
+                what: Happening::Link {
+                    link,
+                    up: Some(change.clone()),
+                    down: Some(change),
+                },
+            });
+        }
+        self
+    }
+}
+
+impl Route {
+    /// A PS-Path over the link with this index.
+    pub fn direct(name: &str, link: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            helper: None,
+            links: vec![link],
+            joins_at: Duration::ZERO,
+            backup: false,
+        }
+    }
+
+    /// Through a helper, over a pipe and an HS-Path.
+    pub fn through(name: &str, helper: HelperId, pipe: usize, hs: usize) -> Self {
+        Self {
+            helper: Some(helper),
+            links: vec![pipe, hs],
+            ..Self::direct(name, pipe)
+        }
+    }
+}
