@@ -5,6 +5,23 @@
 //! may pass, for an emulator, and writes its states with their powers to a
 //! [`Timeline`], for the energy accounts. Nothing here reads a clock or a file.
 //!
+//! ```
+//! use mpbond_radio::{Account, Packet, Placement, Profiles, Radio};
+//! use mpbond_units::Timestamp;
+//!
+//! let profiles = Profiles::shipped()?;
+//! let lte = profiles.radio("lte-2012")?;
+//! // An emulator asks when the first packet may pass: after the promotion.
+//! let mut radio = Radio::new(lte, Placement::Live);
+//! let mut sums = Account::default();
+//! let pass = radio.packet(Timestamp::ZERO, Packet::up(60), &mut sums);
+//! assert_eq!(pass, Timestamp::from_micros(260_100));
+//! // An account asks what it cost, tail and all.
+//! radio.finish(pass, &mut sums);
+//! assert!((sums.summary().joules - 12.765).abs() < 1e-3);
+//! # Ok::<(), mpbond_radio::ProfileError>(())
+//! ```
+//!
 //! Powers are in mW, energies in mJ, as the names say; the figures and their
 //! sources are in the profiles.
 #![forbid(unsafe_code)]

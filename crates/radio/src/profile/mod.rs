@@ -76,14 +76,20 @@ pub struct RadioProfile {
 
 /// Figures by machine.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub enum Radios {
+    /// LTE of 2012, with its two DRX cycles.
     Lte(Box<LteParameters>),
+    /// 3G.
     Umts(Box<UmtsParameters>),
+    /// LTE and 5G of 2020.
     Nr(Box<NrParameters>),
+    /// WiFi.
     Wifi(Box<WifiParameters>),
+    /// One end of a Bluetooth link.
     Bluetooth(Box<BluetoothParameters>),
+    /// The bus to a WiFi chip.
     Bus(BusParameters),
+    /// One power, whatever passes.
     Flat(FlatParameters),
 }
 
