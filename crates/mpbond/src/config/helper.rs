@@ -1,12 +1,21 @@
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
 use serde::Deserialize;
+use toml::Spanned;
+
+use super::place::{self, Role};
+use super::source::{ConfigError, Source};
+use super::value::{Congestion, Interface, Name, OneOrMore, Size, Text};
+
+/// The paper's bound (MPBond, section 4.3.2): enough to run ahead, too little to drown.
+const DEFAULT_BUFFER_BYTES: u64 = 4 << 20;
+/// Less holds no window of a fast link; more is bufferbloat by configuration.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(256 << 20);
 
 /// `mpbond helper --config FILE`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HelperConfig {
     /// For people.
     pub name: String,
@@ -18,7 +27,7 @@ pub struct HelperConfig {
     pub status_socket: PathBuf,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
-    /// Primaries that may use this helper.
+    /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
     /// The only places that relays may go.
     pub proxies: Vec<SocketAddr>,
@@ -35,11 +44,94 @@ pub struct HelperConfig {
 }
 
 /// How to leave towards the proxy; by default as routes say.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uplink {
     /// Bind to this interface.
     pub interface: Option<String>,
     /// Bind to this address.
     pub source: Option<IpAddr>,
+}
+
+/// The file's form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HelperFile {
+    name: Option<Text<Name>>,
+    listen: Option<Text<SocketAddr>>,
+    identity: Option<String>,
+    status_socket: Option<String>,
+    metrics: Option<Text<SocketAddr>>,
+    trust: Option<OneOrMore<DeviceId>>,
+    proxies: Option<Spanned<OneOrMore<SocketAddr>>>,
+    uplink: Option<UplinkFile>,
+    buffer: Option<Spanned<Size>>,
+    max_bytes_per_month: Option<Size>,
+    enabled: Option<bool>,
+    congestion: Option<Text<Congestion>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UplinkFile {
+    interface: Option<Text<Interface>>,
+    source: Option<Text<IpAddr>>,
+}
+
+impl HelperConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// One line naming file, line, key and what is allowed.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        const PROXIES: &str = "the addresses of the proxies that relays may go to, \
+                               such as [\"203.0.113.1:4433\"]; a helper relays nowhere else";
+        let source = Source::read(path)?;
+        let file: HelperFile = source.parse()?;
+        let proxies = match file.proxies {
+            None => return Err(source.missing("proxies", PROXIES)),
+            Some(list) if list.get_ref().0.is_empty() => {
+                let problem = format_args!("empty: {PROXIES}");
+                return Err(source.wrong(list.span(), "proxies", problem));
+            }
+            Some(list) => list.into_inner().0,
+        };
+        let buffer_bytes = match file.buffer {
+            None => DEFAULT_BUFFER_BYTES,
+            Some(size) if !BUFFER_BYTES.contains(&size.get_ref().0) => {
+                return Err(source.wrong(size.span(), "buffer", "from \"64 KiB\" to \"256 MiB\""));
+            }
+            Some(size) => size.get_ref().0,
+        };
+        let uplink = file.uplink.map_or_else(Uplink::default, |u| Uplink {
+            interface: u.interface.map(|t| t.0.0),
+            source: u.source.map(|t| t.0),
+        });
+        Ok(Self {
+            name: file.name.map_or_else(host_name, |t| t.0.0),
+            listen: file
+                .listen
+                .map_or_else(|| SocketAddr::from(([0, 0, 0, 0], 4434)), |t| t.0),
+            identity: super::identity_of(&source, file.identity),
+            status_socket: file.status_socket.map_or_else(
+                || place::status_socket(Role::Helper),
+                |path| source.resolve(&path),
+            ),
+            metrics: file.metrics.map(|t| t.0),
+            trust: file.trust.map_or_else(Vec::new, |list| list.0),
+            proxies,
+            uplink,
+            buffer_bytes,
+            max_bytes_per_month: file.max_bytes_per_month.map(|s| s.0),
+            enabled: file.enabled.unwrap_or(true),
+            congestion: file.congestion.map(|t| t.0.0),
+        })
+    }
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty() && name.len() <= mpbond_session::wire::MAX_NAME_BYTES)
+        .unwrap_or_else(|| "helper".to_owned())
 }

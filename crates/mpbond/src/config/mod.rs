@@ -1,12 +1,60 @@
-//! What the three daemons are told by their TOML files.
+//! What the three daemons are told by their TOML files, and whom they trust.
+//!
+//! A file is read in two steps: its form (the private `*File` structs, whose keys are what may be
+//! written), then its meaning (the public structs, in which everything has a value). Whatever is
+//! wrong is one [`ConfigError`], and nothing has been touched then.
 
+pub mod example;
 mod helper;
+mod place;
 mod primary;
+mod primary_file;
 mod proxy;
+mod source;
+mod trust;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 pub use helper::{HelperConfig, Uplink};
+pub use place::{Role, config_file, config_folder, identity, status_socket};
 pub use primary::{
     FrontAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig, ProxyRef,
     Transparent, TransparentMode, UdpPolicy,
 };
 pub use proxy::{Destinations, ProxyConfig};
+pub use source::ConfigError;
+pub use trust::{TrustFile, TrustStore, TrustedDevice};
+
+use source::Source;
+
+fn identity_of(source: &Source<'_>, written: Option<String>) -> PathBuf {
+    written.map_or_else(identity, |path| source.resolve(&path))
+}
+
+/// The identity that a daemon with this configuration has, whatever its role, and the devices
+/// that the file itself trusts.
+///
+/// # Errors
+/// When the file can't be read, is no TOML, or one of these two keys is wrong.
+pub fn identity_and_trust(
+    path: &Path,
+) -> Result<(PathBuf, Vec<mpbond_net::DeviceId>), ConfigError> {
+    /// Two keys of any role's file; the others are for that role to judge.
+    #[derive(Deserialize)]
+    struct Keys {
+        identity: Option<String>,
+        trust: Option<value::OneOrMore<mpbond_net::DeviceId>>,
+    }
+    let source = Source::read(path)?;
+    let keys: Keys = source.parse()?;
+    Ok((
+        identity_of(&source, keys.identity),
+        keys.trust.map_or_else(Vec::new, |list| list.0),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

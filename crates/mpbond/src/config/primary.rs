@@ -7,7 +7,7 @@ use mpbond_session::{FeedbackRule, SchedulerKind};
 use serde::Deserialize;
 
 /// `mpbond primary --config FILE`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PrimaryConfig {
     /// The device's key; made at the first start.
     pub identity: PathBuf,
@@ -51,8 +51,7 @@ pub enum OnProxyLoss {
 }
 
 /// The proxy and how to know it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRef {
     /// Address and port.
     pub address: SocketAddr,
@@ -61,8 +60,7 @@ pub struct ProxyRef {
 }
 
 /// A PS-Path: one of the primary's own links.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
     /// For people.
     pub name: String,
@@ -71,13 +69,11 @@ pub struct PathConfig {
     /// Bind to this address.
     pub source: Option<IpAddr>,
     /// Used only when no other subflow is left.
-    #[serde(default)]
     pub backup: bool,
 }
 
 /// A helper and the pipe to it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperRef {
     /// For people.
     pub name: String,
@@ -90,20 +86,18 @@ pub struct HelperRef {
     /// Bind the pipe to this address.
     pub source: Option<IpAddr>,
     /// Used only when no other subflow is left.
-    #[serde(default)]
     pub backup: bool,
 }
 
 /// Where a front listens.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontAddress {
     /// Address and port.
     pub listen: SocketAddr,
 }
 
 /// Interception without any setting in the applications.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transparent {
     /// How the kernel hands connections over.
     pub mode: TransparentMode,

@@ -1,14 +1,21 @@
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
 use mpbond_session::SchedulerKind;
 use serde::Deserialize;
+use toml::Spanned;
+
+use super::place::{self, Role};
+use super::source::{ConfigError, Source};
+use super::value::{Congestion, OneOrMore, Text};
+
+/// More threads than this is a slip of the finger.
+const MAX_WORKERS: usize = 1024;
 
 /// `mpbond proxy --config FILE`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProxyConfig {
     /// Where primaries and helpers connect.
     pub listen: Vec<SocketAddr>,
@@ -18,7 +25,7 @@ pub struct ProxyConfig {
     pub status_socket: PathBuf,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
-    /// Primaries that may connect.
+    /// Primaries that may connect, besides those in the trust file.
     pub trust: Vec<DeviceId>,
     /// For the downlink.
     pub scheduler: SchedulerKind,
@@ -35,11 +42,106 @@ pub struct ProxyConfig {
 }
 
 /// Where streams may lead. By default public addresses only.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Destinations {
     /// Exceptions to the default refusal.
     pub allow: Vec<Rule>,
     /// Refused in any case.
     pub deny: Vec<Rule>,
+}
+
+/// The file's form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProxyFile {
+    listen: Option<Spanned<OneOrMore<SocketAddr>>>,
+    identity: Option<String>,
+    status_socket: Option<String>,
+    metrics: Option<Text<SocketAddr>>,
+    trust: Option<OneOrMore<DeviceId>>,
+    scheduler: Option<Text<SchedulerKind>>,
+    reinjection: Option<bool>,
+    congestion: Option<Text<Congestion>>,
+    destinations: Option<DestinationsFile>,
+    serve: Option<Text<SocketAddr>>,
+    workers: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DestinationsFile {
+    allow: Option<OneOrMore<Rule>>,
+    deny: Option<OneOrMore<Rule>>,
+}
+
+impl Default for ProxyConfig {
+    /// What holds without a file.
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from(([0, 0, 0, 0], 4433))],
+            identity: place::identity(),
+            status_socket: place::status_socket(Role::Proxy),
+            metrics: None,
+            trust: Vec::new(),
+            scheduler: SchedulerKind::default(),
+            reinjection: true,
+            congestion: None,
+            destinations: Destinations::default(),
+            serve: None,
+            workers: None,
+        }
+    }
+}
+
+impl ProxyConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// One line naming file, line, key and what is allowed.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let source = Source::read(path)?;
+        let file: ProxyFile = source.parse()?;
+        let default = Self::default();
+        let listen = match file.listen {
+            None => default.listen,
+            Some(list) if list.get_ref().0.is_empty() => {
+                return Err(source.wrong(
+                    list.span(),
+                    "listen",
+                    "empty: write at least one address, such as \"0.0.0.0:4433\"",
+                ));
+            }
+            Some(list) => list.into_inner().0,
+        };
+        if let Some(workers) = &file.workers
+            && !(1..=MAX_WORKERS).contains(workers.get_ref())
+        {
+            return Err(source.wrong(
+                workers.span(),
+                "workers",
+                format_args!("from 1 to {MAX_WORKERS}; leave it out for one a core"),
+            ));
+        }
+        let destinations = file
+            .destinations
+            .map_or_else(Destinations::default, |d| Destinations {
+                allow: d.allow.map_or_else(Vec::new, |list| list.0),
+                deny: d.deny.map_or_else(Vec::new, |list| list.0),
+            });
+        Ok(Self {
+            listen,
+            identity: super::identity_of(&source, file.identity),
+            status_socket: file
+                .status_socket
+                .map_or(default.status_socket, |path| source.resolve(&path)),
+            metrics: file.metrics.map(|t| t.0),
+            trust: file.trust.map_or_else(Vec::new, |list| list.0),
+            scheduler: file.scheduler.map_or(default.scheduler, |t| t.0),
+            reinjection: file.reinjection.unwrap_or(default.reinjection),
+            congestion: file.congestion.map(|t| t.0.0),
+            destinations,
+            serve: file.serve.map(|t| t.0),
+            workers: file.workers.map(Spanned::into_inner),
+        })
+    }
 }

@@ -1,0 +1,194 @@
+//! `mpbond primary`, `mpbond helper`, `mpbond proxy`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use mpbond::config::{
+    HelperConfig, PrimaryConfig, ProxyConfig, Role, TrustFile, TrustStore, config_file, example,
+};
+
+use super::failure::Failure;
+use super::output::print;
+
+#[derive(Debug, Args)]
+struct Which {
+    /// The configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only say whether the configuration is right.
+    #[arg(long)]
+    check: bool,
+}
+
+impl Which {
+    fn file(&self, role: Role) -> PathBuf {
+        self.config.clone().unwrap_or_else(|| config_file(role))
+    }
+}
+
+/// Use all links: run on the device where the applications are.
+///
+/// Applications reach it as a SOCKS5 or HTTP proxy, or with no settings at all. What they send is
+/// split over this device's own links and those of its helpers, and joined again at the proxy.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond primary --config primary.toml
+  curl --socks5-hostname 127.0.0.1:1080 -O https://example.org/file
+
+`mpbond primary --help` shows a complete configuration.",
+    after_long_help = primary_help())]
+pub(super) struct PrimaryArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Lend this device's link to primaries that its owner trusts.
+///
+/// A helper forwards bytes between a primary and the proxies that its configuration names, and
+/// nowhere else. The bytes are encrypted between primary and proxy.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond helper --config helper.toml
+  mpbond helper --config helper.toml --check
+
+`mpbond helper --help` shows a complete configuration.",
+    after_long_help = helper_help())]
+pub(super) struct HelperArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Be the far end: run on a server that all paths reach.
+///
+/// It joins what arrives over all paths of a primary and connects to the servers that the
+/// applications asked for; those need no change. It serves only devices that it trusts, and
+/// connects only to public addresses unless its configuration says otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond proxy --config proxy.toml
+  mpbond proxy --serve 127.0.0.1:80      in front of one local service
+
+`mpbond proxy --help` shows a complete configuration.",
+    after_long_help = proxy_help())]
+pub(super) struct ProxyArgs {
+    #[command(flatten)]
+    which: Which,
+    /// End every stream at this one service, whatever destination it names: for a server that is
+    /// its own proxy.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    serve: Option<SocketAddr>,
+}
+
+fn help(role: Role, example: &str, commands: &str) -> String {
+    format!(
+        "A complete {role}.toml:\n\n{}\nExamples:\n{commands}",
+        indented(example)
+    )
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("{}{line}\n", if line.is_empty() { "" } else { "  " }))
+        .collect()
+}
+
+fn primary_help() -> String {
+    help(
+        Role::Primary,
+        example::PRIMARY,
+        "  mpbond primary --config primary.toml\n  \
+           curl --socks5-hostname 127.0.0.1:1080 -O https://example.org/file\n\n\
+         Of all this, only [proxy] and one [[path]] or [[helper]] must be there.",
+    )
+}
+
+fn helper_help() -> String {
+    help(
+        Role::Helper,
+        example::HELPER,
+        "  mpbond helper --config helper.toml\n  \
+           mpbond helper --config helper.toml --check\n\n\
+         Of all this, only `proxies` must be there.",
+    )
+}
+
+fn proxy_help() -> String {
+    help(
+        Role::Proxy,
+        example::PROXY,
+        "  mpbond proxy --config proxy.toml\n  \
+           mpbond proxy --serve 127.0.0.1:80      in front of one local service\n\n\
+         Nothing of this must be there: `mpbond proxy` runs without a file, and `mpbond trust ID`\n\
+         says who may connect.",
+    )
+}
+
+fn fine(file: &Path) -> Result<ExitCode, Failure> {
+    print(&format!("{}: fine\n", file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The devices that may connect. None at all is no error: trust takes effect while running.
+fn trust(identity: &Path, configured: &[mpbond_net::DeviceId]) -> Arc<TrustStore> {
+    let store = TrustStore::new(identity, configured.iter().copied());
+    if store.count() == 0 {
+        tracing::warn!(
+            "no device is trusted yet, so none can connect: run `mpbond trust ID` with the \
+             primary's id ({} is read at once)",
+            TrustFile::beside(identity).path().display()
+        );
+    }
+    Arc::new(store)
+}
+
+impl PrimaryArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let file = self.which.file(Role::Primary);
+        let config = PrimaryConfig::load(&file)?;
+        if self.which.check {
+            return fine(&file);
+        }
+        mpbond::primary::run(config)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl HelperArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let file = self.which.file(Role::Helper);
+        let config = HelperConfig::load(&file)?;
+        if self.which.check {
+            return fine(&file);
+        }
+        let trust = trust(&config.identity, &config.trust);
+        mpbond::helper::run(config, trust)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ProxyArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let file = self.which.file(Role::Proxy);
+        let none = self.which.config.is_none() && !file.exists();
+        let mut config = if none {
+            ProxyConfig::default()
+        } else {
+            ProxyConfig::load(&file)?
+        };
+        if self.serve.is_some() {
+            config.serve = self.serve;
+        }
+        if self.which.check {
+            return fine(&file);
+        }
+        let trust = trust(&config.identity, &config.trust);
+        mpbond::proxy::run(config, trust)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

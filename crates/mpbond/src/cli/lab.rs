@@ -1,0 +1,210 @@
+//! `mpbond lab`: experiments in network namespaces of their own.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use mpbond_lab::experiment::Experiment;
+use mpbond_lab::{AccuracyRow, RunOptions};
+
+use super::failure::Failure;
+use super::output::print;
+
+/// Run experiments: hosts, links and daemons on this one machine.
+///
+/// Everything happens in network namespaces that vanish with the lab, however it ends. Root is
+/// not needed where the kernel allows user namespaces.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab run experiments/demo.toml --json out.json
+  mpbond lab list experiments")]
+pub(super) struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    Run(RunArgs),
+    List(ListArgs),
+    Origin(OriginArgs),
+    PlayerAccuracy(PlayerAccuracyArgs),
+}
+
+/// Run an experiment file and print its table.
+///
+/// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong, 3
+/// the machine lacks something, 4 nothing failed but the machine was too busy to judge.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab run experiments/demo.toml
+  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme pams --json out.json")]
+struct RunArgs {
+    /// The experiment.
+    #[arg(value_name = "FILE")]
+    experiment: PathBuf,
+    /// Write the record there.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the daemons' configurations and logs in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Log every packet of every shaped link there, as CSV (docs/packet-log.md).
+    #[arg(long, value_name = "FILE")]
+    packet_log: Option<PathBuf>,
+    /// Keep results in this file, and do not repeat those that are in it.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// How often each scheme does each workload, instead of what the file says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repetitions: Option<u32>,
+    /// Only schemes whose name contains this; may be repeated.
+    #[arg(long = "scheme", value_name = "TEXT")]
+    schemes: Vec<String>,
+    /// Only workloads whose name contains this; may be repeated.
+    #[arg(long = "workload", value_name = "TEXT")]
+    workloads: Vec<String>,
+    /// Test this mpbond program instead of the one that runs.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Neither progress nor table.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// List the experiments in a folder.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  mpbond lab list experiments")]
+struct ListArgs {
+    /// Where they are.
+    #[arg(value_name = "FOLDER", default_value = "experiments")]
+    folder: PathBuf,
+}
+
+/// Serve files whose content is known: the lab's web server, for tests by hand.
+///
+/// GET /bytes/N gives N bytes, GET /sha256/N their digest; PUT /upload answers with the digest of
+/// what it was sent. It serves until it is interrupted.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab origin --listen 127.0.0.1:8000
+  curl --socks5-hostname 127.0.0.1:1080 http://127.0.0.1:8000/bytes/10485760 | sha256sum")]
+struct OriginArgs {
+    /// Where to.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000")]
+    listen: SocketAddr,
+    /// Decides what the bytes are.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Measure how well emulated links keep their rate and delay on this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  mpbond lab player-accuracy --json accuracy.json")]
+struct PlayerAccuracyArgs {
+    /// Write the figures there, too.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn failed(e: mpbond_lab::Error) -> Failure {
+    Failure::with_code(&e, e.exit_code())
+}
+
+impl LabArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            LabCommand::Run(args) => args.run(),
+            LabCommand::List(args) => args.run(),
+            LabCommand::Origin(args) => {
+                mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            LabCommand::PlayerAccuracy(args) => args.run(),
+        }
+    }
+}
+
+impl RunArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let options = RunOptions {
+            json: self.json,
+            out: self.out,
+            packet_log: self.packet_log,
+            resume: self.resume,
+            repetitions: self.repetitions,
+            schemes: self.schemes,
+            workloads: self.workloads,
+            binary: self.binary,
+            quiet: self.quiet,
+        };
+        let report = mpbond_lab::run(&self.experiment, &options).map_err(failed)?;
+        Ok(ExitCode::from(report.verdict().exit_code()))
+    }
+}
+
+impl ListArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let files = toml_files(&self.folder).map_err(|e| {
+            Failure::input(format_args!("cannot list {}: {e}", self.folder.display()))
+        })?;
+        let mut text = String::new();
+        for file in files {
+            let line = match Experiment::load(&file) {
+                Ok(e) => format!("{}  {}", file.display(), e.title),
+                // Other TOML may lie there; what is wrong with an experiment should show.
+                Err(e) => format!("{}  (not runnable: {e})", file.display()),
+            };
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        if text.is_empty() {
+            return Err(Failure::input(format_args!(
+                "no experiment (*.toml) in {}",
+                self.folder.display()
+            )));
+        }
+        print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Those in `folder` and in its folders; experiments are grouped one level deep.
+fn toml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            for entry in std::fs::read_dir(&path)? {
+                files.push(entry?.path());
+            }
+        } else {
+            files.push(path);
+        }
+    }
+    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    Ok(files)
+}
+
+impl PlayerAccuracyArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let report = mpbond_lab::player_accuracy().map_err(failed)?;
+        if let Some(file) = &self.json {
+            let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
+            std::fs::write(file, text + "\n")
+                .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", file.display())))?;
+        }
+        print(&format!("{report}\n"))?;
+        let all = report.rows.iter().all(AccuracyRow::holds);
+        Ok(ExitCode::from(u8::from(!all)))
+    }
+}

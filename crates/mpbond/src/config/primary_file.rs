@@ -1,0 +1,350 @@
+//! The form of a primary's configuration file, and what it means.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use ipnet::IpNet;
+use mpbond_intercept::rules::private_networks;
+use mpbond_net::DeviceId;
+use mpbond_session::{FeedbackRule, SchedulerKind};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::place::{self, Role};
+use super::primary::{
+    FrontAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig, ProxyRef,
+    Transparent, TransparentMode, UdpPolicy,
+};
+use super::source::{ConfigError, Source};
+use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, Text};
+
+/// Only this host's applications: whoever reaches a front uses the session.
+const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
+const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+/// Two public resolvers of different operators. The host's own is often an address that only its
+/// own network reaches, and the proxy is not in it.
+const RESOLVERS: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9)), 53),
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1)), 53),
+];
+/// The session holds this many subflows, and each link makes one.
+const MAX_LINKS: usize = 16;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PrimaryFile {
+    identity: Option<String>,
+    status_socket: Option<String>,
+    metrics: Option<Text<SocketAddr>>,
+    scheduler: Option<Text<SchedulerKind>>,
+    reinjection: Option<bool>,
+    feedback: Option<FeedbackRule>,
+    congestion: Option<Text<Congestion>>,
+    on_proxy_loss: Option<OnProxyLoss>,
+    proxy: Option<Spanned<ProxyFile>>,
+    #[serde(default)]
+    path: Vec<Spanned<PathFile>>,
+    #[serde(default)]
+    helper: Vec<Spanned<HelperFile>>,
+    socks5: Option<FrontFile>,
+    http: Option<FrontFile>,
+    transparent: Option<TransparentFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProxyFile {
+    address: Option<Text<SocketAddr>>,
+    id: Option<Text<DeviceId>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathFile {
+    name: Option<Spanned<Text<Name>>>,
+    interface: Option<Text<Interface>>,
+    source: Option<Text<IpAddr>>,
+    #[serde(default)]
+    backup: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HelperFile {
+    name: Option<Spanned<Text<Name>>>,
+    address: Option<Text<SocketAddr>>,
+    id: Option<Text<DeviceId>>,
+    interface: Option<Text<Interface>>,
+    source: Option<Text<IpAddr>>,
+    #[serde(default)]
+    backup: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrontFile {
+    listen: Option<Text<SocketAddr>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransparentFile {
+    enabled: Option<bool>,
+    #[serde(default)]
+    mode: TransparentMode,
+    listen: Option<Spanned<Text<SocketAddr>>>,
+    resolvers: Option<Spanned<OneOrMore<Resolver>>>,
+    exclude: Option<OneOrMore<IpNet>>,
+    forwarded: Option<OneOrMore<Interface>>,
+    #[serde(default)]
+    udp: UdpPolicy,
+    #[serde(default)]
+    ipv6: Ipv6Policy,
+}
+
+impl PrimaryConfig {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// One line naming file, line, key and what is allowed.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let source = Source::read(path)?;
+        let file: PrimaryFile = source.parse()?;
+        let proxy = proxy(&source, file.proxy)?;
+        if file.path.is_empty() && file.helper.is_empty() {
+            return Err(source.missing(
+                "path",
+                "no [[path]] and no [[helper]]: add a [[path]] for every own link to the \
+                 Internet, and a [[helper]] for every device that lends its link",
+            ));
+        }
+        if file.path.len() + file.helper.len() > MAX_LINKS {
+            let problem = format_args!("at most {MAX_LINKS} paths and helpers");
+            return Err(ConfigError::about_file(source.file, problem));
+        }
+        let bind_needed = file.path.len() > 1;
+        let mut names = Names::new(&source);
+        let mut paths = Vec::new();
+        for path in file.path {
+            paths.push(path_config(&source, path, bind_needed, &mut names)?);
+        }
+        let mut helpers = Vec::new();
+        for helper in file.helper {
+            helpers.push(helper_ref(&source, helper, &mut names)?);
+        }
+        let transparent = match file.transparent {
+            Some(t) if t.enabled.unwrap_or(true) => Some(transparent(&source, t)?),
+            _ => None,
+        };
+        let front = |front: Option<FrontFile>, default: SocketAddr| {
+            front.map(|f| FrontAddress {
+                listen: f.listen.map_or(default, |t| t.0),
+            })
+        };
+        let mut socks5 = front(file.socks5, SOCKS5);
+        let http = front(file.http, HTTP);
+        // A primary that nothing can be sent through would be of no use.
+        if socks5.is_none() && http.is_none() && transparent.is_none() {
+            socks5 = Some(FrontAddress { listen: SOCKS5 });
+        }
+        Ok(Self {
+            identity: super::identity_of(&source, file.identity),
+            status_socket: file.status_socket.map_or_else(
+                || place::status_socket(Role::Primary),
+                |path| source.resolve(&path),
+            ),
+            metrics: file.metrics.map(|t| t.0),
+            scheduler: file.scheduler.map_or_else(SchedulerKind::default, |t| t.0),
+            reinjection: file.reinjection.unwrap_or(true),
+            feedback: file.feedback.unwrap_or_default(),
+            congestion: file.congestion.map(|t| t.0.0),
+            on_proxy_loss: file.on_proxy_loss.unwrap_or_default(),
+            proxy,
+            paths,
+            helpers,
+            socks5,
+            http,
+            transparent,
+        })
+    }
+}
+
+fn proxy(source: &Source<'_>, proxy: Option<Spanned<ProxyFile>>) -> Result<ProxyRef, ConfigError> {
+    let Some(proxy) = proxy else {
+        return Err(source.missing(
+            "proxy",
+            "a [proxy] section with `address` and `id` says where the sessions go",
+        ));
+    };
+    let span = proxy.span();
+    let proxy = proxy.into_inner();
+    let Some(Text(address)) = proxy.address else {
+        return Err(source.wrong(
+            span,
+            "proxy.address",
+            "missing: write the proxy's address and port, such as \"203.0.113.1:4433\"",
+        ));
+    };
+    let Some(Text(id)) = proxy.id else {
+        return Err(source.wrong(
+            span,
+            "proxy.id",
+            "missing: run `mpbond id` on the proxy and write what it prints",
+        ));
+    };
+    Ok(ProxyRef { address, id })
+}
+
+/// The names of links; status and results tell links apart by them.
+struct Names<'a> {
+    source: &'a Source<'a>,
+    lines: HashMap<String, std::ops::Range<usize>>,
+}
+
+impl<'a> Names<'a> {
+    fn new(source: &'a Source<'a>) -> Self {
+        Self {
+            source,
+            lines: HashMap::new(),
+        }
+    }
+
+    fn add(
+        &mut self,
+        key: &str,
+        name: &str,
+        span: std::ops::Range<usize>,
+    ) -> Result<(), ConfigError> {
+        if let Some(first) = self.lines.get(name) {
+            let line = self.source.line(first.start);
+            return Err(self.source.wrong(
+                span,
+                key,
+                format_args!(
+                    "\"{name}\" is the name of the link in line {line} already; \
+                     every path and helper needs a name of its own"
+                ),
+            ));
+        }
+        self.lines.insert(name.to_owned(), span);
+        Ok(())
+    }
+}
+
+fn path_config(
+    source: &Source<'_>,
+    path: Spanned<PathFile>,
+    bind_needed: bool,
+    names: &mut Names<'_>,
+) -> Result<PathConfig, ConfigError> {
+    let span = path.span();
+    let path = path.into_inner();
+    let interface = path.interface.map(|t| t.0.0);
+    let address = path.source.map(|t| t.0);
+    if bind_needed && interface.is_none() && address.is_none() {
+        return Err(source.wrong(
+            span,
+            "path",
+            "with more than one [[path]], each needs `interface` or `source`: \
+             otherwise all of them would take the same route",
+        ));
+    }
+    let (name, span) = match path.name {
+        Some(name) => (name.get_ref().0.0.clone(), name.span()),
+        None => {
+            let name = interface.clone();
+            let name = name.or_else(|| address.map(|a| a.to_string()));
+            (name.unwrap_or_else(|| "direct".to_owned()), span)
+        }
+    };
+    names.add("path.name", &name, span)?;
+    Ok(PathConfig {
+        name,
+        interface,
+        source: address,
+        backup: path.backup,
+    })
+}
+
+fn helper_ref(
+    source: &Source<'_>,
+    helper: Spanned<HelperFile>,
+    names: &mut Names<'_>,
+) -> Result<HelperRef, ConfigError> {
+    let span = helper.span();
+    let helper = helper.into_inner();
+    let Some(Text(address)) = helper.address else {
+        return Err(source.wrong(
+            span,
+            "helper.address",
+            "missing: write the helper's address and port on the network that you share, \
+             such as \"192.168.49.2:4434\"",
+        ));
+    };
+    let Some(Text(id)) = helper.id else {
+        return Err(source.wrong(
+            span,
+            "helper.id",
+            "missing: run `mpbond id` on the helper and write what it prints",
+        ));
+    };
+    let (name, span) = match helper.name {
+        Some(name) => (name.get_ref().0.0.clone(), name.span()),
+        None => (address.to_string(), span),
+    };
+    names.add("helper.name", &name, span)?;
+    Ok(HelperRef {
+        name,
+        address,
+        id,
+        interface: helper.interface.map(|t| t.0.0),
+        source: helper.source.map(|t| t.0),
+        backup: helper.backup,
+    })
+}
+
+fn transparent(source: &Source<'_>, file: TransparentFile) -> Result<Transparent, ConfigError> {
+    let forwarded: Vec<String> = file
+        .forwarded
+        .map_or_else(Vec::new, |list| list.0.into_iter().map(|i| i.0).collect());
+    // nft `redirect` sends other hosts' connections to the address of the interface that they
+    // came in by.
+    let everywhere = !forwarded.is_empty() && file.mode == TransparentMode::Redirect;
+    let listen = match file.listen {
+        None if everywhere => SocketAddr::from(([0, 0, 0, 0], 0)),
+        None => SocketAddr::from(([127, 0, 0, 1], 0)),
+        Some(listen) => {
+            let address = listen.get_ref().0;
+            if everywhere && address.ip().is_loopback() {
+                return Err(source.wrong(
+                    listen.span(),
+                    "transparent.listen",
+                    "with `forwarded` and mode \"redirect\", other hosts must reach it: \
+                     leave it out, or write \"0.0.0.0:0\"",
+                ));
+            }
+            address
+        }
+    };
+    let resolvers = match file.resolvers {
+        None => RESOLVERS.to_vec(),
+        Some(list) if list.get_ref().0.is_empty() => {
+            return Err(source.wrong(
+                list.span(),
+                "transparent.resolvers",
+                "empty: write a resolver that the proxy may reach, such as [\"9.9.9.9\"]",
+            ));
+        }
+        Some(list) => list.into_inner().0.into_iter().map(|r| r.0).collect(),
+    };
+    Ok(Transparent {
+        mode: file.mode,
+        listen,
+        resolvers,
+        exclude: file.exclude.map_or_else(private_networks, |list| list.0),
+        forwarded,
+        udp: file.udp,
+        ipv6: file.ipv6,
+    })
+}

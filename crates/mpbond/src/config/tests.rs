@@ -1,0 +1,286 @@
+use std::path::Path;
+
+use super::*;
+
+fn id(n: u8) -> String {
+    mpbond_net::DeviceId::from_bytes([n; 32]).to_string()
+}
+
+/// `ID` in `text` stands for a valid device id.
+fn with<T>(text: &str, load: impl Fn(&Path) -> Result<T, ConfigError>) -> Result<T, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    std::fs::write(&path, text.replace("ID", &id(7))).unwrap();
+    load(&path).map_err(|e| {
+        let text = e.to_string();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text.replace(&format!("{}/", folder.path().display()), "")
+    })
+}
+
+fn primary_error(text: &str) -> String {
+    with(text, PrimaryConfig::load).expect_err(text)
+}
+
+const PROXY: &str = "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"ID\"\n";
+
+#[test]
+fn wrong_primaries_are_told_what_is_wrong_and_where() {
+    for (text, expected) in [
+        ("", "c.toml: proxy: missing: a [proxy] section"),
+        ("scheduler = ", "c.toml:1:"),
+        (
+            "shceduler = \"pams\"\n",
+            "c.toml:1: shceduler: unknown key; allowed here are identity, status_socket, metrics, \
+             scheduler, reinjection, feedback, congestion, on_proxy_loss, proxy, path, helper, \
+             socks5, http, transparent",
+        ),
+        (
+            "\nscheduler = \"best\"\n",
+            "c.toml:2: scheduler: unknown scheduler \"best\": allowed are pams, min-pad, min-rtt,",
+        ),
+        (
+            "on_proxy_loss = \"panic\"\n",
+            "c.toml:1: on_proxy_loss: \"panic\" is not allowed; allowed are direct, fail",
+        ),
+        (
+            "feedback = \"always\"\n",
+            "c.toml:1: feedback: \"always\" is not allowed; allowed are flexible, fixed-always, \
+             fixed-on-demand",
+        ),
+        (
+            "reinjection = \"yes\"\n",
+            "c.toml:1: reinjection: invalid type: string \"yes\", expected a boolean",
+        ),
+        (
+            "[proxy]\naddress = \"example.net:4433\"\n",
+            "c.toml:2: proxy.address: \"example.net:4433\" is not an address and port",
+        ),
+        (
+            "[proxy]\naddress = 4433\n",
+            "c.toml:2: proxy.address: invalid type: integer \"4433\", expected an address and port",
+        ),
+        (
+            "[proxy]\nid = \"ID\"\n",
+            "c.toml:1: proxy.address: missing: write the proxy's address and port",
+        ),
+        (
+            "[proxy]\naddress = \"203.0.113.1:4433\"\n",
+            "c.toml:1: proxy.id: missing: run `mpbond id` on the proxy",
+        ),
+        (
+            "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"ABC\"\n",
+            "c.toml:3: proxy.id: a device id has 56 letters and digits in groups of 7, this one has 3",
+        ),
+        (
+            PROXY,
+            "c.toml: path: missing: no [[path]] and no [[helper]]",
+        ),
+        (
+            "PROXY[[path]]\ninterface = \"wlan0\"\n[[path]]\nname = \"b\"\n",
+            "c.toml:6: path: with more than one [[path]], each needs `interface` or `source`",
+        ),
+        (
+            "PROXY[[path]]\ninterfaces = \"wlan0\"\n",
+            "c.toml:5: path.interfaces: unknown key; allowed here are name, interface, source, \
+             backup",
+        ),
+        (
+            "PROXY[[path]]\ninterface = \"a very long interface\"\n",
+            "c.toml:5: path.interface: \"a very long interface\" cannot be a network interface's",
+        ),
+        (
+            "PROXY[[path]]\nname = \"x\"\n[[helper]]\nname = \"x\"\naddress = \"10.0.0.2:4434\"\n\
+             id = \"ID\"\n",
+            "c.toml:7: helper.name: \"x\" is the name of the link in line 5 already",
+        ),
+        (
+            "PROXY[[helper]]\naddress = \"10.0.0.2:4434\"\n",
+            "c.toml:4: helper.id: missing: run `mpbond id` on the helper",
+        ),
+        (
+            "PROXY[[helper]]\nid = \"ID\"\n",
+            "c.toml:4: helper.address: missing: write the helper's address",
+        ),
+        (
+            "PROXY[[path]]\n[transparent]\nmode = \"tun\"\n",
+            "c.toml:6: transparent.mode: \"tun\" is not allowed; allowed are redirect, tproxy",
+        ),
+        (
+            "PROXY[[path]]\n[transparent]\nresolvers = []\n",
+            "c.toml:6: transparent.resolvers: empty",
+        ),
+        (
+            "PROXY[[path]]\n[transparent]\nforwarded = \"br0\"\nlisten = \"127.0.0.1:7000\"\n",
+            "c.toml:7: transparent.listen: with `forwarded`",
+        ),
+        (
+            "PROXY[[path]]\n[socks5]\nlisten = \"1080\"\n",
+            "c.toml:6: socks5.listen: \"1080\" is not an address and port",
+        ),
+        (
+            "identity = \"a\"\nidentity = \"b\"\n",
+            "c.toml:2: identity: duplicate key",
+        ),
+    ] {
+        let error = primary_error(&text.replace("PROXY", PROXY));
+        assert!(
+            error.starts_with(expected),
+            "{text:?} gave\n  {error}\nwhere this was expected:\n  {expected}"
+        );
+    }
+}
+
+#[test]
+fn wrong_helpers_are_told_what_is_wrong_and_where() {
+    for (text, expected) in [
+        ("", "c.toml: proxies: missing: the addresses of the proxies"),
+        ("proxies = []\n", "c.toml:1: proxies: empty: the addresses"),
+        (
+            "proxies = \"203.0.113.1:4433\"\nbuffer = \"4 parsecs\"\n",
+            "c.toml:2: buffer: \"4 parsecs\" is not a size such as",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nbuffer = \"1 B\"\n",
+            "c.toml:2: buffer: from \"64 KiB\" to \"256 MiB\"",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nmax_bytes_per_month = -1\n",
+            "c.toml:2: max_bytes_per_month: a size must not be negative",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nuplink = { device = \"x\" }\n",
+            "c.toml:2: uplink.device: unknown key; allowed here are interface, source",
+        ),
+        (
+            "proxies = \"203.0.113.1:4433\"\nname = \"\"\n",
+            "c.toml:2: name: a name has 1 to 64 octets",
+        ),
+        (
+            "trust = [\"ID\",\n  \"oops\"]\n",
+            "c.toml:2: trust: a device id has 56 letters",
+        ),
+    ] {
+        let error = with(text, HelperConfig::load).expect_err(text);
+        assert!(
+            error.starts_with(expected),
+            "{text:?} gave\n  {error}\nwhere this was expected:\n  {expected}"
+        );
+    }
+}
+
+#[test]
+fn wrong_proxies_are_told_what_is_wrong_and_where() {
+    for (text, expected) in [
+        (
+            "listen = []\n",
+            "c.toml:1: listen: empty: write at least one",
+        ),
+        ("workers = 0\n", "c.toml:1: workers: from 1 to 1024"),
+        (
+            "[destinations]\nallow = [\"10.0.0.0/33\"]\n",
+            "c.toml:2: destinations.allow: \"10.0.0.0/33\" is no destination rule",
+        ),
+        (
+            "[destinations]\npermit = []\n",
+            "c.toml:2: destinations.permit: unknown key; allowed here are allow, deny",
+        ),
+        (
+            "congestion = \"cu bic\"\n",
+            "c.toml:1: congestion: \"cu bic\" cannot be a congestion control's name",
+        ),
+        (
+            "scheduler = \"fixed-ratio=2\"\n",
+            "c.toml:1: scheduler: unknown scheduler \"fixed-ratio=2\"",
+        ),
+    ] {
+        let error = with(text, ProxyConfig::load).expect_err(text);
+        assert!(
+            error.starts_with(expected),
+            "{text:?} gave\n  {error}\nwhere this was expected:\n  {expected}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    let error = |path: &Path| ProxyConfig::load(path).unwrap_err().to_string();
+    assert!(error(&path).contains("c.toml: cannot be read: "));
+    std::fs::write(&path, b"# fine\n\xff").unwrap();
+    assert!(error(&path).contains("c.toml:2: not UTF-8"));
+    std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+    assert!(error(&path).contains("longer than"));
+    std::fs::write(&path, "\"\u{1b}[31m\" = 1\n").unwrap();
+    let text = error(&path);
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn defaults() {
+    let proxy = with("", ProxyConfig::load).unwrap();
+    assert_eq!(proxy.listen, ["0.0.0.0:4433".parse().unwrap()]);
+    assert!(proxy.reinjection && proxy.trust.is_empty());
+    assert_eq!(proxy.scheduler, mpbond_session::SchedulerKind::Pams);
+
+    let helper = with("proxies = \"203.0.113.1:4433\"\n", HelperConfig::load).unwrap();
+    assert_eq!(helper.buffer_bytes, 4 << 20);
+    assert!(helper.enabled && !helper.name.is_empty());
+
+    let text = format!("{PROXY}[[path]]\n");
+    let primary = with(&text, PrimaryConfig::load).unwrap();
+    assert_eq!(primary.paths[0].name, "direct");
+    assert_eq!(primary.on_proxy_loss, OnProxyLoss::Direct);
+    let socks5 = primary.socks5.map(|f| f.listen.to_string());
+    assert_eq!(socks5.as_deref(), Some("127.0.0.1:1080"));
+    assert!(primary.http.is_none() && primary.transparent.is_none());
+}
+
+#[test]
+fn relative_paths_start_at_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("proxy.toml");
+    let text = format!("identity = \"key.pem\"\ntrust = \"{}\"\n", id(3));
+    std::fs::write(&path, text).unwrap();
+    let config = ProxyConfig::load(&path).unwrap();
+    assert_eq!(config.identity, folder.path().join("key.pem"));
+    let (identity, trust) = identity_and_trust(&path).unwrap();
+    assert_eq!(identity, config.identity);
+    assert_eq!(trust, config.trust);
+}
+
+#[test]
+fn the_examples_in_the_help_are_valid() {
+    use crate::config::example;
+    with(
+        &example::PROXY.replace("DEVICE-ID", &id(1)),
+        ProxyConfig::load,
+    )
+    .unwrap();
+    with(
+        &example::HELPER.replace("DEVICE-ID", &id(1)),
+        HelperConfig::load,
+    )
+    .unwrap();
+    let text = example::PRIMARY
+        .replace("PROXY-ID", &id(1))
+        .replace("HELPER-ID", &id(2));
+    let primary = with(&text, PrimaryConfig::load).unwrap();
+    assert_eq!((primary.paths.len(), primary.helpers.len()), (1, 1));
+    assert!(primary.transparent.is_some());
+}
+
+/// What the lab writes for its daemons.
+#[test]
+fn the_labs_form() {
+    let text = "identity = \"/x/i.pem\"\nstatus_socket = \"/x/s.sock\"\nscheduler = \"pams\"\n\
+                reinjection = true\ncongestion = \"cubic\"\n[proxy]\naddress = \"203.0.113.1:4433\"\n\
+                id = \"ID\"\n[[path]]\nname = \"lte\"\ninterface = \"lte\"\n[[helper]]\n\
+                name = \"phone\"\naddress = \"10.0.1.2:4434\"\nid = \"ID\"\n\
+                [transparent]\nenabled = true\nmode = \"redirect\"\n";
+    let primary = with(text, PrimaryConfig::load).unwrap();
+    assert_eq!(primary.helpers[0].name, "phone");
+    assert!(primary.socks5.is_none(), "{:?}", primary.socks5);
+    assert!(!primary.transparent.unwrap().exclude.is_empty());
+}

@@ -1,0 +1,275 @@
+//! Values as people write them in configuration files.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use mpbond_net::DeviceId;
+use mpbond_net::dest::Rule;
+use mpbond_session::SchedulerKind;
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+/// Something that is written as text.
+pub(super) trait FromText: Sized {
+    /// Completes "expected ...".
+    const EXPECTED: &'static str;
+    /// Reads it, or says what is wrong in a sentence of its own.
+    fn from_text(text: &str) -> Result<Self, String>;
+}
+
+const ADDRESS: &str = "an address and port such as \"192.0.2.1:4433\" or \"[2001:db8::1]:4433\"";
+
+impl FromText for SocketAddr {
+    const EXPECTED: &'static str = ADDRESS;
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("\"{text}\" is not {ADDRESS} (names are not looked up here)"))
+    }
+}
+
+impl FromText for IpAddr {
+    const EXPECTED: &'static str = "an address such as \"192.0.2.1\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+impl FromText for IpNet {
+    const EXPECTED: &'static str = "a network such as \"192.0.2.0/24\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse::<Self>()
+            .or_else(|e| text.parse::<IpAddr>().map(Self::from).map_err(|_| e))
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+impl FromText for Rule {
+    const EXPECTED: &'static str =
+        "a destination rule such as \"198.51.100.0/24\" or \"10.0.0.7 80-443\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse::<Self>().map_err(|e| e.to_string())
+    }
+}
+
+impl FromText for DeviceId {
+    const EXPECTED: &'static str = "a device id, as `mpbond id` prints it";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse::<Self>()
+            .map_err(|e| format!("{e}; `mpbond id` on that device prints its id"))
+    }
+}
+
+impl FromText for SchedulerKind {
+    const EXPECTED: &'static str = "a scheduler's name such as \"pams\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A resolver: an address, and a port if it is not 53.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resolver(pub SocketAddr);
+
+impl FromText for Resolver {
+    const EXPECTED: &'static str = "a resolver's address such as \"9.9.9.9\" or \"9.9.9.9:53\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse::<SocketAddr>()
+            .or_else(|e| {
+                text.parse::<IpAddr>()
+                    .map(|ip| (ip, 53).into())
+                    .map_err(|_| e)
+            })
+            .map(Self)
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
+/// A name for people. It travels in hellos, which bound it in octets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(pub String);
+
+impl FromText for Name {
+    const EXPECTED: &'static str = "a name";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let most = mpbond_session::wire::MAX_NAME_BYTES;
+        let fits = (1..=most).contains(&text.len());
+        if !fits || text.trim() != text || text.chars().any(char::is_control) {
+            return Err(format!(
+                "a name has 1 to {most} octets, no control characters, and no spaces around it"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A network interface. What Linux allows: up to 15 octets, no slash, no space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interface(pub String);
+
+impl FromText for Interface {
+    const EXPECTED: &'static str = "a network interface's name such as \"wlan0\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control() || c == '"';
+        if text.is_empty() || text.len() > 15 || text.contains(wrong) || text == "." || text == ".."
+        {
+            return Err(format!(
+                "\"{text}\" cannot be {}: 1 to 15 octets, no slash, no space; `ip link` lists them",
+                Self::EXPECTED
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A congestion control algorithm's name; whether the kernel has it shows when it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Congestion(pub String);
+
+impl FromText for Congestion {
+    const EXPECTED: &'static str = "a congestion control's name such as \"cubic\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if text.is_empty() || text.len() > 15 || !text.chars().all(plain) {
+            return Err(format!(
+                "\"{text}\" cannot be {}; /proc/sys/net/ipv4/tcp_available_congestion_control \
+                 lists them",
+                Self::EXPECTED
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A value that is written as text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Text<T>(pub T);
+
+impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct One<T>(PhantomData<T>);
+        impl<T: FromText> Visitor<'_> for One<T> {
+            type Value = Text<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(T::EXPECTED)
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
+                T::from_text(text).map(Text).map_err(E::custom)
+            }
+        }
+        d.deserialize_str(One(PhantomData))
+    }
+}
+
+/// One value or a list of them.
+#[derive(Debug, Clone)]
+pub(super) struct OneOrMore<T>(pub Vec<T>);
+
+impl<'de, T: FromText> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Values<T>(PhantomData<T>);
+        impl<'de, T: FromText> Visitor<'de> for Values<T> {
+            type Value = OneOrMore<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}, or a list of such", T::EXPECTED)
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
+                T::from_text(text)
+                    .map(|one| OneOrMore(vec![one]))
+                    .map_err(E::custom)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Text(one)) = seq.next_element()? {
+                    all.push(one);
+                }
+                Ok(OneOrMore(all))
+            }
+        }
+        d.deserialize_any(Values(PhantomData))
+    }
+}
+
+const UNITS: [(&str, u64); 8] = [
+    ("TB", 1_000_000_000_000),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+
+/// A number of bytes: `"4 MiB"`, `"1.5 GB"`, or a bare integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(pub u64);
+
+const SIZE: &str = "a size such as \"4 MiB\" or \"2 GB\", or a number of bytes";
+
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (name, unit) = UNITS.iter().find(|(name, _)| text.ends_with(name))?;
+    let number = text.strip_suffix(name)?.trim();
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(*unit);
+    }
+    let plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let bytes = number.parse::<f64>().ok().filter(|_| plain)? * *unit as f64;
+    (bytes < u64::MAX as f64).then_some(bytes.round() as u64)
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Size;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(SIZE)
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
+                parse_size(text)
+                    .map(Size)
+                    .ok_or_else(|| E::custom(format_args!("\"{text}\" is not {SIZE}")))
+            }
+            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes)
+                    .map(Size)
+                    .map_err(|_| E::custom("a size must not be negative"))
+            }
+        }
+        d.deserialize_any(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("4 MiB", 4 << 20),
+            ("2GB", 2_000_000_000),
+            ("1.5 GB", 1_500_000_000),
+            ("64 KiB", 65_536),
+            ("10 kB", 10_000),
+            ("7 B", 7),
+        ] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "4",
+            "MiB",
+            "-1 MiB",
+            "1e3 MB",
+            "inf GB",
+            "999999999 TB",
+            "1.2.3 GB",
+        ] {
+            assert_eq!(parse_size(bad), None, "{bad}");
+        }
+    }
+}
