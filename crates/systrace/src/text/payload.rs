@@ -230,16 +230,17 @@ fn hex(text: &[u8]) -> Option<u64> {
     value
 }
 
-/// What follows `key` where it begins a word.
+/// What follows `key`, which ends in an equals sign, where it begins a word.
 fn after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let mut from = 0;
-    loop {
-        let at = from + memchr::memmem::find(args.get(from..)?, key)?;
-        if at == 0 || args.get(at - 1) == Some(&b' ') {
-            return args.get(at + key.len()..);
+    for at in memchr::memchr_iter(b'=', args) {
+        let head = args.get(..=at)?;
+        if let Some(before) = head.strip_suffix(key)
+            && before.last().is_none_or(|b| *b == b' ')
+        {
+            return args.get(at + 1..);
         }
-        from = at + 1;
     }
+    None
 }
 
 /// The number after `key`; a negative one wraps, as `cpu_idle`'s -1 does.
