@@ -1,10 +1,11 @@
-//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf FILE`.
+//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf|report FILE`.
 use std::error::Error;
 use std::path::Path;
 
 use mpbond_systrace::{
     ClassRules, CpuUsage, FunctionGroups, FunctionProfile, IdleReport, IdleRules, Microarch,
-    PAPER_OVERHEAD, ProcessParallelism, Summary, Trace, TraceBuilder, open, read,
+    PAPER_OVERHEAD, ProcessParallelism, Report, ReportOptions, Summary, Trace, TraceBuilder, open,
+    read,
 };
 use serde::Serialize;
 
@@ -38,6 +39,11 @@ fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
             }
             show(&report)
         }
+        "report" => {
+            let report = Report::of(open(path)?, &ReportOptions::default())?;
+            print!("{}", report.html(&path.display().to_string()));
+            Ok(())
+        }
         "functions" => {
             let mut p = FunctionProfile::new(PAPER_OVERHEAD, FunctionGroups::paper());
             read(open(path)?, &mut p)?;
@@ -60,7 +66,7 @@ fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [command, file] = args.as_slice() else {
-        return Err("usage: trace summary|usage|tlp|functions|idle|perf FILE".into());
+        return Err("usage: trace summary|usage|tlp|functions|idle|perf|report FILE".into());
     };
     run(command, Path::new(file)).map_err(|e| format!("{file}: {e}").into())
 }

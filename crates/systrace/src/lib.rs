@@ -22,6 +22,7 @@ mod microarch;
 mod names;
 mod perf;
 mod perfetto;
+mod report;
 mod sink;
 mod source;
 mod summary;
@@ -46,6 +47,7 @@ pub use idle::{
 pub use input::{Format, open, read};
 pub use microarch::{Microarch, MicroarchRow};
 pub use names::{Name, Names};
+pub use report::{FunctionReport, Report, ReportOptions};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};

@@ -8,6 +8,7 @@ mod method_traces;
 mod oracle;
 mod perf_samples;
 mod perfetto_traces;
+mod report;
 mod text_traces;
 mod trace_dat;
 mod usage;

@@ -1,0 +1,291 @@
+use std::fmt::Write as _;
+
+use super::charts::{bars, escape, line, table};
+use super::{Report, timeline};
+
+const STYLE: &str = include_str!("../../data/report.css");
+const SCRIPT: &str = include_str!("../../data/report.js");
+
+/// Rows of a chart or table: what follows is noise and is in the query tables.
+const ROWS: usize = 15;
+
+pub(super) fn page(r: &Report, title: &str) -> String {
+    let title = escape(title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1><ul class=\"first\">"
+    );
+    for f in r.findings() {
+        let _ = write!(out, "<li>{}</li>", escape(&f));
+    }
+    out.push_str("</ul>");
+    if let Some(t) = timeline::timeline(r) {
+        out.push_str("<h2>Timeline</h2><p class=\"note\">Wheel: zoom. Drag: move. Double click: all. Red in the last lane: idle that should not be.");
+        if !t.merged.is_empty() {
+            let _ = write!(out, " {}.", escape(&t.merged));
+        }
+        out.push_str("</p><canvas id=\"timeline\"></canvas><p id=\"tip\" class=\"note\"></p>");
+        // Inside a script element only `<` could end the data early.
+        let json = serde_json::to_string(&t).unwrap_or_default();
+        let json = json.replace('<', "\\u003c");
+        let _ = write!(
+            out,
+            "<script type=\"application/json\" id=\"timeline-data\">{json}</script>"
+        );
+    }
+    usage(r, &mut out);
+    idle(r, &mut out);
+    parallelism(r, &mut out);
+    functions(r, &mut out);
+    microarch(r, &mut out);
+    counts(r, &mut out);
+    if r.trace.window().is_some() {
+        let _ = write!(out, "<script>{SCRIPT}</script>");
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn usage(r: &Report, out: &mut String) {
+    let Some(u) = &r.usage else { return };
+    let rows = |list: &[crate::usage::Usage], numbered: bool| -> Vec<(String, f64, String)> {
+        list.iter()
+            .take(ROWS)
+            .map(|u| {
+                let label = if numbered {
+                    format!("{} ({})", u.name, u.id)
+                } else {
+                    u.name.clone()
+                };
+                let text = format!("{:.1} %, {:.3} s", u.percent_of_busy, u.busy_s);
+                (label, u.percent_of_busy, text)
+            })
+            .collect()
+    };
+    out.push_str("<h2>CPU time</h2><h3>By class (Figure 3a)</h3>");
+    out.push_str(&bars(&rows(&u.classes, false)));
+    out.push_str("<h3>By process (Figure 3b)</h3>");
+    out.push_str(&bars(&rows(&u.processes, true)));
+    out.push_str("<h3>By task</h3>");
+    out.push_str(&bars(&rows(&u.tasks, true)));
+    out.push_str("<h3>By CPU</h3>");
+    let cpus: Vec<_> = r
+        .summary
+        .cpus
+        .iter()
+        .map(|c| {
+            let text = format!("{:.2} %", c.busy_percent);
+            (format!("CPU {}", c.cpu), c.busy_percent, text)
+        })
+        .collect();
+    out.push_str(&bars(&cpus));
+    if !u.frequencies.is_empty() {
+        out.push_str("<h3>By frequency</h3>");
+        let rows: Vec<Vec<String>> = u
+            .frequencies
+            .iter()
+            .filter(|f| f.busy_s > 0.0)
+            .map(|f| {
+                let mhz = if f.khz == 0 {
+                    "not known yet".to_owned()
+                } else {
+                    format!("{:.0}", f64::from(f.khz) / 1e3)
+                };
+                vec![
+                    f.cpu.to_string(),
+                    mhz,
+                    format!("{:.4}", f.busy_s),
+                    format!("{:.4}", f.idle_s),
+                ]
+            })
+            .collect();
+        out.push_str(&table(&["CPU", "MHz", "busy s", "idle s"], &rows));
+    }
+}
+
+fn idle(r: &Report, out: &mut String) {
+    let Some(idle) = &r.idle else { return };
+    out.push_str("<h2>Idle (Table 4)</h2>");
+    let rows: Vec<_> = idle
+        .causes
+        .iter()
+        .map(|c| {
+            let text = format!(
+                "{:.1} %, {:.3} s in {} episodes{}",
+                c.percent,
+                c.idle_s,
+                c.episodes,
+                if c.anomaly { ", anomalous" } else { "" }
+            );
+            (c.cause.clone(), c.percent, text)
+        })
+        .collect();
+    out.push_str(&bars(&rows));
+    if idle.findings.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Idle that should not be</h3>");
+    let rows: Vec<Vec<String>> = idle
+        .findings
+        .iter()
+        .take(10 * ROWS)
+        .map(|f| {
+            vec![
+                f.cause.clone(),
+                format!("{} ({})", f.thread_name, f.thread),
+                f.process_name.clone(),
+                f.server_names.join(" of "),
+                f.function.clone().unwrap_or_default(),
+                format!("{:.1}", f.idle_ms),
+            ]
+        })
+        .collect();
+    let head = [
+        "cause",
+        "thread",
+        "process",
+        "waits for",
+        "function",
+        "idle ms",
+    ];
+    out.push_str(&table(&head, &rows));
+}
+
+fn parallelism(r: &Report, out: &mut String) {
+    let Some(c) = &r.concurrency else { return };
+    out.push_str("<h2>Thread-level parallelism (Figure 5)</h2>");
+    let rows: Vec<_> = (0..c.level_ns.len())
+        .map(|i| {
+            let share = 100.0 * c.share(i);
+            (
+                format!("c{i}: {i} CPUs busy"),
+                share,
+                format!("{share:.2} %"),
+            )
+        })
+        .collect();
+    out.push_str(&bars(&rows));
+    let origin = c.start_ns;
+    let points: Vec<_> = r
+        .sliding_tlp
+        .iter()
+        .map(|(t, tlp)| ((t.saturating_sub(origin)) as f64 / 1e9, *tlp))
+        .collect();
+    out.push_str(&line(&points, false, "s", "TLP"));
+    let rows: Vec<Vec<String>> = r
+        .processes
+        .iter()
+        .take(ROWS)
+        .map(|p| {
+            let shares: Vec<String> = p.share_percent.iter().map(|s| format!("{s:.1}")).collect();
+            vec![
+                format!("{} ({})", p.name, p.process),
+                format!("{:.3}", p.tlp),
+                format!("{:.3}", p.active_s),
+                shares.join(" / "),
+            ]
+        })
+        .collect();
+    let head = ["process", "TLP", "active s", "c1 / c2 / … %"];
+    out.push_str(&table(&head, &rows));
+}
+
+fn functions(r: &Report, out: &mut String) {
+    let Some(f) = &r.functions else { return };
+    out.push_str("<h2>Functions</h2><h3>Hottest (Table 3)</h3>");
+    let rows: Vec<Vec<String>> = f
+        .functions
+        .iter()
+        .take(2 * ROWS)
+        .map(|f| {
+            vec![
+                f.name.clone(),
+                f.calls.to_string(),
+                format!("{:.3}", f.exclusive_us as f64 / 1e3),
+                format!("{:.3}", f.inclusive_us as f64 / 1e3),
+            ]
+        })
+        .collect();
+    let head = ["function", "calls", "own ms", "with callees ms"];
+    out.push_str(&table(&head, &rows));
+    out.push_str("<h3>Share of the hottest N functions, % (Figure 4)</h3>");
+    let points: Vec<_> = (1..)
+        .zip(&f.top_share_curve)
+        .map(|(n, s)| (f64::from(n), *s))
+        .collect();
+    out.push_str(&line(&points, true, "N (logarithmic)", "%"));
+    for (title, list) in [
+        ("Services (Figure 3c)", &f.services),
+        ("Basic data structures (Table 2)", &f.packages),
+    ] {
+        let rows: Vec<_> = list
+            .iter()
+            .filter(|g| g.us > 0)
+            .map(|g| {
+                let text = format!("{:.1} %, {:.2} ms", g.percent, g.us as f64 / 1e3);
+                (g.name.clone(), g.percent, text)
+            })
+            .collect();
+        if !rows.is_empty() {
+            let _ = write!(out, "<h3>{}</h3>{}", escape(title), bars(&rows));
+        }
+    }
+}
+
+fn microarch(r: &Report, out: &mut String) {
+    let any = |m: &crate::microarch::MicroarchRow| m.cpi.is_some() || !m.counts.is_empty();
+    if !r.microarch.iter().any(any) {
+        return;
+    }
+    out.push_str("<h2>Microarchitecture (Figure 6)</h2>");
+    let show = |v: Option<f64>| v.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
+    let rows: Vec<Vec<String>> = r
+        .microarch
+        .iter()
+        .take(ROWS)
+        .map(|m| {
+            let counts: Vec<String> = m.counts.iter().map(|(k, v)| format!("{k} {v}")).collect();
+            vec![
+                format!("{} ({})", m.name, m.id),
+                show(m.cpi),
+                show(m.l1i_mpki),
+                show(m.l1d_mpki),
+                show(m.l2_mpki),
+                show(m.itlb_mpki),
+                show(m.dtlb_mpki),
+                show(m.branch_miss_percent),
+                counts.join(", "),
+            ]
+        })
+        .collect();
+    let head = [
+        "process",
+        "CPI",
+        "L1I MPKI",
+        "L1D MPKI",
+        "L2 MPKI",
+        "iTLB MPKI",
+        "dTLB MPKI",
+        "mispredicted %",
+        "counted",
+    ];
+    out.push_str(&table(&head, &rows));
+}
+
+fn counts(r: &Report, out: &mut String) {
+    let s = &r.summary;
+    let _ = write!(
+        out,
+        "<h2>What the file holds</h2><p>Format {}, {:.6} s, {} threads.</p>",
+        escape(&s.format),
+        s.span_s,
+        s.threads
+    );
+    let mut rows: Vec<(&String, &u64)> = s.events.iter().chain(&s.other_records).collect();
+    rows.sort_by_key(|r| std::cmp::Reverse(r.1));
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .take(4 * ROWS)
+        .map(|(name, n)| vec![name.clone(), n.to_string()])
+        .collect();
+    out.push_str(&table(&["event", "count"], &rows));
+}

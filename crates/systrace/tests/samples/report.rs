@@ -1,0 +1,29 @@
+use mpbond_systrace::{Report, ReportOptions, open};
+
+use super::sample;
+
+/// Every sample gives a page that is whole and stands alone.
+#[test]
+fn every_sample_gives_a_page() {
+    for dir in ["systrace", "ftrace", "perfetto", "art-trace", "perf"] {
+        let Some(path) = sample(dir) else { continue };
+        let mut files: Vec<_> = std::fs::read_dir(path)
+            .unwrap()
+            .map(|f| f.unwrap().path())
+            .collect();
+        files.sort();
+        for file in files {
+            let name = file.display().to_string();
+            let report = Report::of(open(&file).unwrap(), &ReportOptions::default())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            let page = report.html("sample");
+            assert!(page.ends_with("</html>\n"), "{name}");
+            for outside in ["http://", "https://", "src=", "<link"] {
+                assert!(!page.contains(outside), "{name} refers to {outside}");
+            }
+            assert!(!report.findings().is_empty(), "{name}");
+            let timeline = page.contains("id=\"timeline-data\"");
+            assert_eq!(timeline, report.usage.is_some(), "{name}");
+        }
+    }
+}
