@@ -420,6 +420,17 @@ impl TlsStream<TcpStream> {
     pub fn tcp(&self) -> &TcpStream {
         &self.io
     }
+
+    /// Moves the connection to the tokio runtime that this is called in, so
+    /// that the thread which goes on with it is also the one that the kernel
+    /// wakes.
+    ///
+    /// # Errors
+    /// When the socket can't be registered there.
+    pub fn rehome(self) -> io::Result<Self> {
+        let io = TcpStream::from_std(self.io.into_std()?)?;
+        Ok(Self { io, ..self })
+    }
 }
 
 #[cfg(test)]
