@@ -2,6 +2,7 @@
 
 mod completions;
 mod daemon;
+mod doctor;
 
 mod failure;
 mod id;
@@ -66,6 +67,7 @@ enum Command {
     Helper(daemon::HelperArgs),
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
+    Doctor(doctor::DoctorArgs),
 
     Id(id::IdArgs),
     Trust(trust::TrustArgs),
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Helper(args) => args.run(),
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
+        Command::Doctor(args) => args.run(),
 
         Command::Id(args) => args.run(),
         Command::Trust(args) => args.run(),

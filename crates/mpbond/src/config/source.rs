@@ -104,7 +104,11 @@ impl<'a> Source<'a> {
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         toml::from_str(&self.text).map_err(|e| {
             let span = e.span();
-            let key = span.as_ref().and_then(|s| self.key_at(s.start));
+            let key = span.clone().and_then(|s| match e.message() {
+                // Not in the document, which does not get beyond it.
+                "duplicate key" => self.text.get(s).map(str::to_owned),
+                _ => self.key_at(s.start),
+            });
             self.error(span, key, plain_words(e.message()))
         })
     }

@@ -3,7 +3,7 @@
 mod text;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl StatusArgs {
     }
 }
 
-fn ask_at(socket: &PathBuf) -> Result<Status, Failure> {
+fn ask_at(socket: &Path) -> Result<Status, Failure> {
     ask(socket).map_err(|e| {
         let why = match e.kind() {
             std::io::ErrorKind::NotFound => "there is no such socket: is the daemon running?",

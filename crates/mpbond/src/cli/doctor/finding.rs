@@ -1,0 +1,120 @@
+//! What the doctor found.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    Ok,
+    /// It works, though perhaps not as meant.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+/// The result of one check.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: String,
+    verdict: Verdict,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// All results, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+impl Findings {
+    pub(super) fn ok(&mut self, check: &str, detail: impl Into<String>) {
+        self.add(check, Verdict::Ok, detail.into(), None);
+    }
+
+    pub(super) fn warn(
+        &mut self,
+        check: &str,
+        detail: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        self.add(check, Verdict::Warn, detail.into(), Some(advice.into()));
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        check: &str,
+        detail: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        self.add(check, Verdict::Fail, detail.into(), Some(advice.into()));
+    }
+
+    fn add(&mut self, check: &str, verdict: Verdict, detail: String, advice: Option<String>) {
+        self.0.push(Finding {
+            check: check.to_owned(),
+            verdict,
+            detail,
+            advice,
+        });
+    }
+
+    pub(super) fn any(&self, verdict: Verdict) -> bool {
+        self.0.iter().any(|f| f.verdict == verdict)
+    }
+
+    pub(super) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(&self.0).map(|text| text + "\n")
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let checks = self.0.iter().map(|f| f.check.chars().count());
+        let width = checks.max().unwrap_or_default();
+        for f in &self.0 {
+            let verdict = match f.verdict {
+                Verdict::Ok => "ok",
+                Verdict::Warn => "warn",
+                Verdict::Fail => "FAIL",
+            };
+            text.push_str(&format!(
+                "{verdict:<4}  {:<width$}  {}\n",
+                f.check, f.detail
+            ));
+            if let Some(advice) = &f.advice {
+                text.push_str(&format!("      {:<width$}  -> {advice}\n", ""));
+            }
+        }
+        let count = |v| self.0.iter().filter(|f| f.verdict == v).count();
+        let (failed, warned) = (count(Verdict::Fail), count(Verdict::Warn));
+        text.push_str(&match (failed, warned) {
+            (0, 0) => "all is well\n".to_owned(),
+            (0, w) => format!("nothing fails, {w} to look at\n"),
+            (f, w) => format!("{f} failed, {w} to look at\n"),
+        });
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_a_check_and_advice_below() {
+        let mut findings = Findings::default();
+        findings.ok("clock", "2026-11-20");
+        findings.fail("path lte", "no answer", "open the port");
+        assert_eq!(
+            findings.to_text(),
+            "ok    clock     2026-11-20\n\
+             FAIL  path lte  no answer\n\
+             \x20               -> open the port\n\
+             1 failed, 0 to look at\n"
+        );
+        assert!(findings.any(Verdict::Fail) && !findings.any(Verdict::Warn));
+        let json: serde_json::Value = serde_json::from_str(&findings.to_json().unwrap()).unwrap();
+        assert_eq!(json[1]["verdict"], "fail");
+        assert!(json[0].get("advice").is_none());
+    }
+}

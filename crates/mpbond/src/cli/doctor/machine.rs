@@ -1,0 +1,299 @@
+//! What can be seen without talking to anybody.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mpbond::config::TrustFile;
+use mpbond_net::{DeviceId, Identity};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
+
+use super::finding::Findings;
+
+/// 2025-01-01 and 2100-01-01, UTC: before the first, a clock has lost its battery.
+const SANE_CLOCK_S: std::ops::Range<u64> = 1_735_689_600..4_102_444_800;
+/// Every stream of a proxy is a socket, and a busy page opens a hundred.
+const FEW_DESCRIPTORS: u64 = 4096;
+/// Its number in /proc/self/status (linux/capability.h).
+const CAP_NET_ADMIN: u32 = 12;
+
+pub(super) fn daemon(findings: &mut Findings, running: bool, socket: &Path) {
+    let socket = socket.display();
+    if running {
+        findings.ok("daemon", format!("runs and answers at {socket}"));
+    } else {
+        findings.ok("daemon", format!("is not running ({socket})"));
+    }
+}
+
+pub(super) fn clock(findings: &mut Findings) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    if now.is_ok_and(|now| SANE_CLOCK_S.contains(&now.as_secs())) {
+        findings.ok("clock", "plausible");
+    } else {
+        findings.warn(
+            "clock",
+            "this device's clock is years off; logs and monthly budgets follow it",
+            "set it (`timedatectl set-ntp true`)",
+        );
+    }
+}
+
+/// The device's identity, if it has one that is right.
+pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity> {
+    if !file.exists() {
+        findings.warn(
+            "identity",
+            format!("{} is not there yet", file.display()),
+            format!(
+                "the daemon makes it when it first starts; `mpbond id --identity {}` does now",
+                file.display()
+            ),
+        );
+        return None;
+    }
+    match Identity::load(file) {
+        Ok(identity) => {
+            findings.ok("identity", identity.id().to_string());
+            Some(identity)
+        }
+        Err(e) => {
+            findings.fail(
+                "identity",
+                e.to_string(),
+                "without its key the device cannot say who it is",
+            );
+            None
+        }
+    }
+}
+
+/// Whether anybody may connect.
+pub(super) fn trusted(findings: &mut Findings, identity: &Path, configured: &[DeviceId]) {
+    let file = TrustFile::beside(identity);
+    match file.devices() {
+        Err(e) => findings.fail("trust", e.to_string(), "repair the line, or remove it"),
+        Ok(devices) if devices.is_empty() && configured.is_empty() => findings.warn(
+            "trust",
+            "no device is trusted, so none can connect",
+            "run `mpbond id` on the primary and `mpbond trust ID` here",
+        ),
+        Ok(devices) => {
+            let count = devices.len() + configured.len();
+            findings.ok("trust", format!("{count} may connect"));
+        }
+    }
+    if let Ok(meta) = std::fs::metadata(file.path())
+        && meta.permissions().mode() & 0o022 != 0
+    {
+        findings.fail(
+            "trust",
+            format!("others may write to {}", file.path().display()),
+            format!("`chmod 600 {}`", file.path().display()),
+        );
+    }
+}
+
+pub(super) fn congestion(findings: &mut Findings, name: &str) {
+    let list = |which: &str| {
+        std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"))
+            .unwrap_or_default()
+    };
+    let has = |list: &str| list.split_whitespace().any(|n| n == name);
+    let (available, allowed) = (list("available"), list("allowed"));
+    if !has(&available) {
+        findings.fail(
+            "congestion",
+            format!(
+                "this kernel has no \"{name}\" loaded; it has {}",
+                available.trim()
+            ),
+            format!("`modprobe tcp_{name}`, or choose another one"),
+        );
+    } else if !has(&allowed) && !may(CAP_NET_ADMIN) {
+        findings.fail(
+            "congestion",
+            format!("\"{name}\" is for root only"),
+            format!(
+                "`sysctl net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`",
+                allowed.trim()
+            ),
+        );
+    } else {
+        findings.ok("congestion", name);
+    }
+}
+
+/// Whether an address can be listened on.
+pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, running: bool) {
+    match TcpListener::bind(address) {
+        Ok(_) => findings.ok(name, format!("{address} is free")),
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && running => {
+            findings.ok(
+                name,
+                format!("{address} is in use, as it should by the daemon"),
+            );
+        }
+        Err(e) => {
+            let advice = match e.kind() {
+                io::ErrorKind::AddrInUse => format!(
+                    "`ss -ltnp 'sport = :{}'` says which program; stop it, or choose another port",
+                    address.port()
+                ),
+                io::ErrorKind::AddrNotAvailable => {
+                    "no interface here has this address: `ip address` lists those there are"
+                        .to_owned()
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 are for root: choose another port".to_owned()
+                }
+                _ => "choose another address".to_owned(),
+            };
+            findings.fail(name, format!("{address}: {e}"), advice);
+        }
+    }
+}
+
+/// Fronts and metrics ask nobody who they are.
+pub(super) fn only_local(findings: &mut Findings, name: &str, address: SocketAddr) {
+    let inside = match address.ip() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    };
+    if !inside {
+        findings.warn(
+            name,
+            format!("{address} may be reached by others, and nobody is asked who he is"),
+            "listen on 127.0.0.1, unless a firewall keeps others out",
+        );
+    }
+}
+
+/// What transparent interception needs.
+pub(super) fn interception(findings: &mut Findings) {
+    let check = "transparent";
+    if !may(CAP_NET_ADMIN) {
+        findings.fail(
+            check,
+            "the kernel's rules are for root only",
+            "run the primary as root or with CAP_NET_ADMIN, or use socks5 or http instead",
+        );
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(Into::into);
+    let nft = std::env::split_paths(&folders)
+        .chain(usual)
+        .map(|folder| folder.join("nft"))
+        .find(|program| program.is_file());
+    match nft {
+        Some(program) => findings.ok(check, format!("nft is {}", program.display())),
+        None => findings.fail(
+            check,
+            "nft is not installed",
+            "`apt-get install nftables`, or use socks5 or http instead",
+        ),
+    }
+}
+
+/// How many connections a proxy can have.
+pub(super) fn descriptors(findings: &mut Findings) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return;
+    };
+    if soft < FEW_DESCRIPTORS {
+        findings.warn(
+            "descriptors",
+            format!("{soft} open files at most (hard limit {hard}): about as many connections"),
+            "`ulimit -n 65536` before it starts, or LimitNOFILE=65536 in its systemd unit",
+        );
+    } else {
+        findings.ok("descriptors", format!("{soft} open files"));
+    }
+}
+
+/// Whether this process has a capability.
+fn may(capability: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match effective_capabilities(&status) {
+        Some(mask) => mask & (1 << capability) != 0,
+        None => geteuid().is_root(),
+    }
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::finding::Verdict;
+
+    #[test]
+    fn a_port_in_use_is_told_apart_from_our_own() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = other.local_addr().unwrap();
+        for (running, fails) in [(false, true), (true, false)] {
+            let mut findings = Findings::default();
+            listen(&mut findings, "socks5", address, running);
+            assert_eq!(findings.any(Verdict::Fail), fails);
+        }
+        let mut findings = Findings::default();
+        listen(
+            &mut findings,
+            "socks5",
+            "192.0.2.9:1080".parse().unwrap(),
+            false,
+        );
+        assert!(
+            findings
+                .to_text()
+                .contains("no interface here has this address")
+        );
+    }
+
+    #[test]
+    fn an_identity_that_others_may_read_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("identity.pem");
+        let mut findings = Findings::default();
+        assert!(identity(&mut findings, &file).is_none());
+        assert!(findings.any(Verdict::Warn) && !findings.any(Verdict::Fail));
+        Identity::load_or_create(&file).unwrap();
+        assert!(identity(&mut Findings::default(), &file).is_some());
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut findings = Findings::default();
+        assert!(identity(&mut findings, &file).is_none());
+        assert!(
+            findings.to_text().contains("chmod 600"),
+            "{}",
+            findings.to_text()
+        );
+    }
+
+    #[test]
+    fn fronts_for_everybody_are_noticed() {
+        for (address, open) in [
+            ("127.0.0.1:1080", false),
+            ("192.168.7.1:1080", false),
+            ("[::1]:1080", false),
+            ("0.0.0.0:1080", true),
+            ("198.51.100.7:1080", true),
+        ] {
+            let mut findings = Findings::default();
+            only_local(&mut findings, "socks5", address.parse().unwrap());
+            assert_eq!(findings.any(Verdict::Warn), open, "{address}");
+        }
+    }
+
+    #[test]
+    fn capabilities_are_read() {
+        let text = "Name:\tx\nCapEff:\t0000000000001000\n";
+        assert_eq!(effective_capabilities(text), Some(1 << CAP_NET_ADMIN));
+        assert_eq!(effective_capabilities("CapEff:\tzz\n"), None);
+    }
+}

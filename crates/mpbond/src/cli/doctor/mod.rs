@@ -1,0 +1,207 @@
+//! `mpbond doctor`: what is wrong, and what to do about it.
+
+mod finding;
+mod interfaces;
+mod machine;
+mod reach;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
+use mpbond::status_socket::ask;
+use mpbond_net::Identity;
+
+use super::failure::Failure;
+use super::output::print;
+use super::status::RoleName;
+use finding::{Findings, Verdict};
+use interfaces::Interfaces;
+
+/// Find out what is wrong with a device's set-up, and what to do about it.
+///
+/// It reads the configuration of a role and tries what the daemon would do: whether interfaces
+/// are up and have routes, whether the proxy and the helpers answer, know this device and are who
+/// they should be, whether addresses are free and the kernel has what is configured. It changes
+/// nothing, and may run while the daemon does.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond doctor primary
+  mpbond doctor proxy --config proxy.toml --json
+
+Exit code 0 when nothing fails, 1 when something does, 2 when the configuration is wrong.")]
+pub(super) struct DoctorArgs {
+    /// The role that this device is to play.
+    #[arg(value_enum)]
+    role: RoleName,
+    /// Its configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// As JSON, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+impl DoctorArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let role = Role::from(self.role);
+        let file = self.config.clone().unwrap_or_else(|| config_file(role));
+        let mut findings = Findings::default();
+        match role {
+            Role::Primary => {
+                let config = PrimaryConfig::load(&file)?;
+                primary(&config, &mut findings)?;
+            }
+            Role::Helper => {
+                let config = HelperConfig::load(&file)?;
+                helper(&config, &mut findings)?;
+            }
+            Role::Proxy => {
+                let config = if self.config.is_none() && !file.exists() {
+                    ProxyConfig::default()
+                } else {
+                    ProxyConfig::load(&file)?
+                };
+                proxy(&config, &mut findings);
+            }
+        }
+        let text = if self.json {
+            findings.to_json().map_err(Failure::run)?
+        } else {
+            findings.to_text()
+        };
+        print(&text)?;
+        Ok(ExitCode::from(u8::from(findings.any(Verdict::Fail))))
+    }
+}
+
+/// Checks that connect need an event loop; a thread is enough.
+fn block_on(checks: impl Future<Output = ()>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::run)?;
+    runtime.block_on(checks);
+    Ok(())
+}
+
+fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failure> {
+    let running = ask(&config.status_socket).is_ok();
+    machine::daemon(findings, running, &config.status_socket);
+    machine::clock(findings);
+    let identity = machine::identity(findings, &config.identity);
+    if let Some(name) = &config.congestion {
+        machine::congestion(findings, name);
+    }
+    let fronts = [
+        ("socks5", config.socks5.as_ref().map(|f| f.listen)),
+        ("http", config.http.as_ref().map(|f| f.listen)),
+        ("metrics", config.metrics),
+    ];
+    for (name, address) in fronts {
+        if let Some(address) = address {
+            machine::listen(findings, name, address, running);
+            machine::only_local(findings, name, address);
+        }
+    }
+    if let Some(transparent) = &config.transparent {
+        machine::interception(findings);
+        let interfaces = Interfaces::read();
+        for name in &transparent.forwarded {
+            interfaces.check_named(findings, &format!("forwarded {name}"), name);
+        }
+    }
+    let interfaces = Interfaces::read();
+    for path in &config.paths {
+        let check = format!("path {}", path.name);
+        interfaces.check(
+            findings,
+            &check,
+            path.interface.as_deref(),
+            path.source,
+            config.proxy.address.ip(),
+        );
+    }
+    for helper in &config.helpers {
+        let check = format!("helper {}", helper.name);
+        interfaces.check(
+            findings,
+            &check,
+            helper.interface.as_deref(),
+            helper.source,
+            helper.address.ip(),
+        );
+    }
+    // Without an identity of its own yet, the device can still find out who answers.
+    let known = identity.is_some();
+    let Some(identity) = identity.or_else(|| Identity::generate().ok()) else {
+        return Ok(());
+    };
+    block_on(async {
+        for path in &config.paths {
+            reach::proxy_over_path(findings, config, path, &identity, known).await;
+        }
+        for helper in &config.helpers {
+            reach::helper(findings, config, helper, &identity, known).await;
+        }
+    })
+}
+
+fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure> {
+    let running = ask(&config.status_socket).is_ok();
+    machine::daemon(findings, running, &config.status_socket);
+    machine::clock(findings);
+    machine::identity(findings, &config.identity);
+    machine::trusted(findings, &config.identity, &config.trust);
+    if let Some(name) = &config.congestion {
+        machine::congestion(findings, name);
+    }
+    if !config.enabled {
+        findings.warn(
+            "switch",
+            "lending is switched off",
+            "set `enabled = true` in the configuration to lend this device's link",
+        );
+    }
+    machine::listen(findings, "listen", config.listen, running);
+    if let Some(address) = config.metrics {
+        machine::listen(findings, "metrics", address, running);
+        machine::only_local(findings, "metrics", address);
+    }
+    let interfaces = Interfaces::read();
+    for proxy in &config.proxies {
+        interfaces.check(
+            findings,
+            "uplink",
+            config.uplink.interface.as_deref(),
+            config.uplink.source,
+            proxy.ip(),
+        );
+    }
+    block_on(async {
+        for proxy in &config.proxies {
+            reach::proxy_from_helper(findings, config, *proxy).await;
+        }
+    })
+}
+
+fn proxy(config: &ProxyConfig, findings: &mut Findings) {
+    let running = ask(&config.status_socket).is_ok();
+    machine::daemon(findings, running, &config.status_socket);
+    machine::clock(findings);
+    machine::identity(findings, &config.identity);
+    machine::trusted(findings, &config.identity, &config.trust);
+    if let Some(name) = &config.congestion {
+        machine::congestion(findings, name);
+    }
+    for address in &config.listen {
+        machine::listen(findings, "listen", *address, running);
+    }
+    if let Some(address) = config.metrics {
+        machine::listen(findings, "metrics", address, running);
+        machine::only_local(findings, "metrics", address);
+    }
+    machine::descriptors(findings);
+}

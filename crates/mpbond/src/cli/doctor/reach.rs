@@ -1,0 +1,403 @@
+//! Whether the others answer, and are who they should be.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mpbond::config::{HelperConfig, HelperRef, PathConfig, PrimaryConfig};
+use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
+use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
+use mpbond_net::tls::{TlsError, TlsStream};
+use mpbond_net::{DeviceId, Identity};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::finding::Findings;
+use crate::cli::units;
+
+/// For each step: longer than any path that is of use.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A segment of a path that carries 1280-byte packets.
+const SMALL_SEGMENT_BYTES: u64 = 1220;
+
+/// The proxy over one of the primary's own paths: TCP, TLS, trust.
+pub(super) async fn proxy_over_path(
+    findings: &mut Findings,
+    config: &PrimaryConfig,
+    path: &PathConfig,
+    identity: &Identity,
+    known: bool,
+) {
+    let check = format!("path {}", path.name);
+    let options = options(
+        config.proxy.address,
+        path.interface.as_deref(),
+        path.source,
+        config.congestion.as_deref(),
+    );
+    let Some(tcp) = connect(findings, &check, "the proxy", &options).await else {
+        return;
+    };
+    let id = config.proxy.id;
+    if let Some(tls) = shake(findings, &check, "the proxy", tcp, identity, id).await {
+        trusted(findings, &check, "the proxy", tls, identity, known).await;
+    }
+}
+
+/// A proxy as a helper reaches it. The helper has no business with it beyond TCP.
+pub(super) async fn proxy_from_helper(
+    findings: &mut Findings,
+    config: &HelperConfig,
+    proxy: SocketAddr,
+) {
+    let options = options(
+        proxy,
+        config.uplink.interface.as_deref(),
+        config.uplink.source,
+        config.congestion.as_deref(),
+    );
+    connect(findings, &format!("proxy {proxy}"), "the proxy", &options).await;
+}
+
+/// A helper: TCP, TLS and trust of its control connection, then a relay to the proxy.
+pub(super) async fn helper(
+    findings: &mut Findings,
+    config: &PrimaryConfig,
+    helper: &HelperRef,
+    identity: &Identity,
+    known: bool,
+) {
+    let check = format!("helper {}", helper.name);
+    let options = options(
+        helper.address,
+        helper.interface.as_deref(),
+        helper.source,
+        config.congestion.as_deref(),
+    );
+    let Some(tcp) = connect(findings, &check, "the helper", &options).await else {
+        return;
+    };
+    let Some(tls) = shake(findings, &check, "the helper", tcp, identity, helper.id).await else {
+        return;
+    };
+    let mut control = ControlChannel::new(tls);
+    let greeted = timeout(PATIENCE, greet(&mut control, identity)).await;
+    match greeted {
+        Ok(Ok(Some(Message::Hello { name, .. }))) => {
+            findings.ok(
+                &check,
+                format!("trusts this device, and calls itself \"{name}\""),
+            );
+        }
+        Ok(Err(mpbond_net::control::ChannelError::Tls(TlsError::NotTrusted { .. }))) => {
+            not_trusted(findings, &check, "the helper", identity, known);
+            return;
+        }
+        other => {
+            let what = match other {
+                Ok(Ok(Some(message))) => format!("begins with {message:?}"),
+                Ok(Ok(None)) => "closes the connection".to_owned(),
+                Ok(Err(e)) => format!("breaks off: {e}"),
+                Err(_) => "says nothing".to_owned(),
+            };
+            findings.fail(
+                &check,
+                format!("the helper {what}"),
+                "look into its log; is it the same version of mpbond?",
+            );
+            return;
+        }
+    }
+    relay(
+        findings,
+        &check,
+        config,
+        &options,
+        &mut control,
+        identity,
+        known,
+    )
+    .await;
+    let bye = Message::Bye {
+        reason: "a doctor's visit".to_owned(),
+    };
+    let _ = timeout(PATIENCE, control.send(&bye)).await;
+}
+
+async fn greet(
+    control: &mut ControlChannel,
+    identity: &Identity,
+) -> Result<Option<Message>, mpbond_net::control::ChannelError> {
+    let hello = Message::Hello {
+        version: VERSION,
+        name: identity.id().short(),
+    };
+    control.send(&hello).await?;
+    control.receive().await
+}
+
+/// Asks the helper for a relay, and for the proxy through it.
+async fn relay(
+    findings: &mut Findings,
+    check: &str,
+    config: &PrimaryConfig,
+    options: &TcpOptions,
+    control: &mut ControlChannel,
+    identity: &Identity,
+    known: bool,
+) {
+    let request = RequestId(1);
+    let proxy = config.proxy.address;
+    let ask = Message::InitMpJoin { request, proxy };
+    let deadline = Instant::now() + PATIENCE;
+    let answer = timeout_at(deadline, async {
+        control.send(&ask).await?;
+        loop {
+            match control.receive().await? {
+                Some(Message::HelperState(_) | Message::Report(_) | Message::Ping { .. }) => {}
+                other => break Ok::<_, mpbond_net::control::ChannelError>(other),
+            }
+        }
+    })
+    .await;
+    let ticket = match answer {
+        Ok(Ok(Some(Message::Relay { ticket, .. }))) => ticket,
+        Ok(Ok(Some(Message::Refused { reason, .. }))) => {
+            findings.fail(
+                check,
+                format!("the helper opens no relay: {reason}"),
+                format!("there, `proxies` must name {proxy}, and `enabled` must be true"),
+            );
+            return;
+        }
+        _ => {
+            findings.fail(
+                check,
+                "the helper does not answer when asked for a relay",
+                "look into its log",
+            );
+            return;
+        }
+    };
+    let Some(mut tcp) = connect(findings, check, "the helper's relay", options).await else {
+        return;
+    };
+    if let Err(e) = tcp.write_all(&relay_preamble(&ticket)).await {
+        findings.fail(
+            check,
+            format!("the relay breaks off: {e}"),
+            "look into the helper's log",
+        );
+        return;
+    }
+    let through = "the proxy through the helper";
+    if let Some(tls) = shake(findings, check, through, tcp, identity, config.proxy.id).await {
+        trusted(findings, check, through, tls, identity, known).await;
+    }
+}
+
+fn options(
+    remote: SocketAddr,
+    interface: Option<&str>,
+    source: Option<IpAddr>,
+    congestion: Option<&str>,
+) -> TcpOptions {
+    TcpOptions {
+        source,
+        interface: interface.map(str::to_owned),
+        connect_timeout: PATIENCE,
+        tuning: Tuning {
+            congestion: congestion.map(str::to_owned),
+            ..Tuning::default()
+        },
+        ..TcpOptions::to(remote)
+    }
+}
+
+async fn connect(
+    findings: &mut Findings,
+    check: &str,
+    whom: &str,
+    options: &TcpOptions,
+) -> Option<TcpStream> {
+    let begin = Instant::now();
+    match tcp::connect(options).await {
+        Ok(tcp) => {
+            let took = units::millis(begin.elapsed().as_secs_f64() * 1e3);
+            let from = tcp.local_addr().map(|a| a.ip()).ok();
+            let nat = match from {
+                Some(ip) if is_inside(ip) && !is_inside(options.remote.ip()) => {
+                    format!("{ip}, which some NAT replaces; nothing needs to be opened for it")
+                }
+                Some(ip) => ip.to_string(),
+                None => "an unknown address".to_owned(),
+            };
+            let remote = options.remote;
+            findings.ok(
+                check,
+                format!("{whom} answers at {remote} in {took}, from {nat}"),
+            );
+            segment(findings, check, &tcp);
+            Some(tcp)
+        }
+        Err(e) => {
+            let advice = advice(&e, options);
+            findings.fail(check, format!("{whom}: {e}"), advice);
+            None
+        }
+    }
+}
+
+/// What the path carries in one piece, as both ends have agreed.
+fn segment(findings: &mut Findings, check: &str, tcp: &TcpStream) {
+    if let Ok(info) = TcpInfo::read(tcp)
+        && (1..SMALL_SEGMENT_BYTES).contains(&info.mss_bytes)
+    {
+        findings.warn(
+            check,
+            format!(
+                "segments have {} bytes only: a small MTU on the way",
+                info.mss_bytes
+            ),
+            "tunnels do that; it costs speed, not correctness",
+        );
+    }
+}
+
+/// What to do about a connection that does not come up.
+fn advice(e: &TcpError, options: &TcpOptions) -> String {
+    let remote = options.remote;
+    let link = match (&options.interface, options.source) {
+        (Some(interface), _) => interface.clone(),
+        (None, Some(source)) => format!("the interface of {source}"),
+        (None, None) => "any interface".to_owned(),
+    };
+    match e {
+        TcpError::Interface { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            "binding to an interface needs root here: run as root, or use `source`".to_owned()
+        }
+        TcpError::Interface { .. } => "`ip link` lists the interfaces there are".to_owned(),
+        TcpError::Source { .. } => "`ip address` lists the addresses there are".to_owned(),
+        TcpError::TimedOut { .. } => format!(
+            "nobody answers: is {remote} right, does {link} have Internet, and does the firewall \
+             there let TCP port {} in?",
+            remote.port()
+        ),
+        TcpError::Connect { source, .. } => match source.kind() {
+            io::ErrorKind::ConnectionRefused => format!(
+                "the host is there, but nothing listens on port {}: start mpbond there, or \
+                 correct the port",
+                remote.port()
+            ),
+            io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => format!(
+                "there is no route through {link}: it needs one even beside a better one \
+                 (`ip route add default via GATEWAY dev INTERFACE metric 700`)"
+            ),
+            io::ErrorKind::PermissionDenied => {
+                "a firewall on this device forbids it (`nft list ruleset`)".to_owned()
+            }
+            _ => format!("does {link} have Internet?"),
+        },
+        _ => "correct it in the configuration".to_owned(),
+    }
+}
+
+async fn shake(
+    findings: &mut Findings,
+    check: &str,
+    whom: &str,
+    tcp: TcpStream,
+    identity: &Identity,
+    expect: DeviceId,
+) -> Option<TlsStream> {
+    match TlsStream::connect(tcp, identity, expect, Instant::now() + PATIENCE).await {
+        Ok(tls) => {
+            findings.ok(check, format!("{whom} is the device that it should be"));
+            Some(tls)
+        }
+        Err(e) => {
+            let advice = match &e {
+                TlsError::WrongPeer { found, .. } => format!(
+                    "if that is the device you mean, write its id: {found}; if not, somebody is \
+                     in between"
+                ),
+                TlsError::Deadline | TlsError::Truncated | TlsError::Io(_) => {
+                    "it takes connections, but does not finish the TLS handshake: is mpbond \
+                     behind this port, and can it reach on?"
+                        .to_owned()
+                }
+                TlsError::NotTrusted { .. } => own_id_advice(identity),
+                _ => "something else than mpbond seems to listen there".to_owned(),
+            };
+            findings.fail(check, format!("{whom}: {e}"), advice);
+            None
+        }
+    }
+}
+
+fn own_id_advice(identity: &Identity) -> String {
+    format!("there, run: mpbond trust {}", identity.id())
+}
+
+fn not_trusted(findings: &mut Findings, check: &str, whom: &str, identity: &Identity, known: bool) {
+    if known {
+        let text = format!("{whom} does not trust this device");
+        findings.fail(check, text, own_id_advice(identity));
+    } else {
+        findings.warn(
+            check,
+            format!("{whom} cannot trust this device, which has no identity yet"),
+            "run `mpbond id` here, and `mpbond trust ID` there",
+        );
+    }
+}
+
+/// A server's refusal comes after the handshake: says goodbye and listens whether it is answered
+/// in kind.
+async fn trusted(
+    findings: &mut Findings,
+    check: &str,
+    whom: &str,
+    mut tls: TlsStream,
+    identity: &Identity,
+    known: bool,
+) {
+    tls.close();
+    let answer = timeout(PATIENCE, async {
+        let _ = poll_fn(|cx| tls.poll_flush(cx)).await;
+        loop {
+            match tls.next_record() {
+                Ok(Some(_)) => continue,
+                Ok(None) if tls.peer_closed() => return None,
+                Ok(None) => {}
+                Err(e) => return Some(e),
+            }
+            if let Err(e) = poll_fn(|cx| tls.poll_fill(cx)).await {
+                return Some(TlsError::Io(e));
+            }
+        }
+    })
+    .await;
+    match answer {
+        Ok(Some(TlsError::NotTrusted { .. })) => {
+            not_trusted(findings, check, whom, identity, known);
+        }
+        // Any other end means that it was let in: refusals are always said.
+        _ => findings.ok(check, format!("{whom} trusts this device")),
+    }
+}
+
+/// Addresses that are not routed in the Internet.
+fn is_inside(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            // RFC 6598: shared by carriers' NATs.
+            let carrier = a == 100 && (64..128).contains(&b);
+            ip.is_private() || ip.is_loopback() || ip.is_link_local() || carrier
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}

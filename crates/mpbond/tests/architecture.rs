@@ -1,0 +1,209 @@
+//! Who may know whom, as ARCHITECTURE.md says: checked over `cargo metadata`, so that a line in a
+//! manifest cannot change it unseen; and over the pure crates' sources, which may not read a clock.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Own crates, and which other own ones each may depend on. A crate that is not listed is a
+/// decision that has not been taken.
+const MAY_KNOW: [(&str, &[&str]); 10] = [
+    ("units", &[]),
+    ("session", &["units"]),
+    ("radio", &["units"]),
+    ("sim", &["radio", "session", "units"]),
+    ("capture", &["radio", "units"]),
+    ("systrace", &["units"]),
+    ("net", &["session", "units"]),
+    ("intercept", &["session", "units"]),
+    ("lab", &["radio", "sim", "units"]),
+    (
+        "mpbond",
+        &[
+            "capture",
+            "intercept",
+            "lab",
+            "net",
+            "radio",
+            "session",
+            "sim",
+            "systrace",
+            "units",
+        ],
+    ),
+];
+
+/// No clock, no sockets, no async runtime.
+const PURE: [&str; 6] = ["units", "session", "radio", "sim", "capture", "systrace"];
+
+/// What a pure crate must not reach, however indirectly: event loops, and the crates through which
+/// sockets are made.
+const IMPURE: [&str; 10] = [
+    "async-io",
+    "async-std",
+    "hyper",
+    "mio",
+    "nix",
+    "quinn",
+    "rustix",
+    "smol",
+    "socket2",
+    "tokio",
+];
+
+/// Calls that make a pure crate depend on when and where it runs.
+const CLOCKS: [&str; 4] = [
+    "Instant::now",
+    "SystemTime::now",
+    "thread::sleep",
+    "std::net::Tcp",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The platform that this runs on: other platforms' packages need not be there.
+fn host() -> String {
+    let output = Command::new(env!("CARGO")).arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.unwrap().to_owned()
+}
+
+/// Which package has which normal dependencies, by name.
+struct Graph {
+    names: BTreeMap<String, String>,
+    edges: BTreeMap<String, Vec<String>>,
+}
+
+impl Graph {
+    fn read() -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--offline"])
+            .args(["--filter-platform", &host()])
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cargo metadata: {errors}");
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = |v: &Value| v.as_str().unwrap().to_owned();
+        let packages = metadata["packages"].as_array().unwrap();
+        let names = packages.iter().map(|p| (text(&p["id"]), text(&p["name"])));
+        let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+        let edges = nodes.iter().map(|node| {
+            let normal = |dep: &&Value| {
+                let kinds = dep["dep_kinds"].as_array().unwrap();
+                kinds.iter().any(|k| k["kind"].is_null())
+            };
+            let deps = node["deps"].as_array().unwrap().iter().filter(normal);
+            (text(&node["id"]), deps.map(|d| text(&d["pkg"])).collect())
+        });
+        Self {
+            names: names.collect(),
+            edges: edges.collect(),
+        }
+    }
+
+    fn id(&self, crate_: &str) -> &str {
+        let package = package_name(crate_);
+        let found = self.names.iter().find(|(_, name)| **name == package);
+        found.unwrap_or_else(|| panic!("no package {package}")).0
+    }
+
+    fn direct(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.edges[id].iter().map(|dep| self.names[dep].as_str())
+    }
+
+    /// Everything that a package reaches, each with one way to it.
+    fn reached(&self, id: &str) -> BTreeMap<&str, String> {
+        let mut ways = BTreeMap::new();
+        let mut todo = vec![(id, self.names[id].clone())];
+        while let Some((id, way)) = todo.pop() {
+            for dep in &self.edges[id] {
+                let name = self.names[dep].as_str();
+                if !ways.contains_key(name) {
+                    let way = format!("{way} -> {name}");
+                    ways.insert(name, way.clone());
+                    todo.push((dep, way));
+                }
+            }
+        }
+        ways
+    }
+}
+
+fn package_name(crate_: &str) -> String {
+    match crate_ {
+        "mpbond" => "mpbond".to_owned(),
+        other => format!("mpbond-{other}"),
+    }
+}
+
+#[test]
+fn crates_know_only_whom_they_may() {
+    let graph = Graph::read();
+    let own: BTreeSet<String> = MAY_KNOW.iter().map(|(c, _)| package_name(c)).collect();
+    for name in graph.names.values().filter(|n| n.starts_with("mpbond")) {
+        assert!(own.contains(name), "{name} is not in MAY_KNOW");
+    }
+    for (crate_, allowed) in MAY_KNOW {
+        let allowed: BTreeSet<String> = allowed.iter().map(|c| package_name(c)).collect();
+        for dep in graph.direct(graph.id(crate_)) {
+            assert!(
+                !own.contains(dep) || allowed.contains(dep),
+                "{crate_} must not know {dep}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pure_crates_reach_no_runtime_and_no_sockets() {
+    let graph = Graph::read();
+    for crate_ in PURE {
+        let reached = graph.reached(graph.id(crate_));
+        for impure in IMPURE {
+            if let Some(way) = reached.get(impure) {
+                panic!("{crate_} is pure and must not reach {impure}: {way}");
+            }
+        }
+    }
+    // The list means something only while the others do reach them.
+    assert!(graph.reached(graph.id("net")).contains_key("tokio"));
+}
+
+#[test]
+fn pure_crates_read_no_clock() {
+    for crate_ in PURE {
+        let mut folders = vec![root().join("crates").join(crate_).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "rs") {
+                    no_clock(&path);
+                }
+            }
+        }
+    }
+}
+
+fn no_clock(file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    for (line, number) in text.lines().zip(1..) {
+        let code = line.split("//").next().unwrap_or_default();
+        for call in CLOCKS {
+            let file = file.display();
+            assert!(
+                !code.contains(call),
+                "{file}:{number}: {call} in a pure crate"
+            );
+        }
+    }
+}
