@@ -65,6 +65,15 @@ fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    #[cfg(feature = "sqlite")]
+    if let [command, file, sql] = args.as_slice()
+        && command == "query"
+    {
+        let options = ReportOptions::default();
+        let report = Report::of(open(Path::new(file))?, &options)?;
+        let database = mpbond_systrace::Database::of(&report, &options.classes)?;
+        return show(&database.query(sql)?);
+    }
     let [command, file] = args.as_slice() else {
         return Err("usage: trace summary|usage|tlp|functions|idle|perf|report FILE".into());
     };

@@ -22,6 +22,8 @@ mod microarch;
 mod names;
 mod perf;
 mod perfetto;
+#[cfg(feature = "sqlite")]
+mod query;
 mod report;
 mod sink;
 mod source;
@@ -47,6 +49,8 @@ pub use idle::{
 pub use input::{Format, open, read};
 pub use microarch::{Microarch, MicroarchRow};
 pub use names::{Name, Names};
+#[cfg(feature = "sqlite")]
+pub use query::{Answer, Database, SCHEMA};
 pub use report::{FunctionReport, Report, ReportOptions};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
