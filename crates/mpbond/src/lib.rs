@@ -13,3 +13,6 @@ pub mod primary;
 pub mod proxy;
 pub mod status;
 pub mod status_socket;
+
+mod random;
+mod stop;

@@ -169,15 +169,10 @@ impl Estimator {
         if !r.rtt.is_zero() {
             self.far_rtt = Some(r.rtt);
         }
-        if r.throughput > BitRate::ZERO {
-            let sample = r.throughput.bytes_per_sec();
-            // What our own counts say under load is nearer the truth than a window of the helper.
-            let fresh = self
-                .far
-                .is_some_and(|f| now.since(f.at) < Duration::from_millis(500));
-            if !fresh {
-                Average::update(&mut self.far, now, sample);
-            }
+        // Counts show the far hop's pace whenever it matters, that is under a backlog. The helper's
+        // own view, a window per round trip when it has nothing better, helps only before that.
+        if r.throughput > BitRate::ZERO && self.far_known(now).is_none() {
+            Average::update(&mut self.far, now, r.throughput.bytes_per_sec());
         }
     }
 

@@ -209,6 +209,8 @@ pub(crate) struct Subflow {
     pub(crate) name: String,
     pub(crate) helper: Option<HelperId>,
     pub(crate) phase: Phase,
+    /// When the hello was written.
+    pub(crate) hello_at: Option<Timestamp>,
     pub(crate) exporter: [u8; 32],
     pub(crate) backup: bool,
     record_overhead: u64,
@@ -245,6 +247,7 @@ impl Subflow {
             name: setup.name,
             helper: setup.helper,
             phase,
+            hello_at: None,
             exporter: setup.exporter,
             backup: setup.backup,
             record_overhead: u64::from(setup.record_overhead),
@@ -271,6 +274,12 @@ impl Subflow {
     /// May carry stream data.
     pub(crate) fn carries(&self) -> bool {
         matches!(self.phase, Phase::Up | Phase::AwaitJoinOk)
+    }
+
+    /// When its hello was written, if it is still to be answered.
+    pub(crate) fn unanswered_since(&self) -> Option<Timestamp> {
+        let awaits = matches!(self.phase, Phase::AwaitOk | Phase::AwaitJoinOk);
+        self.hello_at.filter(|_| awaits)
     }
 
     /// Notes a record of `plaintext` octets; returns the octets it is on the wire.

@@ -9,7 +9,8 @@ use crate::stream::Stream;
 use crate::subflow::{Owed, Phase, Signal, SignalState, Subflow};
 use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 
-/// A suspect that stays silent for so long is given up and joined anew.
+/// A suspect that stays silent for so long is given up and joined anew; so is a subflow whose hello
+/// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 impl Session {
@@ -151,16 +152,34 @@ impl Session {
             + self.config.ack_delay
     }
 
-    /// When a subflow's silence becomes suspicious, or a suspect is given up.
+    /// When a subflow's silence becomes suspicious, or a silent one is given up.
     pub(super) fn silence_ends(&self, s: &Subflow) -> Option<Timestamp> {
-        if let Some(since) = s.suspect {
-            return Some(since + GIVE_UP_AFTER);
-        }
+        let unanswered = s.unanswered_since().map(|t| t + GIVE_UP_AFTER);
+        let silent = match s.suspect {
+            Some(since) => Some(since + self.patience(s)),
+            None => self.suspicious_at(s),
+        };
+        [unanswered, silent].into_iter().flatten().min()
+    }
+
+    fn suspicious_at(&self, s: &Subflow) -> Option<Timestamp> {
         let oldest = s.sent.oldest()?;
         if !self.config.reinjection.suspicion {
             return None;
         }
         Some(s.progress_at.max(oldest) + self.silence_allowed(s))
+    }
+
+    /// How long a suspect is kept. A proxy can't dial: while it has nothing better, the connection
+    /// that may come back to life is all there is, and a primary that only waits for data would not
+    /// notice that it was given up.
+    fn patience(&self, s: &Subflow) -> Duration {
+        let healthy = |o: &Subflow| o.id != s.id && o.carries() && o.suspect.is_none();
+        if self.client || self.subflows.iter().any(healthy) {
+            GIVE_UP_AFTER
+        } else {
+            GIVE_UP_AFTER.max(self.config.resume_for)
+        }
     }
 
     fn check_silence(&mut self, now: Timestamp) {
@@ -174,13 +193,16 @@ impl Session {
             let Some(i) = self.index(id) else {
                 continue;
             };
-            if self.subflows[i].suspect.is_some() {
+            let s = &self.subflows[i];
+            let unanswered = s.unanswered_since().is_some_and(|t| t + GIVE_UP_AFTER <= now);
+            if unanswered || s.suspect.is_some() {
+                let what = if unanswered { "no answer" } else { "silent" };
                 self.drop_subflow(now, id);
                 self.cuts.push_back(id);
                 self.events.push_back(Event::SubflowClosed {
                     subflow: id,
                     code: CloseCode::Cut,
-                    reason: format!("silent for {} s", GIVE_UP_AFTER.as_secs()),
+                    reason: format!("{what} for {} s", GIVE_UP_AFTER.as_secs()),
                 });
                 continue;
             }
@@ -194,7 +216,7 @@ impl Session {
     }
 
     /// Gives what suspects owe to others, if there are any that are not suspect themselves.
-    fn recall_from_suspects(&mut self) {
+    pub(super) fn recall_from_suspects(&mut self) {
         if !self
             .subflows
             .iter()

@@ -51,6 +51,8 @@ impl Session {
             return None;
         };
         hello.encode(out);
+        s.hello_at = Some(now);
+        let joins = matches!(*hello, Frame::MpJoin { .. } | Frame::MpJoinOk { .. });
         s.phase = match *hello {
             Frame::MpCapable { .. } => Phase::AwaitOk,
             Frame::MpJoin { .. } => Phase::AwaitJoinOk,
@@ -60,10 +62,12 @@ impl Session {
         if s.phase == Phase::Up {
             self.events.push_back(super::Event::SubflowUp(id));
         }
-        // A peer that comes back learns how far its former subflows got.
+        // A peer that comes back learns how far its former subflows got. It may know of a loss that
+        // we have not noticed, and waits to be told before it sends anything again.
         self.tell_dead |= !self.dead.is_empty();
-        if self.tell_dead || !self.limbo.is_empty() {
+        if joins {
             self.ack_since = Some(now.before(self.config.ack_delay));
+            self.recall_from_suspects();
         }
         Some(self.wrote(now, i, out.len(), &mut Vec::new()))
     }

@@ -216,6 +216,78 @@ fn the_session_outlives_its_subflows() {
 }
 
 #[test]
+fn a_loss_that_only_one_end_noticed_is_made_good_at_the_rejoin() {
+    for client_notices in [true, false] {
+        let (mut p, direct, helper) = joined(SessionConfig::default());
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        p.run(at(2_000), |_| false);
+        for (i, subflow) in [direct, helper].into_iter().enumerate() {
+            p.links[i].blackhole = true;
+            let now = p.now;
+            // Bytes are on their way when it happens.
+            p.client.write(id, pattern(20_000));
+            p.server().write(id, pattern(20_000));
+            p.run(now + Duration::from_millis(20), |_| false);
+            p.links[i].alive = false;
+            let now = p.now;
+            if client_notices {
+                p.client.handle_subflow_closed(now, subflow);
+            } else {
+                p.server().handle_subflow_closed(now, subflow);
+            }
+        }
+        p.join(&[hop(8.0, 25)]);
+        let deadline = p.now + Duration::from_secs(3);
+        let got = |p: &Pair| {
+            let at = |got: &std::collections::BTreeMap<StreamId, (Vec<u8>, Option<Read>)>| {
+                got.get(&id).map_or(0, |(b, _)| b.len())
+            };
+            (at(&p.client_got), at(&p.server_got))
+        };
+        p.run(deadline, |p| got(p) == (40_000, 40_005));
+        assert_eq!(got(&p), (40_000, 40_005), "{client_notices}");
+    }
+}
+
+#[test]
+fn a_hello_that_nobody_answers_is_given_up() {
+    let mut p = Pair::new(SessionConfig::default());
+    let deaf = p.join(&[hop(8.0, 25)]);
+    p.links[0].blackhole = true;
+    p.run(at(20_000), |_| false);
+    assert!(p.client_events.iter().any(
+        |e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == deaf)
+    ));
+    // Another one opens the session instead.
+    p.join(&[hop(8.0, 25)]);
+    download(&mut p, 10_000, 5_000);
+}
+
+#[test]
+fn a_proxy_keeps_its_last_subflow_through_a_long_silence() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let start = p.now;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    p.run(at(70_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        // The primary only waits: it can't notice. TCP delivers what was lost once it can.
+        let silent = p.now.since(start);
+        let silent = (500..40_000).contains(&silent.as_millis());
+        p.links.iter_mut().for_each(|l| l.blackhole = silent);
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want, "{}", p.client_got[&id].0.len());
+}
+
+#[test]
 fn a_lonely_session_ends_with_a_reason() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();

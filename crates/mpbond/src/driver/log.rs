@@ -1,0 +1,93 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use mpbond_session::{StreamStats, SubflowId};
+
+use crate::status::{ShareStatus, TransferStatus};
+
+/// Streams that are over and still told of.
+const KEPT: usize = 64;
+
+/// The last streams of a daemon, over all its sessions.
+#[derive(Clone, Default)]
+pub struct TransferLog {
+    // Written once a stream, read by status: contention does not occur on the data path.
+    entries: Arc<Mutex<VecDeque<TransferStatus>>>,
+}
+
+impl TransferLog {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<TransferStatus>> {
+        self.entries
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(super) fn push(
+        &self,
+        session: &str,
+        stats: &StreamStats,
+        name: impl Fn(SubflowId) -> String,
+    ) {
+        let mut entries = self.lock();
+        if entries.len() == KEPT {
+            entries.pop_front();
+        }
+        entries.push_back(transfer(session, stats, name));
+    }
+
+    /// Those that are over, the oldest first.
+    pub fn closed(&self) -> Vec<TransferStatus> {
+        self.lock().iter().cloned().collect()
+    }
+}
+
+/// A stream as status tells it.
+pub fn transfer(
+    session: &str,
+    s: &StreamStats,
+    name: impl Fn(SubflowId) -> String,
+) -> TransferStatus {
+    let mut subflows: Vec<ShareStatus> = Vec::new();
+    let since = |t: mpbond_units::Timestamp| t.since(s.opened).as_secs_f64();
+    let later = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        (a, b) => a.or(b),
+    };
+    for share in &s.subflows {
+        let name = name(share.subflow);
+        let (finished_in, finished_out) = (share.last_in.map(since), share.last_out.map(since));
+        // A path that was lost and joined again is one path to people.
+        match subflows.iter_mut().find(|x| x.name == name) {
+            Some(x) => {
+                x.bytes_in += share.bytes_in;
+                x.bytes_out += share.bytes_out;
+                x.finished_in_s = later(x.finished_in_s, finished_in);
+                x.finished_out_s = later(x.finished_out_s, finished_out);
+            }
+            None => subflows.push(ShareStatus {
+                name,
+                bytes_in: share.bytes_in,
+                bytes_out: share.bytes_out,
+                finished_in_s: finished_in,
+                finished_out_s: finished_out,
+            }),
+        }
+    }
+    TransferStatus {
+        session: session.to_owned(),
+        stream: s.id.0,
+        destination: s
+            .destination
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        state: if s.closed.is_some() { "closed" } else { "open" }.to_owned(),
+        bytes_in: s.bytes_in,
+        bytes_out: s.bytes_out,
+        opened_s: s.opened.as_secs_f64(),
+        first_byte_s: s.first_in.map(|t| t.as_secs_f64()),
+        closed_s: s.closed.map(|t| t.as_secs_f64()),
+        redundant_bytes: s.redundant_bytes_in + s.redundant_bytes_out,
+        subflows,
+    }
+}

@@ -1,0 +1,486 @@
+//! Moves bytes between sockets and a session.
+//!
+//! One [`Driver`] owns a session and all of its sockets, on one thread: a task a subflow reads
+//! records, a task a stream moves an application's bytes, and one watches the time. They share
+//! the session without a lock. Whoever brings something in also carries the results out: a
+//! record that arrives is reassembled, written to the application's socket and acknowledged in
+//! one go, and only a socket that takes no more is left to its own task.
+
+mod clock;
+mod log;
+mod stream;
+mod subflow;
+mod timer;
+mod view;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use mpbond_net::DeviceId;
+use mpbond_net::tls::TlsStream;
+use mpbond_session::{
+    Destination, Event, FarReport, OpenError, ResetCode, Session, SessionId, StreamClass, StreamId,
+    SubflowId, SubflowSetup,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tracing::{debug, info, warn};
+
+pub use clock::Clock;
+pub use log::TransferLog;
+pub use stream::{AppSocket, Client, Tcp};
+
+use stream::StreamIo;
+use subflow::SubflowIo;
+use timer::Timer;
+
+/// TLS exporter label that MP_JOIN's proof is bound to.
+pub const EXPORTER: &[u8] = b"EXPORTER-mpbond-1-join";
+
+/// Something that whoever runs the driver has to know.
+#[derive(Debug)]
+pub enum Notice {
+    /// Primary: the proxy has answered.
+    Established(SessionId),
+    /// Proxy: a stream wants to go somewhere. Answer by [`Driver::attach`] or
+    /// [`Driver::refuse`].
+    Opened {
+        /// Which.
+        stream: StreamId,
+        /// Where to.
+        destination: Destination,
+    },
+    /// A subflow is gone.
+    SubflowGone(SubflowId),
+    /// The peer takes no new streams.
+    GoAway,
+    /// The session is over.
+    Lost(String),
+}
+
+/// A session with its sockets. Cheap to clone; for use on one thread.
+#[derive(Clone)]
+pub struct Driver {
+    shared: Rc<RefCell<Inner>>,
+}
+
+/// A session with its sockets, while it is borrowed.
+struct Inner {
+    clock: Clock,
+    session: Session,
+    peer: DeviceId,
+    subflows: HashMap<SubflowId, SubflowIo>,
+    streams: HashMap<StreamId, StreamIo>,
+    /// Tasks that have to look again once the borrow ends.
+    wake: Vec<Waker>,
+    notices: mpsc::UnboundedSender<Notice>,
+    timer: Timer,
+    log: TransferLog,
+    names: HashMap<SubflowId, String>,
+    /// Plaintext of the record being made.
+    record: Vec<u8>,
+    /// Where applications' bytes are read to.
+    block: BytesMut,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Driver {
+    /// A driver for `session`. What it has to say comes out of the receiver. Has to be called
+    /// within a `tokio::task::LocalSet`.
+    pub fn start(
+        session: Session,
+        peer: DeviceId,
+        clock: Clock,
+        log: TransferLog,
+    ) -> (Self, mpsc::UnboundedReceiver<Notice>) {
+        let (notices, receiver) = mpsc::unbounded_channel();
+        let shared = Rc::new(RefCell::new(Inner {
+            clock,
+            session,
+            peer,
+            subflows: HashMap::new(),
+            streams: HashMap::new(),
+            wake: Vec::new(),
+            notices,
+            timer: Timer::default(),
+            log,
+            names: HashMap::new(),
+            record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
+            block: BytesMut::new(),
+            tasks: Vec::new(),
+        }));
+        let task = tokio::task::spawn_local(timer::run(Rc::downgrade(&shared)));
+        shared.borrow_mut().tasks.push(task);
+        (Self { shared }, receiver)
+    }
+
+    /// Does something to the session and carries the results out.
+    fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.shared.borrow_mut();
+        let result = f(&mut inner);
+        inner.settle();
+        let wake = std::mem::take(&mut inner.wake);
+        drop(inner);
+        for w in wake {
+            w.wake();
+        }
+        result
+    }
+
+    /// Primary: a connection to the proxy. `setup` needs name, helper and priority only. The
+    /// receiver fails when the subflow is gone.
+    pub fn add_subflow(
+        &self,
+        tls: TlsStream,
+        setup: SubflowSetup,
+    ) -> (SubflowId, oneshot::Receiver<()>) {
+        let id = self.with(|inner| {
+            let now = inner.clock.now();
+            let setup = complete(&tls, setup);
+            inner.names.clear_old(&setup.name);
+            let name = setup.name.clone();
+            let id = inner.session.add_subflow(now, setup);
+            info!(subflow = %id, name, "subflow connected");
+            inner.names.insert(id, name);
+            id
+        });
+        let gone = self.run_subflow(id, tls);
+        (id, gone)
+    }
+
+    /// Proxy: a connection whose hello has been read. `rest` is what its record held besides.
+    ///
+    /// # Errors
+    /// The session refused it; the connection has been told and may be dropped.
+    pub fn accept_subflow(
+        &self,
+        mut tls: TlsStream,
+        hello: &mpbond_session::Hello,
+        rest: Bytes,
+        octets: u64,
+    ) -> Result<SubflowId, mpbond_session::SubflowError> {
+        let accepted = self.with(|inner| {
+            let now = inner.clock.now();
+            let mut setup = complete(&tls, SubflowSetup::default());
+            setup.rx_octets = octets;
+            let id = inner.session.accept_subflow(now, setup, hello)?;
+            let (mpbond_session::Hello::Capable { path, .. }
+            | mpbond_session::Hello::Join { path, .. }) = hello;
+            info!(subflow = %id, name = path.name, "subflow joined");
+            inner.names.insert(id, path.name.clone());
+            if !rest.is_empty() {
+                inner.session.handle_record(now, id, rest, octets)?;
+            }
+            Ok(id)
+        });
+        match accepted {
+            Ok(id) => {
+                self.run_subflow(id, tls);
+                Ok(id)
+            }
+            Err(e) => {
+                say_close(&mut tls, &e);
+                Err(e)
+            }
+        }
+    }
+
+    fn run_subflow(&self, id: SubflowId, tls: TlsStream) -> oneshot::Receiver<()> {
+        let (sender, gone) = oneshot::channel();
+        let io = SubflowIo::new(tls, sender);
+        self.with(|inner| {
+            inner.subflows.insert(id, io);
+        });
+        let task = tokio::task::spawn_local(subflow::run(Rc::downgrade(&self.shared), id));
+        self.with(|inner| {
+            inner.tasks.retain(|t| !t.is_finished());
+            inner.tasks.push(task);
+        });
+        gone
+    }
+
+    /// Primary: a new stream for an application's connection. `early` are bytes of it that have
+    /// been read already.
+    ///
+    /// # Errors
+    /// The session takes no (more) streams.
+    pub fn open(
+        &self,
+        destination: Destination,
+        class: StreamClass,
+        early: Bytes,
+        socket: impl AppSocket + 'static,
+    ) -> Result<StreamId, OpenError> {
+        let id = self.with(|inner| {
+            let now = inner.clock.now();
+            let id = inner.session.open(now, destination, class)?;
+            inner.session.write(id, early);
+            inner.streams.insert(id, StreamIo::new(Box::new(socket)));
+            Ok(id)
+        })?;
+        self.run_stream(id);
+        Ok(id)
+    }
+
+    /// Proxy: the destination of a stream has been reached.
+    pub fn attach(&self, id: StreamId, socket: impl AppSocket + 'static) {
+        self.with(|inner| {
+            inner.streams.insert(id, StreamIo::new(Box::new(socket)));
+        });
+        self.run_stream(id);
+    }
+
+    /// Proxy: the destination of a stream can't be reached.
+    pub fn refuse(&self, id: StreamId, code: ResetCode) {
+        self.with(|inner| {
+            let now = inner.clock.now();
+            inner.session.reset(now, id, code);
+            inner.session.stop(now, id, code);
+        });
+    }
+
+    fn run_stream(&self, id: StreamId) {
+        tokio::task::spawn_local(stream::run(Rc::downgrade(&self.shared), id));
+    }
+
+    /// A helper's report on its pipe (for the proxy) and its HS-Path (for us).
+    pub fn helper_report(&self, id: SubflowId, pipe: FarReport, hs: FarReport) {
+        self.with(|inner| {
+            let now = inner.clock.now();
+            inner.session.relay_report(now, id, pipe);
+            inner.session.handle_far_report(now, id, hs);
+        });
+    }
+
+    /// The connection of a subflow must go, though both ends may think it is well.
+    pub fn drop_subflow(&self, id: SubflowId) {
+        self.with(|inner| inner.close_subflow(id));
+    }
+
+    /// Whether new streams have a way to go.
+    pub fn is_usable(&self) -> bool {
+        let inner = self.shared.borrow();
+        inner.session.is_established() && !inner.subflows.is_empty()
+    }
+
+    /// Whether stream bytes are on their way in either direction, or were a moment ago.
+    pub fn is_busy(&self, within: Duration) -> bool {
+        let inner = self.shared.borrow();
+        let now = inner.clock.now();
+        inner.session.is_sending()
+            || inner
+                .session
+                .subflows(now)
+                .iter()
+                .any(|s| s.last_in.is_some_and(|t| now.since(t) < within))
+    }
+
+    /// How long ago stream bytes last moved on a subflow, if ever.
+    pub fn subflow_idle(&self, id: SubflowId) -> Option<Duration> {
+        let inner = self.shared.borrow();
+        let now = inner.clock.now();
+        let subflows = inner.session.subflows(now);
+        let s = subflows.iter().find(|s| s.id == id)?;
+        let last = s.last_in.max(s.last_out)?;
+        Some(now.since(last))
+    }
+
+    /// Tells the peer to open no new streams.
+    pub fn go_away(&self, reason: &str) {
+        self.with(|inner| inner.session.go_away(reason));
+    }
+
+    /// Runs `f` on the session for status and metrics.
+    pub fn inspect<T>(&self, f: impl FnOnce(&Session, &Clock, &DeviceId) -> T) -> T {
+        let inner = self.shared.borrow();
+        f(&inner.session, &inner.clock, &inner.peer)
+    }
+
+    /// Names of subflows, those that are gone included.
+    pub fn subflow_names(&self) -> HashMap<SubflowId, String> {
+        self.shared.borrow().names.clone()
+    }
+
+    /// Streams that are waiting for their first byte to go anywhere are reset; connections close.
+    pub fn shut_down(&self) {
+        let mut inner = self.shared.borrow_mut();
+        let ids: Vec<_> = inner.subflows.keys().copied().collect();
+        for id in ids {
+            inner.close_subflow(id);
+        }
+        for task in inner.tasks.drain(..) {
+            task.abort();
+        }
+        for (_, mut s) in inner.streams.drain() {
+            s.abort();
+            inner_wake(&mut s);
+        }
+    }
+}
+
+fn inner_wake(s: &mut StreamIo) {
+    if let Some(w) = s.waker.take() {
+        w.wake();
+    }
+}
+
+/// Fills in what the TLS connection knows.
+fn complete(tls: &TlsStream, setup: SubflowSetup) -> SubflowSetup {
+    SubflowSetup {
+        exporter: tls.exporter(EXPORTER),
+        tx_octets: tls.ciphertext_out(),
+        rx_octets: setup.rx_octets,
+        ..setup
+    }
+}
+
+/// The last words on a connection, as far as the socket takes them.
+pub fn say_close(tls: &mut TlsStream, e: &mpbond_session::SubflowError) {
+    if !e.by_peer {
+        let record = mpbond_session::close_record(e.code, &e.reason);
+        if tls.queue_record(&record).is_ok() {
+            tls.close();
+            let mut cx = std::task::Context::from_waker(Waker::noop());
+            let _ = tls.poll_flush(&mut cx);
+        }
+    }
+}
+
+impl Inner {
+    /// Carries out everything that the session wants done: events, then records, until it wants
+    /// nothing more.
+    fn settle(&mut self) {
+        loop {
+            self.events();
+            if !self.transmit() {
+                break;
+            }
+        }
+        self.arm_timer();
+    }
+
+    fn arm_timer(&mut self) {
+        let due = self.session.poll_timeout();
+        if let Some(w) = self.timer.arm(due) {
+            self.wake.push(w);
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Established { session } => {
+                    info!(%session, "session established");
+                    self.notice(Notice::Established(session));
+                }
+                Event::StreamOpened {
+                    stream,
+                    destination,
+                    class: _,
+                } => self.notice(Notice::Opened {
+                    stream,
+                    destination,
+                }),
+                Event::StreamReadable(id) => self.deliver(id),
+                Event::StreamWritable(id) => self.wake_stream(id),
+                Event::StreamStopped { stream, code } => {
+                    debug!(%stream, %code, "the other end wants no more of the stream");
+                    if let Some(s) = self.streams.get_mut(&stream) {
+                        s.stop_reading(code);
+                    }
+                    self.wake_stream(stream);
+                }
+                Event::StreamClosed(stats) => {
+                    let id = stats.id;
+                    self.log_transfer(*stats);
+                    if let Some(s) = self.streams.get_mut(&id) {
+                        s.closed = true;
+                    }
+                    self.wake_stream(id);
+                }
+                Event::SubflowUp(id) => {
+                    debug!(subflow = %id, "subflow up");
+                }
+                Event::SubflowSuspect(id) => {
+                    let name = self.name(id);
+                    warn!(subflow = %id, name, "subflow is silent; others take over");
+                }
+                Event::SubflowClosed {
+                    subflow,
+                    code,
+                    reason,
+                } => {
+                    let name = self.name(subflow);
+                    warn!(%subflow, name, %code, reason, "subflow given up");
+                    self.close_subflow(subflow);
+                }
+                Event::GoAway { reason } => {
+                    info!(reason, "the other end takes no new streams");
+                    self.notice(Notice::GoAway);
+                }
+                Event::Lost { reason } => {
+                    warn!(reason, "session lost; its streams are reset");
+                    let ids: Vec<_> = self.subflows.keys().copied().collect();
+                    for id in ids {
+                        self.close_subflow(id);
+                    }
+                    self.notice(Notice::Lost(reason));
+                }
+            }
+        }
+    }
+
+    fn notice(&self, n: Notice) {
+        // Nobody listens any more while the daemon stops.
+        let _ = self.notices.send(n);
+    }
+
+    fn name(&self, id: SubflowId) -> String {
+        self.names.get(&id).cloned().unwrap_or_default()
+    }
+
+    fn log_transfer(&mut self, stats: mpbond_session::StreamStats) {
+        let session = self.session.id().map(|s| s.to_string()).unwrap_or_default();
+        let names = &self.names;
+        self.log.push(&session, &stats, |id| {
+            names.get(&id).cloned().unwrap_or_else(|| id.to_string())
+        });
+    }
+
+    fn wake_stream(&mut self, id: StreamId) {
+        if let Some(w) = self.streams.get_mut(&id).and_then(|s| s.waker.take()) {
+            self.wake.push(w);
+        }
+    }
+}
+
+/// Names are kept for streams that outlive their subflows, within reason.
+trait ClearOld {
+    fn clear_old(&mut self, newcomer: &str);
+}
+
+/// Rejoining for days must not fill memory with names.
+const MAX_NAMES: usize = 256;
+
+impl ClearOld for HashMap<SubflowId, String> {
+    fn clear_old(&mut self, newcomer: &str) {
+        if self.len() >= MAX_NAMES {
+            let oldest: VecDeque<_> = {
+                let mut ids: Vec<_> = self
+                    .iter()
+                    .filter(|(_, n)| *n == newcomer)
+                    .map(|(id, _)| *id)
+                    .collect();
+                ids.sort_unstable();
+                ids.into()
+            };
+            for id in oldest.iter().take(oldest.len() / 2) {
+                self.remove(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A session as status tells it.
+
+use mpbond_session::SubflowState;
+
+use super::{Driver, log};
+use crate::status::{SessionStatus, SubflowStatus, TransferStatus};
+
+impl Driver {
+    /// The session as it stands.
+    pub fn status(&self) -> SessionStatus {
+        self.inspect(|session, clock, peer| {
+            let now = clock.now();
+            let stats = session.stats();
+            let subflows: Vec<SubflowStatus> =
+                session.subflows(now).iter().map(subflow_status).collect();
+            let state = match (session.is_lost(), session.is_established()) {
+                (true, _) => "lost",
+                (false, true) if subflows.is_empty() => "waiting",
+                (false, true) => "up",
+                (false, false) => "joining",
+            };
+            SessionStatus {
+                id: session.id().map(|id| id.to_string()).unwrap_or_default(),
+                peer: peer.to_string(),
+                state: state.to_owned(),
+                scheduler: session.config().scheduler.to_string(),
+                streams_open: stats.streams_open,
+                streams_total: stats.streams_total,
+                bytes_in: stats.bytes_in,
+                bytes_out: stats.bytes_out,
+                redundant_bytes_in: stats.redundant_bytes_in,
+                redundant_bytes_out: stats.redundant_bytes_out,
+                reinjected_bytes_out: stats.reinjected_bytes_out,
+                unscheduled_bytes: session.unscheduled_bytes(),
+                subflows,
+            }
+        })
+    }
+
+    /// The open streams.
+    pub fn open_transfers(&self) -> Vec<TransferStatus> {
+        let names = self.subflow_names();
+        self.inspect(|session, _, _| {
+            let id = session.id().map(|id| id.to_string()).unwrap_or_default();
+            let name = |s| names.get(&s).cloned().unwrap_or_else(|| s.to_string());
+            session
+                .streams()
+                .iter()
+                .map(|s| log::transfer(&id, s, name))
+                .collect()
+        })
+    }
+}
+
+fn subflow_status(s: &mpbond_session::SubflowStats) -> SubflowStatus {
+    let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+    SubflowStatus {
+        id: s.id.0,
+        name: s.name.clone(),
+        kind: if s.helper.is_some() {
+            "helper"
+        } else {
+            "direct"
+        }
+        .to_owned(),
+        state: match s.state {
+            SubflowState::Joining => "joining",
+            SubflowState::Up => "up",
+            SubflowState::Backup => "backup",
+            SubflowState::Suspect => "suspect",
+        }
+        .to_owned(),
+        bytes_in: s.bytes_in,
+        bytes_out: s.bytes_out,
+        last_in_s: s.last_in.map(|t| t.as_secs_f64()),
+        last_out_s: s.last_out.map(|t| t.as_secs_f64()),
+        pad_ms: ms(s.pad),
+        b_s: s.b_near_bytes,
+        b_p: s.b_far_bytes,
+        th_mbps: s.throughput.mbps(),
+        far_th_mbps: s.far_throughput.map(|t| t.mbps()),
+        rtt_ms: ms(s.rtt),
+    }
+}

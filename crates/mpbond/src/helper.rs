@@ -1,0 +1,281 @@
+//! The device that lends its link: relays between primaries and the proxies that its owner named,
+//! without being able to read a byte of what it relays.
+
+mod budget;
+mod control;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mpbond_net::DeviceId;
+use mpbond_net::control::{Opening, RequestId, TicketBook, read_opening};
+use mpbond_net::identity::Identity;
+use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
+use mpbond_net::tcp::{self, TcpError, Tuning};
+use mpbond_net::tls::Trust;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::config::HelperConfig;
+use crate::driver::Clock;
+use crate::status::{RelayStatus, Status};
+use crate::status_socket::StatusSocket;
+use crate::{metrics, stop};
+
+use budget::MonthlyBudget;
+
+/// A connection that has not said what it is by then is closed.
+const OPENING_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections that have not said what they are.
+const MAX_OPENINGS: usize = 64;
+
+/// Relays at a time.
+const MAX_RELAYS: usize = 64;
+
+/// A relay that has been promised: the HS-Path is being opened meanwhile.
+struct Promised {
+    primary: DeviceId,
+    proxy: SocketAddr,
+    request: RequestId,
+    hs: JoinHandle<Result<TcpStream, TcpError>>,
+    /// The control connection that asked.
+    control: mpsc::UnboundedSender<control::Event>,
+}
+
+/// A relay at work.
+struct Active {
+    primary: DeviceId,
+    proxy: SocketAddr,
+    handle: RelayHandle,
+}
+
+/// What all parts of a helper share; on one thread.
+struct Helper {
+    config: HelperConfig,
+    identity: Identity,
+    trust: Arc<dyn Trust>,
+    tickets: RefCell<TicketBook<Promised>>,
+    relays: RefCell<HashMap<u64, Active>>,
+    next_relay: Cell<u64>,
+    budget: Option<MonthlyBudget>,
+    clock: Clock,
+}
+
+/// Runs a helper until SIGINT or SIGTERM.
+///
+/// # Errors
+/// What keeps it from starting: the identity, an address, the status socket.
+pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    let identity = Identity::load_or_create(&config.identity)?;
+    info!(id = %identity.id(), name = config.name, "this helper");
+    let budget = config
+        .max_bytes_per_month
+        .map(|max| MonthlyBudget::load(&config.identity, max))
+        .transpose()
+        .context("monthly budget")?;
+    let helper = Rc::new(Helper {
+        identity,
+        trust,
+        tickets: RefCell::default(),
+        relays: RefCell::default(),
+        next_relay: Cell::new(0),
+        budget,
+        clock: Clock::start(),
+        config,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(helper))
+}
+
+async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
+    let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
+    info!(address = %helper.config.listen, "listening");
+    tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let path = &helper.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    let status = {
+        let helper = Rc::clone(&helper);
+        move || {
+            let status = helper.status();
+            async move { status }
+        }
+    };
+    if let Some(address) = helper.config.metrics {
+        let status = status.clone();
+        tokio::task::spawn_local(async move {
+            if let Err(e) = metrics::serve(address, status).await {
+                warn!(%address, error = %e, "no metrics");
+            }
+        });
+    }
+    if let Some(budget) = &helper.budget {
+        tokio::task::spawn_local(budget.keep());
+    }
+    tokio::select! {
+        () = socket.serve(status) => {}
+        reason = stop::signal() => info!(reason, "stopping"),
+    }
+    if let Some(budget) = &helper.budget {
+        budget.save();
+    }
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, helper: Rc<Helper>) {
+    let openings = Arc::new(tokio::sync::Semaphore::new(MAX_OPENINGS));
+    loop {
+        let Ok(permit) = Arc::clone(&openings).acquire_owned().await else {
+            return;
+        };
+        let (mut tcp, from) = match listener.accept().await {
+            Ok(x) => x,
+            Err(e) => {
+                // Out of descriptors, most likely: it lasts, so do not spin.
+                warn!(error = %e, "can't accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let helper = Rc::clone(&helper);
+        tokio::task::spawn_local(async move {
+            let deadline = Instant::now() + OPENING_WITHIN;
+            match read_opening(&mut tcp, deadline).await {
+                Ok(Opening::Control) => {
+                    if let Err(e) = control::serve(&helper, tcp, deadline, permit).await {
+                        info!(%from, error = format!("{e:#}"), "control connection ended");
+                    }
+                }
+                Ok(Opening::Relay(ticket)) => {
+                    drop(permit);
+                    let promised = helper
+                        .tickets
+                        .borrow_mut()
+                        .redeem(&ticket, std::time::Instant::now().into());
+                    match promised {
+                        Some(promised) => helper.relay(tcp, promised).await,
+                        None => info!(%from, "relay refused: no such ticket"),
+                    }
+                }
+                Err(e) => debug!(%from, error = %e, "connection refused"),
+            }
+        });
+    }
+}
+
+impl Helper {
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            congestion: self.config.congestion.clone(),
+            user_timeout: Some(Duration::from_secs(30)),
+            keepalive: Some(Duration::from_secs(240)),
+            ..Tuning::default()
+        }
+    }
+
+    /// Relays between a pipe that has just come in and the HS-Path that was opened for it.
+    async fn relay(&self, pipe: TcpStream, promised: Promised) {
+        let Promised {
+            primary,
+            proxy,
+            request,
+            hs,
+            control,
+        } = promised;
+        let hs = match hs.await {
+            Ok(Ok(hs)) => hs,
+            Ok(Err(e)) => {
+                info!(%proxy, error = %e, "proxy not reached");
+                let _ = control.send(control::Event::Unreachable(request, e.to_string()));
+                return;
+            }
+            // Its task was stopped with the daemon.
+            Err(_) => return,
+        };
+        if self.relays.borrow().len() >= MAX_RELAYS {
+            let why = format!("{MAX_RELAYS} relays are the limit");
+            let _ = control.send(control::Event::Unreachable(request, why));
+            return;
+        }
+        let options = RelayOptions {
+            bound_bytes: self.config.buffer_bytes,
+            budget: self.budget.as_ref().map(MonthlyBudget::bytes),
+        };
+        let relay = match Relay::new(pipe, hs, options) {
+            Ok(relay) => relay,
+            Err(e) => return warn!(error = %e, "can't relay"),
+        };
+        let handle = relay.handle();
+        let number = self.next_relay.get();
+        self.next_relay.set(number + 1);
+        self.relays.borrow_mut().insert(
+            number,
+            Active {
+                primary,
+                proxy,
+                handle: handle.clone(),
+            },
+        );
+        info!(primary = primary.short(), %proxy, "relay opened");
+        // A control connection that is gone already wants no reports.
+        let _ = control.send(control::Event::Opened(request, handle));
+        let end = relay.run().await;
+        match end {
+            RelayEnd::Failed { side, error } => {
+                info!(primary = primary.short(), ?side, %error, "relay broke");
+            }
+            end => info!(primary = primary.short(), ?end, "relay closed"),
+        }
+        self.relays.borrow_mut().remove(&number);
+        let _ = control.send(control::Event::Closed(request));
+    }
+
+    fn status(&self) -> Status {
+        let relays = self.relays.borrow();
+        let mut relays: Vec<_> = relays.iter().collect();
+        relays.sort_by_key(|(n, _)| **n);
+        let relays = relays
+            .into_iter()
+            .filter_map(|(_, a)| {
+                let s = a.handle.stats()?;
+                Some(RelayStatus {
+                    primary: a.primary.to_string(),
+                    proxy: a.proxy.to_string(),
+                    bytes_down: s.bytes_down,
+                    bytes_up: s.bytes_up,
+                    level_down_bytes: s.level_down_bytes,
+                    level_up_bytes: s.level_up_bytes,
+                })
+            })
+            .collect();
+        let mut notes = Vec::new();
+        if !self.config.enabled {
+            notes.push("lending is switched off (enabled = false)".to_owned());
+        }
+        if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
+            notes.push("this month's budget is used up".to_owned());
+        }
+        Status {
+            role: "helper".to_owned(),
+            device: self.identity.id().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            relays,
+            budget: self.budget.as_ref().map(MonthlyBudget::status),
+            notes,
+            ..Status::default()
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The conversation with one primary: it asks for relays, we answer and report.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
+use mpbond_net::relay::RelayHandle;
+use mpbond_net::tcp::{self, TcpOptions};
+use mpbond_net::tls::TlsStream;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::{debug, info};
+
+use super::{Helper, MAX_RELAYS, MonthlyBudget, Promised};
+
+/// Reports follow each other by this much while bytes move: a few of the pipe's round trips, and
+/// nothing that a radio would notice beside the data.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// A relay that has been quiet for so long is not reported on: an idle device sleeps.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// Something happened to a relay that this conversation asked for.
+pub(super) enum Event {
+    Opened(RequestId, RelayHandle),
+    Closed(RequestId),
+    Unreachable(RequestId, String),
+}
+
+struct Reported {
+    handle: RelayHandle,
+    number: u64,
+    bytes: u64,
+    moved: Instant,
+}
+
+/// Serves one control connection until it ends. `_permit` is held while the peer is unknown.
+pub(super) async fn serve(
+    helper: &Helper,
+    tcp: TcpStream,
+    deadline: Instant,
+    permit: OwnedSemaphorePermit,
+) -> anyhow::Result<()> {
+    let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
+    let primary = tls.peer_id();
+    let mut control = ControlChannel::new(tls);
+    let hello = tokio::time::timeout_at(deadline, control.receive())
+        .await
+        .context("no hello in time")??;
+    match hello {
+        Some(Message::Hello { name, .. }) => {
+            info!(primary = primary.short(), calls_itself = name, "primary");
+        }
+        Some(other) => bail!("it began with {other:?}"),
+        None => bail!("it closed without a hello"),
+    }
+    drop(permit);
+    control
+        .send(&Message::Hello {
+            version: VERSION,
+            name: helper.config.name.clone(),
+        })
+        .await?;
+    control.send(&Message::HelperState(helper.state())).await?;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let mut relays: HashMap<RequestId, Reported> = HashMap::new();
+    let mut tick = interval(REPORT_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
+        tokio::select! {
+            message = control.receive() => match message? {
+                Some(message) => helper.answer(&mut control, message, &events).await?,
+                None => return Ok(()),
+            },
+            Some(event) = happened.recv() => match event {
+                Event::Opened(request, handle) => {
+                    let moved = Instant::now();
+                    let reported = Reported { handle, number: 0, bytes: 0, moved };
+                    relays.insert(request, reported);
+                }
+                Event::Closed(request) => {
+                    relays.remove(&request);
+                }
+                Event::Unreachable(request, reason) => {
+                    let code = RefusalCode::Unreachable;
+                    control.send(&Message::Refused { request, code, reason }).await?;
+                }
+            },
+            // An idle relay's first byte is found here; the relay itself tells nobody. While
+            // nothing is open, nothing ticks.
+            _ = tick.tick(), if busy => {
+                for (request, r) in &mut relays {
+                    r.report(*request, &mut control)?;
+                }
+                control.flush().await?;
+            }
+            () = woken(&relays), if !busy && !relays.is_empty() => {
+                for r in relays.values_mut() {
+                    r.look();
+                }
+            }
+        }
+    }
+}
+
+/// Looks now and then whether an idle relay has begun to move.
+async fn woken(relays: &HashMap<RequestId, Reported>) {
+    // Less than once a second, as an idle daemon should.
+    const LOOK_EVERY: Duration = Duration::from_millis(1_500);
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if relays.values().any(Reported::has_moved) {
+            return;
+        }
+    }
+}
+
+impl Reported {
+    fn total(&self) -> u64 {
+        self.handle
+            .stats()
+            .map_or(self.bytes, |s| s.bytes_down + s.bytes_up)
+    }
+
+    fn has_moved(&self) -> bool {
+        self.total() != self.bytes
+    }
+
+    fn look(&mut self) {
+        let total = self.total();
+        if total != self.bytes {
+            self.bytes = total;
+            self.moved = Instant::now();
+        }
+    }
+
+    fn report(&mut self, request: RequestId, control: &mut ControlChannel) -> anyhow::Result<()> {
+        self.look();
+        if self.moved.elapsed() < QUIET
+            && let Some(stats) = self.handle.stats()
+        {
+            self.number += 1;
+            control.queue(&Message::Report(stats.report(self.number, request)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Helper {
+    fn state(&self) -> HelperState {
+        HelperState {
+            bytes_left: self.budget.as_ref().map(|b| b.bytes().left_bytes()),
+            ..HelperState::default()
+        }
+    }
+
+    async fn answer(
+        &self,
+        control: &mut ControlChannel,
+        message: Message,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> anyhow::Result<()> {
+        let (request, proxy) = match message {
+            Message::InitMp { request, proxy } | Message::InitMpJoin { request, proxy } => {
+                (request, proxy)
+            }
+            Message::Ping { token } => return Ok(control.send(&Message::Pong { token }).await?),
+            Message::Bye { reason } => bail!("the primary leaves: {reason}"),
+            other => {
+                debug!(?other, "message passed over");
+                return Ok(());
+            }
+        };
+        let refusal = self.refusal(proxy);
+        let answer = match refusal {
+            Some((code, reason)) => Message::Refused {
+                request,
+                code,
+                reason,
+            },
+            None => self.promise(control.tls().peer_id(), request, proxy, events),
+        };
+        control.send(&answer).await?;
+        Ok(())
+    }
+
+    /// Why a relay to `proxy` is out of the question.
+    fn refusal(&self, proxy: std::net::SocketAddr) -> Option<(RefusalCode, String)> {
+        if !self.config.enabled {
+            return Some((
+                RefusalCode::SwitchedOff,
+                "lending is switched off".to_owned(),
+            ));
+        }
+        if !self.config.proxies.contains(&proxy) {
+            return Some((
+                RefusalCode::ProxyNotAllowed,
+                format!("{proxy} is not among this helper's proxies"),
+            ));
+        }
+        if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
+            return Some((
+                RefusalCode::BudgetSpent,
+                "this month's budget is used up".to_owned(),
+            ));
+        }
+        if self.relays.borrow().len() >= MAX_RELAYS {
+            return Some((
+                RefusalCode::TooMany,
+                format!("{MAX_RELAYS} relays are the limit"),
+            ));
+        }
+        None
+    }
+
+    /// Opens the HS-Path while the primary comes back with the ticket.
+    fn promise(
+        &self,
+        primary: mpbond_net::DeviceId,
+        request: RequestId,
+        proxy: std::net::SocketAddr,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> Message {
+        let options = TcpOptions {
+            source: self.config.uplink.source,
+            interface: self.config.uplink.interface.clone(),
+            tuning: self.tuning(),
+            ..TcpOptions::to(proxy)
+        };
+        let hs = tokio::spawn(async move { tcp::connect(&options).await });
+        let promised = Promised {
+            primary,
+            proxy,
+            request,
+            hs,
+            control: events.clone(),
+        };
+        let ticket = self
+            .tickets
+            .borrow_mut()
+            .issue(promised, std::time::Instant::now().into());
+        match ticket {
+            Some(ticket) => Message::Relay { request, ticket },
+            None => Message::Refused {
+                request,
+                code: RefusalCode::TooMany,
+                reason: "too many tickets are waiting to be used".to_owned(),
+            },
+        }
+    }
+}

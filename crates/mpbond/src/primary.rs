@@ -1,0 +1,264 @@
+//! The device where the applications run: splits what they send over all paths, joins what
+//! arrives, and asks helpers for theirs.
+
+mod dns;
+mod fronts;
+mod link;
+mod pipe;
+mod transparent;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mpbond_net::identity::Identity;
+use mpbond_net::tcp::Tuning;
+use mpbond_session::{HelperId, ReinjectionConfig, Session, SessionConfig};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::config::PrimaryConfig;
+use crate::driver::{Clock, Driver, Notice, TransferLog};
+use crate::status::{LinkStatus, Status};
+use crate::status_socket::StatusSocket;
+use crate::{metrics, random, stop};
+
+/// How long a new connection waits for a first path, when there is none yet or none at the moment.
+const WAIT_FOR_PATH: Duration = Duration::from_secs(2);
+
+/// Pause before a session is opened anew after one was lost.
+const REOPEN_AFTER: Duration = Duration::from_millis(200);
+
+/// What all parts of a primary share; on one thread.
+struct Primary {
+    config: PrimaryConfig,
+    identity: Identity,
+    clock: Clock,
+    log: TransferLog,
+    /// The session in use; replaced when one is lost.
+    driver: watch::Sender<Option<Driver>>,
+    /// Raised when a subflow may have made the session usable.
+    usable: watch::Sender<()>,
+    links: RefCell<Vec<LinkStatus>>,
+    notes: RefCell<Vec<String>>,
+}
+
+/// Runs a primary until SIGINT or SIGTERM.
+///
+/// # Errors
+/// What keeps it from starting: the identity, an address, interception rules.
+pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
+    let identity = Identity::load_or_create(&config.identity)?;
+    info!(id = %identity.id(), "this primary");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    let primary = Rc::new(Primary {
+        identity,
+        clock: Clock::start(),
+        log: TransferLog::default(),
+        driver: watch::Sender::new(None),
+        usable: watch::Sender::new(()),
+        links: RefCell::default(),
+        notes: RefCell::default(),
+        config,
+    });
+    local.block_on(&runtime, serve(primary))
+}
+
+async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
+    let path = primary.config.status_socket.clone();
+    let socket =
+        StatusSocket::bind(&path).with_context(|| format!("status socket {}", path.display()))?;
+    let status = {
+        let primary = Rc::clone(&primary);
+        move || {
+            let status = primary.status();
+            async move { status }
+        }
+    };
+    if let Some(address) = primary.config.metrics {
+        let status = status.clone();
+        tokio::task::spawn_local(async move {
+            if let Err(e) = metrics::serve(address, status).await {
+                warn!(%address, error = %e, "no metrics");
+            }
+        });
+    }
+    fronts::start(&primary)?;
+    // Held until the end: dropping it takes the rules away.
+    let rules = transparent::start(&primary).await?;
+    tokio::task::spawn_local(sessions(Rc::clone(&primary)));
+    for (i, path) in primary.config.paths.clone().into_iter().enumerate() {
+        let slot = primary.add_link(&path.name, "path");
+        tokio::task::spawn_local(link::keep_path(Rc::clone(&primary), slot, i, path));
+    }
+    for (i, helper) in primary.config.helpers.clone().into_iter().enumerate() {
+        let slot = primary.add_link(&helper.name, "helper");
+        let id = HelperId(i as u32);
+        tokio::task::spawn_local(pipe::keep_helper(Rc::clone(&primary), slot, id, helper));
+    }
+    tokio::select! {
+        () = socket.serve(status) => {}
+        reason = stop::signal() => info!(reason, "stopping"),
+    }
+    if let Some(rules) = rules {
+        rules.remove();
+    }
+    let driver = primary.driver.borrow().clone();
+    if let Some(driver) = driver {
+        driver.shut_down();
+    }
+    Ok(())
+}
+
+/// Opens a session, and a new one whenever one is lost.
+async fn sessions(primary: Rc<Primary>) {
+    loop {
+        let Ok(random) = random::bytes() else {
+            warn!("no randomness to be had");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        };
+        let session = Session::client(primary.session_config(), random);
+        let (driver, mut notices) = Driver::start(
+            session,
+            primary.config.proxy.id,
+            primary.clock.clone(),
+            primary.log.clone(),
+        );
+        primary.driver.send_replace(Some(driver.clone()));
+        while let Some(notice) = notices.recv().await {
+            match notice {
+                Notice::Established(_) => {
+                    primary.usable.send_replace(());
+                }
+                Notice::Lost(reason) => {
+                    warn!(reason, "opening a new session");
+                    break;
+                }
+                // A proxy that stops opens no streams; whoever takes its place gets a new session.
+                Notice::GoAway => break,
+                Notice::Opened { .. } | Notice::SubflowGone(_) => {}
+            }
+        }
+        primary.driver.send_replace(None);
+        driver.shut_down();
+        tokio::time::sleep(REOPEN_AFTER).await;
+    }
+}
+
+impl Primary {
+    fn session_config(&self) -> SessionConfig {
+        SessionConfig {
+            scheduler: self.config.scheduler,
+            feedback: self.config.feedback,
+            reinjection: ReinjectionConfig {
+                rebalance: self.config.reinjection,
+                ..ReinjectionConfig::default()
+            },
+            ..SessionConfig::default()
+        }
+    }
+
+    /// Options of every connection that a subflow runs over.
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            congestion: self.config.congestion.clone(),
+            user_timeout: Some(Duration::from_secs(30)),
+            keepalive: Some(Duration::from_secs(240)),
+            ..Tuning::default()
+        }
+    }
+
+    /// The session, once there is one.
+    async fn session(&self) -> Driver {
+        let mut watch = self.driver.subscribe();
+        loop {
+            if let Some(driver) = watch.borrow_and_update().clone() {
+                return driver;
+            }
+            if watch.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The session, if new streams can go over it now or in a moment.
+    async fn usable_session(&self) -> Option<Driver> {
+        let mut usable = self.usable.subscribe();
+        let wait = async {
+            loop {
+                let driver = self.driver.borrow().clone();
+                if let Some(driver) = driver.filter(Driver::is_usable) {
+                    return driver;
+                }
+                // Subflows come without a notice of their own: look again soon.
+                let _ = tokio::time::timeout(Duration::from_millis(50), usable.changed()).await;
+            }
+        };
+        tokio::time::timeout(WAIT_FOR_PATH, wait).await.ok()
+    }
+
+    fn add_link(&self, name: &str, kind: &str) -> usize {
+        let mut links = self.links.borrow_mut();
+        links.push(LinkStatus {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            state: "connecting".to_owned(),
+            error: None,
+        });
+        links.len() - 1
+    }
+
+    fn set_link(&self, slot: usize, state: &str, error: Option<String>) {
+        if let Some(l) = self.links.borrow_mut().get_mut(slot) {
+            state.clone_into(&mut l.state);
+            if error.is_some() || state == "up" {
+                l.error = error;
+            }
+        }
+    }
+
+    fn status(&self) -> Status {
+        let driver = self.driver.borrow().clone();
+        let mut transfers = self.log.closed();
+        transfers.extend(driver.iter().flat_map(Driver::open_transfers));
+        Status {
+            role: "primary".to_owned(),
+            device: self.identity.id().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            sessions: driver.iter().map(Driver::status).collect(),
+            transfers,
+            links: self.links.borrow().clone(),
+            notes: self.notes.borrow().clone(),
+            ..Status::default()
+        }
+    }
+}
+
+/// Pauses between attempts: at once, then longer and longer up to ten seconds.
+struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(100);
+    const LAST: Duration = Duration::from_secs(10);
+
+    fn new() -> Self {
+        Self { next: Self::FIRST }
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.next).await;
+        self.next = (self.next * 2).min(Self::LAST);
+    }
+
+    fn reset(&mut self) {
+        self.next = Self::FIRST;
+    }
+}

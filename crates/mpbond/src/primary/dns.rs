@@ -1,0 +1,70 @@
+//! DNS look-ups over the session, so that interception leaks none.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use mpbond_intercept::Destination;
+use mpbond_intercept::dns::{DnsConfig, DnsStub};
+use mpbond_session::StreamClass;
+use tokio::io::DuplexStream;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Primary;
+use super::fronts::{NO_EARLY, destination};
+
+/// Room for a DNS message either way.
+const DUPLEX_BYTES: usize = 4 << 10;
+
+type Call = (Destination, oneshot::Sender<io::Result<DuplexStream>>);
+
+/// Starts the stub; returns its port.
+pub(super) async fn start(
+    primary: &Rc<Primary>,
+    listen: Vec<SocketAddr>,
+    resolvers: &[SocketAddr],
+) -> io::Result<Vec<SocketAddr>> {
+    let mut config = DnsConfig::new(listen);
+    if !resolvers.is_empty() {
+        config.resolvers = resolvers
+            .iter()
+            .map(|a| Destination::from_ip(a.ip(), a.port()))
+            .collect();
+    }
+    let stub = DnsStub::bind(config).await?;
+    let local = stub.local_addrs()?;
+    // The stub's tasks may run anywhere, the session's may not: calls go over a channel.
+    let (calls, mut called) = mpsc::unbounded_channel::<Call>();
+    let primary = Rc::clone(primary);
+    tokio::task::spawn_local(async move {
+        while let Some((to, answer)) = called.recv().await {
+            let primary = Rc::clone(&primary);
+            tokio::task::spawn_local(async move {
+                // An asker that has given up needs no answer.
+                let _ = answer.send(dial(&primary, &to).await);
+            });
+        }
+    });
+    tokio::spawn(stub.run(move |to| {
+        let calls = calls.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            let gone = || io::Error::from(io::ErrorKind::NotConnected);
+            calls.send((to, answer)).map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        }
+    }));
+    Ok(local)
+}
+
+async fn dial(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
+    let driver = primary
+        .usable_session()
+        .await
+        .ok_or(io::ErrorKind::NotConnected)?;
+    let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    driver
+        .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
+        .map_err(io::Error::other)?;
+    Ok(theirs)
+}

@@ -1,0 +1,82 @@
+//! Interception without any setting in the applications.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use anyhow::Context as _;
+use mpbond_intercept::Protocol;
+use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp};
+use tracing::info;
+
+use super::{Primary, dns, fronts};
+use crate::config::{Ipv6Policy, TransparentMode, UdpPolicy};
+
+/// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
+pub(super) const OWN_MARK: u32 = 0x6d70_0001;
+
+/// Sets interception up, if configured. The rules go when the result is dropped.
+pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>> {
+    let Some(config) = primary.config.transparent.clone() else {
+        return Ok(None);
+    };
+    let (protocol, method) = match config.mode {
+        TransparentMode::Redirect => (Protocol::Redirect, Method::Redirect),
+        TransparentMode::Tproxy => (Protocol::Tproxy, Method::Tproxy),
+    };
+    let local = fronts::open(primary, config.listen, protocol, "transparent")?;
+    let mut stub = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+    let ipv6 = config.ipv6 == Ipv6Policy::Intercept && ipv6_works();
+    if ipv6 {
+        let (v6, name) = (Ipv6Addr::LOCALHOST, "transparent IPv6");
+        fronts::open(
+            primary,
+            SocketAddr::from((v6, local.port())),
+            protocol,
+            name,
+        )?;
+    }
+    let bound = dns::start(primary, std::mem::take(&mut stub), &config.resolvers)
+        .await
+        .context("DNS stub")?;
+    let dns_port = bound.first().map(SocketAddr::port);
+    if ipv6 && let Some(port) = dns_port {
+        let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        dns::start(primary, vec![address], &config.resolvers)
+            .await
+            .context("DNS stub for IPv6")?;
+    }
+    let mut endpoints: Vec<IpAddr> = vec![primary.config.proxy.address.ip()];
+    endpoints.extend(primary.config.helpers.iter().map(|h| h.address.ip()));
+    let rules = RulesConfig {
+        method,
+        dns_port,
+        own_mark: OWN_MARK,
+        endpoints,
+        exclude: config.exclude,
+        forwarded: config.forwarded,
+        udp: match config.udp {
+            UdpPolicy::Pass => Udp::Pass,
+            UdpPolicy::Reject => Udp::Reject,
+        },
+        ipv6: if ipv6 { Ipv6::Intercept } else { Ipv6::Reject },
+        ..RulesConfig::new(local.port())
+    };
+    primary
+        .notes
+        .borrow_mut()
+        .extend(rules.notes().into_iter().map(str::to_owned));
+    let installed = tokio::task::spawn_blocking(move || Rules::install(&rules))
+        .await
+        .context("installing rules")??;
+    info!(
+        table = installed.table(),
+        port = local.port(),
+        "interception is on"
+    );
+    Ok(Some(installed))
+}
+
+/// Whether this host has IPv6 at all.
+fn ipv6_works() -> bool {
+    std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}

@@ -1,0 +1,264 @@
+//! The far end of all paths: joins what primaries send, splits what origins answer.
+//!
+//! One thread accepts connections, shakes hands and reads hellos; sessions live on worker
+//! threads, each wholly on one, so that nothing on the data path needs a lock.
+
+mod dial;
+mod registry;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use mpbond_net::dest::DestinationPolicy;
+use mpbond_net::identity::Identity;
+use mpbond_net::tcp::{self, Tuning};
+use mpbond_net::tls::{TlsStream, Trust};
+use mpbond_session::{Hello, ReinjectionConfig, SessionConfig, SubflowError, parse_hello};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tracing::{debug, info, warn};
+
+use crate::config::ProxyConfig;
+use crate::driver::{Clock, TransferLog, say_close};
+use crate::status::Status;
+use crate::status_socket::StatusSocket;
+use crate::{metrics, stop};
+
+use registry::Registry;
+use worker::{Arrival, Order, Worker};
+
+/// A peer that has not shaken hands and said hello by then is let go.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Handshakes under way; more wait in the kernel's queue.
+const MAX_HANDSHAKES: usize = 512;
+
+/// What all parts of a proxy share.
+pub(crate) struct Proxy {
+    identity: Identity,
+    trust: Arc<dyn Trust>,
+    policy: DestinationPolicy,
+    config: ProxyConfig,
+    session: SessionConfig,
+    registry: Registry,
+    log: TransferLog,
+    clock: Clock,
+}
+
+/// Runs a proxy until SIGINT or SIGTERM.
+///
+/// # Errors
+/// What keeps it from starting: the identity, an address, the status socket.
+pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    let identity = Identity::load_or_create(&config.identity)?;
+    info!(id = %identity.id(), "this proxy");
+    let session = SessionConfig {
+        scheduler: config.scheduler,
+        reinjection: ReinjectionConfig {
+            rebalance: config.reinjection,
+            ..ReinjectionConfig::default()
+        },
+        ..SessionConfig::default()
+    };
+    let policy = DestinationPolicy {
+        allow: config.destinations.allow.clone(),
+        deny: config
+            .destinations
+            .deny
+            .iter()
+            .cloned()
+            .chain(
+                config
+                    .listen
+                    .iter()
+                    .map(|a| mpbond_net::dest::Rule::exactly(*a)),
+            )
+            .collect(),
+    };
+    let workers = config
+        .workers
+        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
+        .unwrap_or(1);
+    let proxy = Arc::new(Proxy {
+        identity,
+        trust,
+        policy,
+        session,
+        registry: Registry::default(),
+        log: TransferLog::default(),
+        clock: Clock::start(),
+        config,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(proxy, workers))
+}
+
+async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
+    let workers: Arc<Vec<Worker>> = Arc::new(
+        (0..workers.max(1))
+            .map(|n| Worker::start(n, Arc::clone(&proxy)))
+            .collect::<std::io::Result<_>>()
+            .context("starting a worker thread")?,
+    );
+    let tuning = Tuning {
+        congestion: proxy.config.congestion.clone(),
+        user_timeout: Some(Duration::from_secs(30)),
+        keepalive: Some(Duration::from_secs(240)),
+        ..Tuning::default()
+    };
+    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    for address in &proxy.config.listen {
+        let listener = tcp::listen(*address, None, &tuning)?;
+        info!(%address, "listening");
+        tokio::task::spawn_local(accept(
+            listener,
+            Arc::clone(&proxy),
+            Arc::clone(&workers),
+            Arc::clone(&handshakes),
+        ));
+    }
+    let status = {
+        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
+        move || status(Arc::clone(&proxy), Arc::clone(&workers))
+    };
+    let path = &proxy.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    if let Some(address) = proxy.config.metrics {
+        let status = status.clone();
+        tokio::task::spawn_local(async move {
+            if let Err(e) = metrics::serve(address, status).await {
+                warn!(%address, error = %e, "no metrics");
+            }
+        });
+    }
+    tokio::select! {
+        () = socket.serve(status) => {}
+        reason = stop::signal() => info!(reason, "stopping"),
+    }
+    for w in workers.iter() {
+        w.stop();
+    }
+    Ok(())
+}
+
+async fn accept(
+    listener: TcpListener,
+    proxy: Arc<Proxy>,
+    workers: Arc<Vec<Worker>>,
+    handshakes: Arc<Semaphore>,
+) {
+    loop {
+        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
+            return;
+        };
+        let (tcp, from) = match listener.accept().await {
+            Ok(x) => x,
+            Err(e) => {
+                // Out of descriptors, most likely: it lasts, so do not spin.
+                warn!(error = %e, "can't accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
+        tokio::task::spawn_local(async move {
+            let _permit = permit;
+            match tokio::time::timeout(HELLO_WITHIN, welcome(tcp, &proxy, &workers)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => info!(%from, error = %e, "connection refused"),
+                Err(_) => info!(%from, "connection said no hello in time"),
+            }
+        });
+    }
+}
+
+/// Shakes hands, reads the hello and hands the connection to the session it belongs to.
+async fn welcome(tcp: TcpStream, proxy: &Proxy, workers: &[Worker]) -> anyhow::Result<()> {
+    let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
+    let mut tls =
+        TlsStream::accept(tcp, &proxy.identity, Arc::clone(&proxy.trust), deadline).await?;
+    let (record, octets) = first_record(&mut tls).await?;
+    let (hello, rest) = match parse_hello(record) {
+        Ok(x) => x,
+        Err(e) => {
+            let e = SubflowError {
+                code: e.code,
+                reason: e.what.to_owned(),
+                by_peer: false,
+            };
+            say_close(&mut tls, &e);
+            return Err(e.into());
+        }
+    };
+    let device = tls.peer_id();
+    debug!(peer = device.short(), ?hello, "hello");
+    let worker = match &hello {
+        Hello::Capable { .. } => workers.iter().min_by_key(|w| w.sessions()),
+        Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {
+            Some(n) => workers.get(n),
+            None => {
+                let e = SubflowError {
+                    code: mpbond_session::CloseCode::UnknownSession,
+                    reason: format!("session {session}"),
+                    by_peer: false,
+                };
+                say_close(&mut tls, &e);
+                return Err(e.into());
+            }
+        },
+    };
+    if let Some(worker) = worker {
+        worker.order(Order::Subflow(Arrival {
+            tls,
+            hello,
+            rest,
+            octets,
+        }));
+    }
+    Ok(())
+}
+
+async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {
+    loop {
+        if let Some(r) = tls.next_record()? {
+            return Ok((r.payload, r.ciphertext_end));
+        }
+        if std::future::poll_fn(|cx| tls.poll_fill(cx)).await? == 0 {
+            anyhow::bail!("it ended before its hello");
+        }
+    }
+}
+
+async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
+    let mut sessions = Vec::new();
+    let mut transfers = proxy.log.closed();
+    for w in workers.iter() {
+        let (answer, answered) = oneshot::channel();
+        w.order(Order::Status(answer));
+        if let Ok((s, t)) = answered.await {
+            sessions.extend(s);
+            transfers.extend(t);
+        }
+    }
+    let mut notes = Vec::new();
+    if let Some(address) = proxy.config.serve {
+        notes.push(format!("every stream ends at {address} (serve)"));
+    }
+    Status {
+        role: "proxy".to_owned(),
+        device: proxy.identity.id().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: proxy.clock.now().as_secs_f64(),
+        sessions,
+        transfers,
+        notes,
+        ..Status::default()
+    }
+}

@@ -1,0 +1,78 @@
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mpbond_net::tcp::{self, TcpError, TcpOptions};
+use mpbond_session::{Destination, ResetCode};
+use tokio::net::TcpStream;
+use tracing::debug;
+
+use super::Proxy;
+
+/// An origin that has not answered by then is given up.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Addresses of one name that are tried.
+const MAX_ADDRESSES: usize = 4;
+
+/// Connects to where a stream leads, if policy allows.
+pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, ResetCode> {
+    if let Some(service) = proxy.config.serve {
+        return connect(service).await;
+    }
+    let addresses = match to {
+        Destination::Addr(a) => vec![*a],
+        Destination::Name { host, port } => resolve(host, *port).await?,
+    };
+    let mut refused = None;
+    for address in addresses.into_iter().take(MAX_ADDRESSES) {
+        if let Err(e) = proxy.policy.check(address) {
+            debug!(%to, %address, reason = %e, "destination refused");
+            refused.get_or_insert(ResetCode::Forbidden);
+            continue;
+        }
+        match connect(address).await {
+            Ok(tcp) => return Ok(tcp),
+            Err(code) => refused = Some(code),
+        }
+    }
+    Err(refused.unwrap_or(ResetCode::NameNotFound))
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResetCode> {
+    let lookup = tokio::net::lookup_host((host, port));
+    match tokio::time::timeout(CONNECT_WITHIN, lookup).await {
+        Ok(Ok(addresses)) => Ok(addresses.collect()),
+        Ok(Err(e)) => {
+            debug!(host, error = %e, "name does not resolve");
+            Err(ResetCode::NameNotFound)
+        }
+        Err(_) => Err(ResetCode::TimedOut),
+    }
+}
+
+async fn connect(address: SocketAddr) -> Result<TcpStream, ResetCode> {
+    let options = TcpOptions {
+        connect_timeout: CONNECT_WITHIN,
+        ..TcpOptions::to(address)
+    };
+    tcp::connect(&options).await.map_err(|e| {
+        debug!(%address, error = %e, "destination not reached");
+        match e {
+            TcpError::TimedOut { .. } => ResetCode::TimedOut,
+            TcpError::Connect { source, .. } => reset_code(&source),
+            _ => ResetCode::Unreachable,
+        }
+    })
+}
+
+fn reset_code(e: &io::Error) -> ResetCode {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused => ResetCode::ConnectionRefused,
+        io::ErrorKind::ConnectionReset => ResetCode::ConnectionReset,
+        io::ErrorKind::TimedOut => ResetCode::TimedOut,
+        // EMFILE and ENFILE have no kind of their own.
+        _ if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => ResetCode::Overloaded,
+        _ => ResetCode::Unreachable,
+    }
+}

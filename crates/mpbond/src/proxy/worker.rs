@@ -1,0 +1,215 @@
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use mpbond_net::tls::TlsStream;
+use mpbond_session::{Hello, Session, SessionId};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, info, warn};
+
+use super::{Proxy, dial};
+use crate::driver::{Driver, Notice, Tcp, say_close};
+use crate::random;
+use crate::status::{SessionStatus, TransferStatus};
+
+/// Sessions that one device may have at a time: one in use, and those that it left behind without
+/// a word, which last a minute.
+const MAX_SESSIONS_PER_DEVICE: usize = 16;
+
+/// A connection whose hello has been read.
+pub(super) struct Arrival {
+    pub(super) tls: TlsStream,
+    pub(super) hello: Hello,
+    pub(super) rest: Bytes,
+    /// Ciphertext octets up to the end of the hello's record.
+    pub(super) octets: u64,
+}
+
+type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
+
+/// What a worker is told.
+pub(super) enum Order {
+    Subflow(Arrival),
+    Status(oneshot::Sender<Report>),
+    Stop,
+}
+
+/// A thread with sessions.
+pub(super) struct Worker {
+    orders: mpsc::UnboundedSender<Order>,
+    sessions: Arc<AtomicUsize>,
+}
+
+impl Worker {
+    pub(super) fn start(number: usize, proxy: Arc<Proxy>) -> io::Result<Self> {
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let sessions = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sessions);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        std::thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                let local = tokio::task::LocalSet::new();
+                let work = Rc::new(Work {
+                    number,
+                    proxy,
+                    count,
+                    drivers: RefCell::default(),
+                });
+                local.block_on(&runtime, work.run(receiver));
+            })?;
+        Ok(Self { orders, sessions })
+    }
+
+    /// How many sessions it has.
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        // A worker ends only with the daemon.
+        let _ = self.orders.send(order);
+    }
+
+    pub(super) fn stop(&self) {
+        self.order(Order::Stop);
+    }
+}
+
+/// What happens on the thread.
+struct Work {
+    number: usize,
+    proxy: Arc<Proxy>,
+    count: Arc<AtomicUsize>,
+    drivers: RefCell<HashMap<SessionId, Driver>>,
+}
+
+impl Work {
+    async fn run(self: Rc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
+        while let Some(order) = orders.recv().await {
+            match order {
+                Order::Subflow(arrival) => self.subflow(arrival),
+                Order::Status(answer) => {
+                    let _ = answer.send(self.status());
+                }
+                Order::Stop => break,
+            }
+        }
+        for driver in self.drivers.borrow().values() {
+            driver.go_away("the proxy stops");
+            driver.shut_down();
+        }
+    }
+
+    fn status(&self) -> Report {
+        let drivers = self.drivers.borrow();
+        (
+            drivers.values().map(Driver::status).collect(),
+            drivers.values().flat_map(Driver::open_transfers).collect(),
+        )
+    }
+
+    fn subflow(self: &Rc<Self>, arrival: Arrival) {
+        let Arrival {
+            tls,
+            hello,
+            rest,
+            octets,
+        } = arrival;
+        let mut tls = match tls.rehome() {
+            Ok(tls) => tls,
+            Err(e) => {
+                warn!(error = %e, "can't move a connection to its worker");
+                return;
+            }
+        };
+        let driver = match &hello {
+            Hello::Capable { .. } => {
+                let device = tls.peer_id();
+                if self.proxy.registry.of_device(&device) >= MAX_SESSIONS_PER_DEVICE {
+                    let e = mpbond_session::SubflowError {
+                        code: mpbond_session::CloseCode::TooMuch,
+                        reason: format!("{MAX_SESSIONS_PER_DEVICE} sessions are the limit"),
+                        by_peer: false,
+                    };
+                    info!(peer = device.short(), %e, "session refused");
+                    say_close(&mut tls, &e);
+                    return;
+                }
+                self.session(&tls, &hello)
+            }
+            Hello::Join { session, .. } => self.drivers.borrow().get(session).cloned(),
+        };
+        // A session may end while its newcomer is under way.
+        let Some(driver) = driver else {
+            return;
+        };
+        if let Err(e) = driver.accept_subflow(tls, &hello, rest, octets) {
+            info!(error = %e, "subflow refused");
+        }
+    }
+
+    /// Opens a session.
+    fn session(self: &Rc<Self>, tls: &TlsStream, hello: &Hello) -> Option<Driver> {
+        let (Ok(id), Ok(random)) = (random::bytes(), random::bytes()) else {
+            warn!("no randomness to be had; session refused");
+            return None;
+        };
+        let id = SessionId(id);
+        let peer = tls.peer_id();
+        let session = Session::server(self.proxy.session.clone(), id, random, hello);
+        let (driver, notices) = Driver::start(
+            session,
+            peer,
+            self.proxy.clock.clone(),
+            self.proxy.log.clone(),
+        );
+        info!(session = %id, peer = peer.short(), "session opened");
+        self.proxy.registry.insert(id, self.number, peer);
+        self.drivers.borrow_mut().insert(id, driver.clone());
+        self.count.fetch_add(1, Ordering::Relaxed);
+        tokio::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));
+        Some(driver)
+    }
+
+    /// Does what a session wants until it ends.
+    async fn attend(
+        self: Rc<Self>,
+        id: SessionId,
+        driver: Driver,
+        mut notices: mpsc::UnboundedReceiver<Notice>,
+    ) {
+        while let Some(notice) = notices.recv().await {
+            match notice {
+                Notice::Opened {
+                    stream,
+                    destination,
+                } => {
+                    let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));
+                    tokio::task::spawn_local(async move {
+                        match dial::dial(&proxy, &destination).await {
+                            Ok(tcp) => driver.attach(stream, Tcp(tcp)),
+                            Err(code) => {
+                                debug!(%stream, %destination, %code, "stream refused");
+                                driver.refuse(stream, code);
+                            }
+                        }
+                    });
+                }
+                Notice::Lost(_) => break,
+                Notice::Established(_) | Notice::SubflowGone(_) | Notice::GoAway => {}
+            }
+        }
+        info!(session = %id, "session closed");
+        self.proxy.registry.remove(id);
+        self.drivers.borrow_mut().remove(&id);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        driver.shut_down();
+    }
+}

@@ -1,0 +1,102 @@
+//! How `mpbond status` asks a running daemon: one JSON document over a Unix socket.
+
+use std::future::Future;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use tracing::{debug, warn};
+
+use crate::status::Status;
+
+/// An asker that does not read is given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// More than any status is.
+const MAX_STATUS_BYTES: u64 = 64 << 20;
+
+/// A daemon's status socket; removes its file when dropped.
+#[derive(Debug)]
+pub struct StatusSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl StatusSocket {
+    /// Listens at `path`, where a dead daemon may have left a file; makes its folder if needed.
+    ///
+    /// # Errors
+    /// Another daemon listens there, or the file can't be made.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "another daemon answers there",
+            ));
+        }
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        Ok(Self {
+            listener: UnixListener::bind(path)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Answers every connection with what `status` says then.
+    pub async fn serve<F: Future<Output = Status>>(&self, status: impl Fn() -> F) {
+        loop {
+            let mut asker = match self.listener.accept().await {
+                Ok((asker, _)) => asker,
+                Err(e) => {
+                    warn!(error = %e, "status socket");
+                    tokio::time::sleep(PATIENCE).await;
+                    continue;
+                }
+            };
+            let status = status().await;
+            let text = match serde_json::to_vec(&status) {
+                Ok(text) => text,
+                Err(e) => {
+                    warn!(error = %e, "status does not serialise");
+                    continue;
+                }
+            };
+            // Aside, so that a slow asker delays nobody.
+            tokio::spawn(async move {
+                let write = async {
+                    asker.write_all(&text).await?;
+                    asker.shutdown().await
+                };
+                if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
+                    debug!(error = %e, "an asker for status went away");
+                }
+            });
+        }
+    }
+}
+
+impl Drop for StatusSocket {
+    fn drop(&mut self) {
+        // Nothing is lost when somebody else has removed it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Asks the daemon at `path`.
+///
+/// # Errors
+/// Nobody answers there, or not with a status.
+pub fn ask(path: &Path) -> io::Result<Status> {
+    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = Vec::new();
+    stream.take(MAX_STATUS_BYTES).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).map_err(io::Error::from)
+}
