@@ -1,4 +1,4 @@
-//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf|report FILE`.
+//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf|tables|report FILE`.
 use std::error::Error;
 use std::path::Path;
 
@@ -39,6 +39,16 @@ fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
             }
             show(&report)
         }
+        "tables" => {
+            let report = Report::of(open(path)?, &ReportOptions::default())?;
+            for line in report.findings() {
+                println!("* {line}");
+            }
+            for table in report.tables() {
+                print!("\n{}", table.text(12));
+            }
+            Ok(())
+        }
         "report" => {
             let report = Report::of(open(path)?, &ReportOptions::default())?;
             print!("{}", report.html(&path.display().to_string()));
@@ -75,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return show(&database.query(sql)?);
     }
     let [command, file] = args.as_slice() else {
-        return Err("usage: trace summary|usage|tlp|functions|idle|perf|report FILE".into());
+        return Err("usage: trace summary|usage|tlp|functions|idle|perf|tables|report FILE".into());
     };
     run(command, Path::new(file)).map_err(|e| format!("{file}: {e}").into())
 }

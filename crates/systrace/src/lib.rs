@@ -51,7 +51,7 @@ pub use microarch::{Microarch, MicroarchRow};
 pub use names::{Name, Names};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
-pub use report::{FunctionReport, Report, ReportOptions};
+pub use report::{FunctionReport, Report, ReportOptions, Table};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};

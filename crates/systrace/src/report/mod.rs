@@ -2,6 +2,7 @@
 
 mod charts;
 mod page;
+mod tables;
 mod timeline;
 mod words;
 
@@ -21,6 +22,7 @@ use crate::summary::{Summarizer, Summary};
 use crate::tasks::ClassRules;
 use crate::trace::{Trace, TraceBuilder};
 use crate::usage::{CpuUsage, ProcessParallelism, Run};
+pub use tables::Table;
 
 /// Rules and settings of a [`Report`]; [`Default`] is what the paper used.
 #[derive(Debug, Clone)]
