@@ -131,9 +131,6 @@ impl Session {
 
     /// A peer has come back and told how far lost subflows got: the rest is sent again.
     pub(super) fn settle_limbo(&mut self, _now: Timestamp) {
-        if self.limbo.is_empty() || !self.subflows.iter().any(Subflow::carries) {
-            return;
-        }
         for (_, mut queue) in std::mem::take(&mut self.limbo) {
             let lost: Vec<Owed> = queue.drain().collect();
             self.owe_again(lost, None);
@@ -194,7 +191,9 @@ impl Session {
                 continue;
             };
             let s = &self.subflows[i];
-            let unanswered = s.unanswered_since().is_some_and(|t| t + GIVE_UP_AFTER <= now);
+            let unanswered = s
+                .unanswered_since()
+                .is_some_and(|t| t + GIVE_UP_AFTER <= now);
             if unanswered || s.suspect.is_some() {
                 let what = if unanswered { "no answer" } else { "silent" };
                 self.drop_subflow(now, id);

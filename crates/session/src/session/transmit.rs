@@ -62,11 +62,11 @@ impl Session {
         if s.phase == Phase::Up {
             self.events.push_back(super::Event::SubflowUp(id));
         }
-        // A peer that comes back learns how far its former subflows got. It may know of a loss that
-        // we have not noticed, and waits to be told before it sends anything again.
+        // A peer that comes back learns how far its former subflows got, on this very subflow: it
+        // may know of a loss that we have not noticed, and waits to be told before it sends again.
         self.tell_dead |= !self.dead.is_empty();
         if joins {
-            self.ack_since = Some(now.before(self.config.ack_delay));
+            self.put_ack(now, out);
             self.recall_from_suspects();
         }
         Some(self.wrote(now, i, out.len(), &mut Vec::new()))

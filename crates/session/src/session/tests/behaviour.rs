@@ -256,9 +256,11 @@ fn a_hello_that_nobody_answers_is_given_up() {
     let deaf = p.join(&[hop(8.0, 25)]);
     p.links[0].blackhole = true;
     p.run(at(20_000), |_| false);
-    assert!(p.client_events.iter().any(
-        |e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == deaf)
-    ));
+    assert!(
+        p.client_events
+            .iter()
+            .any(|e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == deaf))
+    );
     // Another one opens the session instead.
     p.join(&[hop(8.0, 25)]);
     download(&mut p, 10_000, 5_000);
