@@ -1,5 +1,6 @@
 //! Applications: a client and an origin for each exchange, which check every byte.
 
+use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -203,6 +204,26 @@ impl App {
         }
         session.finish(id);
         self.finished = true;
+    }
+}
+
+impl fmt::Display for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = self.to_write;
+        write!(f, "wrote {} of {of}, read {}", self.written, self.read)?;
+        if let Some((at, end)) = self.ended {
+            write!(f, ", {end:?} at {at}")?;
+        }
+        if self.finished {
+            write!(f, ", wrote its end")?;
+        }
+        if self.closed.is_some() {
+            write!(f, ", closed")?;
+        }
+        if self.manner != Manner::default() {
+            write!(f, ", {:?}", self.manner)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_session::{
-    Destination, Event, FarReport, Session, SessionConfig, SessionId, StreamId, SubflowId,
+    Destination, Event, FarReport, Hello, Session, SessionConfig, SessionId, StreamId, SubflowId,
     SubflowSetup, parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
@@ -201,10 +201,15 @@ impl Host {
         record: Bytes,
     ) -> Result<Result<(), mpbond_session::SubflowError>, String> {
         let (hello, rest) = parse_hello(record).map_err(|e| format!("bad hello: {e}"))?;
-        let config = self.config.clone();
-        let session = self
-            .session
-            .get_or_insert_with(|| Session::server(config, SessionId([7; 16]), [2; 32], &hello));
+        if matches!(hello, Hello::Capable { .. }) {
+            // Should the answer to an earlier one have been lost, that session dies unused.
+            self.abandon(s);
+            let config = self.config.clone();
+            self.session = Some(Session::server(config, SessionId([7; 16]), [2; 32], &hello));
+        }
+        let Some(session) = &mut self.session else {
+            return Err("a join before any session".to_owned());
+        };
         let io = &mut s.lines[l].ends[self.side as usize];
         let octets = io.rx_octets;
         let accepted = session.accept_subflow(s.now, setup(l, io), &hello);
@@ -220,6 +225,14 @@ impl Host {
         };
         self.flush(s, l);
         Ok(result)
+    }
+
+    fn abandon(&mut self, s: &mut Surroundings) {
+        for &l in s.live {
+            if matches!(self.io(s.lines, l).stage, Stage::Up(_)) {
+                self.lose_line(s, l);
+            }
+        }
     }
 
     /// The connection is gone, or shall be: the session is told, the socket reset.
@@ -255,9 +268,9 @@ impl Host {
 
     pub(super) fn settle(&mut self, s: &mut Surroundings) -> Result<(), String> {
         loop {
-            self.events(s)?;
             self.pump_apps(s)?;
-            if !self.transmit(s) && self.awake.is_empty() {
+            self.events(s)?;
+            if self.awake.is_empty() && !self.transmit(s) {
                 break;
             }
         }

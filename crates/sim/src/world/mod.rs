@@ -31,6 +31,7 @@ mod host;
 mod line;
 mod net;
 mod outcome;
+mod random;
 mod scenario;
 
 use std::time::Duration;
@@ -159,8 +160,12 @@ impl World {
             .enumerate()
             .filter_map(|(e, r)| r.as_ref().filter(|r| !r.is_over()).map(|r| (e, r)))
             .map(|(e, r)| {
-                let up = r.origin.as_ref().map_or(0, |o| o.read);
-                format!("exchange {e}: {} down, {up} up", r.client.read)
+                let origin = r.origin.as_ref();
+                format!(
+                    "exchange {e}: client {}, origin {}",
+                    r.client,
+                    origin.map_or_else(|| "none".to_owned(), App::to_string)
+                )
             })
             .collect();
         Failure {
