@@ -20,6 +20,7 @@ mod input;
 mod method;
 mod microarch;
 mod names;
+mod net_path;
 mod perf;
 mod perfetto;
 #[cfg(feature = "sqlite")]
@@ -49,6 +50,7 @@ pub use idle::{
 pub use input::{Format, open, read};
 pub use microarch::{Microarch, MicroarchRow};
 pub use names::{Name, Names};
+pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
 pub use report::{FunctionReport, Report, ReportOptions, Table};

@@ -18,6 +18,7 @@ use crate::groups::FunctionGroups;
 use crate::idle::{IdleReport, IdleRules};
 use crate::input::read;
 use crate::microarch::{Microarch, MicroarchRow};
+use crate::net_path::{NetDelay, net_delays};
 use crate::summary::{Summarizer, Summary};
 use crate::tasks::ClassRules;
 use crate::trace::{Trace, TraceBuilder};
@@ -68,6 +69,8 @@ pub struct Report {
     pub processes: Vec<ProcessParallelism>,
     /// Why nothing ran.
     pub idle: Option<IdleReport>,
+    /// Where packets spend their time inside the machine.
+    pub net: Vec<NetDelay>,
     /// Functions of a method trace.
     pub functions: Option<FunctionReport>,
     /// Hardware events by process.
@@ -125,6 +128,7 @@ impl Report {
             sliding_tlp: trace.sliding_tlp(window_ns),
             processes: ProcessParallelism::of(&trace, &runs),
             idle: IdleReport::of(&trace, &runs, &options.idle),
+            net: net_delays(&trace),
             functions,
             microarch: if has_samples {
                 microarch.by_process()

@@ -35,6 +35,14 @@ pub(super) fn page(r: &Report, title: &str) -> String {
     usage(r, &mut out);
     idle(r, &mut out);
     parallelism(r, &mut out);
+    if !r.net.is_empty() {
+        let t = r.net_table();
+        let _ = write!(
+            out,
+            "<h2>Packets inside the machine</h2>{}",
+            table(&t.columns, &t.rows)
+        );
+    }
     functions(r, &mut out);
     microarch(r, &mut out);
     counts(r, &mut out);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Report;
+use crate::net_path::NetStep;
 use crate::usage::Usage;
 
 /// A table of a [`Report`].
@@ -91,6 +92,7 @@ impl Report {
         }
         list.extend(self.parallelism_tables());
         list.extend(self.idle_tables());
+        list.push(self.net_table());
         list.extend(self.function_tables());
         list.push(self.microarch_table());
         list.retain(|t| !t.rows.is_empty());
@@ -201,6 +203,36 @@ impl Report {
                 findings.collect(),
             ),
         ]
+    }
+
+    pub(super) fn net_table(&self) -> Table {
+        let rows = self.net.iter().map(|d| {
+            let name = match d.step {
+                NetStep::Queue => "out: queue",
+                NetStep::DriverOut => "out: driver",
+                NetStep::DriverIn => "in: driver",
+                NetStep::Stack => "in: stack until wake-up",
+                NetStep::RunQueue => "in: wake-up until run",
+                NetStep::Copy => "in: run until copy",
+            };
+            let mut row = vec![name.to_owned(), d.packets.to_string()];
+            let figures = [d.mean_us, d.median_us, d.p99_us, d.max_us, d.percent];
+            row.extend(figures.iter().map(|f| format!("{f:.1}")));
+            row
+        });
+        table(
+            "network",
+            &[
+                "part",
+                "packets",
+                "mean µs",
+                "median µs",
+                "p99 µs",
+                "max µs",
+                "of way %",
+            ],
+            rows.collect(),
+        )
     }
 
     fn function_tables(&self) -> Vec<Table> {

@@ -11,9 +11,6 @@ use super::Report;
 /// few milliseconds, and they make a page of about ten megabytes.
 const MAX_EXACT: usize = 600_000;
 
-/// Pieces into which each CPU's time is cut beyond that.
-const MERGED_PER_CPU: u64 = 65_536;
-
 /// Everything the page's script draws. Times are µs from the begin; starts are
 /// differences to the end of the item before.
 #[derive(Debug, Serialize)]
@@ -64,7 +61,7 @@ pub(super) fn timeline(r: &Report) -> Option<Timeline> {
     let span_us = us(end);
     let mut merged = String::new();
     if total > MAX_EXACT {
-        let width = (span_us / MERGED_PER_CPU).max(1);
+        let width = finest(&by_cpu, span_us);
         for items in by_cpu.values_mut() {
             *items = merge(items, width);
         }
@@ -118,6 +115,20 @@ pub(super) fn timeline(r: &Report) -> Option<Timeline> {
         causes,
         merged,
     })
+}
+
+/// The finest cut that keeps the page within its budget: idle stretches and
+/// long runs cost nothing, so it depends on the trace.
+fn finest(by_cpu: &BTreeMap<u32, Vec<Item>>, span_us: u64) -> u64 {
+    let mut width = 2;
+    while width < span_us {
+        let count: usize = by_cpu.values().map(|i| merge(i, width).len()).sum();
+        if count <= MAX_EXACT {
+            break;
+        }
+        width *= 2;
+    }
+    width
 }
 
 /// Long runs stay; short ones that fall into one piece of time become one item.
