@@ -10,6 +10,7 @@
 
 mod activity;
 mod archive;
+mod clocks;
 mod clusters;
 mod error;
 mod event;
@@ -36,6 +37,7 @@ mod tracedat;
 mod usage;
 
 pub use activity::{Activity, Concurrency};
+pub use clocks::ClockMap;
 pub use error::{ErrorKind, Incomplete, TraceError};
 pub use event::{
     Clock, ClockReading, Event, Mark, MethodAction, MethodRecord, NetPoint, Payload, Sample,

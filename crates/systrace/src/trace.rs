@@ -2,7 +2,7 @@ use rustc_hash::FxHashMap;
 
 use crate::clusters::Clusters;
 use crate::error::Incomplete;
-use crate::event::{ClockReading, Event, Mark, NetPoint, Payload, TaskState, ThreadInfo};
+use crate::event::{Clock, ClockReading, Event, Mark, NetPoint, Payload, TaskState, ThreadInfo};
 use crate::names::{Name, Names};
 use crate::sink::Sink;
 use crate::tasks::Tasks;
@@ -465,6 +465,18 @@ impl TraceBuilder {
                 Some(t.names.add(name))
             }
             Mark::End => None,
+            Mark::ClockSync { clock, ns: there } => {
+                // Each mark reads one other clock, beside the trace's own.
+                let snapshot = self.trace.clocks.len() as u32;
+                for (clock, ns) in [(Clock::Trace, ns), (clock, there)] {
+                    self.clock(ClockReading {
+                        snapshot,
+                        clock,
+                        ns,
+                    });
+                }
+                return;
+            }
             Mark::Counter { name, value, .. } => {
                 let name = t.names.add(name);
                 t.counters.push(CounterRecord { ns, name, value });

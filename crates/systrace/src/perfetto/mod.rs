@@ -26,6 +26,9 @@ const MAX_PACKET_BYTES: u64 = 128 << 20;
 /// `compressed_packets` inside `compressed_packets` do not occur.
 const MAX_DEPTH: u32 = 2;
 
+/// Perfetto's number of CLOCK_BOOTTIME.
+const BOOTTIME: u32 = 6;
+
 /// Interned kernel symbols that are kept; a device has fewer than this.
 const MAX_SYMBOLS: usize = 1 << 20;
 
@@ -287,10 +290,18 @@ impl Reader {
             if incremental {
                 continue;
             }
+            // The recorder writes ftrace's times as CLOCK_BOOTTIME.
+            if id == BOOTTIME {
+                sink.clock(ClockReading {
+                    snapshot: self.snapshots,
+                    clock: Clock::Trace,
+                    ns,
+                });
+            }
             let clock = match id {
                 1 => Clock::Realtime,
                 3 => Clock::Monotonic,
-                6 => Clock::Boot,
+                BOOTTIME => Clock::Boot,
                 other => Clock::Other(other),
             };
             sink.clock(ClockReading {

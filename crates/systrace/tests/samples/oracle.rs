@@ -1,10 +1,9 @@
 //! A slow and obvious computation of busy shares and concurrency, independent
-//! of the library's: it keeps every switch and asks for every interval which
-//! CPUs are busy by looking at all of them.
+//! of the library's: it keeps every switch and looks at all CPUs between any two.
 
 use std::collections::BTreeMap;
 
-use mpbond_systrace::{Event, Payload, Sink, Summary, open, read};
+use mpbond_systrace::{Event, Payload, Sink, Summary, TaskState, open, read};
 
 use super::{near, sample};
 
@@ -14,9 +13,11 @@ struct Switches(BTreeMap<u32, Vec<(u64, bool, bool)>>);
 impl Sink for Switches {
     fn event(&mut self, event: &Event<'_>) {
         if let Payload::Switch(s) = event.payload {
-            let before = s
-                .prev_pid
-                .map_or(!s.prev_state.is_runnable() || s.next_pid == 0, |p| p != 0);
+            let before = match s.prev_pid {
+                Some(pid) => pid != 0,
+                // The compact form: idle is left runnable, for another task.
+                None => s.prev_state != TaskState::RUNNABLE || s.next_pid == 0,
+            };
             self.0.entry(event.cpu).or_default().push((
                 event.time.as_nanos(),
                 before,
@@ -26,40 +27,45 @@ impl Sink for Switches {
     }
 }
 
-/// Busy seconds by CPU and seconds by number of busy CPUs.
+/// Busy seconds by CPU and seconds by number of busy CPUs: walks from switch to
+/// switch and looks at every CPU each time.
 fn slow(switches: &Switches) -> (BTreeMap<u32, f64>, Vec<f64>) {
-    let mut times: Vec<u64> = switches.0.values().flatten().map(|s| s.0).collect();
-    times.sort_unstable();
-    times.dedup();
+    let mut all: Vec<(u64, u32, bool)> = Vec::new();
+    let mut state: BTreeMap<u32, bool> = BTreeMap::new();
+    for (cpu, list) in &switches.0 {
+        all.extend(list.iter().map(|s| (s.0, *cpu, s.2)));
+        state.insert(*cpu, list[0].1);
+    }
+    all.sort_by_key(|s| s.0);
     let mut levels = vec![0.0; switches.0.len() + 1];
     let mut busy: BTreeMap<u32, f64> = switches.0.keys().map(|c| (*c, 0.0)).collect();
-    for pair in times.windows(2) {
-        let length = (pair[1] - pair[0]) as f64 / 1e9;
-        let mut running = 0;
-        for (cpu, list) in &switches.0 {
-            let state = list
-                .iter()
-                .filter(|s| s.0 <= pair[0])
-                .max_by_key(|s| s.0)
-                .map_or(list[0].1, |s| s.2);
-            if state {
-                running += 1;
-                *busy.get_mut(cpu).unwrap() += length;
+    let mut now = all[0].0;
+    for (t, cpu, after) in all {
+        let length = (t - now) as f64 / 1e9;
+        levels[state.values().filter(|b| **b).count()] += length;
+        for (cpu, total) in &mut busy {
+            if state[cpu] {
+                *total += length;
             }
         }
-        levels[running] += length;
+        now = t;
+        state.insert(cpu, after);
     }
     (busy, levels)
 }
 
 #[test]
 fn every_sample_with_switches_agrees_with_the_slow_computation() {
-    // Quadratic: the large files are covered by their stated facts, and the
-    // slow path would take minutes on them.
     for name in [
+        "systrace/catapult_android_systrace.html",
         "systrace/catapult_android_systrace.txt",
         "systrace/trappy_surfaceflinger.html",
+        "systrace/gracker_xiaomi_launcher.html.zip",
+        "systrace/gracker_wangzherongyao.html.zip",
         "systrace/perfetto_sched_blocked.systrace",
+        "ftrace/lisa_sched_load.trace.dat.gz",
+        "perfetto/ms_cpu_sampling_not_scoped.pftrace",
+        "perfetto/derived_compact_sched_cpu_sampling.pftrace",
         "ftrace/lisa_trace.txt",
         "ftrace/lisa_sched_load.trace-cmd-report.txt",
     ] {

@@ -1,4 +1,4 @@
-use mpbond_systrace::{Clock, ClockReading, Sink, Summary, open, read};
+use mpbond_systrace::{Clock, ClockMap, ClockReading, Sink, Summary, open, read};
 
 use super::{busy, events, near, sample, summary};
 
@@ -74,6 +74,10 @@ fn clocks_are_related() {
     assert!(first(Clock::Boot).abs_diff(first(Clock::Monotonic)) < 1_000_000);
     // Some time after 2020.
     assert!(first(Clock::Realtime) > 1_577_836_800_000_000_000);
+    let map = ClockMap::new(&clocks.0);
+    let boot = first(Clock::Boot) + 5_000;
+    let real = map.convert(boot, Clock::Trace, Clock::Realtime).unwrap();
+    assert_eq!(real, first(Clock::Realtime) + 5_000);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use mpbond_systrace::{ErrorKind, Summary, open};
+use mpbond_systrace::{Clock, ClockMap, ErrorKind, Summary, open};
 
 use super::{busy, events, near, sample, summary};
 
@@ -281,4 +281,16 @@ fn losses_that_the_trace_states_are_passed_on() {
     let text = format!("{TRACE}CPU:4 [77 EVENTS DROPPED]\n");
     let why = Summary::of(text.as_bytes()).unwrap().incomplete.unwrap();
     assert!(why.contains("77 events lost on CPU 4"), "{why}");
+}
+
+#[test]
+fn clock_marks_relate_the_clocks() {
+    let Some(t) = super::usage::trace("systrace/catapult_decompressed_atrace.txt") else {
+        return;
+    };
+    let map = ClockMap::new(&t.clocks);
+    // Its first line: 683201.354908 on the trace's clock is 683201.375 on the
+    // monotonic one.
+    let monotonic = map.convert(683_201_354_908_000, Clock::Trace, Clock::Monotonic);
+    assert_eq!(monotonic, Some(683_201_375_000_000));
 }

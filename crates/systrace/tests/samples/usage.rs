@@ -16,10 +16,8 @@ fn totals_agree_with_the_summary() {
     for name in [
         "systrace/catapult_android_systrace.html",
         "systrace/trappy_surfaceflinger.html",
-        "systrace/gracker_xiaomi_launcher.html.zip",
         "ftrace/lisa_trace.txt",
         "ftrace/lisa_sched_load.trace.dat.gz",
-        "perfetto/ms_cpu_sampling_not_scoped.pftrace",
         "perfetto/derived_compact_sched_cpu_sampling.pftrace",
     ] {
         let Some(t) = trace(name) else { continue };

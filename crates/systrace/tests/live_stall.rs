@@ -1,0 +1,125 @@
+//! A stall planted on this machine, recorded by its kernel, found and named.
+//!
+//! Needs tracefs and the right to make an instance in it; says so and passes
+//! where it lacks.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use mpbond_systrace::{IdleReport, IdleRules, TraceBuilder, read};
+
+/// Long enough to stand out, short enough for a test.
+const STALL: Duration = Duration::from_millis(150);
+
+/// An instance of the kernel's tracer: its own buffer, events and marker.
+struct Instance(PathBuf);
+
+impl Instance {
+    fn new() -> Option<Self> {
+        for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+            let path = Path::new(root).join(format!("instances/stall-{}", std::process::id()));
+            if fs::create_dir(&path).is_ok() {
+                return Some(Self(path));
+            }
+        }
+        None
+    }
+
+    fn set(&self, file: &str, value: &str) -> std::io::Result<()> {
+        fs::write(self.0.join(file), value)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.set("tracing_on", "0");
+        let _ = self.set("set_event", "\n");
+        // The kernel's files vanish with their directory.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn mark(instance: &Path, text: &str) {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(instance.join("trace_marker"))
+        .unwrap();
+    // One write is one mark.
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn record(instance: &Instance) -> std::io::Result<Vec<u8>> {
+    instance.set("events/sched/sched_switch/enable", "1")?;
+    instance.set("events/sched/sched_wakeup/enable", "1")?;
+    instance.set("tracing_on", "1")?;
+    let (ask, asked) = mpsc::channel::<()>();
+    let (answer, answered) = mpsc::channel::<()>();
+    let pid = std::process::id();
+    let path = instance.0.clone();
+    let server = thread::Builder::new().name("stall-server".into());
+    let server = server.spawn(move || {
+        asked.recv().unwrap();
+        mark(&path, &format!("B|{pid}|drainPipeline"));
+        // The stall itself: a service that sleeps while it is waited for.
+        thread::sleep(STALL);
+        mark(&path, &format!("E|{pid}"));
+        answer.send(()).unwrap();
+    })?;
+    let path = instance.0.clone();
+    let client = thread::Builder::new().name("stall-client".into());
+    let client = client.spawn(move || {
+        mark(&path, &format!("B|{pid}|ipc:Audio.stop"));
+        ask.send(()).unwrap();
+        answered.recv().unwrap();
+        mark(&path, &format!("E|{pid}"));
+    })?;
+    client.join().unwrap();
+    server.join().unwrap();
+    instance.set("tracing_on", "0")?;
+    fs::read(instance.0.join("trace"))
+}
+
+#[test]
+fn a_stall_on_this_machine_is_found() {
+    let Some(instance) = Instance::new() else {
+        eprintln!("skipped: no tracefs here, or no right to make an instance in it");
+        return;
+    };
+    let bytes = match record(&instance) {
+        Ok(bytes) => bytes,
+        Err(e) => {
+            eprintln!("skipped: the kernel's tracer refuses: {e}");
+            return;
+        }
+    };
+    let mut builder = TraceBuilder::default();
+    read(bytes.as_slice(), &mut builder).unwrap();
+    let trace = builder.finish();
+    let request = trace
+        .slices
+        .iter()
+        .find(|s| trace.names.get(s.name) == "ipc:Audio.stop")
+        .expect("the client's mark is in the trace");
+    assert!(u128::from(request.end - request.start) >= STALL.as_nanos());
+    // Other programs run on this machine meanwhile; the two threads are the
+    // device under study, and idle is when neither runs.
+    let mut runs = trace.runs();
+    runs.retain(|r| trace.tasks.name(r.task).starts_with("stall-"));
+    let report = IdleReport::of(&trace, &runs, &IdleRules::shipped()).unwrap();
+    let f = report
+        .findings
+        .iter()
+        .find(|f| f.thread_name == "stall-client")
+        .unwrap_or_else(|| unreachable!("no finding: {:#?}", report.findings));
+    assert_eq!(
+        f.server_names.first().map(String::as_str),
+        Some("stall-server")
+    );
+    assert_eq!(f.function.as_deref(), Some("drainPipeline"));
+    assert!(f.text.contains("stall-client"), "{}", f.text);
+}
