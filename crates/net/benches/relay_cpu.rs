@@ -2,7 +2,8 @@
 //! and writes, over two veth pairs between two fresh network namespaces.
 //!
 //! `cargo bench -p mpbond-net --bench relay_cpu`, as root or as a user who may
-//! make user namespaces. `RELAY_CPU_PAIRS` sets the number of pairs (20).
+//! make user namespaces. `RELAY_CPU_PAIRS` sets the number of pairs (20), `RELAY_CPU_ONLY` picks the
+//! scenarios whose name contains it.
 //! Both schemes run in turns, so that what else the machine does hits both;
 //! the ratio's interval is the 95 % t-interval of the pairs' log ratios.
 #![allow(
@@ -217,7 +218,8 @@ fn relay_stage() {
     let listener = {
         let mut far = Far::start();
         let listener = TcpListener::bind(INCOMING).unwrap();
-        for scenario in &SCENARIOS {
+        let only = std::env::var("RELAY_CPU_ONLY").unwrap_or_default();
+        for scenario in SCENARIOS.iter().filter(|s| s.name.contains(&only)) {
             far.set_single_packets(scenario.single_packets);
             run(&mut far, &listener, scenario, pairs);
         }
@@ -279,13 +281,20 @@ fn one(far: &mut Far, listener: &TcpListener, scenario: &Scenario, scheme: Schem
     let (hs, _) = listener.accept().unwrap();
     let pipe = TcpStream::connect(OUTGOING).unwrap();
     pipe.set_nodelay(true).unwrap();
-    let relaying = std::thread::spawn(move || {
-        match scheme {
-            Scheme::Loop => plain_loop(hs, pipe),
-            Scheme::Relay => our_relay(hs, pipe),
-        }
-        cpu_of_this_thread()
-    });
+    let name = match scheme {
+        Scheme::Loop => "loop",
+        Scheme::Relay => "relay",
+    };
+    let relaying = std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            match scheme {
+                Scheme::Loop => plain_loop(hs, pipe),
+                Scheme::Relay => our_relay(hs, pipe),
+            }
+            cpu_of_this_thread()
+        })
+        .unwrap();
     let cpu = relaying.join().unwrap();
     far.hears("done");
     cpu.as_secs_f64()

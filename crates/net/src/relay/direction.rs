@@ -25,6 +25,8 @@ const LARGE_PIECE_BYTES: u64 = 4096;
 const TRY_AGAIN_AFTER_BYTES: u64 = 64 << 20;
 /// What may be taken while nothing is held.
 const LEAST_ROOM_BYTES: u64 = 16 * 1024;
+/// While batching, this much arriving wakes us before the tick does.
+const BATCH_BYTES: u64 = 512 * 1024;
 /// Bytes moved before the other direction, and other tasks, get their turn.
 const TURN_BYTES: u64 = 1 << 20;
 /// The runtime's timer counts whole milliseconds and rounds up, so this is a
@@ -244,7 +246,7 @@ impl Direction {
             if granted == 0 {
                 return Err(Halt::BudgetSpent);
             }
-            let filled = self.fill(source, granted);
+            let filled = self.fill(source, granted, moved.read > 0);
             if let Some(budget) = budget {
                 budget.give_back(granted - filled.as_ref().map_or(0, |f| f.bytes));
             }
@@ -300,7 +302,9 @@ impl Direction {
     }
 
     /// Takes up to `room` bytes from the source, by the cheaper way.
-    fn fill(&mut self, source: &TcpStream, room: u64) -> io::Result<Filled> {
+    /// In mid-turn, a remainder is left to grow until the next tick when there
+    /// will be one: copying it would keep what follows from being spliced.
+    fn fill(&mut self, source: &TcpStream, room: u64, mid_turn: bool) -> io::Result<Filled> {
         // What is in the ring must be written first, so nothing may overtake
         // it through the kernel pipe.
         if self.ring.bytes() == 0 && room >= SPLICE_FROM_BYTES && self.splicing_may_pay() {
@@ -311,6 +315,20 @@ impl Direction {
                 return Ok(Filled {
                     bytes: n,
                     source_is_empty: false,
+                });
+            }
+            if mid_turn
+                && waiting < SPLICE_FROM_BYTES
+                && self.splicing == Splicing::Pays
+                && matches!(self.batching, Batching::On { .. })
+            {
+                // An arrival that this might make us miss, the tick finds.
+                let _ = source.try_io(Interest::READABLE, || {
+                    io::Result::<()>::Err(io::ErrorKind::WouldBlock.into())
+                });
+                return Ok(Filled {
+                    bytes: 0,
+                    source_is_empty: true,
                 });
             }
         }
@@ -413,7 +431,8 @@ impl Direction {
                 *last_wake = Some(now);
                 *close_wakes = if close { *close_wakes + 1 } else { 0 };
                 if *close_wakes >= BUSY_WAKES && !self.source_ended {
-                    tcp::set_receive_lowat(source, SPLICE_FROM_BYTES as u32)?;
+                    let lowat = (self.bound_bytes / 8).min(BATCH_BYTES);
+                    tcp::set_receive_lowat(source, u32::try_from(lowat).unwrap_or(1))?;
                     self.batching = Batching::On { quiet_ticks: 0 };
                     self.tick.as_mut().reset(now + TICK);
                 }

@@ -543,3 +543,42 @@ async fn an_undrained_buffer_stops_growing() {
     }
     assert!(most <= 600 * 1024, "{most}");
 }
+
+/// Octets of a ClientHello, as a caller would send them.
+async fn client_hello() -> Vec<u8> {
+    let (near, mut far) = tokio::io::duplex(1 << 16);
+    let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
+    let calling = tokio::spawn(async move {
+        let _ = TlsStream::connect(near, &ours, theirs.id(), soon()).await;
+    });
+    let mut hello = vec![0; 4096];
+    let n = far.read(&mut hello).await.unwrap();
+    hello.truncate(n);
+    drop(far);
+    calling.await.unwrap();
+    hello
+}
+
+#[tokio::test]
+async fn a_damaged_hello_is_refused_at_every_octet() {
+    let hello = client_hello().await;
+    let theirs = Identity::generate().unwrap();
+    for at in 0..hello.len() {
+        let mut damaged = hello.clone();
+        damaged[at] ^= 0x55;
+        for octets in [&damaged[..], &hello[..at]] {
+            let (mut near, far) = tokio::io::duplex(1 << 16);
+            near.write_all(octets).await.unwrap();
+            // The octets may form a hello all the same: then nothing follows.
+            near.shutdown().await.unwrap();
+            let (server, _) = tokio::join!(
+                TlsStream::accept(far, &theirs, anyone(), soon()),
+                async move {
+                    let mut answer = Vec::new();
+                    let _ = near.read_to_end(&mut answer).await;
+                }
+            );
+            server.unwrap_err();
+        }
+    }
+}
