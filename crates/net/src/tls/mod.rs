@@ -9,7 +9,7 @@
 //!
 //! rustls makes the handshake through its unbuffered interface and then hands
 //! over the traffic keys, as it does for kernel TLS: its own unbuffered record
-//! layer copies every payload once more each way. [`record`] seals and opens
+//! layer copies every payload once more each way. Our record layer seals and opens
 //! records in place with ring; rustls keeps deriving the keys (KeyUpdate).
 
 mod config;
