@@ -99,7 +99,8 @@ pub struct Lateness {
 pub struct SubflowShare {
     /// The path's or the helper's name.
     pub name: String,
-    /// Bytes of the file that it carried.
+    /// Bytes of the stream that it brought, copies included: the sum over all
+    /// subflows exceeds the file by the redundant bytes and the HTTP headers.
     pub bytes: u64,
     /// When its last byte arrived, in seconds after the stream was opened;
     /// none where it carried nothing.
