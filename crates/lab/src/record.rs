@@ -165,7 +165,8 @@ pub enum Verdict {
     Passed,
     /// A file arrived damaged, or an assert does not hold.
     Failed,
-    /// Nothing failed, but the machine was too busy to judge everything.
+    /// Nothing failed, but not everything could be judged: the machine was too
+    /// busy, or a transfer got past the daemons.
     Unfit,
 }
 

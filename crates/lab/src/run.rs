@@ -82,8 +82,8 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
 }
 
 impl Verdict {
-    /// 0 when all is well, 1 when something failed, 4 when nothing failed but
-    /// the machine was too busy to judge.
+    /// 0 when all is well, 1 when something failed, 4 when nothing failed but not
+    /// everything could be judged.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Passed => 0,

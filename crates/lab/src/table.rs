@@ -31,7 +31,7 @@ impl RunReport {
         let (verdict, number) = match self.verdict() {
             Verdict::Passed => ("passed", 32),
             Verdict::Failed => ("FAILED", 31),
-            Verdict::Unfit => ("unfit: this machine was too busy to judge", 33),
+            Verdict::Unfit => ("unfit: not everything could be judged, see above", 33),
         };
         if colour {
             text += &format!("\x1b[{number}m{verdict}\x1b[0m\n");
