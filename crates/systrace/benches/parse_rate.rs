@@ -3,7 +3,8 @@
 //!
 //! The inputs are the shared samples repeated in memory with their times moved
 //! on where the format is text; without the samples, text is made here.
-#![allow(clippy::unwrap_used)]
+// It measures.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::hint::black_box;
 use std::io::Read;

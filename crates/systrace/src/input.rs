@@ -178,6 +178,12 @@ fn detect(head: &[u8]) -> Result<Format, TraceError> {
     if perfetto::looks_like(head) {
         return Ok(Format::Perfetto);
     }
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        return Err(TraceError::unsupported(
+            0,
+            "UTF-16 text, as PowerShell's > writes it: save the trace with adb pull or as UTF-8",
+        ));
+    }
     let text = head.trim_ascii_start();
     if text
         .get(..5)

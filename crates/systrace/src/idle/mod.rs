@@ -178,7 +178,7 @@ impl IdleReport {
         );
         let idle: u64 = episodes.iter().map(|e| e.end - e.start).sum();
         let mut causes: BTreeMap<String, IdleCause> = BTreeMap::new();
-        let mut findings: BTreeMap<(String, u32, u64), IdleFinding> = BTreeMap::new();
+        let mut findings: Findings = BTreeMap::new();
         let mut details = Vec::new();
         for e in &episodes {
             let ns = e.end - e.start;
@@ -216,7 +216,7 @@ impl IdleReport {
             c.percent = 100.0 * c.idle_s * 1e9 / (idle.max(1)) as f64;
         }
         causes.sort_by(|a, b| b.idle_s.total_cmp(&a.idle_s));
-        let mut findings: Vec<IdleFinding> = findings.into_values().collect();
+        let mut findings: Vec<IdleFinding> = findings.into_values().map(|f| f.0).collect();
         for f in &mut findings {
             f.text = sentence(f, start);
         }
@@ -281,10 +281,14 @@ fn keep_longest(details: &mut Vec<IdleEpisode>) {
     details.truncate(MAX_DETAILS);
 }
 
+/// Findings by cause, thread and begin, with the length of their longest
+/// episode, ns.
+type Findings = BTreeMap<(String, u32, u64), (IdleFinding, u64)>;
+
 /// Adds an episode to the finding of its request, or of its first suspect.
 fn note(
     trace: &Trace,
-    findings: &mut BTreeMap<(String, u32, u64), IdleFinding>,
+    findings: &mut Findings,
     cause: &str,
     evidence: &Evidence,
     wait: Option<&IpcWait>,
@@ -298,28 +302,38 @@ fn note(
     };
     let begin = wait.map_or(e.start, |w| w.start_ns);
     let process = trace.tasks.process(thread);
-    let f = findings
+    let length = e.end - e.start;
+    let (f, longest) = findings
         .entry((cause.to_owned(), thread, begin))
-        .or_insert_with(|| IdleFinding {
-            cause: cause.to_owned(),
-            process,
-            process_name: trace.tasks.process_name(process),
-            thread,
-            thread_name: trace.tasks.name(thread),
-            server: wait.and_then(|w| w.server),
-            server_names: wait.map(|w| w.server_names.clone()).unwrap_or_default(),
-            function: wait.map_or_else(
-                || evidence.functions.first().cloned(),
-                |w| w.function.clone(),
-            ),
-            start_ns: begin,
-            end_ns: wait.map_or(e.end, |w| w.end_ns),
-            idle_ms: 0.0,
-            episodes: 0,
-            text: String::new(),
+        .or_insert_with(|| {
+            let finding = IdleFinding {
+                cause: cause.to_owned(),
+                process,
+                process_name: trace.tasks.process_name(process),
+                thread,
+                thread_name: trace.tasks.name(thread),
+                server: wait.and_then(|w| w.server),
+                server_names: wait.map(|w| w.server_names.clone()).unwrap_or_default(),
+                function: None,
+                start_ns: begin,
+                end_ns: wait.map_or(e.end, |w| w.end_ns),
+                idle_ms: 0.0,
+                episodes: 0,
+                text: String::new(),
+            };
+            (finding, 0)
         });
-    f.idle_ms += (e.end - e.start) as f64 / 1e6;
+    f.idle_ms += length as f64 / 1e6;
     f.episodes += 1;
+    if length > *longest {
+        // Where most of the time goes: before the server took the request up,
+        // or while it went on its way, other functions may show.
+        *longest = length;
+        f.function = match wait {
+            Some(w) => w.function.clone(),
+            None => evidence.functions.first().cloned(),
+        };
+    }
 }
 
 fn sentence(f: &IdleFinding, origin: u64) -> String {

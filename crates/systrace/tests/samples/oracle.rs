@@ -30,28 +30,28 @@ impl Sink for Switches {
 /// Busy seconds by CPU and seconds by number of busy CPUs: walks from switch to
 /// switch and looks at every CPU each time.
 fn slow(switches: &Switches) -> (BTreeMap<u32, f64>, Vec<f64>) {
-    let mut all: Vec<(u64, u32, bool)> = Vec::new();
-    let mut state: BTreeMap<u32, bool> = BTreeMap::new();
-    for (cpu, list) in &switches.0 {
-        all.extend(list.iter().map(|s| (s.0, *cpu, s.2)));
-        state.insert(*cpu, list[0].1);
+    let mut all: Vec<(u64, usize, bool)> = Vec::new();
+    let mut state = Vec::new();
+    for (i, list) in switches.0.values().enumerate() {
+        all.extend(list.iter().map(|s| (s.0, i, s.2)));
+        state.push(list[0].1);
     }
     all.sort_by_key(|s| s.0);
-    let mut levels = vec![0.0; switches.0.len() + 1];
-    let mut busy: BTreeMap<u32, f64> = switches.0.keys().map(|c| (*c, 0.0)).collect();
+    let mut levels = vec![0.0; state.len() + 1];
+    let mut busy = vec![0.0; state.len()];
     let mut now = all[0].0;
     for (t, cpu, after) in all {
         let length = (t - now) as f64 / 1e9;
-        levels[state.values().filter(|b| **b).count()] += length;
-        for (cpu, total) in &mut busy {
-            if state[cpu] {
+        levels[state.iter().filter(|b| **b).count()] += length;
+        for (total, busy) in busy.iter_mut().zip(&state) {
+            if *busy {
                 *total += length;
             }
         }
         now = t;
-        state.insert(cpu, after);
+        state[cpu] = after;
     }
-    (busy, levels)
+    (switches.0.keys().copied().zip(busy).collect(), levels)
 }
 
 #[test]

@@ -217,6 +217,8 @@ fn foreign_files_are_refused() {
         kind(b"To be, or not to be\n"),
         ErrorKind::UnknownFormat(_)
     ));
+    let wide = Summary::of(b"\xff\xfe#\0 \0".as_slice()).unwrap_err();
+    assert!(wide.to_string().contains("UTF-16"), "{wide}");
     let page = Summary::of(b"<!DOCTYPE html>\n<html></html>\n".as_slice()).unwrap_err();
     assert!(page.to_string().contains("without trace data"), "{page}");
     assert!(open(std::path::Path::new("/nonexistent")).is_err());
@@ -293,4 +295,13 @@ fn clock_marks_relate_the_clocks() {
     // monotonic one.
     let monotonic = map.convert(683_201_354_908_000, Clock::Trace, Clock::Monotonic);
     assert_eq!(monotonic, Some(683_201_375_000_000));
+}
+
+#[test]
+fn carriage_returns_do_no_harm() {
+    let windows = TRACE.replace('\n', "\r\n");
+    assert_eq!(
+        Summary::of(windows.as_bytes()).unwrap(),
+        Summary::of(TRACE.as_bytes()).unwrap()
+    );
 }
