@@ -380,11 +380,15 @@ impl Session {
             share.last_in = Some(now);
         }
         let after = (s.recv.readable(), s.recv.finished());
-        let (ended, announced) = (s.end_read, s.announced);
+        let (ended, announced, stalled) = (s.end_read, s.announced, s.stalled);
         if !dropped {
             self.rx_data += raised;
         }
         self.stats.redundant_bytes_in += redundant;
+        if stalled {
+            // Nobody reads these, so that nobody else would make up for what they take.
+            self.grant_session();
+        }
         if ended {
             self.discard_unread(id);
             self.close_if_done(now, id);

@@ -363,6 +363,29 @@ fn a_stalled_reader_blocks_nobody() {
 }
 
 #[test]
+fn what_arrives_for_stalled_readers_starves_nobody() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let stalled: Vec<_> = (0..8).map(|_| p.open()).collect();
+    p.client_ignores = stalled.clone();
+    for id in &stalled {
+        p.client.write(*id, "GET /".into());
+    }
+    p.run(at(2_000), |p| p.opened().len() == 8);
+    for id in &stalled {
+        p.server().write(*id, pattern(4_000));
+    }
+    // They are known to have stalled by the time most of it comes.
+    p.run(at(5_000), |_| false);
+    for id in &stalled {
+        p.server().write(*id, pattern(1 << 20));
+    }
+    p.run(at(15_000), |_| false);
+    let start = p.now;
+    let done = download(&mut p, 1 << 20, 30_000).since(start);
+    assert!(done < Duration::from_secs(2), "{done:?}");
+}
+
+#[test]
 fn many_streams_share() {
     let (mut p, ..) = joined(SessionConfig::default());
     let ids: Vec<_> = (0..50).map(|_| p.open()).collect();
