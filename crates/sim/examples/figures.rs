@@ -1,14 +1,18 @@
 //! The figures of the lab's main setting, in virtual time: ratio to the ideal, how far apart
 //! subflows finish, redundant bytes.
 //!
-//! `figures [SCHEDULER] [--no-rebalance] [--shares]`
+//! `figures [SCHEDULER] [--no-rebalance] [--shares] [--rows TEXT] [--trace]`
+//!
+//! `--rows` picks rows whose label contains a text, `--trace` shows every 10 ms how the sender sees
+//! its subflows: bytes given, B_s, B_p, Th, Th_far, PAD.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mpbond_session::SchedulerKind;
+use mpbond_session::{SchedulerKind, Session};
 use mpbond_sim::ideal::Direction;
-use mpbond_sim::world::{Before, Scenario, World};
+use mpbond_sim::world::{Before, Exchange, Scenario, World};
+use mpbond_units::{BitRate, Timestamp};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -19,6 +23,8 @@ struct Options {
     scheduler: SchedulerKind,
     rebalance: bool,
     shares: bool,
+    trace: bool,
+    rows: String,
 }
 
 fn main() -> ExitCode {
@@ -26,10 +32,15 @@ fn main() -> ExitCode {
         scheduler: SchedulerKind::Pams,
         rebalance: true,
         shares: false,
+        trace: false,
+        rows: String::new(),
     };
-    for arg in std::env::args().skip(1) {
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
         match arg.as_str() {
             "--no-rebalance" => options.rebalance = false,
+            "--trace" => options.trace = true,
+            "--rows" => options.rows = args.next().unwrap_or_default(),
             "--shares" => options.shares = true,
             name => match name.parse() {
                 Ok(kind) => options.scheduler = kind,
@@ -120,11 +131,44 @@ fn size(bytes: u64) -> String {
     }
 }
 
+/// How a sender sees its subflows.
+fn show(now: Timestamp, session: &Session) {
+    let kib = |bytes: u64| bytes / KIB;
+    print!("{now} left {:>5}K", kib(session.unscheduled_bytes()));
+    for s in session.subflows(now) {
+        print!(
+            " | {}: {:>5}K +{}K, B {:>3}K {:>3}K, Th {:>5.2} {:>5.2}, PAD {:>3}",
+            s.name,
+            kib(s.bytes_out),
+            kib(s.redundant_bytes_out),
+            kib(s.b_near_bytes),
+            kib(s.b_far_bytes),
+            s.throughput.mbps(),
+            s.far_throughput.map_or(f64::NAN, BitRate::mbps),
+            s.pad.as_millis()
+        );
+    }
+    println!();
+}
+
 fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) {
+    if !label.contains(&options.rows) {
+        return;
+    }
     let mut scenario = scenario.with_scheduler(options.scheduler);
     scenario.client.reinjection.rebalance = options.rebalance;
     scenario.server.reinjection.rebalance = options.rebalance;
-    let outcome = match World::new(scenario).run() {
+    let up = scenario.exchanges.last().map(Exchange::direction) == Some(Direction::Up);
+    let mut shown = Timestamp::ZERO;
+    let outcome = World::new(scenario).run_watched(|now, primary, proxy| {
+        let sender = if up { primary } else { proxy };
+        let due = options.trace && now.since(shown) >= Duration::from_millis(10);
+        if let Some(s) = sender.filter(|s| due && s.is_sending()) {
+            shown = now;
+            show(now, s);
+        }
+    });
+    let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(failure) => {
             println!("{label:<34} {failure}");

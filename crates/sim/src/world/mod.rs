@@ -113,10 +113,23 @@ impl World {
     ///
     /// # Errors
     /// A [`Failure`] when something happened that must not, whatever the links do.
-    pub fn run(mut self) -> Result<Outcome, Failure> {
+    pub fn run(self) -> Result<Outcome, Failure> {
+        self.run_watched(|_, _, _| {})
+    }
+
+    /// The same, and shows both ends' sessions (primary, proxy) whenever something has happened.
+    ///
+    /// # Errors
+    /// See [`World::run`].
+    pub fn run_watched(
+        mut self,
+        mut watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
+    ) -> Result<Outcome, Failure> {
         let mut turns = 0;
         loop {
             self.step().map_err(|what| self.failure(what))?;
+            let [primary, proxy] = &self.hosts;
+            watch(self.now, primary.session.as_ref(), proxy.session.as_ref());
             if self.is_done() {
                 return self.outcome();
             }

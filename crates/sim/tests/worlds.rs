@@ -1,0 +1,237 @@
+//! Random worlds: whatever links, subflows and applications do, every byte arrives once and in
+//! order, both ends learn how each stream ended, and the run ends.
+//!
+//! `SIMULATION_SEED=17 cargo test -p mpbond-sim --test worlds` replays one world;
+//! `SIMULATION_WORLDS=5000` runs more of them.
+
+use std::time::Duration;
+
+use mpbond_session::{HelperId, SchedulerKind};
+use mpbond_sim::ideal::Direction;
+use mpbond_sim::link::LinkChange;
+use mpbond_sim::world::{
+    Before, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, StreamEnd, When,
+    World,
+};
+
+const WWAN: Duration = Duration::from_millis(25);
+const PIPE: Duration = Duration::from_millis(2);
+const MIB: u64 = 1 << 20;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    let number = text.parse().ok();
+    assert!(number.is_some(), "{variable} is \"{text}\", not a number");
+    number
+}
+
+#[test]
+fn random_worlds_end_well() {
+    let seeds = match number("SIMULATION_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..number("SIMULATION_WORLDS").unwrap_or(300) + 1,
+    };
+    let failures: Vec<String> = seeds
+        .filter_map(|seed| {
+            let failure = World::new(Scenario::random(seed)).run().err()?;
+            Some(format!("SIMULATION_SEED={seed}: {failure}"))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_seed_gives_the_same_world_twice() {
+    for seed in [3, 14, 15] {
+        let run = || format!("{:?}", World::new(Scenario::random(seed)).run());
+        assert_eq!(run(), run(), "SIMULATION_SEED={seed}");
+    }
+}
+
+fn at(ms: u64) -> When {
+    When::At(Duration::from_millis(ms))
+}
+
+/// 8/10/5 with two helpers, and a download that starts at 2 s.
+fn bonded(bytes: u64) -> Scenario {
+    Scenario::bonded(8.0, &[(10.0, 5.0); 2], WWAN, PIPE)
+        .with_exchange(Exchange::download(at(2_000), bytes))
+}
+
+#[test]
+fn a_killed_helper_costs_no_more_than_its_part() {
+    let mut scenario = bonded(4 * MIB);
+    scenario.faults.push(Fault {
+        when: When::AfterStart(0, Duration::from_millis(800)),
+        what: Happening::Kill { route: 1 },
+    });
+    let outcome = World::new(scenario).run().unwrap();
+    let x = &outcome.exchanges[0];
+    assert_eq!(x.client_saw, Some(StreamEnd::Finished));
+    assert_eq!(x.down_bytes, 4 * MIB);
+    assert_eq!(outcome.joins, 4, "three, and one anew");
+    assert!(x.took.unwrap() < Duration::from_secs(4), "{x:?}");
+    assert!(x.longest_stall < Duration::from_secs(1), "{x:?}");
+}
+
+#[test]
+fn a_silent_link_is_worked_around() {
+    let mut scenario = bonded(4 * MIB);
+    scenario.faults.push(Fault {
+        when: When::AfterStart(0, Duration::from_millis(800)),
+        what: Happening::Link {
+            link: 0,
+            up: Some(LinkChange::down()),
+            down: Some(LinkChange::down()),
+        },
+    });
+    let outcome = World::new(scenario).run().unwrap();
+    let x = &outcome.exchanges[0];
+    assert_eq!(x.down_bytes, 4 * MIB);
+    assert!(x.longest_stall < Duration::from_millis(1_500), "{x:?}");
+}
+
+#[test]
+fn a_session_without_any_path_is_taken_up_again() {
+    for direction in [Direction::Down, Direction::Up] {
+        let exchange = match direction {
+            Direction::Down => Exchange::download(at(2_000), 4 * MIB),
+            Direction::Up => Exchange::upload(at(2_000), 4 * MIB),
+        };
+        let mut scenario =
+            Scenario::bonded(8.0, &[(10.0, 5.0); 2], WWAN, PIPE).with_exchange(exchange);
+        for route in 0..3 {
+            scenario.faults.push(Fault {
+                when: at(2_700 + route as u64 * 10),
+                what: Happening::Leave {
+                    route,
+                    length: Duration::from_secs(50),
+                },
+            });
+        }
+        let outcome = World::new(scenario).run().unwrap();
+        let x = &outcome.exchanges[0];
+        let took = x.took.unwrap();
+        let away = Duration::from_secs(50)..Duration::from_secs(56);
+        assert!(away.contains(&took), "{direction:?}: {x:?}");
+        assert_eq!(x.client_saw, Some(StreamEnd::Finished));
+    }
+}
+
+#[test]
+fn a_session_without_any_path_for_too_long_is_lost_with_a_reason() {
+    let mut scenario = bonded(4 * MIB);
+    for route in 0..3 {
+        scenario.faults.push(Fault {
+            when: at(2_700),
+            what: Happening::Leave {
+                route,
+                length: Duration::from_secs(70),
+            },
+        });
+    }
+    let failure = World::new(scenario).run().unwrap_err();
+    assert!(failure.what.contains("no path"), "{failure}");
+}
+
+#[test]
+fn resets_stops_and_refusals_are_seen_for_what_they_are() {
+    let with = |client: Ending, origin: Ending| {
+        let manner = |ending| Manner {
+            ending,
+            ..Manner::default()
+        };
+        let exchange = Exchange {
+            up_bytes: 200_000,
+            client: manner(client),
+            origin: manner(origin),
+            at_once: true,
+            ..Exchange::download(at(1_000), 300_000)
+        };
+        let scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE).with_exchange(exchange);
+        World::new(scenario).run().unwrap().exchanges.remove(0)
+    };
+    let reset = |end: Option<StreamEnd>| matches!(end, Some(StreamEnd::Reset(_)));
+
+    let x = with(Ending::Finish, Ending::ResetAfter(100_000));
+    assert!(reset(x.client_saw) && x.down_bytes <= 300_000, "{x:?}");
+    assert_eq!(x.origin_saw, Some(StreamEnd::Finished));
+    assert_eq!(x.up_bytes, 200_000);
+
+    let x = with(Ending::StopAfter(50_000), Ending::Finish);
+    assert_eq!(x.client_saw, Some(StreamEnd::Stopped));
+    assert_eq!(x.up_bytes, 200_000);
+
+    let x = with(Ending::Finish, Ending::Refuse);
+    assert!(reset(x.client_saw), "{x:?}");
+    assert_eq!((x.down_bytes, x.up_bytes), (0, 0));
+}
+
+#[test]
+fn applications_that_never_read_are_in_nobodys_way() {
+    let mut scenario = bonded(2 * MIB);
+    for _ in 0..8 {
+        scenario.exchanges.push(Exchange {
+            client: Manner {
+                pause: Some(Pause {
+                    after_bytes: 0,
+                    length: None,
+                }),
+                ..Manner::default()
+            },
+            ..Exchange::download(at(1_000), 8 * MIB)
+        });
+    }
+    // What the eight may leave unread takes its time on the links first.
+    scenario.exchanges[0].start = at(15_000);
+    let outcome = World::new(scenario).run().unwrap();
+    let x = &outcome.exchanges[0];
+    assert!(x.took.unwrap() < Duration::from_secs(2), "{x:?}");
+    assert_eq!(outcome.exchanges[1].took, None);
+}
+
+#[test]
+fn two_pipes_to_one_helper_share_its_link() {
+    let mut scenario = Scenario::bonded(8.0, &[(10.0, 8.0)], WWAN, PIPE);
+    let mut second = scenario.links[1].clone();
+    second.name = "bluetooth".to_owned();
+    scenario.links.push(second);
+    let route = Route::through("helper1 again", HelperId(0), 3, 2);
+    scenario.routes.push(route);
+    let scenario = scenario.measuring(Before::Used, Direction::Down, 8 * MIB);
+    let outcome = World::new(scenario).run().unwrap();
+    let x = outcome.exchanges.last().unwrap();
+    // 8 and 10 Mbit/s, not 8 and 16.
+    let ideal = x.ideal.as_ref().unwrap().as_secs_f64();
+    let share = (8 * MIB) as f64 * 8.0 * 1500.0 / 1448.0 / 18e6;
+    assert!((share..share + 0.2).contains(&ideal), "{x:?}");
+    assert!(x.ratio().unwrap() < 1.10, "{x:?}");
+    assert!(x.shares.iter().all(|s| s.bytes > MIB), "{x:?}");
+}
+
+#[test]
+fn every_scheduler_carries_both_ways() {
+    for kind in [
+        SchedulerKind::Pams,
+        SchedulerKind::MinPad,
+        SchedulerKind::MinRtt,
+        SchedulerKind::RoundRobin,
+        SchedulerKind::Redundant,
+        SchedulerKind::FixedRatio { direct: 0.6 },
+        SchedulerKind::Single,
+    ] {
+        let scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
+            .with_scheduler(kind)
+            .with_exchange(Exchange {
+                up_bytes: MIB,
+                at_once: true,
+                ..Exchange::download(at(500), MIB)
+            });
+        let outcome = World::new(scenario)
+            .run()
+            .unwrap_or_else(|f| panic!("{kind}: {f}"));
+        let x = &outcome.exchanges[0];
+        assert_eq!((x.down_bytes, x.up_bytes), (MIB, MIB), "{kind}");
+        assert!(x.took.unwrap() < Duration::from_secs(6), "{kind}: {x:?}");
+    }
+}
