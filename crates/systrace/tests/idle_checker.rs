@@ -266,6 +266,28 @@ fn storage_and_power_explain() {
     assert_eq!(r.findings, vec![]);
 }
 
+#[test]
+fn a_steady_pace_is_told_from_chance() {
+    let report_of = |gaps: &[u64]| {
+        let mut s = Script::new();
+        for gap in gaps {
+            s.after(*gap).run(SHELL);
+            s.after(500).sleep();
+        }
+        report(&s.text, &IdleRules::shipped())
+    };
+    let episodes = |r: &IdleReport| {
+        let row = r.causes.iter().find(|c| c.cause == "periodic work");
+        row.map_or(0, |c| c.episodes)
+    };
+    // The first four wake-ups show no pace yet.
+    assert_eq!(episodes(&report_of(&[20_000; 10])), 6);
+    assert_eq!(
+        episodes(&report_of(&[20_000, 3_000, 70_000, 9_000, 31_000, 14_000])),
+        0
+    );
+}
+
 /// Real traces: every episode gets a cause, and the times add up.
 #[test]
 fn real_traces_add_up() {

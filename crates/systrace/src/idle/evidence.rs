@@ -15,6 +15,9 @@ const AFTER_NS: u64 = 10_000_000;
 /// Spans that begin this soon after an episode tell what ended it.
 const NEXT_NS: u64 = 3_000_000;
 
+/// A wake-up is asked for and takes effect within this.
+const SAME_WAKE_NS: u64 = 100_000;
+
 /// Tasks that are looked at: later ones are woken by earlier ones.
 const MAX_SUSPECTS: usize = 8;
 
@@ -26,6 +29,7 @@ pub(super) struct Evidence {
     pub block_request: bool,
     pub power_step: bool,
     pub from_interrupt: bool,
+    pub periodic: bool,
     pub blocked_in: Vec<String>,
     pub wakes: Vec<String>,
     pub irq: Vec<String>,
@@ -41,6 +45,8 @@ pub(super) struct Index<'t> {
     pub episodes: &'t [Episode],
     /// Runs of each task, by begin.
     by_task: FxHashMap<u32, Vec<usize>>,
+    /// Wake-ups of each task, by time.
+    wakes: FxHashMap<u32, Vec<u64>>,
     /// Spans of each thread, by begin.
     slices: FxHashMap<u32, Vec<usize>>,
     requests: Vec<Request>,
@@ -69,12 +75,21 @@ impl<'t> Index<'t> {
         for (i, s) in trace.slices.iter().enumerate() {
             slices.entry(s.tid).or_default().push(i);
         }
+        let mut wakes: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
+        for w in &trace.wakes {
+            let list = wakes.entry(w.task).or_default();
+            // sched_waking and sched_wakeup tell of one wake-up.
+            if list.last().is_none_or(|last| w.ns - last > SAME_WAKE_NS) {
+                list.push(w.ns);
+            }
+        }
         let longest = requests.iter().map(|r| r.end - r.start).max();
         Self {
             trace,
             runs,
             episodes,
             by_task,
+            wakes,
             slices,
             longest_request: longest.unwrap_or(0),
             polls: polls(&requests, trace.window()),
@@ -183,6 +198,7 @@ impl<'t> Index<'t> {
             return;
         };
         found.from_interrupt = wake.by == 0;
+        found.periodic = self.is_periodic(first.task, wake.ns);
         let irqs = &self.trace.irqs;
         let to = irqs.partition_point(|i| i.ns <= wake.ns);
         let near = irqs.get(..to).unwrap_or_default().iter().rev();
@@ -193,6 +209,27 @@ impl<'t> Index<'t> {
                 break;
             }
         }
+    }
+
+    /// Whether a task's last wake-ups, this one included, came at a steady pace,
+    /// as those of a timer that it set itself.
+    fn is_periodic(&self, task: u32, ns: u64) -> bool {
+        const WAKES: usize = 5;
+        // Faster than this is an answer to something, not a pace of one's own.
+        const SHORTEST_NS: u64 = 2_000_000;
+        let Some(list) = self.wakes.get(&task) else {
+            return false;
+        };
+        let to = list.partition_point(|t| *t <= ns);
+        let Some(last) = to.checked_sub(WAKES).and_then(|from| list.get(from..to)) else {
+            return false;
+        };
+        let pairs = last.iter().zip(last.iter().skip(1));
+        let steps: Vec<u64> = pairs.map(|(a, b)| b - a).collect();
+        let least = steps.iter().min().copied().unwrap_or(0);
+        let most = steps.iter().max().copied().unwrap_or(0);
+        // Timers are late by a tick or by the wake-up of the CPU.
+        least >= SHORTEST_NS && most - least <= least / 10 + 1_000_000
     }
 
     /// Spans of a thread that reach across, the innermost first.

@@ -66,6 +66,8 @@ pub struct Condition {
     pub ipc_idle_share: Option<f64>,
     /// An interrupt ended the episode.
     pub from_interrupt: Option<bool>,
+    /// The task that runs first wakes at a steady pace.
+    pub periodic: Option<bool>,
     /// Length of the episode, at least, ms.
     pub min_ms: Option<f64>,
     /// Length of the episode, at most, ms.
@@ -115,6 +117,7 @@ impl Condition {
             && flag(self.block_request, e.block_request)
             && flag(self.power_step, e.power_step)
             && flag(self.from_interrupt, e.from_interrupt)
+            && flag(self.periodic, e.periodic)
             && begins(&self.blocked_in, &e.blocked_in)
             && begins(&self.wakes, &e.wakes)
             && contains(&self.irq, &e.irq)
