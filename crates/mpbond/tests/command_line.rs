@@ -97,6 +97,10 @@ fn every_help_has_an_example_and_fits_a_terminal() {
             let args: Vec<&str> = command.iter().copied().chain([flag]).collect();
             let help = ok(&args);
             assert!(help.contains("Example"), "{args:?}:\n{help}");
+            let example = help.split("A complete").nth(1).unwrap_or_default();
+            for line in example.lines() {
+                assert!(line.chars().count() < 80, "{args:?}: too wide: {line}");
+            }
             for line in help.lines() {
                 assert!(line.chars().count() <= 100, "{args:?}: too wide: {line}");
             }

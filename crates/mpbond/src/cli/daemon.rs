@@ -124,8 +124,8 @@ fn proxy_help() -> String {
         example::PROXY,
         "  mpbond proxy --config proxy.toml\n  \
            mpbond proxy --serve 127.0.0.1:80      in front of one local service\n\n\
-         Nothing of this must be there: `mpbond proxy` runs without a file, and `mpbond trust ID`\n\
-         says who may connect.",
+         Nothing of this must be there: `mpbond proxy` runs without a file, and\n\
+         `mpbond trust ID` says who may connect.",
     )
 }
 

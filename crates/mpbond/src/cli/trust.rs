@@ -16,7 +16,7 @@ use super::output::print;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mpbond trust P56IOI7-MZJNU2Y-IQGDREY-DM2MGTI-MGL3BXN-PQ6W5BM-TBBZ4TJ-XZWICQ2 --name laptop
+  mpbond trust EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC --name laptop
   mpbond trust --list")]
 pub(super) struct TrustArgs {
     /// The device's id, as `mpbond id` prints it there.
@@ -38,7 +38,7 @@ pub(super) struct TrustArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  mpbond untrust P56IOI7-MZJNU2Y-IQGDREY-DM2MGTI-MGL3BXN-PQ6W5BM-TBBZ4TJ-XZWICQ2")]
+  mpbond untrust EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC")]
 pub(super) struct UntrustArgs {
     /// The device's id; `mpbond trust --list` shows it.
     id: DeviceId,

@@ -1,75 +1,79 @@
 //! A complete configuration of each role, as `--help` shows it. What is commented out is the
-//! default.
+//! default. Lines fit a terminal of 80 columns.
 
 /// `proxy.toml`.
-pub const PROXY: &str = r#"listen = "0.0.0.0:4433"               # or a list of addresses
-trust = ["DEVICE-ID"]                 # primaries that may connect; or `mpbond trust ID`
-scheduler = "pams"                    # min-pad min-rtt round-robin redundant single fixed-ratio=0.5
-reinjection = true                    # send again what a slow path still owes
-congestion = "cubic"                  # TCP congestion control; left out: the system's
-metrics = "127.0.0.1:9090"            # Prometheus; left out: none
+pub const PROXY: &str = r#"listen = "0.0.0.0:4433"            # or a list of addresses
+trust = ["DEVICE-ID"]              # who may connect; or `mpbond trust ID`
+scheduler = "pams"                 # pams, min-pad, min-rtt, round-robin,
+                                   # redundant, single, fixed-ratio=0.5
+reinjection = true                 # resend what slow paths still owe
+congestion = "cubic"               # of TCP; left out: the system's
+metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
-# serve = "127.0.0.1:80"              # end every stream at this one service
-# workers = 2                         # left out: one a core
+# serve = "127.0.0.1:80"           # end every stream at this one service
+# workers = 2                      # threads; left out: one a core
 
-[destinations]                        # public addresses are allowed, all others refused
-allow = ["192.168.7.0/24 80-443"]     # exceptions: network, then ports if not all
-deny = ["198.51.100.9"]               # refused in any case
+[destinations]                     # public addresses are allowed, no others
+allow = ["192.168.7.0/24 80-443"]  # exceptions; ports if not all
+deny = ["198.51.100.9"]            # refused in any case
 "#;
 
 /// `helper.toml`.
 pub const HELPER: &str = r#"name = "watch"
-listen = "192.168.49.2:4434"          # its address on the network shared with the primary
-proxies = ["203.0.113.1:4433"]        # the only places it relays to
-trust = ["DEVICE-ID"]                 # primaries that may use it; or `mpbond trust ID`
-uplink = { interface = "wwan0" }      # or { source = "10.0.0.2" }; left out: as routes say
-max_bytes_per_month = "2 GB"          # left out: no cap
-enabled = true                        # the off switch
-buffer = "4 MiB"                      # what may wait here, each way and relay
-congestion = "cubic"                  # left out: the system's
-metrics = "127.0.0.1:9091"            # left out: none
+listen = "192.168.49.2:4434"       # on the network shared with the primary
+proxies = ["203.0.113.1:4433"]     # the only places it relays to
+trust = ["DEVICE-ID"]              # who may use it; or `mpbond trust ID`
+uplink = { interface = "wwan0" }   # or source = "10.0.0.2"; left out: as
+                                   # routes say
+max_bytes_per_month = "2 GB"       # left out: no cap
+enabled = true                     # the off switch
+buffer = "4 MiB"                   # what may wait here, each way and relay
+congestion = "cubic"               # of TCP; left out: the system's
+metrics = "127.0.0.1:9091"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/helper.sock"
 "#;
 
 /// `primary.toml`.
-pub const PRIMARY: &str = r#"scheduler = "pams"                    # for the uplink
-reinjection = true                    # send again what a slow path still owes
-feedback = "flexible"                 # or fixed-always, fixed-on-demand
-congestion = "cubic"                  # left out: the system's
-on_proxy_loss = "direct"              # or "fail": what new connections do without a proxy
-metrics = "127.0.0.1:9092"            # left out: none
+pub const PRIMARY: &str = r#"scheduler = "pams"                 # for the uplink; see proxy.toml
+reinjection = true                 # resend what slow paths still owe
+feedback = "flexible"              # or fixed-always, fixed-on-demand
+congestion = "cubic"               # of TCP; left out: the system's
+on_proxy_loss = "direct"           # or "fail": new connections meanwhile
+metrics = "127.0.0.1:9092"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/primary.sock"
 
 [proxy]
 address = "203.0.113.1:4433"
-id = "PROXY-ID"                       # what `mpbond id` prints there
+id = "PROXY-ID"                    # what `mpbond id` prints there
 
-[[path]]                              # one for every own link to the Internet
+[[path]]                           # one for every own link
 name = "lte"
-interface = "wwan0"                   # or source = "10.0.0.2"
-backup = false                        # true: only when nothing else is left
+interface = "wwan0"                # or source = "10.0.0.2"
+backup = false                     # true: only when nothing else is left
 
-[[helper]]                            # one for every device that lends its link
+[[helper]]                         # one for every device that lends its link
 name = "watch"
 address = "192.168.49.2:4434"
-id = "HELPER-ID"                      # what `mpbond id` prints there
-interface = "wlan0"                   # the network shared with it; left out: as routes say
+id = "HELPER-ID"                   # what `mpbond id` prints there
+interface = "wlan0"                # the network shared with it; left out:
+                                   # as routes say
 
-[socks5]                              # with none of these three: SOCKS5 on this address
-listen = "127.0.0.1:1080"
+[socks5]                           # without any of these three sections:
+listen = "127.0.0.1:1080"          # SOCKS5 on this address
 
 [http]
 listen = "127.0.0.1:8080"
 
-[transparent]                         # applications need no settings; needs root and nft
+[transparent]                      # no settings in applications; needs root
 enabled = true
-mode = "redirect"                     # or "tproxy"
-resolvers = ["9.9.9.9", "1.1.1.1"]    # where name look-ups go, over the session
-exclude = ["192.168.0.0/16"]          # reached directly; left out: all private networks
-forwarded = []                        # interfaces whose hosts are served too
-udp = "pass"                          # or "reject": UDP other than DNS and QUIC
-ipv6 = "intercept"                    # or "reject"
+mode = "redirect"                  # or "tproxy"
+resolvers = ["9.9.9.9", "1.1.1.1"] # for name look-ups, over the session
+exclude = ["192.168.0.0/16"]       # reached directly; left out: all private
+                                   # networks
+forwarded = []                     # interfaces whose hosts are served too
+udp = "pass"                       # or "reject": what is not DNS or QUIC
+ipv6 = "intercept"                 # or "reject"
 "#;

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use mpbond::config::{HelperConfig, HelperRef, PathConfig, PrimaryConfig};
@@ -10,6 +10,7 @@ use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_pre
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -367,6 +368,8 @@ async fn trusted(
     tls.close();
     let answer = timeout(PATIENCE, async {
         let _ = poll_fn(|cx| tls.poll_flush(cx)).await;
+        // Nothing more comes from here, so that nobody waits for it.
+        let _ = SockRef::from(tls.tcp()).shutdown(Shutdown::Write);
         loop {
             match tls.next_record() {
                 Ok(Some(_)) => continue,
