@@ -1,8 +1,10 @@
 //! The figures of the lab's main setting, in virtual time: ratio to the ideal, how far apart
 //! subflows finish, redundant bytes.
 //!
-//! `figures [SCHEDULER] [--no-rebalance] [--shares] [--rows TEXT] [--trace]`
+//! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--shares] [--rows TEXT] [--trace]`
 //!
+//! A row is the median of N runs (9) whose links differ by fractions of a millisecond: one run
+//! alone says little, since a packet more or less decides what the next estimate is.
 //! `--rows` picks rows whose label contains a text, `--trace` shows every 10 ms how the sender sees
 //! its subflows: bytes given, B_s, B_p, Th, Th_far, PAD.
 
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use mpbond_session::{SchedulerKind, Session};
 use mpbond_sim::ideal::Direction;
-use mpbond_sim::world::{Before, Exchange, Scenario, World};
+use mpbond_sim::world::{Before, Exchange, ExchangeOutcome, Failure, Scenario, World};
 use mpbond_units::{BitRate, Timestamp};
 
 const KIB: u64 = 1 << 10;
@@ -24,6 +26,7 @@ struct Options {
     rebalance: bool,
     shares: bool,
     trace: bool,
+    repeat: u32,
     rows: String,
 }
 
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         rebalance: true,
         shares: false,
         trace: false,
+        repeat: 9,
         rows: String::new(),
     };
     let mut args = std::env::args().skip(1);
@@ -40,6 +44,14 @@ fn main() -> ExitCode {
         match arg.as_str() {
             "--no-rebalance" => options.rebalance = false,
             "--trace" => options.trace = true,
+            "--repeat" => {
+                let number = args.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                let Some(number) = number else {
+                    eprintln!("--repeat wants a number");
+                    return ExitCode::FAILURE;
+                };
+                options.repeat = number;
+            }
             "--rows" => options.rows = args.next().unwrap_or_default(),
             "--shares" => options.shares = true,
             name => match name.parse() {
@@ -56,8 +68,8 @@ fn main() -> ExitCode {
         options.scheduler, options.rebalance
     );
     println!(
-        "{:<34}{:>8}{:>8}{:>7}{:>8}{:>8}{:>8}{:>8}",
-        "", "seconds", "ideal", "ratio", "target", "spread", "copies", "stall"
+        "{:<36}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
+        "", "seconds", "ideal", "ratio", "worst", "target", "spread", "copies", "stall"
     );
     stable(&options);
     changing(&options);
@@ -131,6 +143,32 @@ fn size(bytes: u64) -> String {
     }
 }
 
+/// The measured exchange of one run.
+fn run(options: &Options, scenario: Scenario) -> Result<ExchangeOutcome, Failure> {
+    let up = scenario.exchanges.last().map(Exchange::direction) == Some(Direction::Up);
+    let mut shown = Timestamp::ZERO;
+    let outcome = World::new(scenario).run_watched(|now, primary, proxy| {
+        let sender = if up { primary } else { proxy };
+        let due = options.trace && now.since(shown) >= Duration::from_millis(10);
+        if let Some(s) = sender.filter(|s| due && s.is_sending()) {
+            shown = now;
+            show(now, s);
+        }
+    });
+    let mut exchanges = outcome?.exchanges;
+    // Every row has one.
+    Ok(exchanges.remove(exchanges.len() - 1))
+}
+
+/// Delays that differ by less than a millisecond, by link and variant.
+fn vary(scenario: &mut Scenario, variant: u32) {
+    for (i, link) in scenario.links.iter_mut().enumerate() {
+        let extra = Duration::from_micros(20) * ((variant * 37 + i as u32 * 11 * variant) % 50);
+        link.up.delay += extra;
+        link.down.delay += extra;
+    }
+}
+
 /// How a sender sees its subflows.
 fn show(now: Timestamp, session: &Session) {
     let kib = |bytes: u64| bytes / KIB;
@@ -158,36 +196,43 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     let mut scenario = scenario.with_scheduler(options.scheduler);
     scenario.client.reinjection.rebalance = options.rebalance;
     scenario.server.reinjection.rebalance = options.rebalance;
-    let up = scenario.exchanges.last().map(Exchange::direction) == Some(Direction::Up);
-    let mut shown = Timestamp::ZERO;
-    let outcome = World::new(scenario).run_watched(|now, primary, proxy| {
-        let sender = if up { primary } else { proxy };
-        let due = options.trace && now.since(shown) >= Duration::from_millis(10);
-        if let Some(s) = sender.filter(|s| due && s.is_sending()) {
-            shown = now;
-            show(now, s);
+    let mut runs = Vec::new();
+    for variant in 0..options.repeat {
+        let mut scenario = scenario.clone();
+        vary(&mut scenario, variant);
+        match run(options, scenario) {
+            Ok(exchange) => runs.push(exchange),
+            Err(failure) => {
+                println!("{label:<34} {failure}");
+                return;
+            }
         }
-    });
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(failure) => {
-            println!("{label:<34} {failure}");
-            return;
-        }
+    }
+    let of = |f: &dyn Fn(&ExchangeOutcome) -> f64| {
+        let mut all: Vec<f64> = runs.iter().map(f).collect();
+        all.sort_by(f64::total_cmp);
+        all
     };
-    let Some(x) = outcome.exchanges.last() else {
-        return;
-    };
+    let median = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
+    let ratios = of(&|x| x.ratio().unwrap_or(f64::NAN));
+    let copies = of(&|x| x.redundant_share() * 100.0);
     let target = target.map_or(String::new(), |t| format!("{t:.2}"));
     println!(
-        "{label:<34}{:>8.3}{:>8.3}{:>7.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
-        x.took.unwrap_or_default().as_secs_f64(),
-        x.ideal.as_ref().map_or(f64::NAN, Duration::as_secs_f64),
-        x.ratio().unwrap_or(f64::NAN),
-        x.spread().as_secs_f64(),
-        x.redundant_share() * 100.0,
-        x.longest_stall.as_secs_f64(),
+        "{label:<36}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
+        median(&of(&|x| x.took.unwrap_or_default().as_secs_f64())),
+        median(&of(&|x| x
+            .ideal
+            .as_ref()
+            .map_or(f64::NAN, Duration::as_secs_f64))),
+        median(&ratios),
+        ratios.last().copied().unwrap_or(f64::NAN),
+        median(&of(&|x| x.spread().as_secs_f64())),
+        copies.iter().sum::<f64>() / copies.len() as f64,
+        median(&of(&|x| x.longest_stall.as_secs_f64())),
     );
+    let Some(x) = runs.first() else {
+        return;
+    };
     if options.shares {
         for share in &x.shares {
             println!(
