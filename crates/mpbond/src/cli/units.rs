@@ -16,8 +16,11 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// "7.95 Mbit/s".
+/// "7.95 Mbit/s", "2.40 Gbit/s".
 pub(super) fn rate(mbps: f64) -> String {
+    if mbps >= 1000.0 {
+        return format!("{} Gbit/s", three_digits(mbps / 1e3));
+    }
     format!("{} Mbit/s", three_digits(mbps))
 }
 
@@ -61,6 +64,7 @@ mod tests {
         assert_eq!(bytes(10 << 20), "10.0 MiB");
         assert_eq!(bytes(123 << 30), "123 GiB");
         assert_eq!(rate(7.953), "7.95 Mbit/s");
+        assert_eq!(rate(23_621.0), "23.6 Gbit/s");
         assert_eq!(millis(54.12), "54.1 ms");
         assert_eq!(millis(2400.0), "2.40 s");
         assert_eq!(span(200.4), "3 min 20 s");

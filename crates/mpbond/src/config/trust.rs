@@ -1,6 +1,6 @@
 //! Which devices may connect: those in the configuration, and those in the trust file.
 //!
-//! The trust file lies beside the identity and is called `trusted`. It holds one device a line:
+//! The trust file lies beside the identity: `identity.trusted` beside `identity.pem`. It holds one device a line:
 //! its id, then a name for people; `#` begins a comment line. `mpbond trust` and `mpbond untrust`
 //! write it; a running daemon notices at the next handshake.
 
@@ -16,7 +16,7 @@ use mpbond_net::tls::Trust;
 
 use super::source::ConfigError;
 
-const FILE_NAME: &str = "trusted";
+const EXTENSION: &str = "trusted";
 /// About 15 000 devices: far more than a person has.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const HEADER: &str = "\
@@ -43,7 +43,7 @@ impl TrustFile {
     /// The trust file of the device whose identity is in this file.
     pub fn beside(identity: &Path) -> Self {
         Self {
-            path: identity.with_file_name(FILE_NAME),
+            path: identity.with_extension(EXTENSION),
         }
     }
 
@@ -367,7 +367,7 @@ mod tests {
         let store = TrustStore::new(&identity, []);
         assert!(store.trusts(&id(2)) && !store.trusts(&id(1)));
         let error = file.add(&device(1, "")).unwrap_err().to_string();
-        assert!(error.contains("trusted:1: "), "{error}");
+        assert!(error.contains("identity.trusted:1: "), "{error}");
         fs::write(file.path(), [0xff, 0xfe]).unwrap();
         assert!(!store.trusts(&id(2)), "unreadable: nobody is trusted");
     }

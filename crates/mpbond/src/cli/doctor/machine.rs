@@ -134,7 +134,7 @@ pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, r
         Err(e) if e.kind() == io::ErrorKind::AddrInUse && running => {
             findings.ok(
                 name,
-                format!("{address} is in use, as it should by the daemon"),
+                format!("{address} is in use by the daemon, as it should be"),
             );
         }
         Err(e) => {
