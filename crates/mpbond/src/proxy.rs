@@ -65,18 +65,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
     };
     let policy = DestinationPolicy {
         allow: config.destinations.allow.clone(),
-        deny: config
-            .destinations
-            .deny
-            .iter()
-            .cloned()
-            .chain(
-                config
-                    .listen
-                    .iter()
-                    .map(|a| mpbond_net::dest::Rule::exactly(*a)),
-            )
-            .collect(),
+        deny: config.destinations.deny.clone(),
     };
     let workers = config
         .workers
@@ -215,12 +204,12 @@ async fn welcome(tcp: TcpStream, proxy: &Proxy, workers: &[Worker]) -> anyhow::R
         },
     };
     if let Some(worker) = worker {
-        worker.order(Order::Subflow(Arrival {
+        worker.order(Order::Subflow(Box::new(Arrival {
             tls,
             hello,
             rest,
             octets,
-        }));
+        })));
     }
     Ok(())
 }
@@ -229,6 +218,9 @@ async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {
     loop {
         if let Some(r) = tls.next_record()? {
             return Ok((r.payload, r.ciphertext_end));
+        }
+        if tls.peer_closed() {
+            anyhow::bail!("it closed before its hello");
         }
         if std::future::poll_fn(|cx| tls.poll_fill(cx)).await? == 0 {
             anyhow::bail!("it ended before its hello");

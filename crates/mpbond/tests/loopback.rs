@@ -1,5 +1,7 @@
 //! The three daemons on loopback: downloads and uploads over a direct path and helpers, through
 //! SOCKS5, byte for byte.
+// A failed expectation in a test's helper is the test's message too.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -67,6 +69,8 @@ fn origin() -> SocketAddr {
 
 /// Running daemons; they end with the test's process.
 struct Bond {
+    /// The proxy's own port.
+    listen: SocketAddr,
     socks5: SocketAddr,
     primary: PathBuf,
     proxy: PathBuf,
@@ -155,6 +159,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
     };
     thread::spawn(move || mpbond::primary::run(primary).unwrap());
     let bond = Bond {
+        listen,
         socks5,
         primary: file("primary.sock"),
         proxy: file("proxy.sock"),
@@ -262,8 +267,8 @@ fn refusals_and_resets_reach_the_other_side() {
     let reset =
         |r: std::io::Result<usize>| r.map_err(|e| e.kind()) == Err(ErrorKind::ConnectionReset);
     let mut rest = Vec::new();
-    // Nobody listens there; policy forbids that.
-    for to in [free(), "192.168.1.1:80".parse().unwrap()] {
+    // Nobody listens there; policy forbids that; the proxy itself is out of bounds.
+    for to in [free(), "192.168.1.1:80".parse().unwrap(), bond.listen] {
         let mut s = connect(bond.socks5, to);
         assert!(reset(s.read_to_end(&mut rest)), "{to}");
     }

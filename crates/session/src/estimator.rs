@@ -27,6 +27,8 @@ pub struct PathInfo {
     pub delivery_rate: BitRate,
     /// That flight was limited by what there was to send, not by the path.
     pub app_limited: bool,
+    /// The flow is in slow start: its rate is its congestion window's, not the path's.
+    pub slow_start: bool,
 }
 
 /// The far hop as the helper sees it.
@@ -106,6 +108,12 @@ pub(crate) struct Estimator {
     path_at: Timestamp,
     near: Option<Average>,
     far: Option<Average>,
+    /// Pace at which octets arrive at the far end: the slowest hop's, as flights show it.
+    pace: Option<Average>,
+    /// The far hop's throughput as the helper reports it: a window per round trip, when it has
+    /// nothing better.
+    reported: Option<Average>,
+    /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
     /// `bytes_acked` over the last quarter of a second or so, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
@@ -158,8 +166,8 @@ impl Estimator {
         } else if grew && info.delivery_rate > BitRate::ZERO {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
-            // A flow that lacked bytes shows no more than a lower bound.
-            if !info.app_limited || sample > known {
+            // A flow that lacked bytes, or a window, shows no more than a lower bound.
+            if (!info.app_limited && !info.slow_start) || sample > known {
                 Average::update(&mut self.near, now, sample);
             }
         }
@@ -167,12 +175,19 @@ impl Estimator {
 
     pub(crate) fn on_far_report(&mut self, now: Timestamp, r: FarReport) {
         if !r.rtt.is_zero() {
-            self.far_rtt = Some(r.rtt);
+            let least = self.far_rtt.map_or(r.rtt, |known| known.min(r.rtt));
+            // It may have become longer for good: half of one percent a report.
+            self.far_rtt = Some(least + (r.rtt - least) / 200);
         }
-        // Counts show the far hop's pace whenever it matters, that is under a backlog. The helper's
-        // own view, a window per round trip when it has nothing better, helps only before that.
-        if r.throughput > BitRate::ZERO && self.far_known(now).is_none() {
-            Average::update(&mut self.far, now, r.throughput.bytes_per_sec());
+        if r.throughput > BitRate::ZERO {
+            Average::update(&mut self.reported, now, r.throughput.bytes_per_sec());
+        }
+    }
+
+    /// The far end saw octets arrive at this pace.
+    pub(crate) fn on_pace(&mut self, now: Timestamp, pace: BitRate) {
+        if pace > BitRate::ZERO {
+            Average::update(&mut self.pace, now, pace.bytes_per_sec());
         }
     }
 
@@ -228,20 +243,23 @@ impl Estimator {
     }
 
     fn near_hop(&self, now: Timestamp) -> Hop {
-        let throughput = self
-            .near
-            .filter(|n| now.since(n.at) < FORGET_AFTER)
-            .map_or_else(
-                || {
-                    let rtt = self.path.srtt.as_secs_f64();
-                    if rtt > 0.0 {
-                        self.path.cwnd_bytes as f64 / rtt
-                    } else {
-                        FIRST_GUESS
-                    }
-                },
-                |n| n.bytes_per_sec,
-            );
+        let known = self.near.filter(|n| now.since(n.at) < FORGET_AFTER);
+        let mut throughput = known.map_or_else(
+            || {
+                let rtt = self.path.srtt.as_secs_f64();
+                if rtt > 0.0 {
+                    self.path.cwnd_bytes as f64 / rtt
+                } else {
+                    FIRST_GUESS
+                }
+            },
+            |n| n.bytes_per_sec,
+        );
+        if self.path.slow_start
+            && let Some(pace) = self.known_pace(now)
+        {
+            throughput = throughput.max(pace);
+        }
         Hop {
             throughput: throughput.max(1.0),
             one_way_delay: self.near_owd().as_secs_f64(),
@@ -258,9 +276,19 @@ impl Estimator {
         rtt / 2
     }
 
+    fn known_pace(&self, now: Timestamp) -> Option<f64> {
+        self.pace
+            .filter(|p| now.since(p.at) < FORGET_AFTER)
+            .map(|p| p.bytes_per_sec)
+    }
+
+    /// Throughput of the far hop: as counts showed it under a backlog, else as flights show it,
+    /// else as the helper reports it.
     fn far_known(&self, now: Timestamp) -> Option<f64> {
-        self.far
-            .filter(|f| now.since(f.at) < FORGET_AFTER)
+        [self.far, self.pace, self.reported]
+            .into_iter()
+            .flatten()
+            .find(|f| now.since(f.at) < FORGET_AFTER)
             .map(|f| f.bytes_per_sec.max(1.0))
     }
 
@@ -380,6 +408,7 @@ mod tests {
             bytes_acked,
             delivery_rate: BitRate::from_bytes_per_sec(rate),
             app_limited: false,
+            slow_start: false,
         }
     }
 

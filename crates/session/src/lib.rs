@@ -14,6 +14,7 @@ mod config;
 mod estimator;
 mod handshake;
 mod ids;
+mod pace;
 pub mod pad;
 mod range_set;
 pub mod scheduler;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use mpbond_units::Timestamp;
 
 use crate::estimator::Estimator;
+use crate::pace::Pace;
 use crate::wire::Frame;
 use crate::{HelperId, ResetCode, StreamId, SubflowId};
 
@@ -223,6 +224,7 @@ pub(crate) struct Subflow {
     /// Ciphertext octets up to the last accepted record, and when that arrived.
     pub(crate) rx_octets: u64,
     pub(crate) rx_at: Timestamp,
+    pub(crate) pace: Pace,
     /// When stream bytes last arrived: is its radio awake?
     pub(crate) data_in_at: Option<Timestamp>,
     pub(crate) sent: SentQueue,
@@ -256,6 +258,7 @@ impl Subflow {
             acked_octets: setup.tx_octets,
             rx_octets: setup.rx_octets,
             rx_at: now,
+            pace: Pace::default(),
             data_in_at: None,
             sent: SentQueue::default(),
             estimator: Estimator::new(setup.helper.is_some()),

@@ -75,6 +75,7 @@ impl SubflowIo {
             bytes_acked: u64::try_from(acked).unwrap_or(0),
             delivery_rate: info.delivery_rate.unwrap_or_default(),
             app_limited: info.delivery_rate_app_limited,
+            slow_start: info.slow_start,
         })
     }
 
@@ -249,7 +250,10 @@ impl Inner {
         };
         let eof = match io.tls.poll_fill(cx) {
             Poll::Pending => return Received::Nothing,
-            Poll::Ready(Ok(n)) => n == 0,
+            Poll::Ready(Ok(n)) => {
+                self.session.handle_arrival(now, id, n as u64);
+                n == 0
+            }
             Poll::Ready(Err(e)) => {
                 self.broken(id, &e);
                 return Received::Gone;

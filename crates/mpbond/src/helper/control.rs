@@ -1,6 +1,8 @@
 //! The conversation with one primary: it asks for relays, we answer and report.
 
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -89,8 +91,7 @@ pub(super) async fn serve(
                     control.send(&Message::Refused { request, code, reason }).await?;
                 }
             },
-            // An idle relay's first byte is found here; the relay itself tells nobody. While
-            // nothing is open, nothing ticks.
+            // While nothing moves, nothing ticks.
             _ = tick.tick(), if busy => {
                 for (request, r) in &mut relays {
                     r.report(*request, &mut control)?;
@@ -106,31 +107,27 @@ pub(super) async fn serve(
     }
 }
 
-/// Looks now and then whether an idle relay has begun to move.
+/// Waits for the first byte that passes any of these relays.
 async fn woken(relays: &HashMap<RequestId, Reported>) {
-    // Less than once a second, as an idle daemon should.
-    const LOOK_EVERY: Duration = Duration::from_millis(1_500);
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if relays.values().any(Reported::has_moved) {
-            return;
+    let mut waits: Vec<_> = relays
+        .values()
+        .map(|r| Box::pin(r.handle.woken()))
+        .collect();
+    poll_fn(|cx| {
+        let woken = waits.iter_mut().any(|w| w.as_mut().poll(cx).is_ready());
+        if woken {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
-    }
+    })
+    .await;
 }
 
 impl Reported {
-    fn total(&self) -> u64 {
-        self.handle
-            .stats()
-            .map_or(self.bytes, |s| s.bytes_down + s.bytes_up)
-    }
-
-    fn has_moved(&self) -> bool {
-        self.total() != self.bytes
-    }
-
     fn look(&mut self) {
-        let total = self.total();
+        let stats = self.handle.stats();
+        let total = stats.map_or(self.bytes, |s| s.bytes_down + s.bytes_up);
         if total != self.bytes {
             self.bytes = total;
             self.moved = Instant::now();

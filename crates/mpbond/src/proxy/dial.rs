@@ -32,11 +32,25 @@ pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, R
             continue;
         }
         match connect(address).await {
+            Ok(tcp) if is_own_port(proxy, &tcp) => {
+                debug!(%to, %address, "destination refused: this proxy's own port");
+                refused.get_or_insert(ResetCode::Forbidden);
+            }
             Ok(tcp) => return Ok(tcp),
             Err(code) => refused = Some(code),
         }
     }
     Err(refused.unwrap_or(ResetCode::NameNotFound))
+}
+
+/// Whether a connection has come back to where this proxy listens, by whichever of this host's
+/// addresses.
+fn is_own_port(proxy: &Proxy, tcp: &TcpStream) -> bool {
+    let (Ok(local), Ok(peer)) = (tcp.local_addr(), tcp.peer_addr()) else {
+        return false;
+    };
+    let listens = proxy.config.listen.iter().any(|a| a.port() == peer.port());
+    listens && local.ip() == peer.ip()
 }
 
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResetCode> {

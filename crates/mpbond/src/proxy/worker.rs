@@ -33,7 +33,7 @@ type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
 
 /// What a worker is told.
 pub(super) enum Order {
-    Subflow(Arrival),
+    Subflow(Box<Arrival>),
     Status(oneshot::Sender<Report>),
     Stop,
 }
@@ -94,7 +94,7 @@ impl Work {
     async fn run(self: Rc<Self>, mut orders: mpsc::UnboundedReceiver<Order>) {
         while let Some(order) = orders.recv().await {
             match order {
-                Order::Subflow(arrival) => self.subflow(arrival),
+                Order::Subflow(arrival) => self.subflow(*arrival),
                 Order::Status(answer) => {
                     let _ = answer.send(self.status());
                 }

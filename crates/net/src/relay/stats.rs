@@ -44,6 +44,9 @@ impl Budget {
     }
 }
 
+/// A relay through which no byte has passed for so long is quiet.
+const QUIET: Duration = Duration::from_millis(300);
+
 /// The two sockets of a relay.
 #[derive(Debug)]
 pub(super) struct Sockets {
@@ -55,6 +58,8 @@ pub(super) struct Sockets {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub stop: Notify,
+    /// The first byte after a quiet time has passed.
+    pub woken: Notify,
     pub bytes_down: AtomicU64,
     pub bytes_up: AtomicU64,
     pub held_down: AtomicU64,
@@ -68,6 +73,7 @@ impl Shared {
     pub(super) fn new() -> Self {
         Self {
             stop: Notify::new(),
+            woken: Notify::new(),
             bytes_down: AtomicU64::new(0),
             bytes_up: AtomicU64::new(0),
             held_down: AtomicU64::new(0),
@@ -79,7 +85,10 @@ impl Shared {
 
     pub(super) fn hs_byte_passed(&self) {
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
-        self.last_hs_byte_us.store(us + 1, Relaxed);
+        let before = self.last_hs_byte_us.swap(us + 1, Relaxed);
+        if u128::from(us.saturating_sub(before)) > QUIET.as_micros() {
+            self.woken.notify_one();
+        }
     }
 
     fn since_hs_byte(&self) -> Option<Duration> {
@@ -125,6 +134,12 @@ impl RelayHandle {
         self.shared.stop.notify_one();
     }
 
+    /// Waits for the first byte after a quiet time; whoever reports on the relay can sleep until
+    /// then. One that passed while nobody waited counts.
+    pub async fn woken(&self) {
+        self.shared.woken.notified().await;
+    }
+
     /// Asks the kernel how the relay is doing; costs the relay nothing. `None`
     /// when it has ended.
     pub fn stats(&self) -> Option<RelayStats> {
@@ -154,11 +169,11 @@ impl RelayStats {
             number,
             relay,
             th_p: throughput(&self.pipe),
-            pipe_rtt: self.pipe.rtt,
+            pipe_rtt: self.pipe.min_rtt.or(self.pipe.rtt),
             level_down_bytes: self.level_down_bytes,
             level_up_bytes: self.level_up_bytes,
             th_hs: throughput(&self.hs),
-            hs_rtt: self.hs.rtt,
+            hs_rtt: self.hs.min_rtt.or(self.hs.rtt),
             since_hs_byte: self.since_hs_byte,
             age: Some(Duration::ZERO),
         }

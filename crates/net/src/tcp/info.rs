@@ -21,6 +21,8 @@ pub struct TcpInfo {
     pub min_rtt: Option<Duration>,
     /// Congestion window: segments times the segment size.
     pub cwnd_bytes: u64,
+    /// The window is still to grow quickly: below the slow start threshold (RFC 5681, section 3.1).
+    pub slow_start: bool,
     /// Payload octets of one segment.
     pub mss_bytes: u64,
     /// Octets the peer has acknowledged, counted from the SYN: a connection
@@ -110,6 +112,7 @@ impl TcpInfo {
                 .filter(|&us| us != 0 && us != u64::from(u32::MAX))
                 .map(Duration::from_micros),
             cwnd_bytes: u64::from(raw.snd_cwnd) * mss,
+            slow_start: raw.snd_cwnd < raw.snd_ssthresh,
             mss_bytes: mss,
             bytes_acked: u64_at(offset_of!(RawTcpInfo, bytes_acked), raw.bytes_acked),
             bytes_received: u64_at(offset_of!(RawTcpInfo, bytes_received), raw.bytes_received),

@@ -451,6 +451,14 @@ impl Session {
         }
     }
 
+    /// Octets of ciphertext were read from a subflow's connection, whether or not they complete a
+    /// record: tells at what pace they arrive.
+    pub fn handle_arrival(&mut self, now: Timestamp, id: SubflowId, octets: u64) {
+        if let Some(i) = self.index(id) {
+            self.subflows[i].pace.arrived(now, octets);
+        }
+    }
+
     /// A record turned out longer on the wire than foreseen, since TLS had to say something of its
     /// own before it (KeyUpdate): `octets` of ciphertext have been written in all.
     pub fn handle_octets(&mut self, id: SubflowId, octets: u64) {

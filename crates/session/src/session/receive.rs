@@ -498,6 +498,7 @@ impl Session {
                 ));
             }
             let remote = Timestamp::from_micros(time_us).before(c.age);
+            s.estimator.on_pace(now, c.pace);
             s.estimator
                 .on_count(c.count, now.before(transit).before(c.age), remote);
             if c.count <= s.acked_octets {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpbond_units::Timestamp;
+use mpbond_units::{BitRate, Timestamp};
 
 use super::{Session, Transmit};
 use crate::config::FeedbackRule;
@@ -344,15 +344,17 @@ impl Session {
     }
 
     fn put_ack(&mut self, now: Timestamp, out: &mut Vec<u8>) {
-        let live = self.subflows.iter().map(|s| AckCount {
+        let live = self.subflows.iter_mut().map(|s| AckCount {
             subflow: s.id,
             count: s.rx_octets,
             age: now.since(s.rx_at),
+            pace: s.pace.take(),
         });
         let dead = self.dead.iter().map(|(subflow, count)| AckCount {
             subflow: *subflow,
             count: *count,
             age: Duration::from_secs(1),
+            pace: BitRate::ZERO,
         });
         let mut counts: Vec<AckCount> = live.collect();
         if std::mem::take(&mut self.tell_dead) {

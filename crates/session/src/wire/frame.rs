@@ -64,6 +64,8 @@ pub struct AckCount {
     pub count: u64,
     /// How long ago that record arrived, when the ACK was written.
     pub age: Duration,
+    /// The pace at which its octets arrive while they come without a pause; zero if not known.
+    pub pace: BitRate,
 }
 
 /// What is known of the hop of a helper subflow that the frame's receiver can't see.
@@ -431,6 +433,7 @@ impl Frame {
                     varint::put(out, u64::from(c.subflow.0));
                     varint::put(out, c.count);
                     varint::put(out, micros(c.age));
+                    varint::put(out, c.pace.bps().min(VARINT_MAX));
                 }
             }
             Self::MaxData(v) | Self::MaxStreams(v) | Self::Ping(v) | Self::Pong(v) => {
@@ -734,6 +737,7 @@ impl Body {
                 subflow: self.subflow()?,
                 count: self.varint()?,
                 age: self.micros()?,
+                pace: BitRate::from_bps(self.varint()?),
             });
         }
         Ok(Frame::Ack { time_us, counts })

@@ -23,6 +23,8 @@ pub(super) struct Cubic {
     /// Window before the last reduction, the plateau to return to (W_max).
     plateau: f64,
     epoch: Option<Epoch>,
+    /// Nothing was ever lost: nobody knows how much the path takes.
+    unknown: bool,
 }
 
 /// Growth since the last reduction.
@@ -44,6 +46,7 @@ impl Cubic {
             threshold: f64::INFINITY,
             plateau: 0.0,
             epoch: None,
+            unknown: true,
         }
     }
 
@@ -97,10 +100,26 @@ impl Cubic {
             let target = cubic(elapsed + srtt.as_secs_f64()).clamp(window, 1.5 * window);
             self.window = window + (target - window) / window * segments;
         }
+        if self.unknown {
+            // Linux goes on by 5 % a round trip at least until the first loss.
+            self.window = self.window.max(window + segments / 20.0);
+        }
+    }
+
+    /// HyStart has seen enough: slow start ends where it is.
+    pub(super) fn end_slow_start(&mut self) {
+        if self.in_slow_start() {
+            self.threshold = self.window;
+        }
+    }
+
+    pub(super) fn window_segments(&self) -> f64 {
+        self.window
     }
 
     /// A loss, once a round trip at most (section 4.6, with fast convergence, 4.7).
     pub(super) fn on_loss(&mut self) {
+        self.unknown = false;
         self.plateau = if self.window < self.plateau {
             self.window * (1.0 + BETA) / 2.0
         } else {

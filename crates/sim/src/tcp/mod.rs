@@ -12,11 +12,12 @@
 //! comes. A [`Channel`] is two sockets with a link in each direction of their
 //! own, driven together.
 //!
-//! Not modelled: HyStart, pacing, proportional rate reduction, tail loss
-//! probes, F-RTO, ECN, a receive buffer that tunes itself.
+//! Not modelled: pacing, proportional rate reduction, F-RTO, ECN, a receive
+//! buffer that tunes itself.
 
 mod channel;
 mod cubic;
+mod hystart;
 mod rate;
 mod receiver;
 mod rtt;

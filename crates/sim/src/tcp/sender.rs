@@ -7,6 +7,7 @@ use bytes::Bytes;
 use mpbond_units::Timestamp;
 
 use super::cubic::Cubic;
+use super::hystart::HyStart;
 use super::rate::{DeliveryRate, Stamp};
 use super::rtt::Rtt;
 use super::{Config, Info, MSS, Segment};
@@ -90,11 +91,17 @@ pub(super) struct Sender {
     /// The first repair goes out whatever the window says (RFC 6675, 5.3).
     repair_now: bool,
     cubic: Cubic,
+    hystart: HyStart,
     rtt: Rtt,
     rate: DeliveryRate,
     /// Retransmission timer, or persist timer when the peer's window is shut.
     timer: Option<Timestamp>,
     probe: bool,
+    /// When to probe for the loss of a tail, which no later segment would tell of (RFC 8985,
+    /// section 7); what had been sent when that was done; a probe of new data is due.
+    tail_timer: Option<Timestamp>,
+    tail_probed: Option<u64>,
+    probe_new: bool,
     last_sent: Timestamp,
     /// Whether the window limited sending, and the most that was in flight,
     /// since `round_end` was not acknowledged.
@@ -122,10 +129,14 @@ impl Sender {
             phase: Phase::Open,
             repair_now: false,
             cubic: Cubic::new(config.initial_window_segments),
+            hystart: HyStart::default(),
             rtt: Rtt::default(),
             rate: DeliveryRate::default(),
             timer: None,
             probe: false,
+            tail_timer: None,
+            tail_probed: None,
+            probe_new: false,
             last_sent: Timestamp::ZERO,
             window_limited: false,
             max_in_flight: 0,
@@ -198,7 +209,7 @@ impl Sender {
     }
 
     pub(super) fn timer(&self) -> Option<Timestamp> {
-        self.timer
+        [self.timer, self.tail_timer].into_iter().flatten().min()
     }
 
     pub(super) fn on_ack(&mut self, now: Timestamp, segment: &Segment) {
@@ -208,11 +219,13 @@ impl Sender {
         }
         let window_limited = self.is_window_limited();
         let mut sample: Option<Timestamp> = None;
+        let mut newest: Option<Timestamp> = None;
         let mut newly_acked = 0;
         while let Some(first) = self.sent.pop_front_if(|first| first.end() <= segment.ack) {
             newly_acked += first.len();
             if !first.retransmitted && first.fate == Fate::InFlight {
                 sample.get_or_insert(first.at);
+                newest = Some(first.at);
             }
             self.arrive(now, &first);
         }
@@ -235,11 +248,23 @@ impl Sender {
         if let Some(sent) = sample {
             self.rtt.sample(sent, now);
         }
+        if let (Some(sent), Some(min)) = (newest, self.rtt.min())
+            && self.cubic.in_slow_start()
+        {
+            let offsets = (segment.ack, self.next);
+            let window = self.cubic.window_segments();
+            // The newest segment of an ACK has waited for nothing.
+            let rtt = now.since(sent);
+            if self.hystart.on_ack(now, offsets, window, rtt, min.min(rtt)) {
+                self.cubic.end_slow_start();
+            }
+        }
         self.rate.on_ack_done(now, self.rtt.min());
         let progress = segment.ack > self.una;
         if progress {
             self.una = segment.ack;
             self.rtt.progress();
+            self.tail_probed.take_if(|probed| *probed <= segment.ack);
             self.arm(now);
             if let Phase::Recovery(until) | Phase::Loss(until) = self.phase
                 && self.una >= until
@@ -277,6 +302,7 @@ impl Sender {
             }
         }
         if found && self.phase == Phase::Open {
+            self.tail_timer = None;
             self.cubic.on_loss();
             self.phase = Phase::Recovery(self.next);
             self.repair_now = true;
@@ -284,6 +310,10 @@ impl Sender {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        if self.tail_timer.is_some_and(|at| at <= now) {
+            self.probe_tail(now);
+            return;
+        }
         if self.timer.is_none_or(|at| at > now) {
             return;
         }
@@ -310,6 +340,24 @@ impl Sender {
         self.phase = Phase::Loss(self.next);
         self.repair_now = true;
         self.arm(now);
+    }
+
+    /// Nothing came back for two round trips: one more segment makes the peer say what it has, new
+    /// data if there is any, else the last once more.
+    fn probe_tail(&mut self, now: Timestamp) {
+        self.tail_probed = Some(self.next);
+        self.tail_timer = None;
+        self.timer = Some(now + self.rtt.timeout());
+        if !self.unsent.is_empty() && self.window_end > self.next {
+            self.probe_new = true;
+        } else if let Some(last) = self.sent.back_mut()
+            && last.fate == Fate::InFlight
+        {
+            last.fate = Fate::Lost;
+            self.in_flight -= last.len();
+            self.lost += 1;
+            self.repair_now = true;
+        }
     }
 
     /// The next segment to put on the wire.
@@ -365,7 +413,8 @@ impl Sender {
         }
         let len = waiting.min(MSS);
         let window = self.cubic.window_bytes();
-        if self.in_flight + len > window && self.in_flight > 0 {
+        let probe = std::mem::take(&mut self.probe_new);
+        if self.in_flight + len > window && self.in_flight > 0 && !probe {
             self.window_limited = true;
             return None;
         }
@@ -426,6 +475,8 @@ impl Sender {
         self.max_in_flight = self.max_in_flight.max(self.in_flight);
         if self.timer.is_none() || self.sent.len() == 1 {
             self.arm(now);
+        } else {
+            self.arm_tail(now);
         }
     }
 
@@ -460,6 +511,27 @@ impl Sender {
         } else {
             Some(now + self.rtt.timeout())
         };
+        self.arm_tail(now);
+    }
+
+    fn arm_tail(&mut self, now: Timestamp) {
+        let orderly = self.phase == Phase::Open
+            && self.lost == 0
+            && self.tail_probed.is_none()
+            && self.sent.iter().all(|sent| sent.fate == Fate::InFlight);
+        let Some(srtt) = self.rtt.smoothed().filter(|_| orderly) else {
+            self.tail_timer = None;
+            return;
+        };
+        self.tail_timer = match self.sent.len() {
+            0 => None,
+            // A single segment's ACK may be delayed.
+            1 => Some(now + srtt * 2 + Duration::from_millis(200)),
+            _ => Some(now + srtt * 2 + Duration::from_millis(2)),
+        };
+        // Not when the timeout comes first.
+        self.tail_timer
+            .take_if(|tail| self.timer.is_some_and(|at| at <= *tail));
     }
 
     fn arm_persist(&mut self, now: Timestamp) {

@@ -222,6 +222,31 @@ fn a_single_loss_is_repaired_in_a_round_trip() {
 }
 
 #[test]
+fn a_lost_tail_is_probed_for_after_two_round_trips() {
+    // A burst of the initial window of which the last two find the queue full.
+    let mut short = link(8.0, 25);
+    short.queue = Queue::Bytes(8 * 1_500);
+    let mut channel = Channel::established(Config::default(), short, link(8.0, 25), 1);
+    let mut first = [Bulk::new(End::A, 2 * MSS)];
+    run(&mut channel, &mut first, Timestamp::ZERO, ms(1_000));
+    let mut read = 0;
+    let start = ms(1_000);
+    let mut now = start;
+    let data = vec![7; 10 * MSS as usize];
+    assert_eq!(channel.write(now, End::A, &data), data.len());
+    while read < data.len() {
+        now = channel.next_event().unwrap();
+        channel.handle(now);
+        while let Some(bytes) = channel.read(now, End::B, usize::MAX) {
+            read += bytes.len();
+        }
+    }
+    // Two round trips of silence after the last ACK, one for the probe, one for the repair.
+    let took = now.since(start).as_secs_f64();
+    assert!((0.18..0.30).contains(&took), "{took}");
+}
+
+#[test]
 fn no_needless_copies() {
     let mut channel = established(8.0, 25);
     let mut apps = [Bulk::new(End::A, 20 << 20)];

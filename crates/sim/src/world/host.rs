@@ -108,7 +108,12 @@ impl Host {
             return Ok(true);
         }
         if s.net.socket(conn, end).readable_bytes() > 0 {
-            self.io(s.lines, l).fill(s.net.socket_mut(conn, end));
+            let octets = self.io(s.lines, l).fill(s.net.socket_mut(conn, end));
+            if let Stage::Up(id) = stage
+                && let Some(session) = &mut self.session
+            {
+                session.handle_arrival(s.now, id, octets);
+            }
             // Reading may open the window.
             s.net.push(s.now, conn, end);
         }

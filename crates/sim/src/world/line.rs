@@ -73,11 +73,13 @@ impl Io {
         }
     }
 
-    /// Takes in what has arrived.
-    pub(super) fn fill(&mut self, socket: &mut Socket) {
+    /// Takes in what has arrived; returns how many octets that were.
+    pub(super) fn fill(&mut self, socket: &mut Socket) -> u64 {
+        let before = self.input.len();
         while let Some(bytes) = socket.read(usize::MAX) {
             self.input.extend_from_slice(&bytes);
         }
+        (self.input.len() - before) as u64
     }
 
     /// Takes `octets` of the handshake, if all of them are there.
@@ -165,6 +167,7 @@ pub(super) fn path_info(info: &Info) -> PathInfo {
         bytes_acked: info.bytes_acked,
         delivery_rate: info.delivery_rate.unwrap_or_default(),
         app_limited: info.app_limited,
+        slow_start: info.cwnd_bytes < info.ssthresh_bytes,
     }
 }
 

@@ -88,6 +88,7 @@ fn every_misbehaviour_has_its_code() {
                     subflow: SubflowId(1),
                     count: 1 << 40,
                     age: Default::default(),
+                    pace: Default::default(),
                 }],
             }]),
             CloseCode::BadAck,

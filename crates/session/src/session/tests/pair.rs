@@ -95,6 +95,7 @@ impl Channel {
             bytes_acked: self.acked,
             delivery_rate: BitRate::from_mbps(h.mbps),
             app_limited: false,
+            slow_start: false,
         }
     }
 }

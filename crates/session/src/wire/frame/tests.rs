@@ -48,10 +48,11 @@ fn destination() -> impl Strategy<Value = Destination> {
 type SocketAddrV4Parts = ([u8; 4], u16);
 
 fn count() -> impl Strategy<Value = AckCount> {
-    (subflow(), number(), micros()).prop_map(|(subflow, count, age)| AckCount {
+    (subflow(), number(), micros(), number()).prop_map(|(subflow, count, age, bps)| AckCount {
         subflow,
         count,
         age,
+        pace: BitRate::from_bps(bps),
     })
 }
 

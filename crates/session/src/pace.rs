@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+/// Octets that follow each other within this time belong to one train: more than a packet takes at
+/// 1.5 Mbit/s, less than the pause between two flights of a flow that is only starting.
+const PAUSE: Duration = Duration::from_millis(8);
+
+/// Least length and bytes of a train that says something.
+const LEAST_SPAN: Duration = Duration::from_millis(3);
+const LEAST_BYTES: u64 = 8_192;
+
+/// A train is cut after this, so that the pace is today's.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// Measures at the receiver how fast octets arrive while they come without a pause.
+///
+/// A flow that is only starting sends a flight a round trip, and its rate says nothing of the path;
+/// but each flight comes in at the pace of the slowest hop. So the far end knows the path's
+/// capacity from the first flight on (packet-train dispersion), long before the sender's congestion
+/// window does.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    start: Timestamp,
+    last: Timestamp,
+    bytes: u64,
+    rate: BitRate,
+    news: bool,
+}
+
+impl Pace {
+    /// Octets have arrived.
+    pub(crate) fn arrived(&mut self, now: Timestamp, octets: u64) {
+        if now.since(self.last) > PAUSE || now.since(self.start) > LONGEST {
+            // What begins a train came at no pace of its own.
+            self.start = now;
+            self.bytes = 0;
+        } else {
+            self.bytes += octets;
+            let span = now.since(self.start);
+            if span >= LEAST_SPAN && self.bytes >= LEAST_BYTES {
+                self.rate = BitRate::over(self.bytes, span);
+                self.news = true;
+            }
+        }
+        self.last = now;
+    }
+
+    /// The pace, if measured since it was last asked for; else zero.
+    pub(crate) fn take(&mut self) -> BitRate {
+        if std::mem::take(&mut self.news) {
+            self.rate
+        } else {
+            BitRate::ZERO
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flight_shows_the_bottleneck() {
+        let mut p = Pace::default();
+        // Two flights of ten packets at 8 Mbit/s, 50 ms apart.
+        for flight in [1_000, 1_050] {
+            for i in 0..10u64 {
+                let at = Timestamp::from_micros(flight * 1_000 + i * 1_500);
+                p.arrived(at, 1_500);
+            }
+            let got = p.take().mbps();
+            assert!((got - 8.0).abs() < 0.01, "{got}");
+        }
+        assert_eq!(p.take(), BitRate::ZERO);
+        // Small change shows nothing.
+        p.arrived(Timestamp::from_millis(2_000), 100);
+        p.arrived(Timestamp::from_millis(2_004), 100);
+        assert_eq!(p.take(), BitRate::ZERO);
+    }
+}
