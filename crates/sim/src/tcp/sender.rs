@@ -83,8 +83,8 @@ pub(super) struct Sender {
     next: u64,
     window_end: u64,
     transmissions: u64,
-    /// The highest number of a transmission known to have arrived.
-    arrived: u64,
+    /// The highest number of a transmission known to have arrived, and when that was sent.
+    arrived: (u64, Timestamp),
     in_flight: u64,
     lost: usize,
     phase: Phase,
@@ -123,7 +123,7 @@ impl Sender {
             next: 0,
             window_end: peer_window,
             transmissions: 0,
-            arrived: 0,
+            arrived: (0, Timestamp::ZERO),
             in_flight: 0,
             lost: 0,
             phase: Phase::Open,
@@ -286,15 +286,19 @@ impl Sender {
             Fate::InFlight => self.in_flight -= sent.len(),
             Fate::Lost => self.lost -= 1,
         }
-        self.arrived = self.arrived.max(sent.transmission);
+        self.arrived = self.arrived.max((sent.transmission, sent.at));
         self.rate.on_delivered(now, sent.len(), sent.at, sent.stamp);
     }
 
     fn detect_losses(&mut self) {
-        let arrived = self.arrived;
+        let (arrived, arrived_at) = self.arrived;
+        // Or one that was sent a good deal later, however few (RFC 8985).
+        let window = self.rtt.min().unwrap_or_default() / 4;
         let mut found = false;
         for sent in &mut self.sent {
-            if sent.fate == Fate::InFlight && sent.transmission + REORDERING <= arrived {
+            let late = sent.transmission + REORDERING <= arrived
+                || (sent.transmission < arrived && sent.at + window < arrived_at);
+            if sent.fate == Fate::InFlight && late {
                 sent.fate = Fate::Lost;
                 self.in_flight -= sent.len();
                 self.lost += 1;
