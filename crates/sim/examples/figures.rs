@@ -3,6 +3,10 @@
 //!
 //! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--shares] [--rows TEXT] [--trace]`
 //!
+//! Column `tcp` is what the congestion windows allow: the ratio at which a transfer that goes on
+//! for much longer has brought as many bytes. What a row is above it, scheduling and the end of
+//! the transfer cost.
+//!
 //! A row is the median of N runs (9) whose links differ by fractions of a millisecond: one run
 //! alone says little, since a packet more or less decides what the next estimate is.
 //! `--rows` picks rows whose label contains a text, `--trace` shows every 10 ms how the sender sees
@@ -68,8 +72,8 @@ fn main() -> ExitCode {
         options.scheduler, options.rebalance
     );
     println!(
-        "{:<36}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
-        "", "seconds", "ideal", "ratio", "worst", "target", "spread", "copies", "stall"
+        "{:<36}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
+        "", "seconds", "ideal", "tcp", "ratio", "worst", "target", "spread", "copies", "stall"
     );
     stable(&options);
     changing(&options);
@@ -160,6 +164,40 @@ fn run(options: &Options, scenario: Scenario) -> Result<ExchangeOutcome, Failure
     Ok(exchanges.remove(exchanges.len() - 1))
 }
 
+/// How long it takes to bring as many bytes as the last exchange has, when there are always more.
+fn floor(scenario: &Scenario) -> Option<Duration> {
+    let mut scenario = scenario.clone();
+    let x = scenario.exchanges.last_mut()?;
+    let up = x.direction() == Direction::Up;
+    let bytes = if up {
+        &mut x.up_bytes
+    } else {
+        &mut x.down_bytes
+    };
+    let wanted = *bytes;
+    *bytes += 4 * MIB;
+    let before: u64 = scenario
+        .exchanges
+        .iter()
+        .rev()
+        .skip(1)
+        .map(|x| if up { x.up_bytes } else { x.down_bytes })
+        .sum();
+    let answer = scenario.links.first()?.down.delay;
+    let mut reached = None;
+    let outcome = World::new(scenario).run_watched(|now, primary, proxy| {
+        if let Some(s) = if up { proxy } else { primary } {
+            let stats = s.stats();
+            if stats.bytes_in - stats.redundant_bytes_in >= before + wanted {
+                reached.get_or_insert(now);
+            }
+        }
+    });
+    let started = outcome.ok()?.exchanges.pop()?.started;
+    let took = reached?.since(started);
+    Some(if up { took + answer } else { took })
+}
+
 /// Delays that differ by less than a millisecond, by link and variant.
 fn vary(scenario: &mut Scenario, variant: u32) {
     for (i, link) in scenario.links.iter_mut().enumerate() {
@@ -197,9 +235,11 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     scenario.client.reinjection.rebalance = options.rebalance;
     scenario.server.reinjection.rebalance = options.rebalance;
     let mut runs = Vec::new();
+    let mut floors = Vec::new();
     for variant in 0..options.repeat {
         let mut scenario = scenario.clone();
         vary(&mut scenario, variant);
+        floors.extend(floor(&scenario));
         match run(options, scenario) {
             Ok(exchange) => runs.push(exchange),
             Err(failure) => {
@@ -214,16 +254,23 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
         all
     };
     let median = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
+    let mut tcp: Vec<f64> = floors
+        .iter()
+        .zip(&runs)
+        .filter_map(|(floor, x)| Some(floor.as_secs_f64() / x.ideal.as_ref().ok()?.as_secs_f64()))
+        .collect();
+    tcp.sort_by(f64::total_cmp);
     let ratios = of(&|x| x.ratio().unwrap_or(f64::NAN));
     let copies = of(&|x| x.redundant_share() * 100.0);
     let target = target.map_or(String::new(), |t| format!("{t:.2}"));
     println!(
-        "{label:<36}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
+        "{label:<36}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
         median(&of(&|x| x.took.unwrap_or_default().as_secs_f64())),
         median(&of(&|x| x
             .ideal
             .as_ref()
             .map_or(f64::NAN, Duration::as_secs_f64))),
+        median(&tcp),
         median(&ratios),
         ratios.last().copied().unwrap_or(f64::NAN),
         median(&of(&|x| x.spread().as_secs_f64())),
