@@ -198,15 +198,6 @@ fn floor(scenario: &Scenario) -> Option<Duration> {
     Some(if up { took + answer } else { took })
 }
 
-/// Delays that differ by less than a millisecond, by link and variant.
-fn vary(scenario: &mut Scenario, variant: u32) {
-    for (i, link) in scenario.links.iter_mut().enumerate() {
-        let extra = Duration::from_micros(20) * ((variant * 37 + i as u32 * 11 * variant) % 50);
-        link.up.delay += extra;
-        link.down.delay += extra;
-    }
-}
-
 /// How a sender sees its subflows.
 fn show(now: Timestamp, session: &Session) {
     let kib = |bytes: u64| bytes / KIB;
@@ -237,8 +228,7 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     let mut runs = Vec::new();
     let mut floors = Vec::new();
     for variant in 0..options.repeat {
-        let mut scenario = scenario.clone();
-        vary(&mut scenario, variant);
+        let scenario = scenario.clone().varied(variant);
         floors.extend(floor(&scenario));
         match run(options, scenario) {
             Ok(exchange) => runs.push(exchange),

@@ -146,6 +146,8 @@ pub struct Info {
     pub bytes_received: u64,
     /// Sent and not acknowledged (tcpi_unacked, in bytes).
     pub unacked_bytes: u64,
+    /// tcpi_sacked: of these, what has arrived out of order.
+    pub sacked_bytes: u64,
     /// tcpi_notsent_bytes (SIOCOUTQNSD). With `unacked_bytes` it is SIOCOUTQ.
     pub notsent_bytes: u64,
     /// Arrived and not read (SIOCINQ).

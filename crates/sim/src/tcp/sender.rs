@@ -553,6 +553,8 @@ impl Sender {
         info.bytes_acked = self.una.min(self.next - fin);
         info.bytes_sent = self.bytes_sent;
         info.bytes_retransmitted = self.bytes_retransmitted;
+        let sacked = self.sent.iter().filter(|s| s.fate == Fate::Sacked);
+        info.sacked_bytes = sacked.map(Sent::len).sum();
         info.unacked_bytes = self.next - fin - info.bytes_acked;
         info.notsent_bytes = self.notsent();
         info.delivery_rate = self.rate.rate();

@@ -322,10 +322,8 @@ impl Host {
                     }
                 }
                 Event::Lost { reason } => return Err(format!("session lost: {reason}")),
-                Event::Established { .. }
-                | Event::SubflowUp(_)
-                | Event::SubflowSuspect(_)
-                | Event::GoAway { .. } => {}
+                // The rest is for logs.
+                _ => {}
             }
         }
         Ok(())

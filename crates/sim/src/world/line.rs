@@ -164,7 +164,7 @@ pub(super) fn path_info(info: &Info) -> PathInfo {
         cwnd_bytes: info.cwnd_bytes,
         srtt: info.srtt.unwrap_or_default(),
         min_rtt: info.min_rtt.unwrap_or_default(),
-        bytes_acked: info.bytes_acked,
+        bytes_arrived: info.bytes_acked + info.sacked_bytes,
         delivery_rate: info.delivery_rate.unwrap_or_default(),
         app_limited: info.app_limited,
         slow_start: info.cwnd_bytes < info.ssthresh_bytes,

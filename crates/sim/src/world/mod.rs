@@ -26,6 +26,7 @@
 //! assert!((1.0..1.5).contains(&ratio), "{ratio}");
 //! ```
 
+mod account;
 mod app;
 mod host;
 mod line;
@@ -36,8 +37,8 @@ mod scenario;
 
 use std::time::Duration;
 
-use mpbond_session::{Session, SessionStats};
-use mpbond_units::{BitRate, Timestamp};
+use mpbond_session::Session;
+use mpbond_units::Timestamp;
 
 pub use app::End as StreamEnd;
 pub use outcome::{ExchangeOutcome, Failure, Outcome, Share};
@@ -45,8 +46,7 @@ pub use scenario::{
     Before, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
 };
 
-use crate::ideal::{self, Capacity, Direction, Hop, Medium, Path, Topology, Transfer};
-use crate::link::{LinkChange, LinkConfig, Rate};
+use crate::link::LinkChange;
 use crate::relay::Relay;
 use crate::tcp::{Config, End, State};
 use app::{App, Running};
@@ -533,167 +533,6 @@ impl World {
         }
         Ok(())
     }
-
-    // ---- what came of it ------------------------------------------------------------------
-
-    fn outcome(&self) -> Result<Outcome, Failure> {
-        let mut exchanges = Vec::new();
-        for (e, x) in self.scenario.exchanges.iter().enumerate() {
-            if let Some(Some(r)) = self.running.get(e) {
-                self.check_end(e, x, r)?;
-                exchanges.push(self.exchange_outcome(x, r));
-            }
-        }
-        let stats = |host: &Host| {
-            host.session
-                .as_ref()
-                .map_or_else(SessionStats::default, Session::stats)
-        };
-        let joined = |line: &&Line| line.ends[1].tx_octets > line::SERVER_FLIGHT;
-        Ok(Outcome {
-            exchanges,
-            client: stats(&self.hosts[0]),
-            server: stats(&self.hosts[1]),
-            ended: self.now,
-            packets: self.net.events,
-            joins: self.lines.iter().filter(joined).count(),
-        })
-    }
-
-    /// Did everything arrive, and both ends learn the truth?
-    fn check_end(&self, e: usize, x: &Exchange, r: &Running) -> Result<(), Failure> {
-        if x.is_endless() || !x.ends_well() {
-            return Ok(());
-        }
-        let up = r.origin.as_ref().map_or(0, |o| o.read);
-        let ends = [
-            r.client.ended.map(|(_, end)| end),
-            r.origin.as_ref().and_then(|o| o.ended).map(|(_, end)| end),
-        ];
-        let finished = ends.iter().all(|e| *e == Some(StreamEnd::Finished));
-        if !finished || r.client.read != x.down_bytes || up != x.up_bytes {
-            return Err(self.failure(format!(
-                "exchange {e}: {} of {} down, {up} of {} up, ended {ends:?}",
-                r.client.read, x.down_bytes, x.up_bytes
-            )));
-        }
-        Ok(())
-    }
-
-    fn exchange_outcome(&self, x: &Exchange, r: &Running) -> ExchangeOutcome {
-        let direction = x.direction();
-        let bytes = x.up_bytes.max(x.down_bytes);
-        let reader = match direction {
-            Direction::Down => Some(&r.client),
-            Direction::Up => r.origin.as_ref(),
-        };
-        let closed = reader.and_then(|app| app.closed.as_deref());
-        let mut shares: Vec<Share> = Vec::new();
-        for share in closed.map_or(&[][..], |c| &c.subflows) {
-            // A route that was lost and joined again is one route.
-            let name = self.route_name(share.subflow);
-            let finished = share.last_in.map(|t| t.since(r.started));
-            match shares.iter_mut().find(|s| s.route == name) {
-                Some(s) => {
-                    s.bytes += share.bytes_in;
-                    s.finished = s.finished.max(finished);
-                }
-                None if share.bytes_in > 0 => shares.push(Share {
-                    route: name,
-                    bytes: share.bytes_in,
-                    finished,
-                }),
-                None => {}
-            }
-        }
-        ExchangeOutcome {
-            started: r.started,
-            took: r.client.ended.map(|(t, _)| t.since(r.started)),
-            direction,
-            client_saw: r.client.ended.map(|(_, end)| end),
-            origin_saw: r.origin.as_ref().and_then(|o| o.ended).map(|(_, end)| end),
-            down_bytes: r.client.read,
-            up_bytes: r.origin.as_ref().map_or(0, |o| o.read),
-            shares,
-            redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
-            longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
-            ideal: ideal::ideal_time(
-                &self.topology(r.started, direction),
-                Transfer { bytes, direction },
-            ),
-        }
-    }
-
-    fn route_name(&self, id: mpbond_session::SubflowId) -> String {
-        let line = self
-            .lines
-            .iter()
-            .find(|line| line.subflow == Some(id))
-            .map(|line| self.scenario.routes[line.route].name.clone());
-        line.unwrap_or_else(|| id.to_string())
-    }
-
-    /// The links as they were from `start` on, for the bound.
-    fn topology(&self, start: Timestamp, direction: Direction) -> Topology {
-        let users = |link: usize| {
-            let routes = self.scenario.routes.iter();
-            routes.filter(|r| r.links.contains(&link)).count()
-        };
-        let capacity = |link: usize, side: usize| {
-            let l = &self.scenario.links[link];
-            let config = if side == 0 { &l.up } else { &l.down };
-            capacity(config, &self.rates[link][side], start)
-        };
-        let hop = |&link: &usize| Hop {
-            down: capacity(link, 1),
-            up: capacity(link, 0),
-            delay: self.scenario.links[link].down.delay,
-            shared_medium: (users(link) > 1).then(|| link.to_string()),
-        };
-        let paths = self.scenario.routes.iter().map(|r| Path {
-            name: r.name.clone(),
-            hops: r.links.iter().map(hop).collect(),
-        });
-        let shared = (0..self.scenario.links.len()).filter(|link| users(*link) > 1);
-        let side = usize::from(direction == Direction::Down);
-        Topology {
-            paths: paths.collect(),
-            media: shared
-                .map(|link| Medium {
-                    name: link.to_string(),
-                    capacity: capacity(link, side),
-                })
-                .collect(),
-        }
-    }
-}
-
-/// Rate of a link from `start` on, after what has happened to it.
-fn capacity(
-    config: &LinkConfig,
-    changes: &[(Timestamp, LinkChange)],
-    start: Timestamp,
-) -> Capacity {
-    let Rate::Constant(first) = config.rate else {
-        return Capacity::from(config).from_offset(start.since(Timestamp::ZERO));
-    };
-    let mut rate = first;
-    let mut up = true;
-    let mut steps = vec![(Duration::ZERO, rate)];
-    for (at, change) in changes {
-        if let Some(Rate::Constant(r)) = change.rate {
-            rate = r;
-        }
-        up = change.up.unwrap_or(up);
-        let now = if up { rate } else { BitRate::ZERO };
-        let after = at.since(start);
-        if *at <= start {
-            steps[0].1 = now;
-        } else {
-            steps.push((after, now));
-        }
-    }
-    Capacity::schedule(&steps)
 }
 
 fn endpoint_config() -> Config {

@@ -319,6 +319,20 @@ impl Scenario {
         self
     }
 
+    /// The same with delays that are up to a millisecond longer, differently for each link and
+    /// variant: one run alone says little, since a packet more or less decides what the next
+    /// estimate is.
+    #[must_use]
+    pub fn varied(mut self, variant: u32) -> Self {
+        for (i, link) in self.links.iter_mut().enumerate() {
+            let steps = (variant * 37 + i as u32 * 11 * variant) % 50;
+            let extra = Duration::from_micros(20) * steps;
+            link.up.delay += extra;
+            link.down.delay += extra;
+        }
+        self
+    }
+
     /// The named link has another rate from `after` the start of the last exchange on.
     #[must_use]
     pub fn changing(mut self, link: &str, mbps: f64, after: Duration) -> Self {
