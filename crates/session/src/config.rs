@@ -70,6 +70,10 @@ pub struct ReinjectionConfig {
     /// Least absolute difference of PADs. Near the end of a transfer PADs are so small that eta
     /// alone would take noise for imbalance, and every such error is paid in redundant bytes.
     pub least_gain: Duration,
+    /// A difference beyond this is no error of estimates: all that it asks for is recalled.
+    pub sure_gain: Duration,
+    /// Below that, at most this share of what was sent since the session was last idle.
+    pub copies_share: f64,
     /// Reinject what a silent subflow owes.
     pub suspicion: bool,
     /// Silence beyond the expected that makes a subflow suspect, at the least.
@@ -84,6 +88,8 @@ impl Default for ReinjectionConfig {
             rebalance: true,
             eta: 0.2,
             least_gain: Duration::from_millis(80),
+            sure_gain: Duration::from_millis(400),
+            copies_share: 0.008,
             suspicion: true,
             least_silence: Duration::from_millis(200),
             cut_after: Duration::from_secs(1),

@@ -21,8 +21,9 @@ pub struct PathInfo {
     pub srtt: Duration,
     /// Least round-trip time seen; zero if not yet known.
     pub min_rtt: Duration,
-    /// Ciphertext octets of the TLS stream that the near hop's far end has acknowledged.
-    pub bytes_acked: u64,
+    /// Ciphertext octets of the TLS stream that have arrived at the near hop's far end, in order or
+    /// not: a lost packet that is being repaired must not make all that follows it look unsent.
+    pub bytes_arrived: u64,
     /// Throughput of the latest flight, zero if not yet known.
     pub delivery_rate: BitRate,
     /// That flight was limited by what there was to send, not by the path.
@@ -115,7 +116,7 @@ pub(crate) struct Estimator {
     reported: Option<Average>,
     /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
-    /// `bytes_acked` over the last quarter of a second or so, to compare with counts of that age.
+    /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
     last: Option<Reading>,
     /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
@@ -139,7 +140,7 @@ impl Estimator {
     }
 
     pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
-        let grew = info.bytes_acked > self.path.bytes_acked;
+        let grew = info.bytes_arrived > self.path.bytes_arrived;
         self.path = info;
         self.path_at = now;
         let due = self
@@ -150,7 +151,7 @@ impl Estimator {
             if self.history.len() == HISTORY_LEN {
                 self.history.pop_front();
             }
-            self.history.push_back((now, info.bytes_acked));
+            self.history.push_back((now, info.bytes_arrived));
         }
         // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
         // sample says it better where the flow was limited by the path.
@@ -236,7 +237,7 @@ impl Estimator {
                 let part = at.since(t0).as_secs_f64() / t1.since(t0).as_secs_f64().max(1e-9);
                 a0 + ((a1 - a0) as f64 * part) as u64
             }
-            (Some(&(_, a)), None) => a.max(self.path.bytes_acked.min(a)),
+            (Some(&(_, a)), None) => a.max(self.path.bytes_arrived.min(a)),
             (None, Some(&(_, a))) => a,
             (None, None) => 0,
         }
@@ -306,7 +307,7 @@ impl Estimator {
     fn taken(&self, now: Timestamp, sent: u64) -> u64 {
         let unseen = now.since(self.path_at) + self.near_owd();
         let moved = self.near_hop(now).throughput * unseen.as_secs_f64();
-        (self.path.bytes_acked + moved as u64).min(sent)
+        (self.path.bytes_arrived + moved as u64).min(sent)
     }
 
     /// B_s: octets that have not left the near hop, of `sent` in all.
@@ -400,12 +401,12 @@ mod tests {
         Timestamp::from_millis(v)
     }
 
-    fn info(bytes_acked: u64, rate: f64) -> PathInfo {
+    fn info(bytes_arrived: u64, rate: f64) -> PathInfo {
         PathInfo {
             cwnd_bytes: 50_000,
             srtt: Duration::from_millis(50),
             min_rtt: Duration::from_millis(50),
-            bytes_acked,
+            bytes_arrived,
             delivery_rate: BitRate::from_bytes_per_sec(rate),
             app_limited: false,
             slow_start: false,

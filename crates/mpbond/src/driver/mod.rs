@@ -405,6 +405,11 @@ impl Inner {
                 Event::SubflowUp(id) => {
                     debug!(subflow = %id, "subflow up");
                 }
+                Event::Recalled {
+                    subflow,
+                    bytes,
+                    gain,
+                } => debug!(%subflow, bytes, ?gain, "recalled from the slowest subflow"),
                 Event::SubflowSuspect(id) => {
                     let name = self.name(id);
                     warn!(subflow = %id, name, "subflow is silent; others take over");

@@ -72,7 +72,7 @@ impl SubflowIo {
             cwnd_bytes: info.cwnd_bytes,
             srtt: info.rtt.unwrap_or_default(),
             min_rtt: info.min_rtt.unwrap_or_default(),
-            bytes_acked: u64::try_from(acked).unwrap_or(0),
+            bytes_arrived: u64::try_from(acked).unwrap_or(0) + info.sacked_bytes,
             delivery_rate: info.delivery_rate.unwrap_or_default(),
             app_limited: info.delivery_rate_app_limited,
             slow_start: info.slow_start,

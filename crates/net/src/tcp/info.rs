@@ -39,6 +39,8 @@ pub struct TcpInfo {
     /// Sent and not acknowledged: segments times the segment size, so up to
     /// one segment too much for a short last one.
     pub unacked_bytes: u64,
+    /// Of these, what has arrived out of order (SACK, RFC 2018).
+    pub sacked_bytes: u64,
     /// Rate of the last flight that measured one; see
     /// `delivery_rate_app_limited`.
     pub delivery_rate: Option<BitRate>,
@@ -120,6 +122,7 @@ impl TcpInfo {
             bytes_retransmitted: u64_at(offset_of!(RawTcpInfo, bytes_retrans), raw.bytes_retrans),
             notsent_bytes: u32_at(offset_of!(RawTcpInfo, notsent_bytes), raw.notsent_bytes),
             unacked_bytes: u64::from(raw.unacked) * mss,
+            sacked_bytes: u64::from(raw.sacked) * mss,
             delivery_rate: u64_at(offset_of!(RawTcpInfo, delivery_rate), raw.delivery_rate)
                 .filter(|&rate| rate != 0)
                 .map(|bytes_per_s| BitRate::from_bps(bytes_per_s.saturating_mul(8))),

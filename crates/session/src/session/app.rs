@@ -103,6 +103,9 @@ impl Session {
     /// Gives the stream bytes to send. They are taken whole, also beyond
     /// [`send_budget`](Self::send_budget); dropped when the sending half is over.
     pub fn write(&mut self, id: StreamId, bytes: Bytes) {
+        if self.held == 0 {
+            self.idle_mark = (self.stats.bytes_out, self.stats.reinjected_bytes_out);
+        }
         if let Some(s) = self.streams.get_mut(&id).filter(|s| s.writable()) {
             self.held += bytes.len() as u64;
             s.write(bytes);

@@ -110,6 +110,8 @@ pub struct Session {
     owed: Vec<Owed>,
     events: VecDeque<Event>,
     stats: SessionStats,
+    /// Bytes sent and bytes recalled when nothing was last under way.
+    idle_mark: (u64, u64),
 }
 
 /// Something the driver has to know or to do.
@@ -144,6 +146,15 @@ pub enum Event {
     StreamClosed(Box<StreamStats>),
     /// A subflow's hello was answered: it counts.
     SubflowUp(SubflowId),
+    /// Bytes were recalled from the slowest subflow, to be sent again on others.
+    Recalled {
+        /// The slowest.
+        subflow: SubflowId,
+        /// How many.
+        bytes: u64,
+        /// How much later it would have finished than the fastest.
+        gain: Duration,
+    },
     /// A subflow stays silent, and others do its work meanwhile.
     SubflowSuspect(SubflowId),
     /// Close this connection: the session has given the subflow up, or the peer has.
@@ -314,6 +325,7 @@ impl Session {
             owed: Vec::new(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
+            idle_mark: (0, 0),
         }
     }
 

@@ -230,12 +230,13 @@ impl Session {
         }
     }
 
-    /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another.
-    fn recall(&mut self, i: usize, budget: u64) {
+    /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another;
+    /// returns how many.
+    fn recall(&mut self, i: usize, budget: u64) -> u64 {
         let origin = self.subflows[i].id;
         let mut taken: Vec<(StreamId, std::ops::Range<u64>, bool)> = Vec::new();
         let streams = &self.streams;
-        self.subflows[i].sent.recall(budget, |stream, range, fin| {
+        let bytes = self.subflows[i].sent.recall(budget, |stream, range, fin| {
             let alive = streams.get(&stream).is_some_and(|s| s.reset_out.is_none());
             if alive {
                 taken.push((stream, range, fin));
@@ -245,6 +246,7 @@ impl Session {
         for (stream, range, fin) in taken {
             self.data_again(stream, range, fin, Some(origin));
         }
+        bytes
     }
 
     // ---- rebalancing ----------------------------------------------------------------------
@@ -262,6 +264,7 @@ impl Session {
             return;
         }
         let (eta, least_gain) = (config.eta, config.least_gain);
+        let sure_gain = config.sure_gain;
         let pad = |s: &Subflow| {
             let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
             let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
@@ -287,10 +290,28 @@ impl Session {
         if gain <= least_gain || gain.as_secs_f64() <= eta * least.as_secs_f64() {
             return;
         }
-        let r = slowest.estimator.throughput(now).bytes_in(gain);
-        if let Some(i) = self.index(slowest.id) {
-            self.recall(i, r);
+        let mut r = slowest.estimator.throughput(now).bytes_in(gain);
+        if gain < sure_gain {
+            r = r.min(self.copies_left());
         }
+        if r > 0
+            && let Some(i) = self.index(slowest.id)
+        {
+            let (subflow, bytes) = (self.subflows[i].id, self.recall(i, r));
+            self.events.push_back(Event::Recalled {
+                subflow,
+                bytes,
+                gain,
+            });
+        }
+    }
+
+    /// How many more bytes may be sent twice since the session was last idle.
+    fn copies_left(&self) -> u64 {
+        let sent = self.stats.bytes_out - self.idle_mark.0;
+        let copies = self.stats.reinjected_bytes_out - self.idle_mark.1;
+        let allowed = sent as f64 * self.config.reinjection.copies_share;
+        (allowed as u64).saturating_sub(copies)
     }
 
     /// Nothing useful is on the way any more. A subflow that would go on carrying copies for long

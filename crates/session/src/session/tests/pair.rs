@@ -92,7 +92,7 @@ impl Channel {
             cwnd_bytes: self.window(),
             srtt: h.delay * 2,
             min_rtt: h.delay * 2,
-            bytes_acked: self.acked,
+            bytes_arrived: self.acked,
             delivery_rate: BitRate::from_mbps(h.mbps),
             app_limited: false,
             slow_start: false,
