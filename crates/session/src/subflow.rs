@@ -157,6 +157,16 @@ impl SentQueue {
         self.data_bytes - self.recalled_bytes
     }
 
+    /// Takes out what is no data, to be sent again on another subflow. What stays in its place owes
+    /// nothing.
+    pub(crate) fn recall_signals(&mut self) -> Vec<Owed> {
+        let signals = self
+            .frames
+            .iter_mut()
+            .filter(|f| !matches!(f, Owed::Data { .. } | Owed::Ping));
+        signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
+    }
+
     /// Marks data frames as recalled, the youngest first, until `budget` bytes are reached.
     pub(crate) fn recall(
         &mut self,

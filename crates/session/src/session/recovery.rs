@@ -224,8 +224,11 @@ impl Session {
             return;
         }
         for i in 0..self.subflows.len() {
-            if self.subflows[i].suspect.is_some() && self.subflows[i].sent.useful_bytes() > 0 {
+            if self.subflows[i].suspect.is_some() {
                 self.recall(i, u64::MAX);
+                // An OPEN, a RESET or a window that waits there holds up more than bulk does.
+                let signals = self.subflows[i].sent.recall_signals();
+                self.owe_again(signals, None);
             }
         }
     }

@@ -181,6 +181,36 @@ fn silence_is_suspected_and_made_good() {
 }
 
 #[test]
+fn signals_do_not_wait_on_a_silent_subflow() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(8.0, 5)]);
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(1_000), |_| false);
+    // An OPEN and a bare FIN go where PAD is least, and nothing comes of it.
+    let open = p.open();
+    p.client.write(open, "GET /".into());
+    p.run(at(2_000), |p| p.server_got.contains_key(&open));
+    p.links[0].blackhole = true;
+    let silent = p.now;
+    p.client.finish(open);
+    let other = p.open();
+    let limit = silent + Duration::from_secs(1);
+    p.run(limit, |p| p.opened().contains(&other));
+    assert!(p.opened().contains(&other));
+    p.run(limit, |p| p.server_got[&open].1 == Some(Read::Fin));
+    assert_eq!(p.server_got[&open].1, Some(Read::Fin));
+    // The other way: a refusal.
+    let now = p.now;
+    p.server().reset(now, other, ResetCode::ConnectionRefused);
+    let limit = p.now + Duration::from_secs(1);
+    let seen = Some(Read::Reset(ResetCode::ConnectionRefused));
+    p.run(limit, |p| {
+        p.client_got.get(&other).is_some_and(|g| g.1 == seen)
+    });
+    assert_eq!(p.client_got[&other].1, seen);
+}
+
+#[test]
 fn the_session_outlives_its_subflows() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();

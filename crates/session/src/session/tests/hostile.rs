@@ -194,7 +194,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             counts: vec![AckCount {
                 subflow: SubflowId(1),
                 count,
-                age: Default::default()
+                age: Default::default(),
+                pace: Default::default(),
             }],
         }),
         (0..4u32).prop_map(|s| Frame::Cut {
