@@ -295,14 +295,16 @@ impl Session {
         let Some(s) = self.known(now, id)? else {
             return Ok(());
         };
-        // A reinjected OPEN never dials twice.
+        s.max_send = s.max_send.max(max_stream_data);
+        // A reinjected OPEN never dials twice; but the window it tells of may be news.
         if s.announced {
+            self.touch(id);
+            self.wake_writers();
             return Ok(());
         }
         s.announced = true;
         s.class = class;
         s.destination = Some(destination.clone());
-        s.max_send = s.max_send.max(max_stream_data);
         let readable = s.recv.readable() || s.recv.finished() || s.reset_in.is_some();
         self.events.push_back(Event::StreamOpened {
             stream: id,

@@ -49,6 +49,35 @@ fn data(stream: u64, offset: u64, len: usize, fin: bool) -> Frame {
 }
 
 #[test]
+fn an_open_that_comes_again_may_raise_the_window() {
+    let (mut s, id) = server();
+    let open = |max_stream_data| {
+        record(&[Frame::Open {
+            stream: StreamId(0),
+            class: StreamClass::Bulk,
+            max_stream_data,
+            destination: Destination::Name {
+                host: "x".into(),
+                port: 1,
+            },
+        }])
+    };
+    s.handle_record(NOW, id, open(10), 500).expect("accepted");
+    s.write(StreamId(0), vec![7; 30].into());
+    let sent = |s: &mut Session| {
+        while s.poll_transmit(NOW, &mut Vec::new()).is_some() {}
+        s.stats().bytes_out
+    };
+    assert_eq!(sent(&mut s), 10);
+    s.handle_record(NOW, id, open(25), 600).expect("accepted");
+    assert_eq!(sent(&mut s), 25);
+    // It dials once.
+    let opened = std::iter::from_fn(|| s.poll_event())
+        .filter(|e| matches!(e, crate::Event::StreamOpened { .. }));
+    assert_eq!(opened.count(), 1);
+}
+
+#[test]
 fn every_misbehaviour_has_its_code() {
     let cases = [
         (
