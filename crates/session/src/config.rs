@@ -89,7 +89,7 @@ impl Default for ReinjectionConfig {
             eta: 0.2,
             least_gain: Duration::from_millis(80),
             sure_gain: Duration::from_millis(400),
-            copies_share: 0.008,
+            copies_share: 0.005,
             suspicion: true,
             least_silence: Duration::from_millis(200),
             cut_after: Duration::from_secs(1),

@@ -49,6 +49,14 @@ pub struct FarReport {
 /// rate, and short against the seconds for which a helper may run ahead.
 const SMOOTHING: Duration = Duration::from_millis(150);
 
+/// Most that may wait in the near hop's queues, in time: enough that a flow never runs dry between
+/// two ACKs, less than the queues of the links of interest. What waits there can't be scheduled
+/// any more, and what overflows them is lost.
+const NEAR_AHEAD: Duration = Duration::from_millis(70);
+
+/// Below this a near hop is never held to be full: an initial window and more.
+const LEAST_NEAR_BYTES: f64 = 40_000.0;
+
 /// Least span of a throughput sample from ACK counts: several frames on the slowest links.
 const SAMPLE_SPAN: Duration = Duration::from_millis(40);
 
@@ -61,6 +69,9 @@ const BACKLOGGED_BYTES: u64 = 32_768;
 
 /// What a far hop of unknown throughput is trusted with.
 const UNKNOWN_FAR_BYTES: u64 = 65_536;
+
+/// A pace older than this says nothing of the path now.
+const PACE_LASTS: Duration = Duration::from_millis(500);
 
 /// An estimate that nothing has confirmed for so long is as good as none.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
@@ -108,6 +119,8 @@ pub(crate) struct Estimator {
     path: PathInfo,
     path_at: Timestamp,
     near: Option<Average>,
+    /// The near hop has shown its own pace: what is known no longer stems from windows.
+    near_measured: bool,
     far: Option<Average>,
     /// Pace at which octets arrive at the far end: the slowest hop's, as flights show it.
     pace: Option<Average>,
@@ -168,7 +181,13 @@ impl Estimator {
             let sample = info.delivery_rate.bytes_per_sec();
             let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
             // A flow that lacked bytes, or a window, shows no more than a lower bound.
-            if (!info.app_limited && !info.slow_start) || sample > known {
+            let measured = !info.app_limited && !info.slow_start;
+            if measured && !self.near_measured {
+                // Lower bounds of slow start are no part of an average of measurements.
+                self.near_measured = true;
+                self.near = None;
+            }
+            if measured || sample > known {
                 Average::update(&mut self.near, now, sample);
             }
         }
@@ -256,10 +275,12 @@ impl Estimator {
             },
             |n| n.bytes_per_sec,
         );
+        // A flow that is starting is slower than its path still.
         if self.path.slow_start
-            && let Some(pace) = self.known_pace(now)
+            && let Some(pace) = self.pace
+            && now.since(pace.at) < PACE_LASTS
         {
-            throughput = throughput.max(pace);
+            throughput = throughput.max(pace.bytes_per_sec);
         }
         Hop {
             throughput: throughput.max(1.0),
@@ -275,12 +296,6 @@ impl Estimator {
             self.path.min_rtt
         };
         rtt / 2
-    }
-
-    fn known_pace(&self, now: Timestamp) -> Option<f64> {
-        self.pace
-            .filter(|p| now.since(p.at) < FORGET_AFTER)
-            .map(|p| p.bytes_per_sec)
     }
 
     /// Throughput of the far hop: as counts showed it under a backlog, else as flights show it,
@@ -363,6 +378,15 @@ impl Estimator {
     /// Round-trip time over all hops, with today's queues.
     pub(crate) fn rtt(&self) -> Duration {
         self.path.srtt + self.far_rtt.unwrap_or_default()
+    }
+
+    /// Whether more is on its way over the near hop than it can use: it takes no more for now, so
+    /// that decisions are made late.
+    pub(crate) fn near_is_full(&self, now: Timestamp, sent: u64) -> bool {
+        let ahead = (self.path.min_rtt + NEAR_AHEAD).as_secs_f64();
+        let window = LEAST_NEAR_BYTES.min(self.path.cwnd_bytes as f64);
+        let allowed = (self.near_hop(now).throughput * ahead).max(window);
+        sent.saturating_sub(self.path.bytes_arrived) as f64 > allowed
     }
 
     /// Whether the helper holds more than may be risked: for a far hop of unknown pace a little,

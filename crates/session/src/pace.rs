@@ -10,6 +10,10 @@ const PAUSE: Duration = Duration::from_millis(8);
 const LEAST_SPAN: Duration = Duration::from_millis(3);
 const LEAST_BYTES: u64 = 8_192;
 
+/// More than this at once did not come as it was sent: it had queued up here, behind a lost packet
+/// or because we were slow, and says nothing of the path.
+const QUEUED_BYTES: u64 = 8_192;
+
 /// A train is cut after this, so that the pace is today's.
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -31,7 +35,8 @@ pub(crate) struct Pace {
 impl Pace {
     /// Octets have arrived.
     pub(crate) fn arrived(&mut self, now: Timestamp, octets: u64) {
-        if now.since(self.last) > PAUSE || now.since(self.start) > LONGEST {
+        let pause = now.since(self.last) > PAUSE;
+        if pause || octets > QUEUED_BYTES || now.since(self.start) > LONGEST {
             // What begins a train came at no pace of its own.
             self.start = now;
             self.bytes = 0;
@@ -73,7 +78,12 @@ mod tests {
             assert!((got - 8.0).abs() < 0.01, "{got}");
         }
         assert_eq!(p.take(), BitRate::ZERO);
-        // Small change shows nothing.
+        // What a repaired loss releases at once shows nothing.
+        p.arrived(Timestamp::from_millis(1_500), 1_500);
+        p.arrived(Timestamp::from_micros(1_503_500), 90_000);
+        p.arrived(Timestamp::from_micros(1_505_000), 1_500);
+        assert_eq!(p.take(), BitRate::ZERO);
+        // Nor does small change.
         p.arrived(Timestamp::from_millis(2_000), 100);
         p.arrived(Timestamp::from_millis(2_004), 100);
         assert_eq!(p.take(), BitRate::ZERO);

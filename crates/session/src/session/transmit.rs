@@ -6,7 +6,7 @@ use mpbond_units::{BitRate, Timestamp};
 
 use super::{Session, Transmit};
 use crate::config::FeedbackRule;
-use crate::scheduler::{Backlog, Decision, SubflowView};
+use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::{Owed, Phase, SignalState};
 use crate::wire::{
     AckCount, DATA_OVERHEAD_MAX, Frame, MAX_ACK_COUNTS, MAX_RECORD_BYTES, put_data_header,
@@ -182,7 +182,13 @@ impl Session {
                 self.defer_until = Some(until);
                 None
             }
-            None => None,
+            None => {
+                // A subflow that is held back, though its socket would take more, is looked at
+                // again without an event.
+                let held_back = self.subflows.iter().any(|s| s.room > 0 && s.carries());
+                self.defer_until = (held_back && passed_over == 0).then(|| now + DEFER);
+                None
+            }
         }
     }
 
@@ -204,7 +210,9 @@ impl Session {
                     continue;
                 }
                 let (sent, acked) = (s.tx_octets, s.acked_octets);
-                let full = s.room > 0 && s.estimator.far_is_full(now, sent, acked, bound);
+                let full = s.room > 0
+                    && (s.estimator.near_is_full(now, sent)
+                        || s.estimator.far_is_full(now, sent, acked, bound));
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,
