@@ -47,7 +47,7 @@ impl Default for SessionConfig {
             feedback: FeedbackRule::Flexible,
             send_memory_bytes: 8 << 20,
             receive_window_bytes: 8 << 20,
-            initial_stream_window_bytes: 1 << 20,
+            initial_stream_window_bytes: 4 << 20,
             stalled_memory_bytes: 24 << 20,
             max_streams: 1_024,
             max_subflows: 16,
