@@ -43,6 +43,7 @@ impl Session {
         s.max_send = self.peer.max_stream_data;
         self.streams.insert(id, s);
         self.stats.streams_total += 1;
+        self.asked = false;
         self.signal(id);
         Ok(id)
     }

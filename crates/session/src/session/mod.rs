@@ -106,6 +106,8 @@ pub struct Session {
     cuts: VecDeque<SubflowId>,
     go_away: Option<String>,
 
+    /// Client: asked whether subflows work since bytes last arrived.
+    asked: bool,
     defer_until: Option<Timestamp>,
     owed: Vec<Owed>,
     events: VecDeque<Event>,
@@ -321,6 +323,7 @@ impl Session {
             priorities: VecDeque::new(),
             cuts: VecDeque::new(),
             go_away: None,
+            asked: false,
             defer_until: None,
             owed: Vec::new(),
             events: VecDeque::new(),
@@ -633,11 +636,17 @@ impl Session {
         let ack = ack.map(|t| t + self.config.ack_delay);
         let lonely = self.lonely_since.map(|t| t + self.config.resume_for);
         let silence = self.subflows.iter().filter_map(|s| self.silence_ends(s));
-        [ack, self.defer_until, lonely, self.stall_check]
-            .into_iter()
-            .flatten()
-            .chain(silence)
-            .min()
+        [
+            ack,
+            self.defer_until,
+            lonely,
+            self.stall_check,
+            self.ask_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(silence)
+        .min()
     }
 
     // ---- what streams and windows have in common ------------------------------------------

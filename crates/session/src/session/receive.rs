@@ -329,6 +329,7 @@ impl Session {
     ) -> Result<(), SubflowError> {
         let len = bytes.len() as u64;
         self.stats.bytes_in += len;
+        self.asked = false;
         if let Some(i) = self.index(on) {
             let s = &mut self.subflows[i];
             s.bytes_in += len;

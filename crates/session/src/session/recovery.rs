@@ -13,6 +13,9 @@ use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 /// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
+/// Within the tails of cellular radios, so that asking wakes none.
+const ASK_AFTER: Duration = Duration::from_secs(5);
+
 impl Session {
     /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
     /// the session waits for a new one.
@@ -176,6 +179,26 @@ impl Session {
             GIVE_UP_AFTER
         } else {
             GIVE_UP_AFTER.max(self.config.resume_for)
+        }
+    }
+
+    /// When a primary that waits for bytes asks whether its subflows still work: once after each
+    /// time that bytes came. It cannot tell a slow origin from a dead path, and a proxy whose
+    /// paths have all gone silent can't call it.
+    pub(super) fn ask_at(&self) -> Option<Timestamp> {
+        if !self.client || self.asked || self.streams.is_empty() {
+            return None;
+        }
+        let heard = self.subflows.iter().map(|s| s.rx_at).max()?;
+        Some(heard + ASK_AFTER)
+    }
+
+    fn ask_if_silent(&mut self, now: Timestamp) {
+        if self.ask_at().is_some_and(|t| t <= now) {
+            self.asked = true;
+            for s in self.subflows.iter_mut().filter(|s| s.carries()) {
+                s.ping_wanted = true;
+            }
         }
     }
 
@@ -353,6 +376,7 @@ impl Session {
         if self.stall_check.is_some_and(|t| t <= now) {
             self.check_stalls(now);
         }
+        self.ask_if_silent(now);
         self.check_silence(now);
         self.rebalance(now);
         let resume_for = self.config.resume_for;
