@@ -18,6 +18,11 @@ impl Failure {
         }
     }
 
+    /// A file or an argument is no good; all causes on one line.
+    pub(super) fn bad_input(e: anyhow::Error) -> Self {
+        Self::input(format_args!("{e:#}"))
+    }
+
     /// Something did not work.
     pub(super) fn run(text: impl std::fmt::Display) -> Self {
         Self {

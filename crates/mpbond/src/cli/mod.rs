@@ -1,9 +1,10 @@
 //! The command line.
 
 mod completions;
+mod cpulog;
 mod daemon;
 mod doctor;
-
+mod energy;
 mod failure;
 mod id;
 mod lab;
@@ -68,7 +69,8 @@ enum Command {
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
-
+    Energy(energy::EnergyArgs),
+    Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
@@ -101,7 +103,8 @@ pub fn main() -> ExitCode {
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Doctor(args) => args.run(),
-
+        Command::Energy(args) => energy::energy(&args).map_err(failure::Failure::bad_input),
+        Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),

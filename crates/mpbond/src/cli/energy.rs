@@ -31,7 +31,7 @@ enum Form {
     mpbond energy packets.csv --profile pixel-2 --use ps=primary.cellular \\\n    \
     --use hs=helper.cellular --use pipe=primary.wifi --use pipe=helper.wifi:reversed \\\n    \
     --access-point helper")]
-pub struct EnergyArgs {
+pub(super) struct EnergyArgs {
     /// Files to account; what they are is seen from their contents.
     #[arg(required_unless_present = "list_profiles", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -87,7 +87,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 ///
 /// # Errors
 /// One line that says which file, place, profile or option is wrong.
-pub fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
+pub(super) fn energy(arguments: &EnergyArgs) -> Result<ExitCode> {
     let mut profiles = Profiles::shipped()?;
     for path in &arguments.load {
         load(path, &mut profiles)?;

@@ -17,7 +17,7 @@ use mpbond_capture::cpu_sampling::{CpuSampler, Parts, Process, parse_process, pa
 #[command(after_help = "Examples:\n  \
     mpbond cpulog --output cpu.csv --seconds 60 --transfer curl\n  \
     mpbond cpulog --output cpu.csv --transfer curl -- curl -o /dev/null http://192.0.2.1/")]
-pub struct CpulogArgs {
+pub(super) struct CpulogArgs {
     /// Where to write; standard output when not given.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct CpulogArgs {
 ///
 /// # Errors
 /// When `/proc` cannot be read or the log cannot be written.
-pub fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode> {
+pub(super) fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode> {
     let seconds = match arguments.seconds {
         Some(s) if !(0.0..=1e9).contains(&s) => bail!("--seconds {s} is no length of time"),
         other => other.map(Duration::from_secs_f64),
