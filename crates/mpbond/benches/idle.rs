@@ -150,7 +150,7 @@ fn main() {
         verdict(each < 48.0)
     );
     let before = proxy.wakeups();
-    local.block_on(&runtime, tokio::time::sleep(WATCH));
+    local.block_on(&runtime, async { tokio::time::sleep(WATCH).await });
     let rate = (proxy.wakeups() - before) as f64 / WATCH.as_secs_f64();
     println!(
         "idle proxy with {SESSIONS} sessions: {rate:.2} wake-ups/s   target 1   {}",

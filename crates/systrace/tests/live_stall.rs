@@ -121,6 +121,12 @@ fn a_stall_on_this_machine_is_found() {
         f.server_names.first().map(String::as_str),
         Some("stall-server")
     );
-    assert_eq!(f.function.as_deref(), Some("drainPipeline"));
+    // Which of the two that span the stall is named depends on who was preempted when; the same
+    // stall as a stored trace has one answer.
+    let named = f.function.as_deref();
+    assert!(
+        matches!(named, Some("drainPipeline" | "ipc:Audio.stop")),
+        "{named:?}"
+    );
     assert!(f.text.contains("stall-client"), "{}", f.text);
 }

@@ -24,6 +24,10 @@ const AWAKE: Duration = Duration::from_secs(1);
 /// enough that framing stays under half a percent at the rates of interest.
 const RECORD_TIME: Duration = Duration::from_millis(12);
 
+/// A subflow that delivers later than the fastest by more than this is late: what holds up the
+/// application is not for it.
+const LATE: Duration = Duration::from_millis(50);
+
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
 
@@ -437,6 +441,7 @@ impl Session {
         owed: &mut Vec<Owed>,
     ) {
         let on = self.subflows[i].id;
+        let late = self.is_late(on);
         // What others carry goes before what is new: every byte over every subflow.
         if self.scheduler.duplicates() {
             let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
@@ -454,7 +459,7 @@ impl Session {
                 let Some(id) = self.ready[q].pop_front() else {
                     break;
                 };
-                self.put_stream(now, i, on, id, out, limit, owed);
+                self.put_stream(now, i, (on, late), id, out, limit, owed);
                 let again = match self.streams.get_mut(&id) {
                     Some(s) => {
                         s.queued = s.sendable();
@@ -469,12 +474,20 @@ impl Session {
         }
     }
 
+    /// Whether a subflow delivers later than the fastest that was looked at.
+    fn is_late(&self, on: SubflowId) -> bool {
+        let least = self.views.iter().map(|v| v.pad).min();
+        let own = self.views.iter().find(|v| v.id == on).map(|v| v.pad);
+        own.zip(least)
+            .is_some_and(|(own, least)| own > least + LATE)
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn put_stream(
         &mut self,
         now: Timestamp,
         i: usize,
-        on: SubflowId,
+        (on, late): (SubflowId, bool),
         id: StreamId,
         out: &mut Vec<u8>,
         limit: usize,
@@ -495,11 +508,20 @@ impl Session {
                 return;
             };
             let space = space as u64;
-            let (range, chunk_end, copy) = if let Some(r) = s.send.take_again(space, on) {
+            // Bytes of a lost or silent subflow hold up all that follows them: they go first, where
+            // they arrive soonest. A late subflow takes what comes last in order.
+            let again = if late {
+                None
+            } else {
+                s.send.take_again(space, on)
+            };
+            let (range, chunk_end, copy) = if let Some(r) = again {
                 (r, false, true)
             } else if let Some((r, chunk_end)) = s.send.take_new(space.min(credit), s.max_send) {
                 self.tx_data += r.end - r.start;
                 (r, chunk_end, false)
+            } else if let Some(r) = s.send.take_again_last(space, on) {
+                (r, false, true)
             } else if s.fin_ready() {
                 let end = s.send.end();
                 (end..end, false, false)

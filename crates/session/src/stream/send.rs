@@ -117,6 +117,23 @@ impl SendBuffer {
         (!range.is_empty()).then_some(range)
     }
 
+    /// As [`Self::take_again`], the highest offset first: for a subflow that delivers later than
+    /// others.
+    pub(crate) fn take_again_last(&mut self, max: u64, on: SubflowId) -> Option<Range<u64>> {
+        let i = (0..self.again.len())
+            .filter(|&i| self.again[i].origin != Some(on))
+            .max_by_key(|&i| self.again[i].range.end)?;
+        let entry = &mut self.again[i];
+        let start = entry.range.start.max(entry.range.end.saturating_sub(max));
+        let range = start..entry.range.end;
+        entry.range.end = start;
+        if entry.range.is_empty() {
+            self.again.swap_remove(i);
+        }
+        self.again_bytes -= range.end - range.start;
+        (!range.is_empty()).then_some(range)
+    }
+
     /// Asks for `range` to be sent again, except what is acknowledged. `origin` is the subflow
     /// that still carries it, if any. Returns how many bytes that are.
     pub(crate) fn again(&mut self, range: Range<u64>, origin: Option<SubflowId>) -> u64 {
@@ -290,7 +307,9 @@ mod tests {
         s.ack(8..9);
         assert_eq!(s.again_bytes(), 9);
         s.forget_origin(A);
+        assert_eq!(s.take_again_last(3, A), Some(13..16));
         assert_eq!(s.take_again(100, A), Some(6..8));
-        assert_eq!(s.take_again(100, A), Some(9..16));
+        assert_eq!(s.take_again_last(100, A), Some(9..13));
+        assert_eq!(s.again_bytes(), 0);
     }
 }
