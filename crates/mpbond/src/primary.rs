@@ -91,9 +91,9 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
     // Held until the end: dropping it takes the rules away.
     let rules = transparent::start(&primary).await?;
     tokio::task::spawn_local(sessions(Rc::clone(&primary)));
-    for (i, path) in primary.config.paths.clone().into_iter().enumerate() {
+    for path in primary.config.paths.clone() {
         let slot = primary.add_link(&path.name, "path");
-        tokio::task::spawn_local(link::keep_path(Rc::clone(&primary), slot, i, path));
+        tokio::task::spawn_local(link::keep_path(Rc::clone(&primary), slot, path));
     }
     for (i, helper) in primary.config.helpers.clone().into_iter().enumerate() {
         let slot = primary.add_link(&helper.name, "helper");

@@ -267,18 +267,6 @@ impl Driver {
         inner.session.is_established() && !inner.subflows.is_empty()
     }
 
-    /// Whether stream bytes are on their way in either direction, or were a moment ago.
-    pub fn is_busy(&self, within: Duration) -> bool {
-        let inner = self.shared.borrow();
-        let now = inner.clock.now();
-        inner.session.is_sending()
-            || inner
-                .session
-                .subflows(now)
-                .iter()
-                .any(|s| s.last_in.is_some_and(|t| now.since(t) < within))
-    }
-
     /// How long ago stream bytes last moved on a subflow, if ever.
     pub fn subflow_idle(&self, id: SubflowId) -> Option<Duration> {
         let inner = self.shared.borrow();
@@ -305,7 +293,7 @@ impl Driver {
         self.shared.borrow().names.clone()
     }
 
-    /// Streams that are waiting for their first byte to go anywhere are reset; connections close.
+    /// Ends everything: applications' connections are reset, subflows closed.
     pub fn shut_down(&self) {
         let mut inner = self.shared.borrow_mut();
         let ids: Vec<_> = inner.subflows.keys().copied().collect();

@@ -19,7 +19,7 @@ pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const STEADY: Duration = Duration::from_secs(5);
 
 /// Joins over one of the primary's own links, again and again.
-pub(super) async fn keep_path(primary: Rc<Primary>, slot: usize, _number: usize, path: PathConfig) {
+pub(super) async fn keep_path(primary: Rc<Primary>, slot: usize, path: PathConfig) {
     let mut backoff = Backoff::new();
     loop {
         let driver = primary.session().await;
