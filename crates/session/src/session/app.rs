@@ -48,15 +48,31 @@ impl Session {
         Ok(id)
     }
 
-    /// What a new stream may send to us before it hears more: less when much is held already.
+    /// What a new stream may send to us before it hears more. All windows together never exceed
+    /// what the session may hold, so that applications that stop reading leave something to others.
     pub(super) fn new_stream_window(&self) -> u64 {
-        let held = self.rx_data - self.read_data;
-        let left = (self.config.receive_window_bytes + self.config.stalled_memory_bytes)
-            .saturating_sub(held);
         self.config
             .initial_stream_window_bytes
-            .min(left / 4)
+            .min(self.ungranted() / 4)
             .max(STALLED_WINDOW_BYTES)
+    }
+
+    /// What of the memory for arriving bytes no stream has been granted.
+    fn ungranted(&self) -> u64 {
+        let windows = self.streams.values();
+        let granted: u64 = windows.map(|s| s.granted - s.recv.read_offset()).sum();
+        self.receive_memory().saturating_sub(granted)
+    }
+
+    fn receive_memory(&self) -> u64 {
+        self.config.receive_window_bytes + self.config.stalled_memory_bytes
+    }
+
+    /// What every stream of the peer may send before it hears anything, as the hello says.
+    pub(super) fn hello_stream_window(&self) -> u64 {
+        self.config
+            .initial_stream_window_bytes
+            .min(self.receive_memory() / 32)
     }
 
     /// How many bytes the stream takes now. When it is zero, [`Event::StreamWritable`] will tell.
@@ -200,11 +216,20 @@ impl Session {
     pub(super) fn grant(&mut self, id: StreamId) {
         self.grant_session();
         let cap = self.config.receive_window_bytes;
+        let grows = self
+            .streams
+            .get(&id)
+            .is_some_and(|s| s.recv.read_offset() - s.grown_at >= s.window / 2 && s.window < cap);
+        let grows = grows
+            && self
+                .streams
+                .get(&id)
+                .is_some_and(|s| self.ungranted() / 4 >= s.window);
         let Some(s) = self.streams.get_mut(&id) else {
             return;
         };
         let read = s.recv.read_offset();
-        if read - s.grown_at >= s.window / 2 && s.window < cap {
+        if grows {
             s.window = (s.window * 2).min(cap);
             s.grown_at = read;
         }

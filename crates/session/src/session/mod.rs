@@ -335,7 +335,7 @@ impl Session {
     fn limits(&self) -> Limits {
         Limits {
             max_data: self.granted_data,
-            max_stream_data: self.config.initial_stream_window_bytes,
+            max_stream_data: self.hello_stream_window(),
             max_streams: self.granted_streams,
         }
     }

@@ -268,10 +268,10 @@ impl Session {
                 return Ok(None);
             }
             let window = self.new_stream_window();
-            // The peer was told of the initial window in the hello; less is enforced by the
-            // session's window only.
+            // The hello told the peer what it may send; the stream's own window takes over when it
+            // first grows.
             let mut s = Stream::new(StreamClass::Bulk, None, now, window);
-            s.granted = s.granted.max(self.config.initial_stream_window_bytes);
+            s.granted = self.hello_stream_window();
             self.streams.insert(id, s);
             self.stats.streams_total += 1;
         }
