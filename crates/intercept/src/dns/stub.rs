@@ -58,6 +58,25 @@ impl DnsConfig {
     }
 }
 
+/// Ports tried when the kernel is to choose one: it knows which are free for UDP, not whether TCP
+/// has the same one free, and some hundreds of TCP ports may be taken at a time.
+const PORT_TRIES: usize = 16;
+
+/// UDP and TCP on the same address and port.
+async fn bind_both(addr: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+    let tries = if addr.port() == 0 { PORT_TRIES } else { 1 };
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..tries {
+        let udp = UdpSocket::bind(addr).await?;
+        match plain_listener(udp.local_addr()?) {
+            Ok(tcp) => return Ok((udp, tcp)),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(last)
+}
+
 /// A stub that listens. See the [module](super).
 #[derive(Debug)]
 pub struct DnsStub {
@@ -79,9 +98,7 @@ impl DnsStub {
                     format!("the DNS stub can't listen on {addr}: name single addresses"),
                 ));
             }
-            let udp = UdpSocket::bind(addr).await?;
-            let tcp = plain_listener(udp.local_addr()?)?;
-            sockets.push((udp, tcp));
+            sockets.push(bind_both(addr).await?);
         }
         Ok(Self { sockets, config })
     }
