@@ -2,6 +2,7 @@
 #   make demo            three devices download together, in namespaces on this machine
 #   make demo-failover   the same while a helper dies and a link goes silent
 #   make test            all that has to pass before a change is taken
+#   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make clean
 # JSON=FILE keeps the record of a demo.
@@ -9,7 +10,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-failover release test fmt clippy unit deny bench prepare clean
+.PHONY: help demo demo-failover release test fmt clippy unit hunt deny bench prepare clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -43,6 +44,10 @@ clippy:
 
 unit:
 	cargo test --workspace --locked --no-fail-fast
+
+hunt: prepare
+	PROPTEST_RNG_SEED=$$RANDOM$$RANDOM PROPTEST_CASES=$(or $(CASES),2000) \
+		cargo test --workspace --locked --no-fail-fast
 
 # Licences and advisories need a further tool and, for advisories, a network.
 deny:

@@ -172,6 +172,12 @@ fn lte_recorded() {
                 "1000",
                 "promotion 740-1000, continuous reception 1000-1100, short drx 1100-1120, long drx 1120-11120",
             ),
+            // A hint may end what a hint began; the packet passes at its own time.
+            (
+                "1000 wake, 1100 release, 1150 up 100, 0 end",
+                "1150",
+                "promotion 1000-1150, continuous reception 1150-1250, short drx 1250-1270, long drx 1270-11270",
+            ),
             // Nothing waits in DRX.
             (
                 "1000 down 100, 1130 down 100, 0 end",
@@ -346,6 +352,12 @@ fn umts_recorded() {
                 "5000 up 1000, 12000 up 100, 13000 up 600, 0 end",
                 "5000 12000 13000",
                 "promotion 3000-5000, dch 5000-10000, fach 10000-12000, promotion 12000-13000, dch 13000-18000, fach 18000-30000",
+            ),
+            // A hint may end what a hint began; the packet passes at its own time.
+            (
+                "5000 wake, 5000 release, 5000 up 1000, 0 end",
+                "5000",
+                "dch 5000-10000, fach 10000-22000",
             ),
         ],
     );

@@ -3,7 +3,7 @@
 //! Needs tracefs and the right to make an instance in it; says so and passes
 //! where it lacks.
 // It plants a real stall in real time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::fs;
 use std::io::Write;
@@ -87,46 +87,62 @@ fn record(instance: &Instance) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn a_stall_on_this_machine_is_found() {
-    let Some(instance) = Instance::new() else {
-        eprintln!("skipped: no tracefs here, or no right to make an instance in it");
-        return;
-    };
-    let bytes = match record(&instance) {
-        Ok(bytes) => bytes,
-        Err(e) => {
-            eprintln!("skipped: the kernel's tracer refuses: {e}");
+    // A machine that stops the recording threads for long in the wrong place
+    // shows another stall than the planted one, so there is another try.
+    let mut said = String::new();
+    for _ in 0..3 {
+        let Some(instance) = Instance::new() else {
+            eprintln!("skipped: no tracefs here, or no right to make an instance in it");
             return;
+        };
+        let bytes = match record(&instance) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                eprintln!("skipped: the kernel's tracer refuses: {e}");
+                return;
+            }
+        };
+        match planted_stall_is_named(&bytes) {
+            Ok(()) => return,
+            Err(e) => said = e,
         }
-    };
+    }
+    panic!("{said}");
+}
+
+fn planted_stall_is_named(bytes: &[u8]) -> Result<(), String> {
     let mut builder = TraceBuilder::default();
-    read(bytes.as_slice(), &mut builder).unwrap();
+    read(bytes, &mut builder).map_err(|e| e.to_string())?;
     let trace = builder.finish();
     let request = trace
         .slices
         .iter()
         .find(|s| trace.names.get(s.name) == "ipc:Audio.stop")
-        .expect("the client's mark is in the trace");
-    assert!(u128::from(request.end - request.start) >= STALL.as_nanos());
+        .ok_or("the client's mark is not in the trace")?;
+    if u128::from(request.end - request.start) < STALL.as_nanos() {
+        return Err(format!(
+            "the request is shorter than the stall: {request:?}"
+        ));
+    }
     // Other programs run on this machine meanwhile; the two threads are the
     // device under study, and idle is when neither runs.
     let mut runs = trace.runs();
     runs.retain(|r| trace.tasks.name(r.task).starts_with("stall-"));
-    let report = IdleReport::of(&trace, &runs, &IdleRules::shipped()).unwrap();
+    let report = IdleReport::of(&trace, &runs, &IdleRules::shipped())
+        .ok_or("the two threads were never seen to run")?;
     let f = report
         .findings
         .iter()
         .find(|f| f.thread_name == "stall-client")
-        .unwrap_or_else(|| unreachable!("no finding: {:#?}", report.findings));
-    assert_eq!(
-        f.server_names.first().map(String::as_str),
-        Some("stall-server")
-    );
+        .ok_or_else(|| format!("no finding: {:#?}", report.findings))?;
     // Which of the two that span the stall is named depends on who was preempted when; the same
     // stall as a stored trace has one answer.
     let named = f.function.as_deref();
-    assert!(
-        matches!(named, Some("drainPipeline" | "ipc:Audio.stop")),
-        "{named:?}"
-    );
-    assert!(f.text.contains("stall-client"), "{}", f.text);
+    if f.server_names.first().map(String::as_str) != Some("stall-server")
+        || !matches!(named, Some("drainPipeline" | "ipc:Audio.stop"))
+        || !f.text.contains("stall-client")
+    {
+        return Err(format!("another stall is found: {f:#?}"));
+    }
+    Ok(())
 }

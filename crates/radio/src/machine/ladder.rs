@@ -332,12 +332,17 @@ impl Ladder {
         }
     }
 
-    /// Falls to the rung of this index now; a climb under way is finished first.
+    /// Falls to the rung of this index now. A climb under way is finished
+    /// first, unless the packets are a record: the next of them passes at its
+    /// own time, so a climb cut short is what must have happened.
     pub(crate) fn drop_to<T: Timeline>(&mut self, at: Timestamp, index: usize, out: &mut T) {
         self.advance(at, out);
         match self.place {
-            Place::Rising(from, rising) => {
-                self.now = self.now.max(rising.ready);
+            Place::Rising(from, mut rising) => {
+                match self.placement {
+                    Placement::Live => self.now = self.now.max(rising.ready),
+                    Placement::Recorded => rising.ready = self.now,
+                }
                 self.write_rising(from, rising, out);
             }
             Place::Active => {

@@ -432,8 +432,13 @@ impl Umts {
                 self.rise(way, self.now);
             }
             Hint::Release | Hint::Off if self.at != Rrc::Idle || self.rising.is_some() => {
-                if let Some(rising) = self.rising {
-                    self.now = self.now.max(rising.ready);
+                if let Some(mut rising) = self.rising {
+                    match self.placement {
+                        Placement::Live => self.now = self.now.max(rising.ready),
+                        // The next recorded packet passes at its own time,
+                        // which must not lie before the end of this climb.
+                        Placement::Recorded => rising.ready = self.now,
+                    }
                     self.arrive(rising, out);
                 }
                 self.emit_connected(self.now, out);
