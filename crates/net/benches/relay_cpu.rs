@@ -89,14 +89,25 @@ fn ip(args: &str) {
     assert!(status.success(), "ip {args}");
 }
 
+/// Gives an end its address, and its connections the common congestion control:
+/// where the host's paces (BBR), pacing timers are most of what any relay costs.
+fn address(device: &str, network: u8, host: u8) {
+    ip(&format!(
+        "addr add 10.99.{network}.{host}/24 dev {device} noprefixroute"
+    ));
+    ip(&format!("link set {device} up"));
+    ip(&format!(
+        "route add 10.99.{network}.0/24 dev {device} congctl cubic"
+    ));
+}
+
 /// The namespace with both far ends: told on stdin what to send.
 fn far_stage() {
     println!("ready");
     let mut lines = std::io::stdin().lines();
     lines.next().unwrap().unwrap();
     for n in 0..2 {
-        ip(&format!("addr add 10.99.{n}.2/24 dev far{n}"));
-        ip(&format!("link set far{n} up"));
+        address(&format!("far{n}"), n, 2);
     }
     let sink = TcpListener::bind(OUTGOING).unwrap();
     println!("ready");
@@ -174,8 +185,7 @@ impl Far {
             ip(&format!(
                 "link add near{n} type veth peer name far{n} netns {pid}"
             ));
-            ip(&format!("addr add 10.99.{n}.1/24 dev near{n}"));
-            ip(&format!("link set near{n} up"));
+            address(&format!("near{n}"), n, 1);
         }
         far.say("links are there");
         far.hears("ready");
