@@ -154,6 +154,9 @@ pub struct Judgement {
     pub target: f64,
     /// The median; none when no repetition was fit.
     pub measured: Option<f64>,
+    /// Its 95 % confidence interval; none for fewer than six values.
+    #[serde(default)]
+    pub interval: Option<(f64, f64)>,
     /// Whether it holds; none when no repetition was fit.
     pub holds: Option<bool>,
 }

@@ -205,7 +205,7 @@ impl<'a> Lab<'a> {
             date: machine::date(),
             commit: machine::commit(&e.path),
             kernel: machine::kernel(),
-            asserts: summary::judge(e, &summaries),
+            asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
             downloads,
         };

@@ -69,7 +69,11 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
 }
 
 /// Every assert, for every scheme and workload it concerns.
-pub(crate) fn judge(e: &Experiment, summaries: &[Summary]) -> Vec<Judgement> {
+pub(crate) fn judge(
+    e: &Experiment,
+    downloads: &[Download],
+    summaries: &[Summary],
+) -> Vec<Judgement> {
     let mut all = Vec::new();
     for assert in &e.asserts {
         for summary in summaries {
@@ -77,61 +81,77 @@ pub(crate) fn judge(e: &Experiment, summaries: &[Summary]) -> Vec<Judgement> {
                 wanted.as_ref().is_none_or(|w| w.get_ref() == name)
             };
             if is(&assert.scheme, &summary.scheme) && is(&assert.workload, &summary.workload) {
-                judge_one(assert, summary, summaries, &mut all);
+                judge_one(assert, summary, downloads, &mut all);
             }
         }
     }
     all
 }
 
-fn judge_one(a: &Assert, s: &Summary, summaries: &[Summary], all: &mut Vec<Judgement>) {
-    let mut push = |what: &str, target: Option<f64>, got: Option<Estimate>, at_most: bool| {
-        let Some(target) = target else { return };
-        let measured = got.map(|e| e.median);
+fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judgement>) {
+    let mut push = |what: String, target: f64, got: Option<Estimate>, holds: Option<bool>| {
         all.push(Judgement {
             workload: s.workload.clone(),
             scheme: s.scheme.clone(),
-            what: format!("{what} {}", if at_most { "at most" } else { "at least" }),
+            what,
             target,
-            measured,
-            holds: measured.map(|m| if at_most { m <= target } else { m >= target }),
+            measured: got.map(|e| e.median),
+            interval: got.and_then(|e| e.interval),
+            holds,
         });
     };
-    push("ratio to ideal", a.max_ratio, s.ratio, true);
-    push("seconds", a.max_seconds, s.seconds, true);
-    push(
-        "redundant share",
-        a.max_redundant_share,
-        s.redundant_share,
-        true,
-    );
-    push(
-        "finish spread (s)",
-        a.max_finish_spread_s,
-        s.finish_spread_s,
-        true,
-    );
-    push(
-        "finish spread (share)",
-        a.max_finish_spread_share,
-        s.finish_spread_share,
-        true,
-    );
-    push(
-        "finish spread (s)",
-        a.min_finish_spread_s,
-        s.finish_spread_s,
-        false,
-    );
-    push("longest stall (s)", a.max_stall_s, s.longest_stall_s, true);
-    if let Some(other) = &a.not_slower_than {
-        let reference = summaries
-            .iter()
-            .find(|o| o.workload == s.workload && o.scheme == *other.get_ref())
-            .and_then(|o| o.seconds);
-        let what = format!("seconds of \"{}\",", other.get_ref());
-        push(&what, reference.map(|e| e.median), s.seconds, true);
+    let bounds = [
+        ("ratio to ideal", a.max_ratio, s.ratio),
+        ("seconds", a.max_seconds, s.seconds),
+        ("redundant share", a.max_redundant_share, s.redundant_share),
+        (
+            "finish spread (s)",
+            a.max_finish_spread_s,
+            s.finish_spread_s,
+        ),
+        (
+            "finish spread (share)",
+            a.max_finish_spread_share,
+            s.finish_spread_share,
+        ),
+        ("longest stall (s)", a.max_stall_s, s.longest_stall_s),
+    ];
+    for (what, target, got) in bounds {
+        let Some(target) = target else { continue };
+        let holds = got.map(|e| e.median <= target);
+        push(format!("{what} at most"), target, got, holds);
     }
+    if let Some(target) = a.min_finish_spread_s {
+        let got = s.finish_spread_s;
+        let holds = got.map(|e| e.median >= target);
+        push("finish spread (s) at least".to_owned(), target, got, holds);
+    }
+    if let Some(other) = &a.not_slower_than {
+        let other = other.get_ref();
+        let got = seconds_over(s, other, downloads);
+        // Two medians that agree are one above the other half of the time, so
+        // slower is what the interval shows to be slower.
+        let holds = got.map(|e| e.interval.map_or(e.median, |(low, _)| low) <= 1.0);
+        push(
+            format!("seconds over those of \"{other}\", not above"),
+            1.0,
+            got,
+            holds,
+        );
+    }
+}
+
+/// Seconds of this scheme over those of the scheme `other` by the same
+/// workload, each in the same repetition: what the machine and the links did
+/// meanwhile hit both.
+fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Estimate> {
+    let fit = |d: &&Download| d.fit && d.workload == s.workload;
+    let mine = downloads.iter().filter(fit).filter(|d| d.name == s.scheme);
+    estimate(mine.filter_map(|d| {
+        let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
+        let theirs = downloads.iter().filter(fit).find(beside)?;
+        Some(d.seconds / theirs.seconds)
+    }))
 }
 
 #[cfg(test)]
@@ -156,5 +176,58 @@ mod tests {
         assert_eq!(e.interval, Some((6.0, 15.0)));
         assert_eq!(estimate([3.0]).unwrap().median, 3.0);
         assert_eq!(estimate([]), None);
+    }
+
+    fn download(name: &str, repetition: u32, seconds: f64) -> Download {
+        serde_json::from_value(serde_json::json!({
+            "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
+            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
+            "bytes": 1, "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds,
+            "sha256_ok": true, "longest_stall_s": 0.0, "subflows": [], "cpu_s": {},
+            "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
+        }))
+        .unwrap()
+    }
+
+    /// Whether "a" is found not slower than "b", given seconds of both by repetition.
+    fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
+        let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
+        let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
+        let assert: Assert = toml::from_str("not_slower_than = 'b'").unwrap();
+        let summary = Summary {
+            workload: "w".into(),
+            scheme: "a".into(),
+            fit: seconds.len(),
+            unfit: 0,
+            seconds: None,
+            ratio: None,
+            redundant_share: None,
+            finish_spread_s: None,
+            finish_spread_share: None,
+            longest_stall_s: None,
+        };
+        let mut judged = Vec::new();
+        judge_one(&assert, &summary, &all, &mut judged);
+        judged.first().and_then(|j| j.holds)
+    }
+
+    #[test]
+    fn a_tie_is_not_slower_and_slower_is() {
+        assert_eq!(
+            not_slower(&[(1.01, 1.0), (0.99, 1.0)].repeat(10)),
+            Some(true)
+        );
+        // By how little does not matter, when it is so every time.
+        assert_eq!(
+            not_slower(&[(1.01, 1.0), (1.02, 1.01)].repeat(10)),
+            Some(false)
+        );
+        // What disturbs both alike is no difference.
+        assert_eq!(
+            not_slower(&[(1.0, 1.01), (3.0, 3.1)].repeat(10)),
+            Some(true)
+        );
+        assert_eq!(not_slower(&[(1.01, 1.0)]), Some(false));
+        assert_eq!(not_slower(&[]), None);
     }
 }

@@ -121,10 +121,7 @@ fn summaries(all: &[Summary]) -> Table {
     ];
     let mut table = table(&header, &[0, 1]);
     let number = |e: Option<Estimate>| e.map_or("-".into(), |e| format!("{:.3}", e.median));
-    let interval = |e: Option<Estimate>| match e.and_then(|e| e.interval) {
-        Some((low, high)) => format!("{low:.3}-{high:.3}"),
-        None => "-".into(),
-    };
+    let interval = |e: Option<Estimate>| range(e.and_then(|e| e.interval));
     for s in all {
         table.add_row([
             s.workload.clone(),
@@ -144,9 +141,21 @@ fn summaries(all: &[Summary]) -> Table {
     table
 }
 
+fn range(interval: Option<(f64, f64)>) -> String {
+    interval.map_or("-".into(), |(low, high)| format!("{low:.3}-{high:.3}"))
+}
+
 fn judgements(all: &[Judgement]) -> Table {
-    let header = ["transfer", "scheme", "figure", "target", "measured", ""];
-    let mut table = table(&header, &[0, 1, 2, 5]);
+    let header = [
+        "transfer",
+        "scheme",
+        "figure",
+        "target",
+        "measured",
+        "95 % interval",
+        "",
+    ];
+    let mut table = table(&header, &[0, 1, 2, 6]);
     for j in all {
         table.add_row([
             j.workload.clone(),
@@ -154,6 +163,7 @@ fn judgements(all: &[Judgement]) -> Table {
             j.what.clone(),
             format!("{:.3}", j.target),
             j.measured.map_or("-".into(), |m| format!("{m:.3}")),
+            range(j.interval),
             match j.holds {
                 Some(true) => "ok",
                 Some(false) => "MISSED",

@@ -317,7 +317,9 @@ pub struct Assert {
     pub min_finish_spread_s: Option<f64>,
     /// Longest time without a byte at the client, at most.
     pub max_stall_s: Option<f64>,
-    /// Not slower than this scheme (name), by the same workload.
+    /// Not slower than this scheme (name), by the same workload: seconds of
+    /// the same repetition over each other; misses where the interval of the
+    /// median lies above 1.
     pub not_slower_than: Option<Spanned<String>>,
 }
 
