@@ -9,6 +9,7 @@
 //!   is the lab, so nothing outlives it.
 //! * [`Host`], [`Network`]: network namespaces, devices, addresses, routes.
 //! * [`player`]: the pure link models of `mpbond_sim`, in real time.
+//! * `energy`: what a transfer costs all devices, by radio models.
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`RunReport`]: the record.
@@ -19,6 +20,7 @@ mod client;
 mod content;
 mod daemons;
 mod device;
+mod energy;
 mod error;
 pub mod experiment;
 mod host;
@@ -46,7 +48,8 @@ pub use host::Host;
 pub use links::played_links;
 pub use origin::{Received, origin};
 pub use record::{
-    Download, Estimate, Judgement, Lateness, RunReport, SubflowShare, Summary, Verdict,
+    DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness, RunReport,
+    SubflowShare, Summary, Verdict,
 };
 pub use run::{RunOptions, run};
 pub use summary::estimate;

@@ -92,8 +92,7 @@ fn no_link(name: &str) -> Error {
 
 /// The text of a recording, named relative to the experiment file.
 pub(crate) fn read(e: &Experiment, file: &str) -> std::io::Result<String> {
-    let folder = e.path.parent().unwrap_or(Path::new(""));
-    let path = folder.join(file);
+    let path = e.beside(Path::new(file));
     if std::fs::metadata(&path)?.len() > MAX_TRACE_BYTES {
         return Err(std::io::Error::other("too long for a recording"));
     }

@@ -72,6 +72,10 @@ pub struct Download {
     pub subflows: Vec<SubflowShare>,
     /// Processor seconds of each host's daemon during the transfer.
     pub cpu_s: BTreeMap<String, f64>,
+    /// What it cost all devices that took part, by each of the experiment's
+    /// models.
+    #[serde(default)]
+    pub energy: Vec<Energy>,
     /// Whether the links kept their own conditions.
     pub fit: bool,
     /// Why not.
@@ -107,6 +111,37 @@ pub struct SubflowShare {
     pub finished_s: Option<f64>,
 }
 
+/// What a transfer cost, by one model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Energy {
+    /// The model's name in the experiment.
+    pub model: String,
+    /// All devices' radios, every last tail in full; with the access point's
+    /// middle figure where it is accounted.
+    pub joules: f64,
+    /// Without the tails after the last packets.
+    pub joules_without_last_tail: f64,
+    /// `joules` with the low and the high figure of the access point.
+    pub joules_band: (f64, f64),
+    /// Each device's part.
+    pub devices: Vec<DeviceEnergy>,
+}
+
+/// One device's part of the energy.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceEnergy {
+    /// The host's name.
+    pub host: String,
+    /// All of its radios.
+    pub joules: f64,
+    /// Without the tails after the last packets.
+    pub joules_without_last_tail: f64,
+    /// Its Internet links alone.
+    pub wwan_joules: f64,
+    /// Its ends of pipes alone.
+    pub pipe_joules: f64,
+}
+
 /// A median with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -139,6 +174,20 @@ pub struct Summary {
     pub finish_spread_share: Option<Estimate>,
     /// Of `longest_stall_s`.
     pub longest_stall_s: Option<Estimate>,
+    /// By each of the experiment's models.
+    #[serde(default)]
+    pub energy: Vec<EnergySummary>,
+}
+
+/// What one scheme's repetitions of one workload cost, by one model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EnergySummary {
+    /// The model's name in the experiment.
+    pub model: String,
+    /// Of `joules`.
+    pub joules: Option<Estimate>,
+    /// Of `joules_without_last_tail`.
+    pub joules_without_last_tail: Option<Estimate>,
 }
 
 /// An assert and what became of it.

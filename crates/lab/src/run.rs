@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use crate::client::{self, Outcome};
 use crate::content::Content;
 use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
+use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
     Carrier, Direction, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
@@ -66,6 +67,7 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // What is wrong with the file or the machine is said before anything runs.
     let experiment = chosen(path, options)?;
     machine::check(&experiment)?;
+    Accountant::all(&experiment)?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
@@ -143,6 +145,7 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
 /// A running experiment.
 struct Lab<'a> {
     experiment: &'a Experiment,
+    accountants: Vec<Accountant<'a>>,
     options: &'a RunOptions,
     scratch: &'a Path,
     binary: PathBuf,
@@ -161,6 +164,7 @@ impl<'a> Lab<'a> {
             experiment.schemes.len() * experiment.workloads.len() * experiment.repetitions as usize;
         let progress = Progress::new(options.quiet, transfers);
         progress.note("making hosts and links ...");
+        let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
         let links = played_links(experiment, &mut network)?;
         let log = options.packet_log.as_deref();
@@ -174,6 +178,7 @@ impl<'a> Lab<'a> {
         };
         Ok(Self {
             experiment,
+            accountants,
             options,
             scratch,
             binary,
@@ -302,6 +307,7 @@ impl<'a> Lab<'a> {
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
         let outcome = self.carry(scheme, workload, number, daemons, destination, ideal)?;
+        let end = self.player.now();
 
         let conditions = self.player.conditions()?;
         let lost = self.network.device_drops()? - drops_before;
@@ -313,6 +319,13 @@ impl<'a> Lab<'a> {
             Some(daemons) => daemons.shares(workload.direction, &destination.to_string())?,
             None => self.single_share(scheme, &outcome),
         };
+        let passed = self.player.passed()?;
+        let links = self.player.links();
+        let energy = self
+            .accountants
+            .iter()
+            .map(|a| a.account(scheme, links, &passed, end))
+            .collect::<Result<_>>()?;
         // While no path is up, a primary may let connections go directly.
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
         let unfit = passed_by
@@ -340,6 +353,7 @@ impl<'a> Lab<'a> {
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
             cpu_s,
+            energy,
             fit: unfit.is_none(),
             unfit_because: unfit,
             lateness_us: Lateness {

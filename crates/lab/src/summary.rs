@@ -1,7 +1,7 @@
 //! Medians, intervals and asserts.
 
 use crate::experiment::{Assert, Experiment};
-use crate::record::{Download, Estimate, Judgement, Summary};
+use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
 
 /// The median of `values` and its 95 % confidence interval; none without values.
 pub fn estimate(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
@@ -62,10 +62,26 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
                 finish_spread_s: over(&Download::finish_spread_s),
                 finish_spread_share: over(&|d| Some(d.finish_spread_s()? / d.seconds)),
                 longest_stall_s: over(&|d| Some(d.longest_stall_s)),
+                energy: energy(e, &fit),
             });
         }
     }
     all
+}
+
+fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
+    let models = e.energy.iter().map(|model| model.name.get_ref());
+    models
+        .map(|model| {
+            let accounts = fit.iter().flat_map(|d| &d.energy);
+            let accounts = accounts.filter(|energy| energy.model == *model);
+            EnergySummary {
+                model: model.clone(),
+                joules: estimate(accounts.clone().map(|a| a.joules)),
+                joules_without_last_tail: estimate(accounts.map(|a| a.joules_without_last_tail)),
+            }
+        })
+        .collect()
 }
 
 /// Every assert, for every scheme and workload it concerns.
@@ -205,6 +221,7 @@ mod tests {
             finish_spread_s: None,
             finish_spread_share: None,
             longest_stall_s: None,
+            energy: Vec::new(),
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);

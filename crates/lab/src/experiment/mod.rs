@@ -82,12 +82,18 @@ pub struct Experiment {
     /// What each scheme has to carry.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// By which models the energy of a transfer is accounted.
+    #[serde(rename = "energy", default)]
+    pub energy: Vec<EnergyModel>,
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
     /// Where it was read from.
     #[serde(skip)]
     pub path: PathBuf,
+    /// The file's text, for naming lines of it.
+    #[serde(skip)]
+    text: String,
 }
 
 /// A machine of the experiment.
@@ -293,6 +299,25 @@ pub struct Fault {
     pub blackhole: Option<Spanned<String>>,
 }
 
+/// Which radios the devices have, for an account of what a transfer costs.
+/// Names are those of shipped profiles, or of files listed in `profiles`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyModel {
+    /// Its name in results.
+    pub name: Spanned<String>,
+    /// The radio of links to the proxy, primary's and helpers'.
+    pub wwan: Spanned<String>,
+    /// The radio at both ends of a link between primary and helper.
+    pub pipe: Spanned<String>,
+    /// The device whose figures say what the primary draws as an access point,
+    /// while pipes are used; not accounted when not given.
+    pub access_point: Option<Spanned<String>>,
+    /// Profiles of one's own, beside the experiment's file.
+    #[serde(default)]
+    pub profiles: Vec<Spanned<PathBuf>>,
+}
+
 /// What has to come out; medians over the repetitions are compared. Without
 /// `scheme` or `workload` it concerns all of them.
 #[derive(Debug, Clone, Deserialize)]
@@ -373,10 +398,25 @@ impl Experiment {
     /// As [`Experiment::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let place = check::Place { file, text };
-        let experiment: Self =
+        let mut experiment: Self =
             toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
         check::check(&experiment, &place)?;
+        text.clone_into(&mut experiment.text);
         Ok(experiment)
+    }
+
+    /// What is wrong with `what`, and where that stands in the file.
+    pub(crate) fn error_at<T>(&self, what: &Spanned<T>, message: &str) -> Error {
+        let place = check::Place {
+            file: &self.path.display().to_string(),
+            text: &self.text,
+        };
+        place.error(Some(what.span()), message)
+    }
+
+    /// The path of a file that is named relative to the experiment's.
+    pub(crate) fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// The host in a role that exactly one host has.
