@@ -60,6 +60,7 @@ pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -
 
 /// One link as a hop; `helper` is whose death ends it.
 fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -> Result<Hop> {
+    let link = &workload.on(link);
     let ends_at = workload
         .faults
         .iter()
@@ -246,5 +247,12 @@ up = 4
             // 3 Mbit in the first quarter, then 9 at 8.
             near(bound("", "", &fault, 1), 0.25 + 9.0 / 8.0);
         }
+    }
+
+    #[test]
+    fn knows_settings() {
+        let settings = "[[setting]]\nname = \"s\"\nlink.ps = { down = 4 }\n";
+        near(bound("", "", settings, 0), 3.0); // 12 / 4
+        near(bound("", "", settings, 1), 1.5); // 12 / (4 + 4)
     }
 }

@@ -7,7 +7,7 @@ use mpbond_sim::link::LinkChange;
 
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, Experiment, Link, Workload};
-use crate::player::{PlayedLink, TimedChange};
+use crate::player::{PlayedLink, TimedChange, restoring};
 use crate::wiring::Network;
 
 /// Both directions, for loops.
@@ -39,11 +39,37 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
     Ok(played)
 }
 
-/// Everything that happens to links while `workload` runs: their scheduled
-/// changes, and its blackholes.
-pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+/// What makes the links what they are in the setting of `workload`; nothing
+/// where it has none.
+pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
+    let Some((setting, _)) = &workload.setting else {
+        return Ok(all);
+    };
     for link in &e.links {
+        let name = link.name.get_ref();
+        if !setting.links.contains_key(&link.name) {
+            continue;
+        }
+        for direction in DIRECTIONS {
+            let Some(spec) = workload.on(link).model(direction) else {
+                continue;
+            };
+            let model = spec
+                .resolve(|file| read(e, file))
+                .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
+            all.push(timed(Duration::ZERO, name, direction, restoring(&model)));
+        }
+    }
+    Ok(all)
+}
+
+/// Everything that happens to links while `workload` runs: what its setting
+/// makes of them, their scheduled changes, and its blackholes.
+pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+    let mut all = setting_changes(e, workload)?;
+    for link in &e.links {
+        let link = &workload.on(link);
         let name = link.name.get_ref();
         for change in &link.changes {
             for direction in DIRECTIONS {

@@ -20,7 +20,7 @@ use crate::experiment::{
 };
 use crate::ideal::ideal_time;
 use crate::isolate;
-use crate::links::{played_links, timed_changes};
+use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Received};
 use crate::player::{Clock, Conditions, Player};
 use crate::progress::Progress;
@@ -238,7 +238,8 @@ impl<'a> Lab<'a> {
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
-            self.player.begin(Vec::new())?;
+            self.player
+                .begin(setting_changes(self.experiment, workload)?)?;
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }

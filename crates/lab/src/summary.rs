@@ -93,15 +93,24 @@ pub(crate) fn judge(
     let mut all = Vec::new();
     for assert in &e.asserts {
         for summary in summaries {
-            let is = |wanted: &Option<toml::Spanned<String>>, name: &str| {
-                wanted.as_ref().is_none_or(|w| w.get_ref() == name)
-            };
-            if is(&assert.scheme, &summary.scheme) && is(&assert.workload, &summary.workload) {
+            if concerns(e, assert, summary) {
                 judge_one(assert, summary, downloads, &mut all);
             }
         }
     }
     all
+}
+
+fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
+    let mut workloads = e.workloads.iter();
+    let Some(workload) = workloads.find(|w| *w.name.get_ref() == s.workload) else {
+        return false;
+    };
+    let scheme = a.scheme.as_ref();
+    let setting = a.setting.as_ref().map(|name| name.get_ref().as_str());
+    scheme.is_none_or(|name| *name.get_ref() == s.scheme)
+        && setting.is_none_or(|name| workload.setting_name() == Some(name))
+        && (a.workload.as_ref()).is_none_or(|name| workload.is_called(name.get_ref()))
 }
 
 fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judgement>) {

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 const MAX_HOSTS: usize = 16;
 const MAX_LINKS: usize = 32;
 const MAX_BYTES: u64 = 4 << 30;
+const MAX_WORKLOADS: usize = 1000;
 const MAX_REPETITIONS: u32 = 10_000;
 
 /// The text of a file, for naming lines of it.
@@ -54,7 +55,37 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     links(e, place)?;
     schemes(e, place)?;
     workloads(e, place)?;
+    settings(e, place)?;
     asserts(e, place)
+}
+
+fn settings(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "setting", e.settings.iter().map(|s| &s.name))?;
+    if e.settings.len() * e.workloads.len() > MAX_WORKLOADS {
+        return Err(place.error(None, "at most 1000 workloads, counted in every setting"));
+    }
+    for setting in &e.settings {
+        for (name, set) in &setting.links {
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            let changes = set.changes.iter().flatten();
+            let losses = changes.clone().filter_map(|c| c.loss).chain(set.loss);
+            let (setting, name_text) = (setting.name.get_ref(), name.get_ref());
+            let wrong = |message: &str| {
+                let text = format!("setting \"{setting}\", link \"{name_text}\": {message}");
+                Err(place.at(name, text))
+            };
+            if losses.into_iter().any(|p| !(0.0..=1.0).contains(&p)) {
+                return wrong("loss is a probability from 0 to 1");
+            }
+            if !changes.is_sorted_by_key(|c| c.at) {
+                return wrong("the times of its changes must not fall");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn hosts(e: &Experiment, place: &Place) -> Result<()> {
@@ -263,6 +294,11 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
                     unknown("scheme", scheme, e.schemes.iter().map(|s| &s.name)),
                 ));
             }
+        }
+        if let Some(s) = &assert.setting
+            && !e.settings.iter().any(|x| x.name == *s)
+        {
+            return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)

@@ -37,6 +37,7 @@
 //! ```
 
 mod check;
+mod setting;
 mod size;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
 use crate::error::{Doing, Error, Result};
@@ -79,9 +81,12 @@ pub struct Experiment {
     /// What is compared.
     #[serde(rename = "scheme")]
     pub schemes: Vec<Scheme>,
-    /// What each scheme has to carry.
+    /// What each scheme has to carry: in every setting, where there are any.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// What differs between otherwise equal runs.
+    #[serde(rename = "setting", default)]
+    pub settings: Vec<Setting>,
     /// By which models the energy of a transfer is accounted.
     #[serde(rename = "energy", default)]
     pub energy: Vec<EnergyModel>,
@@ -123,7 +128,7 @@ pub enum Role {
 }
 
 /// A link between two hosts: shaped when it has rates, a plain wire otherwise.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Its name, and that of its network interface on both hosts.
@@ -284,6 +289,9 @@ pub struct Workload {
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
+    /// The setting that it runs in, and its name in the file.
+    #[serde(skip)]
+    pub(crate) setting: Option<(Setting, String)>,
 }
 
 /// Something that goes wrong, so long after the transfer's start.
@@ -327,6 +335,8 @@ pub struct Assert {
     pub scheme: Option<Spanned<String>>,
     /// The workload it concerns.
     pub workload: Option<Spanned<String>>,
+    /// The setting it concerns.
+    pub setting: Option<Spanned<String>>,
     /// Seconds over ideal seconds, at most.
     pub max_ratio: Option<f64>,
     /// Seconds, at most.
@@ -401,6 +411,7 @@ impl Experiment {
         let mut experiment: Self =
             toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
         check::check(&experiment, &place)?;
+        experiment.workloads = setting::in_every_setting(&experiment);
         text.clone_into(&mut experiment.text);
         Ok(experiment)
     }
@@ -503,7 +514,16 @@ impl Scheme {
 
     /// Whether it carries `workload`.
     pub(crate) fn carries(&self, workload: &Workload) -> bool {
-        names(self.workloads.as_ref(), &workload.name)
+        let list = self.workloads.as_ref();
+        list.is_none_or(|list| list.iter().any(|name| workload.is_called(name.get_ref())))
+    }
+}
+
+impl Workload {
+    /// Whether it is this one, in any setting or in the one that is named, too.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let in_file = self.setting.as_ref().map(|(_, in_file)| in_file);
+        self.name.get_ref() == name || in_file.is_some_and(|in_file| in_file == name)
     }
 }
 

@@ -191,3 +191,58 @@ fn shipped_experiments_are_right() {
     }
     assert!(count >= 5, "{count} experiments");
 }
+
+const SETTINGS: &str = r#"
+[[setting]]
+name = "slow"
+link.ps = { down = 1, up = 1, delay = "40ms" }
+[[setting]]
+name = "falls"
+[[setting.link.hs.change]]
+at = "2s"
+down = 1
+[[assert]]
+workload = "small"
+setting = "slow"
+max_ratio = 1.5
+"#;
+
+#[test]
+fn each_workload_runs_in_each_setting() {
+    let e = Experiment::parse("t.toml", &format!("{GOOD}{SETTINGS}")).unwrap();
+    let names: Vec<&str> = e
+        .workloads
+        .iter()
+        .map(|w| w.name.get_ref().as_str())
+        .collect();
+    assert_eq!(names, ["small, slow", "small, falls"]);
+    let (slow, falls) = (&e.workloads[0], &e.workloads[1]);
+    assert!(slow.is_called("small") && slow.is_called("small, slow"));
+    assert!(!slow.is_called("small, falls"));
+    assert!(e.schemes[0].carries(falls));
+    let (ps, hs) = (&e.links[0], &e.links[1]);
+    assert_eq!(slow.on(ps).delay, Duration::from_millis(40));
+    assert_ne!(slow.on(ps).down, ps.down);
+    assert_eq!(falls.on(ps).delay, Duration::from_millis(25));
+    assert_eq!(falls.on(ps).down, ps.down);
+    assert_eq!(falls.on(hs).changes.len(), 1);
+    assert_eq!(slow.on(hs).changes.len(), 0);
+}
+
+#[test]
+fn wrong_settings_are_named() {
+    for (setting, complaint) in [
+        ("link.core = { down = 1 }", "is no link with rates"),
+        ("link.ps = { loss = 1.5 }", "loss is a probability"),
+        ("link.ps = { colour = 1 }", "unknown field `colour`"),
+    ] {
+        let text = format!("{GOOD}[[setting]]\nname = \"s\"\n{setting}\n");
+        let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+        let line = text.lines().count();
+        assert!(error.starts_with(&format!("t.toml:{line}: ")), "{error}");
+        assert!(error.contains(complaint), "{error}");
+    }
+    let text = format!("{GOOD}[[assert]]\nsetting = \"s\"\nmax_ratio = 1.0\n");
+    let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("\"s\" is no setting"), "{error}");
+}

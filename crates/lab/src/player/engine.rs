@@ -333,7 +333,7 @@ fn cpu_used() -> Duration {
 
 /// The change that makes a link what its configuration says. A schedule or
 /// trace starts over with it.
-fn restoring(config: &LinkConfig) -> LinkChange {
+pub(crate) fn restoring(config: &LinkConfig) -> LinkChange {
     LinkChange {
         rate: Some(config.rate.clone()),
         delay: Some(config.delay),

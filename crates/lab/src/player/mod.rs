@@ -24,6 +24,8 @@ use crate::device::Device;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
 use engine::{Command, Engine};
+
+pub(crate) use engine::restoring;
 use packet_log::PacketLog;
 
 /// A clock of the lab's own: nanoseconds since it was made.
