@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use super::{Carrier, Experiment, Interception, Role};
+use super::{Carrier, Experiment, Interception, Role, Scheduler};
 use crate::error::{Error, Result};
 
 /// Upper bounds that keep a wrong file from eating the machine.
@@ -217,6 +217,16 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
                 return wrong("interception: socks5, http or transparent".into());
             }
             _ => {}
+        }
+        let fixed = scheme.scheduler == Scheduler::FixedRatio;
+        if fixed
+            != scheme
+                .direct_share
+                .is_some_and(|s| (0.0..=1.0).contains(&s))
+        {
+            return wrong(
+                "direct_share: from 0 to 1, with the scheduler `fixed-ratio` and no other".into(),
+            );
         }
         if !is_name(&scheme.congestion, 15) {
             return wrong("congestion: the name of a kernel module such as \"cubic\"".into());

@@ -199,6 +199,11 @@ pub struct Scheme {
     /// Scheduler of both ends.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// Under `fixed-ratio`, the direct path's share of the bytes, 0 to 1.
+    pub direct_share: Option<f64>,
+    /// Which subflows feedback may travel on.
+    #[serde(default)]
+    pub feedback: Feedback,
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
@@ -247,6 +252,19 @@ pub enum Scheduler {
     Redundant,
     FixedRatio,
     Single,
+}
+
+/// Which subflows feedback may travel on (MPBond, section 6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feedback {
+    /// Those that carry data anyway, direct ones otherwise.
+    #[default]
+    Flexible,
+    /// The helper's, whether its radio is awake or not.
+    FixedAlways,
+    /// The helper's, while it carries data.
+    FixedOnDemand,
 }
 
 /// How the client's connection gets into mpbond.
@@ -501,6 +519,15 @@ impl Change {
 }
 
 impl Scheme {
+    /// The scheduler as the daemons' configuration has it.
+    pub(crate) fn scheduler_text(&self) -> String {
+        let name = name_of(self.scheduler);
+        match self.direct_share {
+            Some(share) => format!("{name}={share}"),
+            None => name,
+        }
+    }
+
     /// The direct links that it uses, in the order of the file.
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {

@@ -99,6 +99,12 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "links go from",
         ),
         ("devices = 2", "devices = 3", "name = \"two", "from 1 to 2"),
+        (
+            "devices = 2",
+            "devices = 2\ndirect_share = 0.5",
+            "name = \"two",
+            "with the scheduler `fixed-ratio`",
+        ),
         (r#""socks5""#, r#""tun""#, "interception", "`socks5`"),
         (
             r#"interception = "socks5""#,
