@@ -39,6 +39,7 @@ mod summary;
 mod sys;
 mod table;
 mod wiring;
+pub mod workload;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
 pub use content::Content;

@@ -183,19 +183,22 @@ fn faults_and_asserts_refer_to_what_there_is() {
 #[test]
 fn shipped_experiments_are_right() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments"));
+    let mut folders = vec![folder.to_owned()];
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            let e = Experiment::load(&path).unwrap();
-            assert_eq!(
-                Some(e.name.as_str()),
-                path.file_stem().and_then(|s| s.to_str())
-            );
-            count += 1;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let e = Experiment::load(&path).unwrap();
+                let stem = path.file_stem().and_then(|s| s.to_str());
+                assert_eq!(Some(e.name.as_str()), stem);
+                count += 1;
+            }
         }
     }
-    assert!(count >= 5, "{count} experiments");
+    assert!(count >= 7, "{count} experiments");
 }
 
 const SETTINGS: &str = r#"
