@@ -12,6 +12,7 @@
 //! * `energy`: what a transfer costs all devices, by radio models.
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
+//! * [`recordings()`]: what recorded links give, alone and together.
 //! * [`RunReport`]: the record.
 #![deny(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod plan;
 pub mod player;
 mod progress;
 mod record;
+mod recordings;
 mod resume;
 mod run;
 mod summary;
@@ -52,6 +54,7 @@ pub use record::{
     DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness, RunReport,
     SubflowShare, Summary, Verdict,
 };
+pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
 pub use summary::estimate;
 pub use wiring::{LinkEnds, Network};

@@ -42,7 +42,8 @@ impl RunReport {
     }
 }
 
-fn table(header: &[&str], left: &[usize]) -> Table {
+/// An empty table; columns whose numbers are in `left` are not aligned right.
+pub(crate) fn table(header: &[&str], left: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);

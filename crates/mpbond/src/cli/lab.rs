@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mpbond_lab::experiment::Experiment;
-use mpbond_lab::{AccuracyRow, RunOptions};
+use mpbond_lab::{AccuracyRow, RecordingOptions, RunOptions};
+use mpbond_sim::duration_text;
+use mpbond_sim::trace::RateUnit;
 
 use super::failure::Failure;
 use super::output::print;
@@ -31,6 +34,7 @@ enum LabCommand {
     List(ListArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
+    Recordings(RecordingsArgs),
 }
 
 /// Run an experiment file and print its table.
@@ -115,6 +119,45 @@ struct PlayerAccuracyArgs {
     json: Option<PathBuf>,
 }
 
+/// Show what recorded links give, alone and together (MPBond, Figure 1).
+///
+/// Recordings are in Mahimahi's format, or tables of seconds and rates. Of each, and of every two
+/// and three of them added up, the distribution of throughput is shown, and how much more it is
+/// than the best and the worst of them alone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab recordings Verizon-LTE-short.down TMobile-LTE-short.down ATT-LTE-driving-2016.down
+  mpbond lab recordings --unit byte/s --bin 1s wifi.csv cellular.csv --json")]
+struct RecordingsArgs {
+    /// The recordings; 1 to 16.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where in them to begin.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    offset: Duration,
+    /// How much of them to look at.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    length: Duration,
+    /// Throughput is taken over this long each.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    bin: Duration,
+    /// Unit of the rates in tables: bit/s, kbit/s, Mbit/s or byte/s.
+    #[arg(long, default_value = "Mbit/s", value_parser = rate_unit)]
+    unit: RateUnit,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    duration_text::parse(text).map_err(|e| e.to_string())
+}
+
+fn rate_unit(text: &str) -> Result<RateUnit, String> {
+    serde_json::from_value(text.into()).map_err(|_| "bit/s, kbit/s, Mbit/s or byte/s".to_owned())
+}
+
 fn failed(e: mpbond_lab::Error) -> Failure {
     Failure::with_code(&e, e.exit_code())
 }
@@ -129,7 +172,27 @@ impl LabArgs {
                 Ok(ExitCode::SUCCESS)
             }
             LabCommand::PlayerAccuracy(args) => args.run(),
+            LabCommand::Recordings(args) => args.run(),
         }
+    }
+}
+
+impl RecordingsArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let options = RecordingOptions {
+            offset: self.offset,
+            length: self.length,
+            bin: self.bin,
+            unit: self.unit,
+        };
+        let report = mpbond_lab::recordings(&self.files, &options).map_err(failed)?;
+        if self.json {
+            let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
+            print(&format!("{text}\n"))?;
+        } else {
+            print(&report.to_text())?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
