@@ -79,10 +79,11 @@ fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -
         let model = spec
             .resolve(|file| links::read(e, file))
             .map_err(|error| wrong(error.to_string()))?;
-        if link.changes.is_empty() && ends_at.is_none() {
+        let changes = e.changes_of(link, workload);
+        if changes.is_empty() && ends_at.is_none() {
             return Ok(Capacity::from(&model));
         }
-        let steps = steps(e, &model, &link.changes, direction, ends_at).map_err(wrong)?;
+        let steps = steps(e, &model, &changes, direction, ends_at).map_err(wrong)?;
         Ok(Capacity::schedule(&steps))
     };
     Ok(Hop {
@@ -99,7 +100,7 @@ type Steps = Vec<(Duration, BitRate)>;
 fn steps(
     e: &Experiment,
     model: &LinkConfig,
-    changes: &[Change],
+    changes: &[&Change],
     direction: Direction,
     ends_at: Option<Duration>,
 ) -> Result<Steps, String> {
@@ -237,6 +238,9 @@ up = 4
         near(bound(away, "", "", 0), 2.0);
         near(bound("", away, "", 1), 0.5 + 0.5 + 2.0 / 12.0);
         let workload = "[[workload]]\nname = \"f\"\ndirection = \"up\"\nbytes = 1448000\n";
+        let change = "[[workload.change]]\nat = \"250ms\"\nlink = \"pipe\"\nup = 1\ndown = 2\n";
+        let change = format!("{workload}{change}");
+        near(bound("", "", &change, 1), 0.25 + 9.0 / (8.0 + 1.0));
         for fault in [
             "kill = \"phone\"",
             "blackhole = \"pipe\"",

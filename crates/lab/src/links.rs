@@ -40,12 +40,12 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
 }
 
 /// Everything that happens to links while `workload` runs: their scheduled
-/// changes, and its blackholes.
+/// changes and its own, and its blackholes.
 pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
     for link in &e.links {
         let name = link.name.get_ref();
-        for change in &link.changes {
+        for change in e.changes_of(link, workload) {
             for direction in DIRECTIONS {
                 let change_of = change.of(direction);
                 let resolved = change_of
