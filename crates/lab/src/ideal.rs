@@ -238,6 +238,9 @@ up = 4
         near(bound(away, "", "", 0), 2.0);
         near(bound("", away, "", 1), 0.5 + 0.5 + 2.0 / 12.0);
         let workload = "[[workload]]\nname = \"f\"\ndirection = \"up\"\nbytes = 1448000\n";
+        let change = "[[workload.change]]\nat = \"250ms\"\nlink = \"pipe\"\nup = 1\ndown = 2\n";
+        let change = format!("{workload}{change}");
+        near(bound("", "", &change, 1), 0.25 + 9.0 / (8.0 + 1.0));
         for fault in [
             "kill = \"phone\"",
             "blackhole = \"pipe\"",

@@ -1,8 +1,8 @@
 //! Hosts in namespaces, a real-time link player, and experiments as data.
 //!
 //! [`run()`] takes an experiment file, makes its hosts and links, runs the
-//! real daemons and an unmodified client in them, and gives a record of what
-//! came out. The pieces:
+//! real daemons, the baselines and a client in them, and gives a record of
+//! what came out. The pieces:
 //!
 //! * [`experiment`]: what a file may say; checked before anything starts.
 //! * [`isolate`]: everything happens in one PID namespace whose first process
@@ -18,15 +18,19 @@
 
 mod accuracy;
 mod client;
+mod combine;
 mod content;
 mod daemons;
 mod device;
 mod energy;
 mod error;
 pub mod experiment;
+mod fetch;
+mod fetcher;
 mod host;
 mod ideal;
 pub mod isolate;
+mod kibbutz;
 mod links;
 mod machine;
 mod origin;
@@ -40,6 +44,7 @@ mod run;
 mod summary;
 mod sys;
 mod table;
+mod watch;
 mod wiring;
 pub mod workload;
 

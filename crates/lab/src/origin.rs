@@ -1,12 +1,17 @@
 //! The origin server: real HTTP/1.1, knowing nothing of mpbond.
 //!
-//! * `GET /bytes/N`: N bytes of [`Content`]; `GET /sha256/N`: their digest.
+//! * `GET /bytes/N`: N bytes of [`Content`], or a byte range of them; `GET
+//!   /sha256/N`: their digest.
 //! * `PUT /upload` (or POST): swallows the body and answers
 //!   `{"bytes": N, "sha256": "..."}`.
+//!
+//! It speaks Multipath TCP where the kernel does; a client that does not gets
+//! plain TCP.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +20,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RANGE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::content::{Content, hex};
 use crate::error::{Doing, Error, Result};
@@ -42,20 +48,41 @@ impl Received {
     }
 }
 
+/// The origin's listening socket, for settings that connections inherit.
+pub(crate) struct Listening(TcpListener);
+
+impl Listening {
+    /// Sets the congestion control of connections that come. Those of plain
+    /// TCP take their route's, subflows of Multipath TCP take this.
+    ///
+    /// # Errors
+    /// When the kernel has no such algorithm.
+    pub fn set_congestion(&self, algorithm: &str) -> Result<()> {
+        SockRef::from(&self.0)
+            .set_tcp_congestion(algorithm.as_bytes())
+            .doing(format_args!("the origin cannot use {algorithm}"))
+    }
+}
+
 /// Serves in the foreground until the process ends.
 ///
 /// # Errors
 /// When `listen` cannot be bound.
 pub fn origin(listen: SocketAddr, seed: u64) -> Result<()> {
-    let listener = TcpListener::bind(listen).doing(format_args!("cannot listen on {listen}"))?;
+    let listener = bind(listen).doing(format_args!("cannot listen on {listen}"))?;
     serve(listener, Content::new(seed), Received::default())
 }
 
 /// Starts an origin on a thread inside `host`; it lives as long as the process.
-pub(crate) fn start(host: &Host, listen: SocketAddr, content: Content) -> Result<Received> {
+pub(crate) fn start(
+    host: &Host,
+    listen: SocketAddr,
+    content: Content,
+) -> Result<(Received, Listening)> {
     let listener = host
-        .enter(|| TcpListener::bind(listen))?
+        .enter(|| bind(listen))?
         .doing(format_args!("cannot listen on {listen}"))?;
+    let listening = Listening(listener.try_clone().doing("cannot copy a socket")?);
     let received = Received::default();
     let counter = received.clone();
     std::thread::Builder::new()
@@ -66,7 +93,19 @@ pub(crate) fn start(host: &Host, listen: SocketAddr, content: Content) -> Result
             }
         })
         .doing("cannot start the origin")?;
-    Ok(received)
+    Ok((received, listening))
+}
+
+/// Listens for Multipath TCP, or for TCP alone on a kernel without it.
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    const BACKLOG: i32 = 1024;
+    let domain = Domain::for_address(listen);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP))
+        .or_else(|_| Socket::new(domain, Type::STREAM, Some(Protocol::TCP)))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&listen.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn serve(listener: TcpListener, content: Content, received: Received) -> Result<()> {
@@ -112,9 +151,7 @@ async fn answer(
     Ok(
         match (is_read, path.split('/').collect::<Vec<_>>().as_slice()) {
             (true, ["", "bytes", length]) => match read_length(length) {
-                Some(length) => {
-                    with_type(Reply::stream(content, length), "application/octet-stream")
-                }
+                Some(length) => file(content, length, request.headers().get(RANGE)),
                 None => status(StatusCode::BAD_REQUEST, "write /bytes/N\n"),
             },
             (true, ["", "sha256", length]) => match read_length(length) {
@@ -147,6 +184,67 @@ async fn answer(
 
 fn read_length(text: &str) -> Option<u64> {
     text.parse().ok().filter(|length| *length <= MAX_BYTES)
+}
+
+/// The first `length` bytes of `content`, or the range of them that was asked
+/// for (RFC 9110, section 14).
+fn file(content: Content, length: u64, range: Option<&HeaderValue>) -> Response<Reply> {
+    const KIND: &str = "application/octet-stream";
+    let asked = range.and_then(|value| value.to_str().ok());
+    let (range, code, place) = match asked.map_or(Asked::Whole, |text| read_range(text, length)) {
+        Asked::Whole => (0..length, StatusCode::OK, None),
+        Asked::Part(range) => {
+            let place = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+            (range, StatusCode::PARTIAL_CONTENT, Some(place))
+        }
+        Asked::Beyond => {
+            let place = format!("bytes */{length}");
+            (0..0, StatusCode::RANGE_NOT_SATISFIABLE, Some(place))
+        }
+    };
+    let mut response = with_type(Reply::stream(content, range), KIND);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let place = place.and_then(|text| HeaderValue::from_str(&text).ok());
+    headers.extend(place.map(|place| (CONTENT_RANGE, place)));
+    response
+}
+
+/// What a Range field asks of a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// All of it; also what fields that are not understood ask for.
+    Whole,
+    /// These bytes, at least one.
+    Part(Range<u64>),
+    /// None that it has.
+    Beyond,
+}
+
+fn read_range(text: &str, length: u64) -> Asked {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // A number beyond 64 bits is beyond every file, too.
+    let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    let range = match text
+        .strip_prefix("bytes=")
+        .and_then(|range| range.trim().split_once('-'))
+    {
+        Some(("", last)) if digits(last) => length.saturating_sub(number(last))..length,
+        Some((first, "")) if digits(first) => number(first)..length,
+        Some((first, last)) if digits(first) && digits(last) => {
+            let (first, last) = (number(first), number(last));
+            if last < first {
+                return Asked::Whole;
+            }
+            first..last.saturating_add(1).min(length)
+        }
+        _ => return Asked::Whole,
+    };
+    if range.is_empty() {
+        return Asked::Beyond;
+    }
+    Asked::Part(range)
 }
 
 async fn swallow(mut body: Incoming, received: &Received) -> Result<(u64, String), hyper::Error> {
@@ -193,12 +291,12 @@ impl Reply {
         }
     }
 
-    fn stream(content: Content, length: u64) -> Self {
+    fn stream(content: Content, range: Range<u64>) -> Self {
         Self {
             ready: VecDeque::new(),
             content: Some(content),
-            next: 0,
-            end: length,
+            next: range.start,
+            end: range.end,
         }
     }
 }
@@ -230,5 +328,61 @@ impl Body for Reply {
     fn size_hint(&self) -> SizeHint {
         let ready = self.ready.iter().map(|b| b.len() as u64).sum::<u64>();
         SizeHint::with_exact(ready + self.end - self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_rfc_9110() {
+        for (text, want) in [
+            ("bytes=0-0", Asked::Part(0..1)),
+            ("bytes=10-19", Asked::Part(10..20)),
+            ("bytes=90-", Asked::Part(90..100)),
+            ("bytes=90-1000", Asked::Part(90..100)),
+            ("bytes=-30", Asked::Part(70..100)),
+            ("bytes=-300", Asked::Part(0..100)),
+            ("bytes=99-99999999999999999999", Asked::Part(99..100)),
+            ("bytes=100-", Asked::Beyond),
+            ("bytes=100-200", Asked::Beyond),
+            ("bytes=-0", Asked::Beyond),
+            ("bytes=99999999999999999999-", Asked::Beyond),
+            ("bytes=5-4", Asked::Whole),
+            ("bytes=-", Asked::Whole),
+            ("bytes=+1-2", Asked::Whole),
+            ("bytes=0-1,5-6", Asked::Whole),
+            ("lines=0-1", Asked::Whole),
+        ] {
+            assert_eq!(read_range(text, 100), want, "{text}");
+        }
+        assert_eq!(read_range("bytes=0-", 0), Asked::Beyond);
+    }
+
+    #[test]
+    fn a_part_has_its_place_and_its_bytes() {
+        let content = Content::new(3);
+        let part = |range: &'static str| {
+            let field = HeaderValue::from_static(range);
+            file(content.clone(), 200_000, Some(&field))
+        };
+        let place = |r: &Response<Reply>| r.headers()[CONTENT_RANGE].to_str().unwrap().to_owned();
+        let mut response = part("bytes=70000-70009");
+        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(place(&response), "bytes 70000-70009/200000");
+        assert_eq!(response.body().size_hint().exact(), Some(10));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let body = Pin::new(response.body_mut()).poll_frame(&mut context);
+        let Poll::Ready(Some(Ok(frame))) = body else {
+            panic!("no body");
+        };
+        let whole: Vec<u8> = content.pieces(200_000).flatten().collect();
+        assert_eq!(frame.into_data().unwrap(), whole[70_000..70_010]);
+
+        let response = part("bytes=200000-");
+        assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(place(&response), "bytes */200000");
+        assert_eq!(response.body().size_hint().exact(), Some(0));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Direction, Interception};
+use crate::experiment::{Client, Connection, Direction, Interception};
 
 /// What a run of an experiment gave: the whole of the JSON file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct RunReport {
 /// says which way it went.)
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Download {
-    /// `mpbond` or `single`.
+    /// `mpbond`, `single`, `kibbutz` or `combine`.
     pub scheme: String,
     /// The scheme's name in the experiment.
     pub name: String,
@@ -48,11 +48,18 @@ pub struct Download {
     pub devices: usize,
     /// How the client's connection got into mpbond.
     pub interception: Interception,
+    /// What fetched.
+    #[serde(default)]
+    pub client: Client,
+    /// Whether it connected anew.
+    #[serde(default)]
+    pub connection: Connection,
     /// TCP congestion control.
     pub congestion: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The client's own time from start to end, connecting included.
+    /// The client's own time from start to end, connecting included where it
+    /// connected anew.
     pub seconds: f64,
     /// The fluid bound on the links of this scheme.
     pub ideal_seconds: f64,
@@ -70,6 +77,10 @@ pub struct Download {
     pub longest_stall_s: f64,
     /// What each subflow carried.
     pub subflows: Vec<SubflowShare>,
+    /// Seconds after the start and bytes that the receiver had by then, one
+    /// point for each 10 ms with an arrival; empty where curl fetched.
+    #[serde(default)]
+    pub progress: Vec<(f64, u64)>,
     /// Processor seconds of each host's daemon during the transfer.
     pub cpu_s: BTreeMap<String, f64>,
     /// What it cost all devices that took part, by each of the experiment's
@@ -105,9 +116,12 @@ pub struct SubflowShare {
     pub name: String,
     /// Bytes of the stream that it brought, copies included: the sum over all
     /// subflows exceeds the file by the redundant bytes and the HTTP headers.
+    /// Of `combine`, bytes of the file. Of an upload by `kibbutz`, bytes that
+    /// it took from the sender.
     pub bytes: u64,
-    /// When its last byte arrived, in seconds after the stream was opened;
-    /// none where it carried nothing.
+    /// When its last byte arrived, in seconds after the stream was opened, or
+    /// after the start on a connection that was kept; none where it carried
+    /// nothing, or nobody knows.
     pub finished_s: Option<f64>,
 }
 

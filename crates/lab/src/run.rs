@@ -1,7 +1,7 @@
 //! Runs an experiment from beginning to end.
 
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -10,18 +10,19 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::client::{self, Outcome};
+use crate::client::Outcome;
 use crate::content::Content;
 use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
 use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
-    Carrier, Direction, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
+    Carrier, Connection, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
 };
+use crate::fetcher::{Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::isolate;
 use crate::links::{played_links, setting_changes, timed_changes};
-use crate::origin::{self, Received};
+use crate::origin::{self, Listening, Received};
 use crate::player::{Clock, Conditions, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
@@ -142,6 +143,13 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
     Ok(experiment)
 }
 
+/// What a transfer starts from.
+struct Ready {
+    fetcher: Fetcher,
+    /// What a kept connection has carried already.
+    before: Shares,
+}
+
 /// A running experiment.
 struct Lab<'a> {
     experiment: &'a Experiment,
@@ -153,6 +161,8 @@ struct Lab<'a> {
     player: Player,
     content: Content,
     received: Received,
+    listening: Listening,
+    upload: PathBuf,
     progress: Progress,
     digests: HashMap<u64, String>,
     congestion: String,
@@ -171,7 +181,8 @@ impl<'a> Lab<'a> {
         let player = Player::start(links, Clock::start(), experiment.seed, log)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
-        let received = origin::start(host, origin_address(experiment)?, content.clone())?;
+        let address = origin_address(experiment)?;
+        let (received, listening) = origin::start(host, address, content.clone())?;
         let binary = match &options.binary {
             Some(binary) => binary.clone(),
             None => std::env::current_exe().doing("cannot find its own executable")?,
@@ -186,6 +197,8 @@ impl<'a> Lab<'a> {
             player,
             content,
             received,
+            listening,
+            upload: scratch.join("upload"),
             progress,
             digests: HashMap::new(),
             congestion: String::new(),
@@ -235,6 +248,7 @@ impl<'a> Lab<'a> {
             }
             if self.congestion != scheme.congestion {
                 self.network.set_congestion(&scheme.congestion)?;
+                self.listening.set_congestion(&scheme.congestion)?;
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
@@ -243,13 +257,11 @@ impl<'a> Lab<'a> {
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }
-            if let (Some(daemons), Start::Warm) = (&mut daemons, scheme.start) {
-                self.progress
-                    .note(&format!("{}: idle ...", scheme.name.get_ref()));
-                daemons.wait_until_joined()?;
-                std::thread::sleep(scheme.idle);
-            }
-            let result = self.transfer(scheme, workload, repetition, place, daemons.as_ref());
+            let result = self.make_ready(scheme, workload, daemons.as_mut());
+            let result = result.and_then(|ready| {
+                let daemons = daemons.as_ref();
+                self.transfer(scheme, workload, repetition, place, daemons, ready)
+            });
             let download = result.map_err(|e| match &daemons {
                 Some(daemons) => Error::run(format!("{e}\n{}", daemons.log_tails())),
                 None => e,
@@ -261,6 +273,48 @@ impl<'a> Lab<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Everything that happens before the clock runs, idling included.
+    fn make_ready(
+        &self,
+        scheme: &Scheme,
+        workload: &Workload,
+        mut daemons: Option<&mut Daemons>,
+    ) -> Result<Ready> {
+        self.progress
+            .note(&format!("{}: idle ...", scheme.name.get_ref()));
+        let warm = scheme.start == Start::Warm;
+        if let (Some(daemons), true) = (&mut daemons, warm) {
+            daemons.wait_until_joined()?;
+        }
+        let kept = scheme.connection == Connection::Kept;
+        let job = self.job(scheme, workload)?;
+        let fetcher = Fetcher::ready(job, daemons.as_deref().map(Daemons::way))?;
+        let before = match &daemons {
+            Some(daemons) if kept => {
+                let destination = job.destination.to_string();
+                daemons.shares_so_far(workload.direction, &destination)?
+            }
+            _ => Shares::default(),
+        };
+        if kept || (warm && daemons.is_some()) {
+            std::thread::sleep(scheme.idle);
+        }
+        Ok(Ready { fetcher, before })
+    }
+
+    fn job<'s>(&'s self, scheme: &'s Scheme, workload: &'s Workload) -> Result<Job<'s>> {
+        Ok(Job {
+            experiment: self.experiment,
+            scheme,
+            workload,
+            network: &self.network,
+            content: &self.content,
+            received: &self.received,
+            upload: &self.upload,
+            destination: origin_address(self.experiment)?,
+        })
     }
 
     fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
@@ -294,6 +348,7 @@ impl<'a> Lab<'a> {
         repetition: u32,
         number: usize,
         daemons: Option<&Daemons>,
+        ready: Ready,
     ) -> Result<Download> {
         let e = self.experiment;
         let bytes = workload.bytes.0;
@@ -307,7 +362,8 @@ impl<'a> Lab<'a> {
         let drops_before = self.network.device_drops()?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
-        let outcome = self.carry(scheme, workload, number, daemons, destination, ideal)?;
+        let Ready { fetcher, before } = ready;
+        let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
         let end = self.player.now();
 
         let conditions = self.player.conditions()?;
@@ -317,8 +373,14 @@ impl<'a> Lab<'a> {
             *seconds -= cpu_before.get(host).copied().unwrap_or_default();
         }
         let shares = match daemons {
-            Some(daemons) => daemons.shares(workload.direction, &destination.to_string())?,
-            None => self.single_share(scheme, &outcome),
+            Some(daemons) => daemons
+                .shares(workload.direction, &destination.to_string())?
+                .since(&before, outcome.opened_before_s),
+            None if scheme.scheme == Carrier::Single => self.single_share(scheme, &outcome),
+            None => Shares {
+                redundant_bytes: outcome.redundant_bytes,
+                subflows: outcome.shares.clone(),
+            },
         };
         let passed = self.player.passed()?;
         let links = self.player.links();
@@ -331,6 +393,7 @@ impl<'a> Lab<'a> {
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
         let unfit = passed_by
             .then(|| "the daemons did not carry it: the client got past them".to_owned())
+            .or_else(|| outcome.unfit_because.clone())
             .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
@@ -343,6 +406,8 @@ impl<'a> Lab<'a> {
             direction: workload.direction,
             devices: scheme.devices,
             interception: scheme.interception,
+            client: e.client,
+            connection: scheme.connection,
             congestion: scheme.congestion.clone(),
             bytes,
             seconds: outcome.seconds,
@@ -353,6 +418,7 @@ impl<'a> Lab<'a> {
             first_byte_s: Some(outcome.first_byte_s),
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
+            progress: outcome.series,
             cpu_s,
             energy,
             fit: unfit.is_none(),
@@ -373,24 +439,16 @@ impl<'a> Lab<'a> {
         workload: &Workload,
         number: usize,
         daemons: Option<&Daemons>,
-        destination: SocketAddr,
+        fetcher: Fetcher,
         ideal: Duration,
     ) -> Result<Outcome> {
         let bytes = workload.bytes.0;
-        let path = scheme.direct_links(self.experiment).next();
-        let plain = client::Way::Plain(path.map(|link| link.name.get_ref().clone()));
-        let way = daemons.map_or(&plain, Daemons::way);
+        let job = self.job(scheme, workload)?;
         // Time enough for the slowest scheduler; an end for what hangs.
         let limit = Duration::from_secs(30) + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);
-        let primary = self.network.host_in(Role::Primary)?;
-        let file = self.scratch.join("upload");
-        if workload.direction == Direction::Up {
-            self.write_content(&file, bytes)?;
-        }
-
         let kills: Vec<(Duration, Pid)> = workload
             .faults
             .iter()
@@ -410,29 +468,8 @@ impl<'a> Lab<'a> {
                     }
                 });
             }
-            match workload.direction {
-                Direction::Down => {
-                    let url = format!("http://{destination}/bytes/{bytes}");
-                    client::download(primary, &url, way, limit, &mut progress)
-                }
-                Direction::Up => {
-                    let url = format!("http://{destination}/upload");
-                    let received = &self.received;
-                    client::upload(primary, &url, way, &file, limit, received, &mut progress)
-                }
-            }
+            fetcher.carry(job, limit, &mut progress)
         })
-    }
-
-    fn write_content(&self, file: &Path, bytes: u64) -> Result<()> {
-        let write = || -> std::io::Result<()> {
-            let mut out = std::fs::File::create(file)?;
-            for piece in self.content.pieces(bytes) {
-                out.write_all(&piece)?;
-            }
-            Ok(())
-        };
-        write().at("write", file)
     }
 
     /// A single path's one share, by the client's account.
@@ -473,6 +510,7 @@ fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<St
 
 /// Whether an experiment needs nft.
 pub(crate) fn needs_nft(e: &Experiment) -> bool {
-    let mut schemes = e.schemes.iter();
-    schemes.any(|s| s.interception == Interception::Transparent)
+    e.schemes
+        .iter()
+        .any(|s| s.interception == Interception::Transparent || s.scheme == Carrier::Kibbutz)
 }

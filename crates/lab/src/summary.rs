@@ -151,6 +151,17 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
         let holds = got.map(|e| e.median >= target);
         push("finish spread (s) at least".to_owned(), target, got, holds);
     }
+    if let (Some(other), Some(target)) = (&a.versus, &a.max_time_ratio) {
+        let (other, target) = (other.get_ref(), *target.get_ref());
+        let got = seconds_over(s, other, downloads);
+        let holds = got.map(|e| e.median <= target);
+        push(
+            format!("seconds over those of \"{other}\" at most"),
+            target,
+            got,
+            holds,
+        );
+    }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
         let got = seconds_over(s, other, downloads);
@@ -214,11 +225,11 @@ mod tests {
         .unwrap()
     }
 
-    /// Whether "a" is found not slower than "b", given seconds of both by repetition.
-    fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
+    /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
+    fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
         let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
         let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
-        let assert: Assert = toml::from_str("not_slower_than = 'b'").unwrap();
+        let assert: Assert = toml::from_str(assert).unwrap();
         let summary = Summary {
             workload: "w".into(),
             scheme: "a".into(),
@@ -234,7 +245,23 @@ mod tests {
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);
-        judged.first().and_then(|j| j.holds)
+        judged.pop()
+    }
+
+    fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
+        judged("not_slower_than = 'b'", seconds)?.holds
+    }
+
+    #[test]
+    fn a_time_ratio_is_that_of_the_same_repetition() {
+        let assert = "versus = 'b'\nmax_time_ratio = 0.8";
+        // Over medians it would be 2 / 2; repetition by repetition it is 0.5.
+        let seconds = [(1.0, 2.0), (2.0, 4.0), (3.0, 1.0), (1.0, 2.0), (4.0, 8.0)];
+        let got = judged(assert, &seconds).unwrap();
+        assert_eq!((got.measured, got.holds), (Some(0.5), Some(true)));
+        let got = judged(assert, &[(0.81, 1.0)]).unwrap();
+        assert_eq!(got.holds, Some(false));
+        assert_eq!(judged(assert, &[]).unwrap().holds, None);
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use super::{Carrier, Experiment, Interception, Role, Scheduler};
+use super::{
+    Carrier, Client, Connection, Direction, Experiment, Interception, Role, Scheduler, Scheme,
+    Start,
+};
 use crate::error::{Error, Result};
 
 /// Upper bounds that keep a wrong file from eating the machine.
@@ -56,6 +59,7 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     schemes(e, place)?;
     workloads(e, place)?;
     settings(e, place)?;
+    changes(e, place)?;
     asserts(e, place)
 }
 
@@ -216,6 +220,9 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             Carrier::Mpbond if !intercepted => {
                 return wrong("interception: socks5, http or transparent".into());
             }
+            Carrier::Kibbutz | Carrier::Combine if intercepted => {
+                return wrong("interception is mpbond's alone".into());
+            }
             _ => {}
         }
         let fixed = scheme.scheduler == Scheduler::FixedRatio;
@@ -227,6 +234,9 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             return wrong(
                 "direct_share: from 0 to 1, with the scheduler `fixed-ratio` and no other".into(),
             );
+        }
+        if let Some(message) = baseline(e, scheme) {
+            return wrong(message.into());
         }
         if !is_name(&scheme.congestion, 15) {
             return wrong("congestion: the name of a kernel module such as \"cubic\"".into());
@@ -245,6 +255,72 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
         }
         if scheme.paths.as_ref().is_some_and(Vec::is_empty) && scheme.devices == 1 {
             return wrong("no path and no helper".into());
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a baseline, or with what only baselines and the lab's
+/// own client know.
+fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
+    const CHUNKS: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
+    let carrier = scheme.scheme;
+    let by_devices = matches!(carrier, Carrier::Kibbutz | Carrier::Combine);
+    if by_devices && e.client != Client::Fetch {
+        return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
+    }
+    if carrier == Carrier::Kibbutz && scheme.devices != 2 {
+        return Some("`kibbutz` is two devices: one can be tethered to one other");
+    }
+    if by_devices && scheme.direct_links(e).next().is_none() {
+        return Some("a baseline needs a direct path");
+    }
+    if scheme.connection == Connection::Kept {
+        if e.client != Client::Fetch {
+            return Some(
+                "curl keeps no connection: write `client = \"fetch\"` at the top of the file",
+            );
+        }
+        if scheme.start == Start::Cold {
+            return Some("a connection that is kept is not cold");
+        }
+    }
+    match scheme.chunk {
+        Some(_) if carrier != Carrier::Combine => return Some("chunk is for `combine` alone"),
+        Some(chunk) if !CHUNKS.contains(&chunk.0) => return Some("chunk: from 1 KiB to 64 MiB"),
+        _ => {}
+    }
+    let mut carried = e.workloads_of(scheme);
+    if carrier == Carrier::Combine && carried.any(|w| w.direction == Direction::Up) {
+        return Some("`combine` only downloads: name its workloads");
+    }
+    let kills = |w: &super::Workload| w.faults.iter().any(|f| f.kill.is_some());
+    if by_devices && e.workloads_of(scheme).any(kills) {
+        return Some("no daemon runs that a fault could kill: name its workloads");
+    }
+    None
+}
+
+/// Changes of links name a link where they have to, and only there.
+fn changes(e: &Experiment, place: &Place) -> Result<()> {
+    for link in e.links.iter().flat_map(|l| &l.changes) {
+        if let Some(name) = &link.link {
+            return Err(place.at(name, "a link's own change names no link".into()));
+        }
+    }
+    for workload in &e.workloads {
+        for change in &workload.changes {
+            let Some(name) = &change.link else {
+                let message = "a workload's change says which `link`".into();
+                return Err(place.at(&workload.name, message));
+            };
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            if change.loss.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+                return Err(place.at(name, "loss is a probability from 0 to 1".into()));
+            }
         }
     }
     Ok(())
@@ -294,10 +370,8 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
 
 fn asserts(e: &Experiment, place: &Place) -> Result<()> {
     for assert in &e.asserts {
-        for scheme in [&assert.scheme, &assert.not_slower_than]
-            .into_iter()
-            .flatten()
-        {
+        let named = [&assert.scheme, &assert.not_slower_than, &assert.versus];
+        for scheme in named.into_iter().flatten() {
             if !e.schemes.iter().any(|s| s.name == *scheme) {
                 return Err(place.at(
                     scheme,
@@ -309,6 +383,13 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
             && !e.settings.iter().any(|x| x.name == *s)
         {
             return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
+        }
+        if assert.versus.is_some() != assert.max_time_ratio.is_some() {
+            let at = assert.versus.as_ref().map(Spanned::span);
+            return Err(place.error(
+                at.or(assert.max_time_ratio.as_ref().map(Spanned::span)),
+                "an assert has both `versus = \"SCHEME\"` and `max_time_ratio`, or neither",
+            ));
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)

@@ -26,7 +26,7 @@
 //!
 //! [[scheme]]
 //! name = "two devices"
-//! scheme = "mpbond"               # or "single": curl without mpbond
+//! scheme = "mpbond"               # or a baseline: single, kibbutz, combine
 //! devices = 2
 //! interception = "socks5"         # socks5, http, transparent
 //!
@@ -72,6 +72,9 @@ pub struct Experiment {
     /// release after due time) is marked unfit.
     #[serde(default = "default_lateness", with = "duration_text")]
     pub max_lateness: Duration,
+    /// What fetches.
+    #[serde(default)]
+    pub client: Client,
     /// The machines.
     #[serde(rename = "host")]
     pub hosts: Vec<HostSpec>,
@@ -162,6 +165,8 @@ pub struct Link {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
+    /// Which link: given in a workload, not in a link, which is meant itself.
+    pub link: Option<Spanned<String>>,
     /// When.
     #[serde(with = "duration_text")]
     pub at: Duration,
@@ -207,8 +212,8 @@ pub struct Scheme {
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
-    /// Names of the direct links to use; all of them when not given, but for
-    /// `single` the first.
+    /// Names of the direct links to use; all of them when not given, but only
+    /// the first for anything but `mpbond`.
     pub paths: Option<Vec<Spanned<String>>>,
     /// Names of the workloads that it carries; all of them when not given.
     pub workloads: Option<Vec<Spanned<String>>>,
@@ -227,6 +232,35 @@ pub struct Scheme {
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
+    /// Whether the client connects anew for each transfer.
+    #[serde(default)]
+    pub connection: Connection,
+    /// Bytes that a device of `combine` fetches at a time; 256 KiB when not
+    /// given, as published.
+    pub chunk: Option<Size>,
+}
+
+/// What fetches and sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// The program that people have. It keeps no connection and has no
+    /// Multipath TCP.
+    #[default]
+    Curl,
+    /// The lab's own, which every scheme can use.
+    Fetch,
+}
+
+/// What the client's connection has done before a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Connection {
+    /// It is made when the transfer starts, within the time that counts.
+    #[default]
+    New,
+    /// It has carried 64 KiB and then been idle.
+    Kept,
 }
 
 /// What carries the bytes of a scheme.
@@ -237,6 +271,12 @@ pub enum Carrier {
     Mpbond,
     /// Plain TCP from the primary to the origin over its first direct link.
     Single,
+    /// The kernel's Multipath TCP over the first direct link and a tethered
+    /// helper.
+    Kibbutz,
+    /// HTTP byte ranges from a work queue, over the first direct link and by
+    /// helpers that hand them on.
+    Combine,
 }
 
 /// Schedulers that the daemons know.
@@ -310,6 +350,9 @@ pub struct Workload {
     /// The setting that it runs in, and its name in the file.
     #[serde(skip)]
     pub(crate) setting: Option<(Setting, String)>,
+    /// Changes of links that only this transfer meets.
+    #[serde(rename = "change", default)]
+    pub changes: Vec<Change>,
 }
 
 /// Something that goes wrong, so long after the transfer's start.
@@ -374,6 +417,11 @@ pub struct Assert {
     /// the same repetition over each other; misses where the interval of the
     /// median lies above 1.
     pub not_slower_than: Option<Spanned<String>>,
+    /// The scheme (name) that `max_time_ratio` compares with.
+    pub versus: Option<Spanned<String>>,
+    /// Seconds over those of the scheme `versus`, by the same workload in the
+    /// same repetition, at most.
+    pub max_time_ratio: Option<Spanned<f64>>,
 }
 
 fn once() -> u32 {
@@ -477,6 +525,18 @@ impl Experiment {
         self.links_between(Role::Primary, Role::Proxy)
     }
 
+    /// The link between the primary and `helper`.
+    pub(crate) fn pipe_of(&self, helper: &str) -> Option<&Link> {
+        self.links_between(Role::Primary, Role::Helper)
+            .find(|l| l.to.get_ref() == helper)
+    }
+
+    /// The HS-Path: the link between `helper` and the proxy.
+    pub(crate) fn uplink_of(&self, helper: &str) -> Option<&Link> {
+        self.links_between(Role::Helper, Role::Proxy)
+            .find(|l| l.from.get_ref() == helper)
+    }
+
     /// The links between hosts of two roles, in the order of the file.
     pub(crate) fn links_between(&self, from: Role, to: Role) -> impl Iterator<Item = &Link> {
         self.links.iter().filter(move |l| {
@@ -531,12 +591,23 @@ impl Scheme {
     /// The direct links that it uses, in the order of the file.
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
-            Carrier::Single => 1,
             Carrier::Mpbond => usize::MAX,
+            Carrier::Single | Carrier::Kibbutz | Carrier::Combine => 1,
         };
         e.direct_links()
             .filter(|link| names(self.paths.as_ref(), &link.name))
             .take(most)
+    }
+
+    /// The names of the helpers that it uses, in the order of the file.
+    pub(crate) fn helpers<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
+        let names = e.helpers().map(|h| h.name.get_ref());
+        names.take(self.devices.saturating_sub(1))
+    }
+
+    /// Bytes of a chunk of `combine`.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.chunk.map_or(256 << 10, |chunk| chunk.0)
     }
 
     /// Whether it carries `workload`.

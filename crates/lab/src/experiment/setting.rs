@@ -69,13 +69,13 @@ pub(super) fn in_every_setting(e: &Experiment) -> Vec<Workload> {
 }
 
 impl Workload {
-    /// What `link` is while this workload runs.
+    /// What `link` is while this workload runs, with all of its changes in the
+    /// order of time.
     pub(crate) fn on(&self, link: &Link) -> Link {
         let mut link = link.clone();
-        let Some((setting, _)) = &self.setting else {
-            return link;
-        };
-        if let Some(set) = setting.links.get(&link.name).cloned() {
+        let setting = self.setting.as_ref().map(|(setting, _)| setting);
+        let set = setting.and_then(|setting| setting.links.get(&link.name));
+        if let Some(set) = set.cloned() {
             link.down = set.down.or(link.down);
             link.up = set.up.or(link.up);
             link.delay = set.delay.unwrap_or(link.delay);
@@ -83,6 +83,10 @@ impl Workload {
             link.loss = set.loss.unwrap_or(link.loss);
             link.changes = set.changes.unwrap_or(link.changes);
         }
+        let own = self.changes.iter();
+        let own = own.filter(|change| change.link.as_ref() == Some(&link.name));
+        link.changes.extend(own.cloned());
+        link.changes.sort_by_key(|change| change.at);
         link
     }
 

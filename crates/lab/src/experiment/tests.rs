@@ -173,11 +173,119 @@ fn faults_and_asserts_refer_to_what_there_is() {
         ),
         ("[[workload.fault]]\nat = \"2s\"\n", "either"),
         ("[[assert]]\nscheme = \"three\"\n", "two"),
+        (
+            "[[assert]]\nversus = \"three\"\nmax_time_ratio = 0.9\n",
+            "two",
+        ),
+        ("[[assert]]\nversus = \"two\"\n", "or neither"),
+        ("[[assert]]\nmax_time_ratio = 0.9\n", "or neither"),
         ("[[assert]]\nworkload = \"large\"\n", "small"),
     ] {
         let e = more(text).unwrap_err().to_string();
         assert!(e.contains(words), "{text}: {e}");
     }
+}
+
+/// The good file, fetched by the lab's own client, with the scheme's lines
+/// replaced and more behind.
+fn with_scheme(scheme: &str, more: &str) -> Result<Experiment> {
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen(
+            "scheme = \"mpbond\"\ndevices = 2\ninterception = \"socks5\"\n",
+            scheme,
+            1,
+        );
+    assert!(text.contains(scheme));
+    Experiment::parse("t.toml", &format!("{text}{more}"))
+}
+
+#[test]
+fn baselines_are_what_their_papers_say() {
+    let kibbutz = "scheme = \"kibbutz\"\ndevices = 2\n";
+    let combine = "scheme = \"combine\"\ndevices = 2\n";
+    let e = with_scheme(kibbutz, "").unwrap();
+    let names: Vec<_> = e.schemes[0].helpers(&e).collect();
+    assert_eq!(names, ["phone"]);
+    assert_eq!(e.schemes[0].direct_links(&e).count(), 1);
+    assert_eq!(e.pipe_of("phone").unwrap().name.get_ref(), "pipe");
+    assert_eq!(e.uplink_of("phone").unwrap().name.get_ref(), "hs");
+    let e = with_scheme(combine, "").unwrap();
+    assert_eq!(e.schemes[0].chunk_bytes(), 256 << 10);
+    let e = with_scheme(&format!("{combine}chunk = \"64 KiB\"\n"), "").unwrap();
+    assert_eq!(e.schemes[0].chunk_bytes(), 64 << 10);
+
+    let up = "[[workload]]\nname = \"up\"\ndirection = \"up\"\nbytes = 1\n";
+    let kill = "[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"\n";
+    let more = |scheme: &str, line: &str| format!("{scheme}{line}\n");
+    for (scheme, behind, words) in [
+        ("scheme = \"kibbutz\"\n".into(), "", "two devices"),
+        (
+            more(kibbutz, "interception = \"http\""),
+            "",
+            "mpbond's alone",
+        ),
+        (more(kibbutz, "chunk = \"64 KiB\""), "", "for `combine`"),
+        (more(kibbutz, "paths = []"), "", "direct path"),
+        (
+            more(kibbutz, "start = \"cold\"\nconnection = \"kept\""),
+            "",
+            "not cold",
+        ),
+        (more(combine, "chunk = \"1 B\""), "", "from 1 KiB"),
+        (combine.into(), up, "only downloads"),
+        (kibbutz.into(), kill, "no daemon"),
+    ] {
+        let e = with_scheme(&scheme, behind).unwrap_err().to_string();
+        assert!(
+            e.starts_with("t.toml:") && e.contains(words),
+            "{scheme}: {e}"
+        );
+    }
+    // curl can do neither.
+    for (from, to) in [
+        (
+            "\"mpbond\"\ndevices = 2\ninterception = \"socks5\"",
+            "\"kibbutz\"\ndevices = 2",
+        ),
+        ("devices = 2", "devices = 2\nconnection = \"kept\""),
+    ] {
+        let (_, e) = complaint(from, to);
+        assert!(e.contains("client = \"fetch\""), "{e}");
+    }
+}
+
+#[test]
+fn changes_of_a_workload_join_those_of_its_links() {
+    let change = |line: &str| format!("[[workload.change]]\nat = \"2s\"\n{line}\n");
+    let text = GOOD.replacen(
+        "name = \"hs\"\n",
+        "name = \"hs\"\nchange = [{ at = \"3s\", down = 2 }, { at = \"1s\", up = 1 }]\n",
+        1,
+    );
+    assert!(Experiment::parse("t.toml", &text).is_err(), "times fall");
+    let text = text.replacen("\"1s\"", "\"3s\"", 1);
+    let both = format!("{text}{}", change("link = \"hs\"\ndown = 1"));
+    let e = Experiment::parse("t.toml", &both).unwrap();
+    let hs = e.uplink_of("phone").unwrap();
+    let at = |w: &Workload| -> Vec<u64> {
+        let changes = w.on(hs).changes;
+        changes.iter().map(|c| c.at.as_secs()).collect()
+    };
+    assert_eq!(at(&e.workloads[0]), [2, 3, 3]);
+    assert_eq!(e.workloads[0].on(&e.links[0]).changes.len(), 0);
+    for (line, words) in [
+        ("down = 1", "says which `link`"),
+        ("link = \"core\"\ndown = 1", "ps, hs, pipe"),
+        ("link = \"hs\"\nloss = 2.0", "from 0 to 1"),
+    ] {
+        let wrong = format!("{GOOD}{}", change(line));
+        let e = Experiment::parse("t.toml", &wrong).unwrap_err().to_string();
+        assert!(e.contains(words), "{line}: {e}");
+    }
+    let named = text.replacen("{ at", "{ link = \"hs\", at", 1);
+    let e = Experiment::parse("t.toml", &named).unwrap_err().to_string();
+    assert!(e.contains("names no link"), "{e}");
 }
 
 #[test]
