@@ -30,13 +30,16 @@ pub mod isolate;
 mod links;
 mod machine;
 mod origin;
+mod paper;
 mod plan;
 pub mod player;
 mod progress;
+mod quantity;
 mod record;
 mod recordings;
 mod resume;
 mod run;
+mod statistics;
 mod summary;
 mod sys;
 mod table;
@@ -50,11 +53,12 @@ pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;
 pub use origin::{Received, origin};
+pub use quantity::Quantity;
 pub use record::{
-    DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness, RunReport,
-    SubflowShare, Summary, Verdict,
+    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness,
+    RunReport, Standing, SubflowShare, Summary, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
-pub use summary::estimate;
+pub use statistics::estimate;
 pub use wiring::{LinkEnds, Network};

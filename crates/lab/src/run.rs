@@ -27,7 +27,7 @@ use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{machine, summary};
+use crate::{machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
@@ -212,6 +212,8 @@ impl<'a> Lab<'a> {
             kernel: machine::kernel(),
             asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
+            paper: paper::comparisons(e, &downloads),
+            file: Some(e.text.clone()),
             downloads,
         };
         self.player.stop()?;

@@ -3,11 +3,13 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::experiment::{Direction, name_of};
-use crate::record::{Download, Estimate, Judgement, RunReport, SubflowShare, Summary, Verdict};
+use crate::record::{
+    Comparison, Download, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Verdict,
+};
 
 impl RunReport {
-    /// The report as text: every transfer of a short run, medians of a long
-    /// one, and the asserts. `colour` is for terminals.
+    /// The report as text: every transfer of a short run, means and medians of
+    /// a long one, and the asserts. `colour` is for terminals.
     pub fn to_text(&self, colour: bool) -> String {
         let commit = self.commit.as_deref().unwrap_or("no repository");
         let mut text = format!(
@@ -23,6 +25,9 @@ impl RunReport {
         text.push('\n');
         if !self.asserts.is_empty() {
             text += &format!("\n{}\n", judgements(&self.asserts));
+        }
+        if !self.paper.is_empty() {
+            text += &format!("\n{}\n", comparisons(&self.paper));
         }
         for d in self.downloads.iter().filter(|d| !d.fit) {
             let why = d.unfit_because.as_deref().unwrap_or("no reason given");
@@ -112,10 +117,13 @@ fn summaries(all: &[Summary]) -> Table {
         "scheme",
         "n",
         "unfit",
-        "seconds",
-        "95 % interval",
+        "mean s",
+        "sd",
+        "95 % of mean",
+        "median s",
+        "95 % of median",
         "ratio",
-        "95 % interval",
+        "95 % of median",
         "redundant",
         "spread s",
         "stall s",
@@ -123,12 +131,19 @@ fn summaries(all: &[Summary]) -> Table {
     let mut table = table(&header, &[0, 1]);
     let number = |e: Option<Estimate>| e.map_or("-".into(), |e| format!("{:.3}", e.median));
     let interval = |e: Option<Estimate>| range(e.and_then(|e| e.interval));
+    let seconds = |figure: fn(&Estimate) -> Option<f64>, s: &Summary| {
+        let figure = s.seconds.as_ref().and_then(figure);
+        figure.map_or("-".into(), |f| format!("{f:.3}"))
+    };
     for s in all {
         table.add_row([
             s.workload.clone(),
             s.scheme.clone(),
             s.fit.to_string(),
             s.unfit.to_string(),
+            seconds(|e| Some(e.mean), s),
+            seconds(|e| e.standard_deviation, s),
+            range(s.seconds.and_then(|e| e.mean_interval)),
             number(s.seconds),
             interval(s.seconds),
             number(s.ratio),
@@ -174,4 +189,92 @@ fn judgements(all: &[Judgement]) -> Table {
         ]);
     }
     table
+}
+
+fn comparisons(all: &[Comparison]) -> Table {
+    let header = [
+        "paper",
+        "transfer",
+        "scheme",
+        "figure",
+        "paper's",
+        "ours",
+        "95 % of mean",
+        "",
+    ];
+    let mut table = table(&header, &[0, 1, 2, 3, 7]);
+    for c in all {
+        table.add_row([
+            c.figure.clone(),
+            c.workload.clone(),
+            c.scheme.clone(),
+            c.what(),
+            c.published_text(),
+            c.ours_text(),
+            c.interval_text(),
+            c.standing_text().to_owned(),
+        ]);
+    }
+    table
+}
+
+impl Comparison {
+    /// What is compared, in words.
+    pub(crate) fn what(&self) -> String {
+        let mut text = match &self.versus {
+            Some(other) => format!("{} against \"{other}\"", self.quantity.label()),
+            None => self.quantity.axis(),
+        };
+        if let Some(model) = &self.model {
+            text += &format!(", {model}");
+        }
+        text
+    }
+
+    /// A figure in the form of this comparison: a change has its sign.
+    fn figure_text(&self, x: f64) -> String {
+        match self.versus {
+            Some(_) => format!("{x:+.1} %"),
+            None => format!("{x:.3}"),
+        }
+    }
+
+    /// What the paper gives.
+    pub(crate) fn published_text(&self) -> String {
+        let number = |x: f64| match self.versus {
+            Some(_) => format!("{x:+}"),
+            None => x.to_string(),
+        };
+        let unit = if self.versus.is_some() { " %" } else { "" };
+        let (low, high) = self.published;
+        if low == high {
+            format!("{}{unit}", number(low))
+        } else {
+            format!("{} to {}{unit}", number(low), number(high))
+        }
+    }
+
+    /// Our mean.
+    pub(crate) fn ours_text(&self) -> String {
+        let ours = self.ours.map(|e| self.figure_text(e.mean));
+        ours.unwrap_or_else(|| "-".into())
+    }
+
+    /// The interval of our mean.
+    pub(crate) fn interval_text(&self) -> String {
+        let interval = self.ours.and_then(|e| e.mean_interval);
+        let text = |(low, high)| format!("{} to {}", self.figure_text(low), self.figure_text(high));
+        interval.map_or_else(|| "-".into(), text)
+    }
+
+    /// How the two stand to each other, in words.
+    pub(crate) fn standing_text(&self) -> &'static str {
+        match self.standing {
+            Some(Standing::Within) => "as published",
+            Some(Standing::Better) => "better",
+            Some(Standing::Unclear) => "worse, within the noise",
+            Some(Standing::Worse) => "worse",
+            None => "not measured",
+        }
+    }
 }

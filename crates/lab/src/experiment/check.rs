@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use super::{Carrier, Experiment, Interception, Role, Scheduler};
+use super::{Carrier, Experiment, Interception, Role, Scheduler, paper};
 use crate::error::{Error, Result};
 
 /// Upper bounds that keep a wrong file from eating the machine.
@@ -32,7 +32,7 @@ impl Place<'_> {
         Error::Experiment(format!("{}:{line}: {message}", self.file))
     }
 
-    fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
+    pub(super) fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
         self.error(Some(what.span()), &message)
     }
 }
@@ -56,7 +56,8 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     schemes(e, place)?;
     workloads(e, place)?;
     settings(e, place)?;
-    asserts(e, place)
+    asserts(e, place)?;
+    paper::check(e, place)
 }
 
 fn settings(e: &Experiment, place: &Place) -> Result<()> {
@@ -339,7 +340,7 @@ fn unique<'a>(
     Ok(())
 }
 
-fn unknown<'a>(
+pub(super) fn unknown<'a>(
     kind: &str,
     got: &Spanned<String>,
     allowed: impl Iterator<Item = &'a Spanned<String>>,

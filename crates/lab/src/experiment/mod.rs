@@ -37,6 +37,7 @@
 //! ```
 
 mod check;
+mod paper;
 mod setting;
 mod size;
 
@@ -48,6 +49,7 @@ use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
@@ -93,12 +95,15 @@ pub struct Experiment {
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
+    /// What the paper found.
+    #[serde(rename = "paper", default)]
+    pub papers: Vec<PaperFigure>,
     /// Where it was read from.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The file's text, for naming lines of it.
+    /// The file's text, for naming lines of it and for the record.
     #[serde(skip)]
-    text: String,
+    pub(crate) text: String,
 }
 
 /// A machine of the experiment.
