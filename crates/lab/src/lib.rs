@@ -13,7 +13,7 @@
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`recordings()`]: what recorded links give, alone and together.
-//! * [`RunReport`]: the record.
+//! * [`RunReport`]: the record; [`report`]: pages of tables and pictures of it.
 #![deny(unsafe_code)]
 
 mod accuracy;
@@ -24,6 +24,7 @@ mod device;
 mod energy;
 mod error;
 pub mod experiment;
+mod grid;
 mod host;
 mod ideal;
 pub mod isolate;
@@ -37,6 +38,7 @@ mod progress;
 mod quantity;
 mod record;
 mod recordings;
+pub mod report;
 mod resume;
 mod run;
 mod statistics;
@@ -52,6 +54,7 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;
+pub use machine::date;
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{

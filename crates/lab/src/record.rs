@@ -293,6 +293,13 @@ impl RunReport {
     }
 }
 
+impl Comparison {
+    /// Whether ours is as published or better.
+    pub fn is_reached(&self) -> bool {
+        matches!(self.standing, Some(Standing::Within | Standing::Better))
+    }
+}
+
 impl Download {
     /// Seconds between the end of the first and of the last subflow that
     /// carried anything; none for fewer than two.

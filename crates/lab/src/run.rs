@@ -25,6 +25,7 @@ use crate::origin::{self, Received};
 use crate::player::{Clock, Conditions, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
 use crate::{machine, paper, summary};
@@ -34,6 +35,8 @@ use crate::{machine, paper, summary};
 pub struct RunOptions {
     /// Where the record is written, as JSON.
     pub json: Option<PathBuf>,
+    /// Where a page of tables and pictures is written.
+    pub html: Option<PathBuf>,
     /// A folder for configurations and logs of the daemons, made when absent.
     /// They vanish with the lab otherwise.
     pub out: Option<PathBuf>,
@@ -76,6 +79,12 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
         std::fs::write(json, text + "\n").at("write", json)?;
+    }
+    if let Some(html) = &options.html {
+        let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
+        let title = format!("{}: {}", report.experiment, report.title);
+        let page = report::to_html(&title, &report.date, &studies);
+        std::fs::write(html, page).at("write", html)?;
     }
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));

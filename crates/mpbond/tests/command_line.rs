@@ -90,6 +90,7 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["lab"],
         &["lab", "run"],
         &["lab", "list"],
+        &["lab", "report"],
         &["lab", "origin"],
         &["lab", "player-accuracy"],
     ] {

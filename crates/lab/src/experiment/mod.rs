@@ -95,6 +95,9 @@ pub struct Experiment {
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
+    /// What the `parameter` of settings or schemes is, with its unit: results
+    /// are drawn against it.
+    pub parameter: Option<String>,
     /// What the paper found.
     #[serde(rename = "paper", default)]
     pub papers: Vec<PaperFigure>,
@@ -232,6 +235,11 @@ pub struct Scheme {
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
+    /// Where it stands on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
+    /// Schemes of one series differ only in the parameter: one line in the
+    /// picture. Its own name when not given.
+    pub series: Option<String>,
 }
 
 /// What carries the bytes of a scheme.

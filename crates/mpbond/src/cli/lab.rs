@@ -12,6 +12,7 @@ use mpbond_sim::duration_text;
 use mpbond_sim::trace::RateUnit;
 
 use super::failure::Failure;
+use super::lab_report::ReportArgs;
 use super::output::print;
 
 /// Run experiments: hosts, links and daemons on this one machine.
@@ -22,7 +23,8 @@ use super::output::print;
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
-  mpbond lab list experiments")]
+  mpbond lab list experiments
+  mpbond lab report out.json --html report.html")]
 pub(super) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
@@ -32,6 +34,7 @@ pub(super) struct LabArgs {
 enum LabCommand {
     Run(RunArgs),
     List(ListArgs),
+    Report(ReportArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
     Recordings(RecordingsArgs),
@@ -53,6 +56,9 @@ struct RunArgs {
     /// Write the record there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page with tables and pictures there.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Keep the daemons' configurations and logs in this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -167,6 +173,7 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::List(args) => args.run(),
+            LabCommand::Report(args) => args.run(),
             LabCommand::Origin(args) => {
                 mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
                 Ok(ExitCode::SUCCESS)
@@ -200,6 +207,7 @@ impl RunArgs {
     fn run(self) -> Result<ExitCode, Failure> {
         let options = RunOptions {
             json: self.json,
+            html: self.html,
             out: self.out,
             packet_log: self.packet_log,
             resume: self.resume,
