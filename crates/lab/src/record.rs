@@ -34,6 +34,9 @@ pub struct RunReport {
     /// before it was kept have none.
     #[serde(default)]
     pub file: Option<String>,
+    /// What was left out so that the run was short.
+    #[serde(default)]
+    pub reduced: Option<String>,
 }
 
 /// One transfer. ("Download" is the record's historical name: `direction`

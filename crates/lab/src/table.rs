@@ -16,6 +16,9 @@ impl RunReport {
             "{}: {}\n{}, commit {commit}, Linux {}\n\n",
             self.experiment, self.title, self.date, self.kernel
         );
+        if let Some(reduced) = &self.reduced {
+            text += &format!("a short run: {reduced}\n\n");
+        }
         let repeated = self.downloads.iter().any(|d| d.repetition > 0);
         if repeated {
             text += &summaries(&self.summary).to_text();

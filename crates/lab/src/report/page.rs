@@ -163,7 +163,12 @@ pub(super) fn provenance(study: &Study) -> String {
     let commit = r.commit.as_deref().unwrap_or("unknown");
     let runs = study.runs.iter();
     let runs: Vec<String> = runs
-        .map(|run| format!("{} ({} transfers, {})", run.source, run.transfers, run.date))
+        .map(|run| {
+            let reduced = run.reduced.as_ref();
+            let reduced = reduced.map_or(String::new(), |r| format!(", a short run: {r}"));
+            let (source, transfers, date) = (&run.source, run.transfers, &run.date);
+            format!("{source} ({transfers} transfers, {date}{reduced})")
+        })
         .collect();
     let worst = r.downloads.iter().map(|d| d.lateness_us.p99);
     let worst = worst.fold(0.0, f64::max);

@@ -24,6 +24,9 @@ pub struct Saved {
     /// The text of the experiment's file.
     #[serde(default)]
     pub file: Option<String>,
+    /// What was left out so that the run was short.
+    #[serde(default)]
+    pub reduced: Option<String>,
     /// Where it was read from, for people.
     #[serde(skip)]
     pub source: String,
@@ -54,6 +57,7 @@ impl Saved {
             kernel: report.kernel.clone(),
             downloads: report.downloads.clone(),
             file: report.file.clone(),
+            reduced: report.reduced.clone(),
             source: source.to_owned(),
         }
     }
@@ -65,6 +69,8 @@ pub struct Provenance {
     pub(crate) source: String,
     pub(crate) date: String,
     pub(crate) transfers: usize,
+    /// What was left out so that it was short.
+    pub(crate) reduced: Option<String>,
 }
 
 /// All results of one experiment under one setting.
@@ -166,6 +172,7 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             asserts: Vec::new(),
             paper: Vec::new(),
             file: Some(experiment.text.clone()),
+            reduced: None,
         },
         experiment,
     })
@@ -196,6 +203,7 @@ fn provenance(record: &Saved, transfers: usize) -> Provenance {
         source: record.source.clone(),
         date: record.date.clone(),
         transfers,
+        reduced: record.reduced.clone(),
     }
 }
 

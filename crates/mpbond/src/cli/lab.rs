@@ -1,12 +1,11 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mpbond_lab::experiment::Experiment;
 use mpbond_lab::{AccuracyRow, RecordingOptions, RunOptions};
 use mpbond_sim::duration_text;
 use mpbond_sim::trace::RateUnit;
@@ -71,6 +70,9 @@ struct RunArgs {
     /// How often each scheme does each workload, instead of what the file says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
+    /// Leave out repetitions, then workloads, until it should take no longer than that.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    at_most: Option<Duration>,
     /// Only schemes whose name contains this; may be repeated.
     #[arg(long = "scheme", value_name = "TEXT")]
     schemes: Vec<String>,
@@ -85,7 +87,9 @@ struct RunArgs {
     quiet: bool,
 }
 
-/// List the experiments in a folder.
+/// List the experiments in a folder and the folders in it.
+///
+/// With their titles, about how long they take, and the figures of papers that they regenerate.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -212,6 +216,7 @@ impl RunArgs {
             packet_log: self.packet_log,
             resume: self.resume,
             repetitions: self.repetitions,
+            at_most: self.at_most,
             schemes: self.schemes,
             workloads: self.workloads,
             binary: self.binary,
@@ -224,46 +229,10 @@ impl RunArgs {
 
 impl ListArgs {
     fn run(self) -> Result<ExitCode, Failure> {
-        let files = toml_files(&self.folder).map_err(|e| {
-            Failure::input(format_args!("cannot list {}: {e}", self.folder.display()))
-        })?;
-        let mut text = String::new();
-        for file in files {
-            let line = match Experiment::load(&file) {
-                Ok(e) => format!("{}  {}", file.display(), e.title),
-                // Other TOML may lie there; what is wrong with an experiment should show.
-                Err(e) => format!("{}  (not runnable: {e})", file.display()),
-            };
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        if text.is_empty() {
-            return Err(Failure::input(format_args!(
-                "no experiment (*.toml) in {}",
-                self.folder.display()
-            )));
-        }
-        print(&text)?;
+        let list = mpbond_lab::list(&self.folder).map_err(Failure::input)?;
+        print(&list)?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Those in `folder` and in its folders; experiments are grouped one level deep.
-fn toml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(&path)? {
-                files.push(entry?.path());
-            }
-        } else {
-            files.push(path);
-        }
-    }
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    Ok(files)
 }
 
 impl PlayerAccuracyArgs {

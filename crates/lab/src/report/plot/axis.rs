@@ -98,7 +98,7 @@ mod tests {
         );
         assert_eq!(texts(&[0.0, 1e6], true), ["0", "500000", "1000000"]);
         // Nothing to show, or nothing but one value, is still an axis.
-        assert_eq!(texts(&[], true).len(), 6);
+        assert_eq!(texts(&[], true), ["0", "0.5", "1.0"]);
         assert!(texts(&[5.0], false).len() >= 2);
         assert!(texts(&[f64::NAN, 1.0], true).len() >= 2);
     }
