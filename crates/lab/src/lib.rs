@@ -13,7 +13,7 @@
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`recordings()`]: what recorded links give, alone and together.
-//! * [`RunReport`]: the record.
+//! * [`RunReport`]: the record; [`report`]: pages of tables and pictures of it.
 #![deny(unsafe_code)]
 
 mod accuracy;
@@ -22,25 +22,32 @@ mod combine;
 mod content;
 mod daemons;
 mod device;
+mod duration;
 mod energy;
 mod error;
 pub mod experiment;
 mod fetch;
 mod fetcher;
+mod grid;
 mod host;
 mod ideal;
 pub mod isolate;
 mod kibbutz;
 mod links;
+mod list;
 mod machine;
 mod origin;
+mod paper;
 mod plan;
 pub mod player;
 mod progress;
+mod quantity;
 mod record;
 mod recordings;
+pub mod report;
 mod resume;
 mod run;
+mod statistics;
 mod summary;
 mod sys;
 mod table;
@@ -54,12 +61,15 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;
+pub use list::list;
+pub use machine::date;
 pub use origin::{Received, origin};
+pub use quantity::Quantity;
 pub use record::{
-    DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness, RunReport,
-    SubflowShare, Summary, Verdict,
+    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness,
+    RunReport, Standing, SubflowShare, Summary, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
-pub use summary::estimate;
+pub use statistics::estimate;
 pub use wiring::{LinkEnds, Network};

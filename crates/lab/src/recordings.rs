@@ -10,7 +10,7 @@ use mpbond_sim::trace::{self, Combination, RateUnit, Recording};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::table;
+use crate::grid::Grid;
 
 /// No recording in use is larger.
 const MAX_BYTES: u64 = 64 << 20;
@@ -108,18 +108,20 @@ impl RecordingReport {
             "gain over best",
             "over worst",
         ];
-        let mut table = table::table(&header, &[0]);
+        let mut table = Grid::new(header, &[0]);
         let percent = |p: Option<f64>| p.map_or("-".into(), |p| format!("{p:.1} %"));
         for c in &self.combinations {
             let t = c.throughput_mbps;
             let mut row = vec![c.links.join(" + ")];
             row.extend([t.mean, t.p5, t.p25, t.p50, t.p75, t.p95].map(|v| format!("{v:.2}")));
             row.extend([percent(c.least_gain_percent), percent(c.most_gain_percent)]);
-            table.add_row(row);
+            table.row(row);
         }
         format!(
-            "Mbit/s over {} s in bins of {} s\n{table}\n",
-            self.seconds, self.bin_s
+            "Mbit/s over {} s in bins of {} s\n{}\n",
+            self.seconds,
+            self.bin_s,
+            table.to_text()
         )
     }
 }

@@ -26,15 +26,18 @@ use crate::origin::{self, Listening, Received};
 use crate::player::{Clock, Conditions, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{machine, summary};
+use crate::{duration, machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Where the record is written, as JSON.
     pub json: Option<PathBuf>,
+    /// Where a page of tables and pictures is written.
+    pub html: Option<PathBuf>,
     /// A folder for configurations and logs of the daemons, made when absent.
     /// They vanish with the lab otherwise.
     pub out: Option<PathBuf>,
@@ -45,6 +48,9 @@ pub struct RunOptions {
     pub resume: Option<PathBuf>,
     /// Instead of the experiment's own number.
     pub repetitions: Option<u32>,
+    /// Repetitions, workloads and idle times are cut until it should take no
+    /// longer than that; the record says how.
+    pub at_most: Option<Duration>,
     /// Only schemes whose name contains one of these; all when empty.
     pub schemes: Vec<String>,
     /// Only workloads whose name contains one of these; all when empty.
@@ -66,17 +72,27 @@ pub struct RunOptions {
 /// machine lacks something, others when the run fails.
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // What is wrong with the file or the machine is said before anything runs.
-    let experiment = chosen(path, options)?;
+    let (experiment, reduced) = chosen(path, options)?;
     machine::check(&experiment)?;
     Accountant::all(&experiment)?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
-    let report = isolate::isolated(|scratch| Lab::new(&experiment, options, scratch)?.run_all())?;
+    let run = |scratch: &Path| Lab::new(&experiment, options, scratch)?.run_all();
+    let report = RunReport {
+        reduced,
+        ..isolate::isolated(run)?
+    };
     if let Some(json) = &options.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
         std::fs::write(json, text + "\n").at("write", json)?;
+    }
+    if let Some(html) = &options.html {
+        let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
+        let title = format!("{}: {}", report.experiment, report.title);
+        let page = report::to_html(&title, &report.date, &studies);
+        std::fs::write(html, page).at("write", html)?;
     }
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
@@ -96,7 +112,8 @@ impl Verdict {
     }
 }
 
-fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
+/// The experiment as it is to run, and what was left out so that it is short.
+fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
     let mut experiment = Experiment::load(path)?;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
@@ -140,7 +157,11 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
             options.workloads
         )));
     }
-    Ok(experiment)
+    let reduced = match options.at_most {
+        Some(most) => duration::shorten(&mut experiment, most)?,
+        None => None,
+    };
+    Ok((experiment, reduced))
 }
 
 /// What a transfer starts from.
@@ -170,9 +191,8 @@ struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     fn new(experiment: &'a Experiment, options: &'a RunOptions, scratch: &'a Path) -> Result<Self> {
-        let transfers =
-            experiment.schemes.len() * experiment.workloads.len() * experiment.repetitions as usize;
-        let progress = Progress::new(options.quiet, transfers);
+        let each = duration::of_each_transfer(experiment)?;
+        let progress = Progress::new(options.quiet, each);
         progress.note("making hosts and links ...");
         let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
@@ -225,6 +245,9 @@ impl<'a> Lab<'a> {
             kernel: machine::kernel(),
             asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
+            paper: paper::comparisons(e, &downloads),
+            file: Some(e.text.clone()),
+            reduced: None,
             downloads,
         };
         self.player.stop()?;
@@ -244,6 +267,7 @@ impl<'a> Lab<'a> {
             let place = *number;
             *number += 1;
             if done.has(scheme, workload, repetition) {
+                self.progress.skipped(place);
                 continue;
             }
             if self.congestion != scheme.congestion {
@@ -267,6 +291,7 @@ impl<'a> Lab<'a> {
                 None => e,
             })?;
             done.add(download)?;
+            self.progress.done(place);
             // A cold start needs fresh daemons, and so does one after a fault.
             if scheme.start == Start::Cold || !workload.faults.is_empty() {
                 daemons = None;

@@ -1,40 +1,8 @@
-//! Medians, intervals and asserts.
+//! Repetitions summed up, and asserts.
 
 use crate::experiment::{Assert, Experiment};
 use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
-
-/// The median of `values` and its 95 % confidence interval; none without values.
-pub fn estimate(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let upper = *values.get(n / 2)?;
-    let lower = *values.get((n - 1) / 2)?;
-    let interval = rank(n).and_then(|k| Some((*values.get(k - 1)?, *values.get(n - k)?)));
-    Some(Estimate {
-        median: (lower + upper) / 2.0,
-        interval,
-    })
-}
-
-/// The largest k for which the k-th smallest and k-th largest of n values
-/// enclose the median with 95 % confidence, whatever the distribution: each
-/// value falls below the median with probability 1/2, so what lies outside
-/// has the binomial tail P(X < k) on either side.
-fn rank(n: usize) -> Option<usize> {
-    let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
-    let mut tail = 0.0;
-    let mut best = None;
-    for k in 1..=n / 2 {
-        tail += probability; // P(X = k - 1)
-        if tail > 0.025 {
-            break;
-        }
-        best = Some(k);
-        probability *= (n - k + 1) as f64 / k as f64;
-    }
-    best
-}
+use crate::statistics::estimate;
 
 /// One summary for every workload and scheme of the experiment that has run.
 pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> {
@@ -193,26 +161,6 @@ fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Esti
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_are_those_of_the_binomial_tables() {
-        // Known: n = 20 takes the 6th and 15th value (95.9 %), n = 10 the 2nd
-        // and 9th (97.9 %), n = 6 the extremes (96.9 %), n = 5 nothing.
-        assert_eq!(rank(20), Some(6));
-        assert_eq!(rank(10), Some(2));
-        assert_eq!(rank(6), Some(1));
-        assert_eq!(rank(5), None);
-        assert_eq!(rank(0), None);
-    }
-
-    #[test]
-    fn median_and_interval() {
-        let e = estimate((1..=20).rev().map(f64::from)).unwrap();
-        assert_eq!(e.median, 10.5);
-        assert_eq!(e.interval, Some((6.0, 15.0)));
-        assert_eq!(estimate([3.0]).unwrap().median, 3.0);
-        assert_eq!(estimate([]), None);
-    }
 
     fn download(name: &str, repetition: u32, seconds: f64) -> Download {
         serde_json::from_value(serde_json::json!({

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::{
     Carrier, Client, Connection, Direction, Experiment, Interception, Role, Scheduler, Scheme,
-    Start,
+    Start, paper,
 };
 use crate::error::{Error, Result};
 
@@ -35,7 +35,7 @@ impl Place<'_> {
         Error::Experiment(format!("{}:{line}: {message}", self.file))
     }
 
-    fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
+    pub(super) fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
         self.error(Some(what.span()), &message)
     }
 }
@@ -60,7 +60,9 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     workloads(e, place)?;
     settings(e, place)?;
     changes(e, place)?;
-    asserts(e, place)
+    asserts(e, place)?;
+    parameter(e, place)?;
+    paper::check(e, place)
 }
 
 fn settings(e: &Experiment, place: &Place) -> Result<()> {
@@ -403,6 +405,34 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// One axis for all that stands on it, and no axis without.
+fn parameter(e: &Experiment, place: &Place) -> Result<()> {
+    let settings = e.settings.iter().map(|s| (&s.name, s.parameter));
+    let schemes = e.schemes.iter().map(|s| (&s.name, s.parameter));
+    let of = |list: Vec<(&Spanned<String>, Option<f64>)>| {
+        let given = list.into_iter().find(|(_, p)| p.is_some());
+        given.map(|(name, p)| (name.span(), p))
+    };
+    let (in_settings, in_schemes) = (of(settings.collect()), of(schemes.collect()));
+    let wrong = |span: Range<usize>, why: &str| Err(place.error(Some(span), why));
+    match (&e.parameter, in_settings, in_schemes) {
+        (None, Some((span, _)), _) | (None, None, Some((span, _))) => wrong(
+            span,
+            "`parameter` of a setting or scheme: the experiment's `parameter` must say what it is",
+        ),
+        (Some(_), Some((span, _)), Some(_)) => {
+            wrong(span, "`parameter`: either of settings or of schemes")
+        }
+        (Some(_), None, None) => {
+            Err(place.error(None, "`parameter`: no setting and no scheme has one"))
+        }
+        (_, Some((span, Some(p))), _) | (_, _, Some((span, Some(p)))) if !p.is_finite() => {
+            wrong(span, "`parameter` is a number")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn unique<'a>(
     place: &Place,
     kind: &str,
@@ -420,7 +450,7 @@ fn unique<'a>(
     Ok(())
 }
 
-fn unknown<'a>(
+pub(super) fn unknown<'a>(
     kind: &str,
     got: &Spanned<String>,
     allowed: impl Iterator<Item = &'a Spanned<String>>,

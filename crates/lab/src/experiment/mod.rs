@@ -37,6 +37,7 @@
 //! ```
 
 mod check;
+mod paper;
 mod setting;
 mod size;
 
@@ -48,6 +49,7 @@ use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
@@ -96,12 +98,18 @@ pub struct Experiment {
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
+    /// What the `parameter` of settings or schemes is, with its unit: results
+    /// are drawn against it.
+    pub parameter: Option<String>,
+    /// What the paper found.
+    #[serde(rename = "paper", default)]
+    pub papers: Vec<PaperFigure>,
     /// Where it was read from.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The file's text, for naming lines of it.
+    /// The file's text, for naming lines of it and for the record.
     #[serde(skip)]
-    text: String,
+    pub(crate) text: String,
 }
 
 /// A machine of the experiment.
@@ -238,6 +246,11 @@ pub struct Scheme {
     /// Bytes that a device of `combine` fetches at a time; 256 KiB when not
     /// given, as published.
     pub chunk: Option<Size>,
+    /// Where it stands on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
+    /// Schemes of one series differ only in the parameter: one line in the
+    /// picture. Its own name when not given.
+    pub series: Option<String>,
 }
 
 /// What fetches and sends.

@@ -23,6 +23,8 @@ use super::{Change, Experiment, Link, Workload};
 pub struct Setting {
     /// Its name; results are those of "WORKLOAD, SETTING".
     pub name: Spanned<String>,
+    /// Where it stands on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
     /// Links that differ, by name.
     #[serde(rename = "link")]
     pub links: BTreeMap<Spanned<String>, LinkSetting>,

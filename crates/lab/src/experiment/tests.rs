@@ -363,3 +363,33 @@ fn wrong_settings_are_named() {
     let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
     assert!(error.contains("\"s\" is no setting"), "{error}");
 }
+
+#[test]
+fn figures_of_the_paper_refer_to_what_there_is() {
+    let one = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
+    let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{one}[[paper]]\n{text}"));
+    let good = "figure = \"Fig. 9\"\nscheme = \"two\"\nversus = \"one\"\n\
+                quantity = \"seconds\"\nchange_percent = [-11, -5]\n";
+    let e = more(good).unwrap();
+    assert_eq!(e.papers[0].workloads(&e).collect::<Vec<_>>(), ["small"]);
+    let change = e.papers[0].change_percent.unwrap();
+    assert_eq!(change.ends(), (-11.0, -5.0));
+    for (from, to, words) in [
+        ("\"two\"", "\"three\"", "two, one"),
+        ("\"one\"", "\"two\"", "the scheme itself"),
+        ("\"seconds\"", "\"hours\"", "`seconds`"),
+        ("\"seconds\"", "\"joules\"", "[[energy]]"),
+        ("[-11, -5]", "[-5, -11]", "least to the greatest"),
+        ("[-11, -5]", "\"5 %\"", "[least, greatest]"),
+        ("change_percent", "value", "together with"),
+        ("versus = \"one\"\n", "", "together with"),
+        ("versus", "workload", "no workload"),
+        ("versus", "setting", "no setting"),
+        ("versus", "model", "no energy model"),
+    ] {
+        let text = good.replacen(from, to, 1);
+        let e = more(&text).unwrap_err().to_string();
+        assert!(e.starts_with("t.toml:") && e.contains(words), "{to}: {e}");
+        assert!(!e.contains('\n'), "{e}");
+    }
+}

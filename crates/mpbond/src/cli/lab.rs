@@ -1,17 +1,17 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mpbond_lab::experiment::Experiment;
 use mpbond_lab::{AccuracyRow, RecordingOptions, RunOptions};
 use mpbond_sim::duration_text;
 use mpbond_sim::trace::RateUnit;
 
 use super::failure::Failure;
+use super::lab_report::ReportArgs;
 use super::output::print;
 
 /// Run experiments: hosts, links and daemons on this one machine.
@@ -22,7 +22,8 @@ use super::output::print;
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
-  mpbond lab list experiments")]
+  mpbond lab list experiments
+  mpbond lab report out.json --html report.html")]
 pub(super) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
@@ -32,6 +33,7 @@ pub(super) struct LabArgs {
 enum LabCommand {
     Run(RunArgs),
     List(ListArgs),
+    Report(ReportArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
     Recordings(RecordingsArgs),
@@ -53,6 +55,9 @@ struct RunArgs {
     /// Write the record there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page with tables and pictures there.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Keep the daemons' configurations and logs in this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -65,6 +70,9 @@ struct RunArgs {
     /// How often each scheme does each workload, instead of what the file says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
+    /// Leave out repetitions, then workloads, until it should take no longer than that.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    at_most: Option<Duration>,
     /// Only schemes whose name contains this; may be repeated.
     #[arg(long = "scheme", value_name = "TEXT")]
     schemes: Vec<String>,
@@ -79,7 +87,9 @@ struct RunArgs {
     quiet: bool,
 }
 
-/// List the experiments in a folder.
+/// List the experiments in a folder and the folders in it.
+///
+/// With their titles, about how long they take, and the figures of papers that they regenerate.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -167,6 +177,7 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::List(args) => args.run(),
+            LabCommand::Report(args) => args.run(),
             LabCommand::Origin(args) => {
                 mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
                 Ok(ExitCode::SUCCESS)
@@ -200,10 +211,12 @@ impl RunArgs {
     fn run(self) -> Result<ExitCode, Failure> {
         let options = RunOptions {
             json: self.json,
+            html: self.html,
             out: self.out,
             packet_log: self.packet_log,
             resume: self.resume,
             repetitions: self.repetitions,
+            at_most: self.at_most,
             schemes: self.schemes,
             workloads: self.workloads,
             binary: self.binary,
@@ -216,46 +229,10 @@ impl RunArgs {
 
 impl ListArgs {
     fn run(self) -> Result<ExitCode, Failure> {
-        let files = toml_files(&self.folder).map_err(|e| {
-            Failure::input(format_args!("cannot list {}: {e}", self.folder.display()))
-        })?;
-        let mut text = String::new();
-        for file in files {
-            let line = match Experiment::load(&file) {
-                Ok(e) => format!("{}  {}", file.display(), e.title),
-                // Other TOML may lie there; what is wrong with an experiment should show.
-                Err(e) => format!("{}  (not runnable: {e})", file.display()),
-            };
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        if text.is_empty() {
-            return Err(Failure::input(format_args!(
-                "no experiment (*.toml) in {}",
-                self.folder.display()
-            )));
-        }
-        print(&text)?;
+        let list = mpbond_lab::list(&self.folder).map_err(Failure::input)?;
+        print(&list)?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Those in `folder` and in its folders; experiments are grouped one level deep.
-fn toml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(&path)? {
-                files.push(entry?.path());
-            }
-        } else {
-            files.push(path);
-        }
-    }
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    Ok(files)
 }
 
 impl PlayerAccuracyArgs {
