@@ -30,7 +30,9 @@ pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
 }
 
 fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Result<Duration> {
-    let mut all = ideal_time(e, scheme, workload)?.mul_f64(OVER_IDEAL) + BETWEEN;
+    let ideal = ideal_time(e, scheme, workload, workload.most_bytes())?;
+    let own = workload.application().map(|app| app.usual_time());
+    let mut all = own.unwrap_or_else(|| ideal.mul_f64(OVER_IDEAL)) + BETWEEN;
     if scheme.scheme == Carrier::Mpbond {
         // They stay from transfer to transfer, but for a cold start or a fault.
         if first || scheme.start == Start::Cold || !workload.faults.is_empty() {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Change, Direction, Experiment, Link, Role, Scheme, Workload};
 use crate::links;
 
-/// The least time that `workload` can take on the links that `scheme` uses,
+/// The least time that `bytes` of `workload` can take on the links that `scheme` uses,
 /// the client's own host and the wire to the origin being infinitely fast.
 ///
 /// It knows the scheduled changes of rates and the faults of the workload
@@ -18,7 +18,12 @@ use crate::links;
 ///
 /// # Errors
 /// When a recording cannot be read, or the links never carry the workload.
-pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
+pub(crate) fn ideal_time(
+    e: &Experiment,
+    scheme: &Scheme,
+    workload: &Workload,
+    bytes: u64,
+) -> Result<Duration> {
     let mut topology = Topology::default();
     for link in scheme.direct_links(e) {
         topology.paths.push(Path {
@@ -43,7 +48,7 @@ pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -
         });
     }
     let transfer = Transfer {
-        bytes: workload.bytes.0,
+        bytes,
         direction: match workload.direction {
             Direction::Down => ideal::Direction::Down,
             Direction::Up => ideal::Direction::Up,
@@ -214,7 +219,7 @@ up = 4
         let text = format!("{HEAD}{ps}{PIPE}{pipe}{fault}");
         let e = Experiment::parse("t.toml", &text).unwrap();
         let workload = e.workloads.last().unwrap();
-        let time = ideal_time(&e, &e.schemes[scheme], workload).unwrap();
+        let time = ideal_time(&e, &e.schemes[scheme], workload, workload.bytes.0).unwrap();
         time.as_secs_f64()
     }
 

@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod accuracy;
+pub mod app;
 mod client;
 mod combine;
 mod content;
@@ -53,7 +54,6 @@ mod sys;
 mod table;
 mod watch;
 mod wiring;
-pub mod workload;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
 pub use content::Content;

@@ -27,11 +27,35 @@ pub enum Quantity {
     RedundantShare,
     /// Seconds between the end of the first and of the last subflow.
     FinishSpreadS,
+    /// Of a video: the mean over its segments' rates, in Mbit/s.
+    BitrateMbps,
+    /// Of a video: how often the rate changed.
+    Switches,
+    /// Of a video: how often it stood still, the start not counted.
+    Stalls,
+    /// Of a video: for how long it stood still, in seconds.
+    StalledS,
+    /// Of a video: the same over its length.
+    StallRatio,
+    /// Of a video: from the first request to the first picture, in seconds.
+    StartupS,
+    /// Of a page: from its request to its last byte, in seconds.
+    PageS,
+    /// Of chunks: the mean time of one, in seconds.
+    ChunkS,
+    /// Of chunks: the 95th percentile of their times, in seconds.
+    ChunkP95S,
+    /// Of a stream: the mean one-way delay of its messages, in seconds.
+    DelayS,
+    /// Of a stream: the 95th percentile of their delays, in seconds.
+    DelayP95S,
+    /// Of a stream: the longest of their delays, in seconds.
+    DelayMaxS,
 }
 
 impl Quantity {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 21] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -41,6 +65,18 @@ impl Quantity {
         Self::StallS,
         Self::RedundantShare,
         Self::FinishSpreadS,
+        Self::BitrateMbps,
+        Self::Switches,
+        Self::Stalls,
+        Self::StalledS,
+        Self::StallRatio,
+        Self::StartupS,
+        Self::PageS,
+        Self::ChunkS,
+        Self::ChunkP95S,
+        Self::DelayS,
+        Self::DelayP95S,
+        Self::DelayMaxS,
     ];
 
     /// In words.
@@ -55,16 +91,43 @@ impl Quantity {
             Self::StallS => "longest stall",
             Self::RedundantShare => "redundant bytes",
             Self::FinishSpreadS => "finish spread",
+            Self::BitrateMbps => "video bitrate",
+            Self::Switches => "switches of rate",
+            Self::Stalls => "stalls",
+            Self::StalledS => "time stalled",
+            Self::StallRatio => "time stalled over length",
+            Self::StartupS => "time to first picture",
+            Self::PageS => "page load time",
+            Self::ChunkS => "chunk time",
+            Self::ChunkP95S => "chunk time, 95th percentile",
+            Self::DelayS => "one-way delay",
+            Self::DelayP95S => "one-way delay, 95th percentile",
+            Self::DelayMaxS => "one-way delay, longest",
         }
     }
 
     /// Its unit; empty for a ratio.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Seconds | Self::FirstByteS | Self::StallS | Self::FinishSpreadS => "s",
-            Self::Mbps => "Mbit/s",
+            Self::Seconds
+            | Self::FirstByteS
+            | Self::StallS
+            | Self::FinishSpreadS
+            | Self::StalledS
+            | Self::StartupS
+            | Self::PageS
+            | Self::ChunkS
+            | Self::ChunkP95S
+            | Self::DelayS
+            | Self::DelayP95S
+            | Self::DelayMaxS => "s",
+            Self::Mbps | Self::BitrateMbps => "Mbit/s",
             Self::Joules | Self::JoulesWithoutLastTail => "J",
-            Self::Ratio | Self::RedundantShare => "",
+            Self::Ratio
+            | Self::RedundantShare
+            | Self::Switches
+            | Self::Stalls
+            | Self::StallRatio => "",
         }
     }
 
@@ -78,7 +141,7 @@ impl Quantity {
 
     /// Whether less of it is better.
     pub fn less_is_better(self) -> bool {
-        self != Self::Mbps
+        !matches!(self, Self::Mbps | Self::BitrateMbps)
     }
 
     /// Whether it depends on a model of radios.
@@ -103,6 +166,18 @@ impl Quantity {
             Self::StallS => Some(d.longest_stall_s),
             Self::RedundantShare => Some(d.redundant_bytes? as f64 / d.bytes as f64),
             Self::FinishSpreadS => d.finish_spread_s(),
+            Self::BitrateMbps
+            | Self::Switches
+            | Self::Stalls
+            | Self::StalledS
+            | Self::StallRatio
+            | Self::StartupS
+            | Self::PageS
+            | Self::ChunkS
+            | Self::ChunkP95S
+            | Self::DelayS
+            | Self::DelayP95S
+            | Self::DelayMaxS => d.noticed.get(&self).copied(),
         }
     }
 }

@@ -92,6 +92,9 @@ pub struct Download {
     /// point for each 10 ms with an arrival; empty where curl fetched.
     #[serde(default)]
     pub progress: Vec<(f64, u64)>,
+    /// What the user of an application noticed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noticed: BTreeMap<Quantity, f64>,
     /// Processor seconds of each host's daemon during the transfer.
     pub cpu_s: BTreeMap<String, f64>,
     /// What it cost all devices that took part, by each of the experiment's
@@ -209,6 +212,9 @@ pub struct Summary {
     /// By each of the experiment's models.
     #[serde(default)]
     pub energy: Vec<EnergySummary>,
+    /// What users of applications noticed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noticed: BTreeMap<Quantity, Estimate>,
 }
 
 /// What one scheme's repetitions of one workload cost, by one model.

@@ -376,20 +376,34 @@ impl<'a> Lab<'a> {
         ready: Ready,
     ) -> Result<Download> {
         let e = self.experiment;
-        let bytes = workload.bytes.0;
-        let ideal = ideal_time(e, scheme, workload)?;
+        let most = workload.most_bytes();
+        let ideal = ideal_time(e, scheme, workload, most)?;
         let destination = origin_address(e)?;
-        let expected = self
-            .digests
-            .entry(bytes)
-            .or_insert_with(|| self.content.sha256(bytes))
-            .clone();
+        let expected = match workload.application() {
+            None => self
+                .digests
+                .entry(most)
+                .or_insert_with(|| self.content.sha256(most))
+                .clone(),
+            Some(_) => String::new(),
+        };
         let drops_before = self.network.device_drops()?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
         let Ready { fetcher, before } = ready;
         let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
         let end = self.player.now();
+        let (bytes, ideal) = match workload.application() {
+            None => (most, ideal),
+            // What it chose to fetch, in one go.
+            Some(_) => (
+                outcome.bytes,
+                ideal_time(e, scheme, workload, outcome.bytes)?,
+            ),
+        };
+        let whole = outcome
+            .intact
+            .unwrap_or_else(|| outcome.bytes == bytes && outcome.sha256 == expected);
 
         let conditions = self.player.conditions()?;
         let lost = self.network.device_drops()? - drops_before;
@@ -439,11 +453,12 @@ impl<'a> Lab<'a> {
             ideal_seconds,
             ratio: outcome.seconds / ideal_seconds,
             redundant_bytes: shares.redundant_bytes,
-            sha256_ok: outcome.bytes == bytes && outcome.sha256 == expected,
+            sha256_ok: whole,
             first_byte_s: Some(outcome.first_byte_s),
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
             progress: outcome.series,
+            noticed: outcome.noticed,
             cpu_s,
             energy,
             fit: unfit.is_none(),
@@ -467,10 +482,13 @@ impl<'a> Lab<'a> {
         fetcher: Fetcher,
         ideal: Duration,
     ) -> Result<Outcome> {
-        let bytes = workload.bytes.0;
+        let bytes = workload.most_bytes();
         let job = self.job(scheme, workload)?;
         // Time enough for the slowest scheduler; an end for what hangs.
-        let limit = Duration::from_secs(30) + ideal * 10;
+        let least = workload
+            .application()
+            .map_or(Duration::ZERO, |app| app.least_time());
+        let limit = Duration::from_secs(30) + least * 2 + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);

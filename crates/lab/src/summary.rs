@@ -1,6 +1,9 @@
 //! Repetitions summed up, and asserts.
 
+use std::collections::BTreeMap;
+
 use crate::experiment::{Assert, Experiment};
+use crate::quantity::Quantity;
 use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
 use crate::statistics::estimate;
 
@@ -31,10 +34,19 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
                 finish_spread_share: over(&|d| Some(d.finish_spread_s()? / d.seconds)),
                 longest_stall_s: over(&|d| Some(d.longest_stall_s)),
                 energy: energy(e, &fit),
+                noticed: noticed(&fit),
             });
         }
     }
     all
+}
+
+fn noticed(fit: &[&Download]) -> BTreeMap<Quantity, Estimate> {
+    let of = |quantity: Quantity| {
+        let values = fit.iter().filter_map(|d| d.noticed.get(&quantity).copied());
+        Some((quantity, estimate(values)?))
+    };
+    Quantity::ALL.into_iter().filter_map(of).collect()
 }
 
 fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
@@ -190,6 +202,7 @@ mod tests {
             finish_spread_share: None,
             longest_stall_s: None,
             energy: Vec::new(),
+            noticed: Default::default(),
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);

@@ -2,6 +2,7 @@
 
 use crate::experiment::{Direction, name_of};
 use crate::grid::Grid;
+use crate::quantity::Quantity;
 use crate::record::{
     Comparison, Download, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Verdict,
 };
@@ -26,6 +27,10 @@ impl RunReport {
             text += &transfers(&self.downloads).to_text();
         }
         text.push('\n');
+        let noticed = noticed(&self.summary);
+        if !noticed.is_empty() {
+            text += &format!("\n{}\n", noticed.to_text());
+        }
         if !self.asserts.is_empty() {
             text += &format!("\n{}\n", judgements(&self.asserts).to_text());
         }
@@ -175,6 +180,28 @@ pub(crate) fn summaries(all: &[Summary]) -> Grid {
                 row.push(show(figure, |e| Some(e.mean)));
                 row.push(mean_interval(figure));
             }
+        }
+        grid.row(row);
+    }
+    grid
+}
+
+/// What users of applications noticed, as means; empty without applications.
+pub(crate) fn noticed(all: &[Summary]) -> Grid {
+    let there = |q: &Quantity| all.iter().any(|s| s.noticed.contains_key(q));
+    let quantities: Vec<Quantity> = Quantity::ALL.into_iter().filter(there).collect();
+    let mut header: Vec<String> = vec!["workload".into(), "scheme".into()];
+    for quantity in &quantities {
+        header.push(quantity.axis());
+        header.push("95 % of mean".into());
+    }
+    let mut grid = Grid::new(header, &[0, 1]);
+    for s in all.iter().filter(|s| !s.noticed.is_empty()) {
+        let mut row = vec![s.workload.clone(), s.scheme.clone()];
+        for quantity in &quantities {
+            let figure = s.noticed.get(quantity).copied();
+            row.push(show(figure, |e| Some(e.mean)));
+            row.push(range(figure.and_then(|e| e.mean_interval)));
         }
         grid.row(row);
     }

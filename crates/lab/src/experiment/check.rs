@@ -332,11 +332,33 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "workload", e.workloads.iter().map(|w| &w.name))?;
     for workload in &e.workloads {
         let name = workload.name.get_ref();
-        if !(1..=MAX_BYTES).contains(&workload.bytes.0) {
-            return Err(place.at(
-                &workload.name,
-                format!("workload \"{name}\": bytes: from 1 B to 4 GiB"),
-            ));
+        let wrong = |message: &str| {
+            let text = format!("workload \"{name}\": {message}");
+            Err(place.at(&workload.name, text))
+        };
+        let kinds = [
+            workload.video.is_some(),
+            workload.page.is_some(),
+            workload.stream.is_some(),
+            workload.chunks.is_some(),
+            workload.bytes.0 > 0,
+        ];
+        if kinds.into_iter().filter(|kind| *kind).count() != 1 {
+            return wrong("bytes: from 1 B to 4 GiB, or one of video, page, stream and chunks");
+        }
+        if let Some(app) = workload.application() {
+            if workload.direction == Direction::Up {
+                return wrong("direction: applications only download");
+            }
+            if e.client != Client::Fetch {
+                return wrong("applications need `client = \"fetch\"`");
+            }
+            if let Some(complaint) = app.complaint() {
+                return wrong(complaint);
+            }
+        }
+        if workload.most_bytes() > MAX_BYTES {
+            return wrong("bytes: at most 4 GiB in all");
         }
         for fault in &workload.faults {
             match (&fault.kill, &fault.blackhole) {

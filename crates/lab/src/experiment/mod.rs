@@ -36,6 +36,7 @@
 //! bytes = "10 MiB"
 //! ```
 
+mod application;
 mod check;
 mod paper;
 mod setting;
@@ -49,6 +50,7 @@ use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use application::{Application, Chunks, Page, Stream, Video};
 pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
 pub use size::Size;
@@ -356,7 +358,16 @@ pub struct Workload {
     /// `down`: a GET; `up`: a PUT.
     pub direction: Direction,
     /// Bytes of the body.
+    #[serde(default)]
     pub bytes: Size,
+    /// Instead of one body: a video.
+    pub video: Option<Video>,
+    /// Instead of one body: a page.
+    pub page: Option<Page>,
+    /// Instead of one body: a stream of constant rate.
+    pub stream: Option<Stream>,
+    /// Instead of one body: chunks with pauses.
+    pub chunks: Option<Chunks>,
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
@@ -631,6 +642,21 @@ impl Scheme {
 }
 
 impl Workload {
+    /// What it runs instead of one transfer.
+    pub fn application(&self) -> Option<Application<'_>> {
+        let video = self.video.as_ref().map(Application::Video);
+        let page = self.page.as_ref().map(Application::Page);
+        let stream = self.stream.as_ref().map(Application::Stream);
+        let chunks = self.chunks.as_ref().map(Application::Chunks);
+        video.or(page).or(stream).or(chunks)
+    }
+
+    /// Bytes that it fetches, at the most.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.application()
+            .map_or(self.bytes.0, |app| app.most_bytes())
+    }
+
     /// Whether it is this one, in any setting or in the one that is named, too.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let in_file = self.setting.as_ref().map(|(_, in_file)| in_file);

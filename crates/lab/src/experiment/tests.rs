@@ -393,3 +393,36 @@ fn figures_of_the_paper_refer_to_what_there_is() {
         assert!(!e.contains('\n'), "{e}");
     }
 }
+
+#[test]
+fn applications_are_checked() {
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen("bytes = \"512 KiB\"\n", "", 1);
+    let ladder = "ladder = [\"1 Mbit/s\", \"2 Mbit/s\"]";
+    let good = format!("video = {{ segment = \"2s\", length = \"20s\", {ladder} }}\n");
+    let e = Experiment::parse("t.toml", &format!("{text}{good}")).unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 22 * 250_000);
+    for (app, words) in [
+        (good.replace("1 Mbit/s", "3 Mbit/s"), "ladder: rising"),
+        (good.replace("\"20s\"", "\"1s\""), "at least a segment"),
+        ("page = { objects = [] }".into(), "from 1 to 10000"),
+        (
+            "stream = { rate = 1, length = \"1s\", message = 8 }".into(),
+            "from 16 B",
+        ),
+        (
+            "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
+            "least_gap is not above",
+        ),
+        (format!("{good}bytes = 1"), "or one of video"),
+    ] {
+        let error = Experiment::parse("t.toml", &format!("{text}{app}\n")).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let by_curl = format!("{text}{good}").replacen("client = \"fetch\"\n", "", 1);
+    let error = Experiment::parse("t.toml", &by_curl)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("client = \"fetch\""), "{error}");
+}

@@ -23,6 +23,7 @@ pub fn to_markdown(studies: &[Study]) -> String {
             table::comparisons(&r.paper),
             table::judgements(&r.asserts),
             table::summaries(&r.summary),
+            table::noticed(&r.summary),
         ] {
             if !grid.is_empty() {
                 let _ = write!(out, "\n{}", grid.to_markdown());

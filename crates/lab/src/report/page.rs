@@ -110,6 +110,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     );
     titled("What had to come out", "", &table::judgements(&r.asserts));
     titled("Results", "", &table::summaries(&r.summary));
+    titled("What users noticed", "", &table::noticed(&r.summary));
     for Section {
         title,
         note,
@@ -149,9 +150,9 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Schemes", "", &setting::schemes(e));
     titled("Energy models", "", &setting::energy(e));
     troubles(out, r);
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<details><summary>The experiment's file</summary><pre>{}</pre></details>\n",
+        "<details><summary>The experiment's file</summary><pre>{}</pre></details>",
         // Line by line: `escaped` makes spaces of line ends.
         e.text.lines().map(escaped).collect::<Vec<_>>().join("\n")
     );
