@@ -128,7 +128,8 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
                 );
             }
         }
-        if !shaped && (!link.changes.is_empty() || link.loss != 0.0 || !link.delay.is_zero()) {
+        let loses = link.loss != 0.0 || !link.burst_loss.is_none();
+        if !shaped && (!link.changes.is_empty() || loses || !link.delay.is_zero()) {
             return wrong("a plain wire has no delay, loss or changes: give it rates".into());
         }
         let losses = link

@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
-use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
+use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -142,6 +142,9 @@ pub struct Link {
     /// Probability that a packet is lost, both ways.
     #[serde(default)]
     pub loss: f64,
+    /// Losses in bursts, beside those, in each direction on its own.
+    #[serde(default)]
+    pub burst_loss: BurstLoss,
     /// Changes while a transfer runs.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,
@@ -163,6 +166,8 @@ pub struct Change {
     pub delay: Option<Duration>,
     /// New loss probability.
     pub loss: Option<f64>,
+    /// New losses in bursts.
+    pub burst_loss: Option<BurstLoss>,
     /// `false` drops everything silently, `true` ends that.
     pub alive: Option<bool>,
 }
@@ -429,6 +434,7 @@ impl Link {
             .with_queue(self.queue);
         model.jitter = self.jitter;
         model.loss = self.loss;
+        model.burst_loss = self.burst_loss;
         Some(model)
     }
 }
@@ -443,6 +449,7 @@ impl Change {
             },
             delay: self.delay,
             loss: self.loss,
+            burst_loss: self.burst_loss,
             up: self.alive,
             ..LinkChangeSpec::default()
         }

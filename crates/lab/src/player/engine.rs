@@ -318,6 +318,7 @@ fn restoring(config: &LinkConfig) -> LinkChange {
         jitter: Some(config.jitter),
         queue: Some(config.queue),
         loss: Some(config.loss),
+        burst_loss: Some(config.burst_loss),
         up: Some(true),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mpbond_units::BitRate;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::BurstLoss;
 use crate::duration_text;
 use crate::trace::MahimahiTrace;
 
@@ -102,6 +103,9 @@ pub struct LinkConfig<R = Rate> {
     /// its own.
     #[serde(default, deserialize_with = "probability")]
     pub loss: f64,
+    /// Losses in bursts, beside the others.
+    #[serde(default, skip_serializing_if = "BurstLoss::is_none")]
+    pub burst_loss: BurstLoss,
     /// How far into a schedule or trace the link starts.
     #[serde(default, with = "duration_text")]
     pub offset: Duration,
@@ -122,6 +126,7 @@ impl<R> LinkConfig<R> {
             jitter: Duration::ZERO,
             queue: default_queue(),
             loss: 0.0,
+            burst_loss: BurstLoss::NONE,
             offset: Duration::ZERO,
         }
     }
@@ -172,6 +177,9 @@ pub struct LinkChange<R = Rate> {
         skip_serializing_if = "Option::is_none"
     )]
     pub loss: Option<f64>,
+    /// New losses in bursts, from the good state on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_loss: Option<BurstLoss>,
     /// `false`: the link goes silently down. What waits is lost, what has left
     /// still arrives, and nothing tells the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,6 +198,7 @@ impl<R> Default for LinkChange<R> {
             jitter: None,
             queue: None,
             loss: None,
+            burst_loss: None,
             up: None,
         }
     }
@@ -221,13 +230,13 @@ impl<R> LinkChange<R> {
     }
 }
 
-fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+pub(super) fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     let p = f64::deserialize(d)?;
     if (0.0..=1.0).contains(&p) {
         Ok(p)
     } else {
         Err(serde::de::Error::custom(format!(
-            "loss is a probability from 0 to 1, not {p}"
+            "a probability goes from 0 to 1, not {p}"
         )))
     }
 }

@@ -16,6 +16,7 @@
 //! assert_eq!(link.poll(arrival).unwrap().packet, "packet");
 //! ```
 
+mod burst;
 mod config;
 mod pace;
 mod spec;
@@ -30,9 +31,11 @@ use mpbond_units::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 
+use burst::Channel;
 use pace::{Finish, Pace, Position, work_of};
 
 /// Why a link did not take a packet.
@@ -120,6 +123,7 @@ pub struct Link<P> {
     jitter: Duration,
     limit: Queue,
     loss: f64,
+    burst: Channel,
     up: bool,
     now: Timestamp,
     queue: VecDeque<Queued<P>>,
@@ -148,6 +152,7 @@ impl<P> Link<P> {
             jitter: config.jitter,
             limit: config.queue,
             loss: config.loss,
+            burst: Channel::new(config.burst_loss),
             up: true,
             now: start,
             queue: VecDeque::new(),
@@ -226,6 +231,9 @@ impl<P> Link<P> {
         self.jitter = change.jitter.unwrap_or(self.jitter);
         self.limit = change.queue.unwrap_or(self.limit);
         self.loss = change.loss.unwrap_or(self.loss);
+        if let Some(parameters) = change.burst_loss {
+            self.burst = Channel::new(parameters);
+        }
         self.up = change.up.unwrap_or(self.up);
         if !self.up {
             self.stats.dropped_down += self.queue.len() as u64;
@@ -262,7 +270,10 @@ impl<P> Link<P> {
         }
         // Drawn only where there is loss, so that adding it elsewhere does not
         // change this link's jitter.
-        if self.loss > 0.0 && self.draw() < self.loss {
+        let rng = &mut self.rng;
+        let by_chance = self.loss > 0.0 && draw(rng) < self.loss;
+        // The channel goes on from packet to packet, whatever else loses them.
+        if self.burst.loses(|| draw(rng)) || by_chance {
             return Some(DropReason::Loss);
         }
         let limit = match self.limit {
@@ -302,7 +313,7 @@ impl<P> Link<P> {
         self.stats.departed_bytes += u64::from(bytes);
         let mut arrived = departed + self.delay;
         if !self.jitter.is_zero() {
-            let extra = self.jitter.mul_f64(self.draw());
+            let extra = self.jitter.mul_f64(draw(&mut self.rng));
             arrived += extra;
         }
         arrived = arrived.max(self.last_arrival);
@@ -339,9 +350,9 @@ impl<P> Link<P> {
             finish: self.pace.finish(from, work),
         });
     }
+}
 
-    /// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
-    fn draw(&mut self) -> f64 {
-        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
+fn draw(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

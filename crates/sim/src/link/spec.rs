@@ -101,6 +101,7 @@ impl LinkConfig<RateSpec> {
             jitter: self.jitter,
             queue: self.queue,
             loss: self.loss,
+            burst_loss: self.burst_loss,
             offset: self.offset,
         })
     }
@@ -125,6 +126,7 @@ impl LinkChange<RateSpec> {
             jitter: self.jitter,
             queue: self.queue,
             loss: self.loss,
+            burst_loss: self.burst_loss,
             up: self.up,
         })
     }
@@ -290,10 +292,12 @@ mod tests {
             );
         }
         let full = spec(
-            "rate = 5\ndelay = \"25ms\"\njitter = \"1ms\"\nqueue = \"64000 bytes\"\nloss = 0.01\noffset = \"3s\"",
+            "rate = 5\ndelay = \"25ms\"\njitter = \"1ms\"\nqueue = \"64000 bytes\"\nloss = 0.01\noffset = \"3s\"\n\
+             burst_loss = { to_bad = 0.01, to_good = 0.5, loss_bad = 0.9 }",
         )
         .unwrap();
         assert_eq!(full.queue, Queue::Bytes(64_000));
+        assert_eq!(full.burst_loss.loss_bad, 0.9);
         assert_eq!(full.delay, Duration::from_millis(25));
         assert_eq!(spec(&toml::to_string(&full).unwrap()).unwrap(), full);
         let change: LinkChangeSpec =
@@ -318,6 +322,11 @@ mod tests {
             ("rate = { csv = \"a\" }", "unknown field `csv`"),
             ("rate = 1\ndelay = 25", "a duration such as"),
             ("rate = 1\nloss = 1.5", "from 0 to 1"),
+            (
+                "rate = 1\nburst_loss = { to_bad = 2, to_good = 1 }",
+                "from 0 to 1",
+            ),
+            ("rate = 1\nburst_loss = { to_bad = 0.1 }", "to_good"),
             ("rate = 1\nqueue = \"100\"", "is not a queue length"),
             ("rate = 1\nspeed = 2", "unknown field `speed`"),
         ] {

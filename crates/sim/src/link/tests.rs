@@ -307,6 +307,39 @@ fn loss_and_jitter_follow_the_seed() {
     );
 }
 
+#[test]
+fn bursts_of_losses_hit_packets_in_a_row() {
+    let burst_loss = BurstLoss {
+        to_bad: 0.01,
+        to_good: 0.2,
+        ..BurstLoss::NONE
+    };
+    let config = LinkConfig {
+        burst_loss,
+        ..roomy(mbps(12.0))
+    };
+    let mut link = Link::new(config, 5);
+    let fates: Vec<bool> = (0..200_000_u64)
+        .map(|i| link.enqueue(ms(i), 1500, i).is_err())
+        .collect();
+    let lost = link.stats().dropped_loss as f64;
+    assert!(
+        (lost / 200_000.0 / burst_loss.mean_loss() - 1.0).abs() < 0.1,
+        "{lost}"
+    );
+    let bursts = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
+    let mean = lost / bursts as f64;
+    assert!((mean / 5.0 - 1.0).abs() < 0.1, "{mean}");
+    // A change ends them.
+    let change = LinkChange {
+        burst_loss: Some(BurstLoss::NONE),
+        ..LinkChange::default()
+    };
+    link.apply(ms(200_000), &change);
+    let later = (200_000..210_000_u64).map(|i| link.enqueue(ms(i), 1500, i));
+    assert!(later.into_iter().all(|taken| taken.is_ok()));
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Wait(u64),
