@@ -18,6 +18,7 @@
 
 mod burst;
 mod config;
+mod group;
 mod pace;
 mod spec;
 
@@ -33,6 +34,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
+pub use group::{Group, Medium, RadioId};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 
 use burst::Channel;
@@ -130,6 +132,8 @@ pub struct Link<P> {
     queue_bytes: u64,
     /// Some exactly while the queue is not empty.
     sending: Option<Sending>,
+    /// A [`Group`] says when what waits is sent.
+    managed: bool,
     /// Left the queue, not yet arrived; in order of arrival.
     flight: VecDeque<Delivered<P>>,
     last_arrival: Timestamp,
@@ -158,6 +162,7 @@ impl<P> Link<P> {
             queue: VecDeque::new(),
             queue_bytes: 0,
             sending: None,
+            managed: false,
             flight: VecDeque::new(),
             last_arrival: Timestamp::ZERO,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -188,7 +193,7 @@ impl<P> Link<P> {
         });
         self.queue_bytes += u64::from(bytes);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue_bytes);
-        if self.sending.is_none() {
+        if self.sending.is_none() && !self.managed {
             self.begin_sending(self.pace.position(self.now), 0);
         }
         Ok(())
@@ -220,11 +225,13 @@ impl<P> Link<P> {
         if let Some(rate) = &change.rate {
             let left = self.sending.map(|sending| {
                 let done = self.pace.work_between(sending.from, self.now);
-                sending.work.saturating_sub(done)
+                // In a group it may have been set to begin later.
+                let from = sending.from.at.max(self.now);
+                (from, sending.work.saturating_sub(done))
             });
             self.pace = Pace::new(rate.clone(), self.now, Duration::ZERO);
-            if let Some(work) = left {
-                self.send_on(self.pace.position(self.now), work);
+            if let Some((from, work)) = left {
+                self.send_on(self.pace.position(from), work);
             }
         }
         self.delay = change.delay.unwrap_or(self.delay);
@@ -290,6 +297,9 @@ impl<P> Link<P> {
     /// Everything that leaves the queue up to `now`.
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        if self.managed {
+            return;
+        }
         while let Some(Finish { at, credit }) = self.sending.and_then(|sending| sending.finish) {
             if at.at > self.now {
                 break;
@@ -325,6 +335,48 @@ impl<P> Link<P> {
             departed,
             arrived,
         });
+    }
+
+    /// The packet at the head, sent or waiting, in IP bytes.
+    fn head_bytes(&self) -> Option<u32> {
+        Some(self.queue.front()?.bytes)
+    }
+
+    /// When the packet that is being sent has left; `None` also when never.
+    fn sending_ends(&self) -> Option<Timestamp> {
+        Some(self.sending?.finish?.at.at)
+    }
+
+    /// Sends the packet at the head from `at` on, where `last`, if given, is
+    /// the end of the one before. It has not left before `not_before`.
+    fn start(&mut self, at: Timestamp, last: Option<Finish>, not_before: Option<Timestamp>) {
+        let (from, credit) = match last {
+            Some(last) => (last.at, last.credit),
+            None => (self.pace.position(at), 0),
+        };
+        self.begin_sending(from, credit);
+        let finish = self.sending.as_mut().and_then(|s| s.finish.as_mut());
+        if let (Some(finish), Some(earliest)) = (finish, not_before)
+            && finish.at.at < earliest
+        {
+            *finish = Finish {
+                at: self.pace.position(earliest),
+                credit: 0,
+            };
+        }
+    }
+
+    /// Lets the packet that is being sent leave, if that is over by `now`.
+    fn complete(&mut self, now: Timestamp) -> Option<Finish> {
+        let finish = self.sending?.finish.filter(|f| f.at.at <= now)?;
+        self.depart(finish.at.at);
+        self.sending = None;
+        Some(finish)
+    }
+
+    /// What has been sent of the packet at the head is for nothing.
+    fn stop_sending(&mut self) {
+        self.sending = None;
     }
 
     /// Starts on the packet at the head, of which `credit` is already sent.

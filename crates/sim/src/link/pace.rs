@@ -144,6 +144,35 @@ impl Pace {
         }
     }
 
+    /// The first instant from `from` on at which the rate is zero. What comes
+    /// packet by packet, or at once, has no such time.
+    pub(super) fn first_zero(&self, from: Timestamp) -> Option<Timestamp> {
+        self.first(from, |rate| rate == BitRate::ZERO)
+    }
+
+    /// The first instant from `from` on at which packets can be sent.
+    pub(super) fn first_nonzero(&self, from: Timestamp) -> Option<Timestamp> {
+        match &self.kind {
+            Kind::Steps(_) => self.first(from, |rate| rate > BitRate::ZERO),
+            Kind::Unlimited | Kind::Trace(_) => Some(from),
+        }
+    }
+
+    fn first(&self, from: Timestamp, wanted: impl Fn(BitRate) -> bool) -> Option<Timestamp> {
+        let Kind::Steps(steps) = &self.kind else {
+            return None;
+        };
+        let mut at = from;
+        while at < Timestamp::FAR_FUTURE {
+            let (rate, until) = self.step_at(steps, at);
+            if wanted(rate) {
+                return Some(at);
+            }
+            at = until;
+        }
+        None
+    }
+
     fn finish_in_steps(
         &self,
         steps: &[(Duration, BitRate)],
