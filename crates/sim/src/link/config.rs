@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::BurstLoss;
 use crate::duration_text;
-use crate::trace::MahimahiTrace;
+use crate::trace::{MahimahiTrace, RateProfile};
 
 /// How fast a link sends, over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,19 @@ pub enum Rate {
     /// first rate holds. A schedule without entries never sends.
     Schedule(Vec<(Duration, BitRate)>),
     /// Packet opportunities of a recorded link, repeated for ever.
-    Mahimahi(Arc<MahimahiTrace>),
+    Mahimahi {
+        /// The recording.
+        trace: Arc<MahimahiTrace>,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
+    /// The rates of a recorded link, repeated for ever.
+    Profile {
+        /// The recording.
+        profile: Arc<RateProfile>,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
 }
 
 /// How much may wait in a drop-tail queue. What is being sent counts as
@@ -33,7 +45,7 @@ pub enum Queue {
     /// Up to this many IP bytes. As text: `"150000 bytes"`.
     Bytes(u64),
     /// As many bytes as the link sends in this time at its current rate (a
-    /// recorded trace: at its mean rate, as a device's buffer doesn't shrink
+    /// recording: at its mean rate, as a device's buffer doesn't shrink
     /// with the signal), but at least two full packets. As text: `"100ms"`.
     Time(Duration),
 }
@@ -106,9 +118,6 @@ pub struct LinkConfig<R = Rate> {
     /// Losses in bursts, beside the others.
     #[serde(default, skip_serializing_if = "BurstLoss::is_none")]
     pub burst_loss: BurstLoss,
-    /// How far into a schedule or trace the link starts.
-    #[serde(default, with = "duration_text")]
-    pub offset: Duration,
 }
 
 /// The 100 ms of drop-tail queue that our experiments use where the paper does
@@ -127,7 +136,6 @@ impl<R> LinkConfig<R> {
             queue: default_queue(),
             loss: 0.0,
             burst_loss: BurstLoss::NONE,
-            offset: Duration::ZERO,
         }
     }
 
@@ -150,7 +158,8 @@ impl<R> LinkConfig<R> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange<R = Rate> {
-    /// New rate. A schedule or trace begins at its own start, now.
+    /// New rate. A schedule begins at its own start now, a recording at its
+    /// offset.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub rate: Option<R>,
     /// New propagation delay, for packets that depart from now on.

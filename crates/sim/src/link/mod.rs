@@ -151,7 +151,7 @@ impl<P> Link<P> {
     /// A link whose schedule or trace begins at `start`.
     pub fn starting_at(config: LinkConfig, seed: u64, start: Timestamp) -> Self {
         Self {
-            pace: Pace::new(config.rate, start, config.offset),
+            pace: Pace::new(config.rate, start),
             delay: config.delay,
             jitter: config.jitter,
             limit: config.queue,
@@ -229,7 +229,7 @@ impl<P> Link<P> {
                 let from = sending.from.at.max(self.now);
                 (from, sending.work.saturating_sub(done))
             });
-            self.pace = Pace::new(rate.clone(), self.now, Duration::ZERO);
+            self.pace = Pace::new(rate.clone(), self.now);
             if let Some((from, work)) = left {
                 self.send_on(self.pace.position(from), work);
             }

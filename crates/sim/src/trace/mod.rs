@@ -8,7 +8,7 @@ mod mahimahi;
 mod profile;
 
 pub use mahimahi::{MahimahiTrace, OPPORTUNITY_BYTES};
-pub use profile::{RateProfile, RateUnit};
+pub use profile::{Column, ProfileForm, RateProfile, RateUnit};
 
 /// A trace file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
