@@ -24,6 +24,10 @@ pub struct Medium {
     pub rate: Option<BitRate>,
 }
 
+/// A medium of a [`Group`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediumId(usize);
+
 /// A radio of a [`Group`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RadioId(usize);
@@ -44,7 +48,7 @@ pub struct RadioId(usize);
 pub struct Group<P> {
     members: Vec<Member<P>>,
     radios: Vec<(Arc<RadioProfile>, Radio)>,
-    air: Option<Air>,
+    airs: Vec<Air>,
     /// Up to here all that happens is done.
     clock: Timestamp,
 }
@@ -52,6 +56,8 @@ pub struct Group<P> {
 #[derive(Debug)]
 struct Member<P> {
     link: Link<P>,
+    /// The medium that it is on.
+    air: Option<usize>,
     /// The radios on its way, the sender's first, and which way its packets
     /// go as each of them sees it.
     radios: Vec<(RadioId, Direction)>,
@@ -86,18 +92,28 @@ struct Taken {
     until: Option<Timestamp>,
 }
 
+impl<P> Default for Group<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<P> Group<P> {
-    /// A group without links, on a medium or not.
-    pub fn new(medium: Option<Medium>) -> Self {
+    /// A group without links.
+    pub fn new() -> Self {
         Self {
             members: Vec::new(),
             radios: Vec::new(),
-            air: medium.map(|medium| Air {
-                medium,
-                taken: None,
-            }),
+            airs: Vec::new(),
             clock: Timestamp::ZERO,
         }
+    }
+
+    /// A medium that nobody uses, for links that are added after it.
+    pub fn add_medium(&mut self, medium: Medium) -> MediumId {
+        let taken = None;
+        self.airs.push(Air { medium, taken });
+        MediumId(self.airs.len() - 1)
     }
 
     /// A radio at rest, for links that are added after it.
@@ -107,13 +123,19 @@ impl<P> Group<P> {
         RadioId(self.radios.len() - 1)
     }
 
-    /// Adds a link to which nothing has happened yet, and returns its index.
-    /// `radios` are those that its packets pass, the sender's first, with the
+    /// Adds a link to which nothing has happened yet, on a medium or not, and
+    /// returns its index. `radios` are those that its packets pass, the sender's first, with the
     /// direction as seen from the device that owns the radio.
-    pub fn add(&mut self, mut link: Link<P>, radios: Vec<(RadioId, Direction)>) -> usize {
+    pub fn add(
+        &mut self,
+        mut link: Link<P>,
+        medium: Option<MediumId>,
+        radios: Vec<(RadioId, Direction)>,
+    ) -> usize {
         link.managed = true;
         self.members.push(Member {
             link,
+            air: medium.map(|MediumId(air)| air),
             radios,
             head: Head::None,
             last_end: None,
@@ -146,7 +168,7 @@ impl<P> Group<P> {
         member.link.enqueue(now, bytes, packet)?;
         if matches!(member.head, Head::None) {
             self.new_head(index, now);
-            self.grant(now);
+            self.grant_all(now);
         }
         Ok(())
     }
@@ -160,13 +182,11 @@ impl<P> Group<P> {
     /// When [`Group::poll`] next has something to do for any of the links; may
     /// be early, see [`Link::next_event`].
     pub fn next_event(&self) -> Option<Timestamp> {
-        let free = self.air_free();
         self.members
             .iter()
             .filter_map(|member| {
                 // It leaves when the medium is free, or later.
-                let waits = matches!(member.head, Head::Waiting(_));
-                let free = free.filter(|_| waits).map(|free| free + member.link.delay);
+                let free = self.air_free(member).map(|free| free + member.link.delay);
                 member.link.next_event().into_iter().chain(free).min()
             })
             .min()
@@ -186,10 +206,11 @@ impl<P> Group<P> {
             member.head = Head::None;
             self.release(index);
         } else if let Head::Sending { .. } = member.head {
-            let stalls = stall(&member.link, self.air.as_ref(), now);
+            let air = member.air.and_then(|air| self.airs.get(air));
+            let stalls = stall(&member.link, air, now);
             member.head = Head::Sending { stalls };
         }
-        self.grant(now);
+        self.grant_all(now);
     }
 
     /// Replaces every radio by one at rest.
@@ -211,32 +232,27 @@ impl<P> Group<P> {
     /// When a packet next begins or ends to be sent.
     fn next_step(&self) -> Option<Timestamp> {
         let ends = self.members.iter().filter_map(Member::end);
-        let waits = || {
-            self.members
-                .iter()
-                .any(|m| matches!(m.head, Head::Waiting(_)))
-        };
-        let free = if waits() { self.air_free() } else { None };
-        ends.chain(free).min()
+        let frees = self.members.iter().filter_map(|m| self.air_free(m));
+        ends.chain(frees).min()
     }
 
-    /// When a packet that waits may next take the medium.
-    fn air_free(&self) -> Option<Timestamp> {
-        let air = self.air.as_ref()?;
-        match air.taken {
+    /// When the packet that waits at a link's head may next take the medium,
+    /// or another one in its place; `None` also when none waits.
+    fn air_free(&self, member: &Member<P>) -> Option<Timestamp> {
+        if !matches!(member.head, Head::Waiting(_)) {
+            return None;
+        }
+        match self.airs.get(member.air?)?.taken {
+            None => member.may_start(self.clock),
             Some(Taken {
                 until: Some(until), ..
             }) => Some(until),
             Some(Taken { by, until: None }) => self.members.get(by)?.end(),
-            None => {
-                let starts = self.members.iter().filter_map(|m| m.may_start(self.clock));
-                starts.min()
-            }
         }
     }
 
     fn step(&mut self, at: Timestamp) {
-        if let Some(air) = &mut self.air {
+        for air in &mut self.airs {
             air.taken
                 .take_if(|taken| taken.until.is_some_and(|until| until <= at));
         }
@@ -257,12 +273,12 @@ impl<P> Group<P> {
                 self.new_head(index, at);
             }
         }
-        self.grant(at);
+        self.grant_all(at);
     }
 
     /// The link at `index` no longer sends.
     fn release(&mut self, index: usize) {
-        if let Some(air) = &mut self.air {
+        for air in &mut self.airs {
             air.taken
                 .take_if(|taken| taken.by == index && taken.until.is_none());
         }
@@ -288,21 +304,27 @@ impl<P> Group<P> {
             }
         }
         member.head = Head::Waiting(ready);
-        if self.air.is_none() {
+        if member.air.is_none() {
             member.start(ready, None);
         }
     }
 
-    /// Gives the medium to whoever is next at `at`, if it is free.
-    fn grant(&mut self, at: Timestamp) {
-        let Some(air) = self.air.as_mut().filter(|air| air.taken.is_none()) else {
+    fn grant_all(&mut self, at: Timestamp) {
+        for air in 0..self.airs.len() {
+            self.grant(air, at);
+        }
+    }
+
+    /// Gives a medium to whoever is next at `at`, if it is free.
+    fn grant(&mut self, index: usize, at: Timestamp) {
+        let Some(air) = self.airs.get_mut(index).filter(|air| air.taken.is_none()) else {
             return;
         };
         let next = self
             .members
             .iter_mut()
             .enumerate()
-            .filter(|(_, member)| member.may_start(at) == Some(at))
+            .filter(|(_, member)| member.air == Some(index) && member.may_start(at) == Some(at))
             .min_by_key(|(_, member)| match member.head {
                 Head::Waiting(since) => since,
                 _ => Timestamp::FAR_FUTURE,

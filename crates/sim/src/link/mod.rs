@@ -34,7 +34,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
-pub use group::{Group, Medium, RadioId};
+pub use group::{Group, Medium, MediumId, RadioId};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 
 use burst::Channel;

@@ -24,9 +24,10 @@ fn link(rate: Rate) -> Link<u32> {
 
 /// Links of constant rates in Mbit/s on one medium.
 fn on_a_medium(medium: Medium, rates: &[f64]) -> Group<u32> {
-    let mut group = Group::new(Some(medium));
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(medium));
     for rate in rates {
-        group.add(link(Rate::Constant(mbps(*rate))), Vec::new());
+        group.add(link(Rate::Constant(mbps(*rate))), medium, Vec::new());
     }
     group
 }
@@ -137,15 +138,39 @@ fn a_cell_has_a_rate_of_its_own() {
 }
 
 #[test]
+fn media_of_one_group_are_apart() {
+    // As the two directions of a cell: one radio, two media.
+    let profiles = Profiles::shipped().unwrap();
+    let profile = Arc::new(profiles.radio("lte-2012").unwrap().clone());
+    let mut group = Group::new();
+    let radio = group.add_radio(profile);
+    for direction in [Direction::Up, Direction::Down] {
+        let medium = group.add_medium(Medium::default());
+        for _ in 0..2 {
+            let link = link(Rate::Constant(mbps(12.0)));
+            group.add(link, Some(medium), vec![(radio, direction)]);
+        }
+    }
+    for index in 0..4 {
+        group.enqueue(index, ms(0), 1500, 0).unwrap();
+    }
+    let mut out = departures(&mut group);
+    out.sort();
+    let (first, second) = (us(261_100), us(262_100));
+    assert_eq!(out, [(0, first), (1, second), (2, first), (3, second)]);
+}
+
+#[test]
 fn an_outage_leaves_the_medium_to_others() {
     let steps = vec![
         (Duration::ZERO, mbps(12.0)),
         (Duration::from_micros(1_500), BitRate::ZERO),
         (Duration::from_millis(5), mbps(12.0)),
     ];
-    let mut group = Group::new(Some(Medium::default()));
-    group.add(link(Rate::Schedule(steps)), Vec::new());
-    group.add(link(Rate::Constant(mbps(12.0))), Vec::new());
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(Medium::default()));
+    group.add(link(Rate::Schedule(steps)), medium, Vec::new());
+    group.add(link(Rate::Constant(mbps(12.0))), medium, Vec::new());
     group.enqueue(0, ms(0), 1500, 0).unwrap();
     group.enqueue(0, ms(0), 1500, 0).unwrap();
     group.enqueue(1, us(1_100), 1500, 0).unwrap();
@@ -191,10 +216,11 @@ fn a_change_of_rate_concerns_the_packet_in_the_air() {
 fn with_radio(name: &str, medium: Option<Medium>, rates: [Rate; 2]) -> Group<u32> {
     let profiles = Profiles::shipped().unwrap();
     let profile = Arc::new(profiles.radio(name).unwrap().clone());
-    let mut group = Group::new(medium);
+    let mut group = Group::new();
+    let medium = medium.map(|medium| group.add_medium(medium));
     let radio = group.add_radio(profile);
     for (rate, direction) in rates.into_iter().zip([Direction::Up, Direction::Down]) {
-        group.add(link(rate), vec![(radio, direction)]);
+        group.add(link(rate), medium, vec![(radio, direction)]);
     }
     group
 }
@@ -286,10 +312,10 @@ proptest! {
     fn without_anything_shared_a_group_is_its_links(
         actions in prop::collection::vec(action(), 1..200),
     ) {
-        let mut group = Group::new(None);
+        let mut group = Group::new();
         let mut alone: Vec<Link<u32>> = (0..3).map(|i| Link::new(config(), i)).collect();
         for i in 0..3 {
-            group.add(Link::new(config(), i), Vec::new());
+            group.add(Link::new(config(), i), None, Vec::new());
         }
         let mut now = Timestamp::ZERO;
         for action in actions {
@@ -329,9 +355,10 @@ proptest! {
     fn a_medium_carries_one_packet_at_a_time(
         actions in prop::collection::vec(action(), 1..200),
     ) {
-        let mut group = Group::new(Some(Medium::default()));
+        let mut group = Group::new();
+        let medium = Some(group.add_medium(Medium::default()));
         for i in 0..3 {
-            group.add(Link::new(config(), i), Vec::new());
+            group.add(Link::new(config(), i), medium, Vec::new());
         }
         let mut now = Timestamp::ZERO;
         let mut out = Vec::new();
