@@ -1,13 +1,15 @@
 //! From an experiment's links to what the player plays.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_sim::link::LinkChange;
+use mpbond_radio::Profiles;
+use mpbond_sim::link::{LinkChange, Medium};
 
 use crate::error::{Error, Result};
-use crate::experiment::{Direction, Experiment, Link, Workload};
-use crate::player::{PlayedLink, TimedChange};
+use crate::experiment::{Direction, Experiment, Link, Role, Workload};
+use crate::player::{PlayedLink, PlayedMedium, PlayedRadio, Shared, TimedChange};
 use crate::wiring::Network;
 
 /// Both directions, for loops.
@@ -20,6 +22,7 @@ const MAX_TRACE_BYTES: u64 = 64 << 20;
 /// # Errors
 /// When a recording cannot be read, naming file and place.
 pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Vec<PlayedLink>> {
+    let profiles = Profiles::shipped().map_err(Error::run)?;
     let mut played = Vec::new();
     for ends in network.take_ends() {
         let link = find(experiment, &ends.link)?;
@@ -31,6 +34,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
         played.push(PlayedLink {
             down: model(Direction::Down)?,
             up: model(Direction::Up)?,
+            shared: shared(experiment, link, &profiles)?,
             name: ends.link,
             near: ends.near,
             far: ends.far,
@@ -39,8 +43,43 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
     Ok(played)
 }
 
+/// What `link` shares, as its experiment names it.
+fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
+    let medium = link.medium.as_ref().map(|name| name.get_ref());
+    // A host has one radio for all its links on one medium.
+    let place = medium.unwrap_or(link.name.get_ref());
+    let radio = |host: &str, profile: Option<&toml::Spanned<String>>| {
+        let Some(profile) = profile else {
+            return Ok(None);
+        };
+        let profile = profiles.radio(profile.get_ref());
+        let profile = profile.map_err(|e| Error::Experiment(e.to_string()))?;
+        Ok::<_, Error>(Some(PlayedRadio {
+            owner: format!("{host}/{place}"),
+            profile: Arc::new(profile.clone()),
+        }))
+    };
+    let spec = e.media.iter().find(|m| Some(m.name.get_ref()) == medium);
+    Ok(Shared {
+        medium: spec.map(|spec| PlayedMedium {
+            name: spec.name.get_ref().clone(),
+            medium: Medium { rate: spec.rate },
+            duplex: spec.duplex,
+        }),
+        near_radio: radio(link.from.get_ref(), link.radio.as_ref())?,
+        far_radio: radio(link.to.get_ref(), link.far_radio.as_ref())?,
+    })
+}
+
+/// Whether hosts at the end of `direction` learn that `link` has lost its
+/// carrier: the near host does, the far one where it is a device, too. A
+/// server in the network does not.
+fn sees_carrier(e: &Experiment, link: &Link, direction: Direction) -> bool {
+    direction == Direction::Down || e.role_of(link.to.get_ref()) == Some(Role::Helper)
+}
+
 /// Everything that happens to links while `workload` runs: their scheduled
-/// changes, and its blackholes.
+/// changes, and the faults that take them away.
 pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
     for link in &e.links {
@@ -51,20 +90,25 @@ pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<T
                 let resolved = change_of
                     .resolve(|file| read(e, file))
                     .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
-                all.push(timed(change.at, name, direction, resolved));
+                let carrier = change.carrier.filter(|_| sees_carrier(e, link, direction));
+                all.push(TimedChange {
+                    carrier,
+                    ..timed(change.at, name, direction, resolved)
+                });
             }
         }
     }
     for fault in &workload.faults {
-        if let Some(link) = &fault.blackhole {
-            for direction in DIRECTIONS {
-                all.push(timed(
-                    fault.at,
-                    link.get_ref(),
-                    direction,
-                    LinkChange::down(),
-                ));
-            }
+        let Some(name) = fault.link() else {
+            continue;
+        };
+        let link = find(e, name.get_ref())?;
+        let loud = fault.down_with_error.is_some();
+        for direction in DIRECTIONS {
+            all.push(TimedChange {
+                carrier: (loud && sees_carrier(e, link, direction)).then_some(false),
+                ..timed(fault.at, name.get_ref(), direction, LinkChange::down())
+            });
         }
     }
     Ok(all)
@@ -76,6 +120,7 @@ fn timed(at: Duration, link: &str, direction: Direction, change: LinkChange) -> 
         link: link.to_owned(),
         direction,
         change,
+        carrier: None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::ideal::ideal_time;
 use crate::isolate;
 use crate::links::{played_links, timed_changes};
 use crate::origin::{self, Received};
-use crate::player::{Clock, Conditions, Player};
+use crate::player::{Clock, Conditions, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
 use crate::resume::Done;
@@ -38,6 +38,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Where every packet of every shaped link is logged, as CSV.
     pub packet_log: Option<PathBuf>,
+    /// A folder, made when absent, for a capture of every shaped link.
+    pub pcap: Option<PathBuf>,
     /// A file of results, one JSON line each: what it already has is not run
     /// again, and new results are added to it.
     pub resume: Option<PathBuf>,
@@ -163,8 +165,11 @@ impl<'a> Lab<'a> {
         progress.note("making hosts and links ...");
         let mut network = Network::build(experiment)?;
         let links = played_links(experiment, &mut network)?;
-        let log = options.packet_log.as_deref();
-        let player = Player::start(links, Clock::start(), experiment.seed, log)?;
+        let logs = Logs {
+            packets: options.packet_log.clone(),
+            pcap: options.pcap.clone(),
+        };
+        let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
         let received = origin::start(host, origin_address(experiment)?, content.clone())?;
@@ -233,7 +238,7 @@ impl<'a> Lab<'a> {
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
-            self.player.begin(Vec::new())?;
+            self.player.reset()?;
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }

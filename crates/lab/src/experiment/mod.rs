@@ -17,7 +17,7 @@
 //! down = "8 Mbit/s"               # a rate, a schedule or a recording
 //! up = "8 Mbit/s"
 //! delay = "25ms"                  # one way
-//! queue = "100ms"
+//! queue = "100ms"                 # more a link may have: `Link`
 //!
 //! [[link]]                        # no rates: a plain wire
 //! name = "core"
@@ -37,16 +37,17 @@
 //! ```
 
 mod check;
+mod link;
 mod size;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
-use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use link::{Change, Duplex, Link, MediumSpec};
 pub use size::Size;
 
 use crate::error::{Doing, Error, Result};
@@ -76,6 +77,9 @@ pub struct Experiment {
     /// What connects them.
     #[serde(rename = "link")]
     pub links: Vec<Link>,
+    /// What links share: WiFi channels, cells.
+    #[serde(rename = "medium", default)]
+    pub media: Vec<MediumSpec>,
     /// What is compared.
     #[serde(rename = "scheme")]
     pub schemes: Vec<Scheme>,
@@ -114,62 +118,6 @@ pub enum Role {
     Proxy,
     /// The unmodified HTTP server.
     Origin,
-}
-
-/// A link between two hosts: shaped when it has rates, a plain wire otherwise.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    /// Its name, and that of its network interface on both hosts.
-    pub name: Spanned<String>,
-    /// The near host.
-    pub from: Spanned<String>,
-    /// The far host.
-    pub to: Spanned<String>,
-    /// Rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// Rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// One-way propagation delay, the same both ways.
-    #[serde(default, with = "duration_text")]
-    pub delay: Duration,
-    /// Extra delay of up to this much, evenly distributed.
-    #[serde(default, with = "duration_text")]
-    pub jitter: Duration,
-    /// Drop-tail queue per direction.
-    #[serde(default = "default_queue")]
-    pub queue: Queue,
-    /// Probability that a packet is lost, both ways.
-    #[serde(default)]
-    pub loss: f64,
-    /// Losses in bursts, beside those, in each direction on its own.
-    #[serde(default)]
-    pub burst_loss: BurstLoss,
-    /// Changes while a transfer runs.
-    #[serde(rename = "change", default)]
-    pub changes: Vec<Change>,
-}
-
-/// A change of a link, so long after each transfer's start.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Change {
-    /// When.
-    #[serde(with = "duration_text")]
-    pub at: Duration,
-    /// New rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// New rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// New one-way delay.
-    #[serde(default, with = "duration_text::option")]
-    pub delay: Option<Duration>,
-    /// New loss probability.
-    pub loss: Option<f64>,
-    /// New losses in bursts.
-    pub burst_loss: Option<BurstLoss>,
-    /// `false` drops everything silently, `true` ends that.
-    pub alive: Option<bool>,
 }
 
 /// Which of a link's directions.
@@ -296,6 +244,15 @@ pub struct Fault {
     pub kill: Option<Spanned<String>>,
     /// This link drops everything, both ways, and tells nobody.
     pub blackhole: Option<Spanned<String>>,
+    /// This link goes down and says so: see [`Change::carrier`].
+    pub down_with_error: Option<Spanned<String>>,
+}
+
+impl Fault {
+    /// The link that it takes away, silently or not.
+    pub(crate) fn link(&self) -> Option<&Spanned<String>> {
+        self.blackhole.as_ref().or(self.down_with_error.as_ref())
+    }
 }
 
 /// What has to come out; medians over the repetitions are compared. Without
@@ -342,9 +299,6 @@ fn cubic() -> String {
 }
 fn default_idle() -> Duration {
     Duration::from_secs(5)
-}
-fn default_queue() -> Queue {
-    Queue::Time(Duration::from_millis(100))
 }
 /// A twentieth of the shortest round trip that the experiments use (50 ms over
 /// a WWAN path) stays below the noise of TCP itself.
@@ -418,41 +372,6 @@ impl Experiment {
         self.links.iter().filter(move |l| {
             self.role_of(l.from.get_ref()) == Some(from) && self.role_of(l.to.get_ref()) == Some(to)
         })
-    }
-}
-
-impl Link {
-    /// The model of one direction, still naming trace files; `None` for a
-    /// plain wire.
-    pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
-        let rate = match direction {
-            Direction::Down => self.down.clone(),
-            Direction::Up => self.up.clone(),
-        }?;
-        let mut model = LinkSpec::new(rate)
-            .with_delay(self.delay)
-            .with_queue(self.queue);
-        model.jitter = self.jitter;
-        model.loss = self.loss;
-        model.burst_loss = self.burst_loss;
-        Some(model)
-    }
-}
-
-impl Change {
-    /// What changes in one direction.
-    pub(crate) fn of(&self, direction: Direction) -> LinkChangeSpec {
-        LinkChangeSpec {
-            rate: match direction {
-                Direction::Down => self.down.clone(),
-                Direction::Up => self.up.clone(),
-            },
-            delay: self.delay,
-            loss: self.loss,
-            burst_loss: self.burst_loss,
-            up: self.alive,
-            ..LinkChangeSpec::default()
-        }
     }
 }
 

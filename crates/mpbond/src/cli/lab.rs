@@ -55,6 +55,9 @@ struct RunArgs {
     /// Log every packet of every shaped link there, as CSV (docs/packet-log.md).
     #[arg(long, value_name = "FILE")]
     packet_log: Option<PathBuf>,
+    /// Capture what every shaped link's near host sends and receives: LINK.pcap in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
     /// Keep results in this file, and do not repeat those that are in it.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
@@ -139,6 +142,7 @@ impl RunArgs {
             json: self.json,
             out: self.out,
             packet_log: self.packet_log,
+            pcap: self.pcap,
             resume: self.resume,
             repetitions: self.repetitions,
             schemes: self.schemes,
