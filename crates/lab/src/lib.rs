@@ -9,18 +9,22 @@
 //!   is the lab, so nothing outlives it.
 //! * [`Host`], [`Network`]: network namespaces, devices, addresses, routes.
 //! * [`player`]: the pure link models of `mpbond_sim`, in real time.
+//! * [`behind()`]: any program behind one emulated link.
+//! * [`shell()`]: a person's program in a host of an experiment.
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`RunReport`]: the record.
 #![deny(unsafe_code)]
 
 mod accuracy;
+mod behind;
 mod client;
 mod content;
 mod daemons;
 mod device;
 mod error;
 pub mod experiment;
+mod foreground;
 mod host;
 mod ideal;
 pub mod isolate;
@@ -33,12 +37,14 @@ mod progress;
 mod record;
 mod resume;
 mod run;
+mod shell;
 mod summary;
 mod sys;
 mod table;
 mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
+pub use behind::{BehindOptions, Forward, behind};
 pub use content::Content;
 pub use device::Device;
 pub use error::{Error, Result};
@@ -49,5 +55,6 @@ pub use record::{
     Download, Estimate, Judgement, Lateness, RunReport, SubflowShare, Summary, Verdict,
 };
 pub use run::{RunOptions, run};
+pub use shell::shell;
 pub use summary::estimate;
 pub use wiring::{LinkEnds, Network};

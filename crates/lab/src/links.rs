@@ -1,5 +1,6 @@
 //! From an experiment's links to what the player plays.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,9 +139,16 @@ fn no_link(name: &str) -> Error {
 /// The text of a recording, named relative to the experiment file.
 pub(crate) fn read(e: &Experiment, file: &str) -> std::io::Result<String> {
     let folder = e.path.parent().unwrap_or(Path::new(""));
-    let path = folder.join(file);
-    if std::fs::metadata(&path)?.len() > MAX_TRACE_BYTES {
+    read_recording(&folder.join(file))
+}
+
+/// The text of a recording.
+pub(crate) fn read_recording(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    let length = file.take(MAX_TRACE_BYTES + 1).read_to_string(&mut text)?;
+    if length as u64 > MAX_TRACE_BYTES {
         return Err(std::io::Error::other("too long for a recording"));
     }
-    std::fs::read_to_string(path)
+    Ok(text)
 }

@@ -6,4 +6,5 @@ pub(crate) mod clone3;
 pub(crate) mod packet;
 pub(crate) mod sched;
 pub(crate) mod setns;
+pub(crate) mod terminal;
 pub(crate) mod tun;

@@ -1,5 +1,6 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +20,8 @@ use super::output::print;
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
-  mpbond lab list experiments")]
+  mpbond lab list experiments
+  mpbond lab shell experiments/demo.toml primary")]
 pub(super) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
@@ -29,6 +31,7 @@ pub(super) struct LabArgs {
 enum LabCommand {
     Run(RunArgs),
     List(ListArgs),
+    Shell(ShellArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
 }
@@ -89,6 +92,27 @@ struct ListArgs {
     folder: PathBuf,
 }
 
+/// Run a shell, or another program, in one host of an experiment.
+///
+/// Hosts, links and web server are made as for a run, but no daemon is started. What hosts there
+/// are and their addresses is said first, on standard error. The exit code is the program's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab shell experiments/demo.toml primary
+  mpbond lab shell experiments/demo.toml primary -- curl -so /dev/null http://198.51.100.1/bytes/1048576")]
+struct ShellArgs {
+    /// The experiment.
+    #[arg(value_name = "FILE")]
+    experiment: PathBuf,
+    /// The name of a host.
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// The program and its arguments; $SHELL when none is given.
+    #[arg(last = true, value_name = "CMD")]
+    program: Vec<OsString>,
+}
+
 /// Serve files whose content is known: the lab's web server, for tests by hand.
 ///
 /// GET /bytes/N gives N bytes, GET /sha256/N their digest; PUT /upload answers with the digest of
@@ -127,6 +151,11 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::List(args) => args.run(),
+            LabCommand::Shell(args) => {
+                mpbond_lab::shell(&args.experiment, &args.host, &args.program)
+                    .map(ExitCode::from)
+                    .map_err(failed)
+            }
             LabCommand::Origin(args) => {
                 mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
                 Ok(ExitCode::SUCCESS)
