@@ -10,6 +10,8 @@
 //! * [`Host`], [`Network`]: network namespaces, devices, addresses, routes.
 //! * [`player`]: the pure link models of `mpbond_sim`, in real time.
 //! * `energy`: what a transfer costs all devices, by radio models.
+//! * [`behind()`]: any program behind one emulated link.
+//! * [`shell()`]: a person's program in a host of an experiment.
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`recordings()`]: what recorded links give, alone and together.
@@ -18,6 +20,7 @@
 
 mod accuracy;
 pub mod app;
+mod behind;
 mod client;
 mod combine;
 mod content;
@@ -29,6 +32,7 @@ mod error;
 pub mod experiment;
 mod fetch;
 mod fetcher;
+mod foreground;
 mod grid;
 mod host;
 mod ideal;
@@ -48,6 +52,7 @@ mod recordings;
 pub mod report;
 mod resume;
 mod run;
+mod shell;
 mod statistics;
 mod summary;
 mod sys;
@@ -56,6 +61,7 @@ mod watch;
 mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
+pub use behind::{BehindOptions, Forward, behind};
 pub use content::Content;
 pub use device::Device;
 pub use error::{Error, Result};
@@ -71,5 +77,6 @@ pub use record::{
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
+pub use shell::shell;
 pub use statistics::estimate;
 pub use wiring::{LinkEnds, Network};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mpbond_sim::ideal::Capacity;
 use mpbond_sim::link::RateSpec;
-use mpbond_sim::trace::{self, Combination, RateUnit, Recording};
+use mpbond_sim::trace::{self, Combination, ProfileForm, RateUnit, Recording};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -78,9 +78,16 @@ fn read(path: &Path, unit: RateUnit) -> Result<Recording> {
     let first = text.lines().find(|line| !line.trim().is_empty());
     let one_number = first.is_some_and(|line| line.trim().parse::<u64>().is_ok());
     let spec = if one_number {
-        RateSpec::Mahimahi(file.clone())
+        RateSpec::Mahimahi {
+            file: file.clone(),
+            offset: Duration::ZERO,
+        }
     } else {
-        RateSpec::Profile(file.clone(), unit)
+        RateSpec::Profile {
+            file: file.clone(),
+            form: ProfileForm::new(unit),
+            offset: Duration::ZERO,
+        }
     };
     let rate = spec
         .resolve(|_| Ok::<_, std::convert::Infallible>(text))

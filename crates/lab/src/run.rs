@@ -23,7 +23,7 @@ use crate::ideal::ideal_time;
 use crate::isolate;
 use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, Received};
-use crate::player::{Clock, Conditions, Player};
+use crate::player::{Clock, Conditions, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
 use crate::report::{self, Saved};
@@ -43,6 +43,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Where every packet of every shaped link is logged, as CSV.
     pub packet_log: Option<PathBuf>,
+    /// A folder, made when absent, for a capture of every shaped link.
+    pub pcap: Option<PathBuf>,
     /// A file of results, one JSON line each: what it already has is not run
     /// again, and new results are added to it.
     pub resume: Option<PathBuf>,
@@ -197,8 +199,11 @@ impl<'a> Lab<'a> {
         let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
         let links = played_links(experiment, &mut network)?;
-        let log = options.packet_log.as_deref();
-        let player = Player::start(links, Clock::start(), experiment.seed, log)?;
+        let logs = Logs {
+            packets: options.packet_log.clone(),
+            pcap: options.pcap.clone(),
+        };
+        let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
         let address = origin_address(experiment)?;
@@ -276,8 +281,10 @@ impl<'a> Lab<'a> {
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
-            self.player
-                .begin(setting_changes(self.experiment, workload)?)?;
+            self.player.reset()?;
+            for c in setting_changes(self.experiment, workload)? {
+                self.player.change(&c.link, c.direction, c.change)?;
+            }
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }

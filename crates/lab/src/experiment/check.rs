@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use mpbond_radio::Profiles;
+use mpbond_sim::link::RateSpec;
 use toml::Spanned;
 
 use super::{
-    Carrier, Client, Connection, Direction, Experiment, Interception, Role, Scheduler, Scheme,
-    Start, paper,
+    Carrier, Client, Connection, Direction, Experiment, Interception, Link, Role, Scheduler,
+    Scheme, Start, paper,
 };
 use crate::error::{Error, Result};
 
@@ -55,6 +57,7 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
         return whole("at least one [[scheme]] and one [[workload]] are needed");
     }
     hosts(e, place)?;
+    media(e, place)?;
     links(e, place)?;
     schemes(e, place)?;
     workloads(e, place)?;
@@ -130,8 +133,62 @@ fn hosts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+fn media(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "medium", e.media.iter().map(|m| &m.name))?;
+    for medium in &e.media {
+        let name = medium.name.get_ref();
+        if !is_name(name, 15) {
+            return Err(place.at(
+                &medium.name,
+                format!("medium \"{name}\": letters, digits and dashes only, 1 to 15 of them"),
+            ));
+        }
+        if medium.rate.is_some_and(|rate| rate.bps() == 0) {
+            let message = format!("medium \"{name}\": a rate of 0 carries nothing");
+            return Err(place.at(&medium.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// What a link shares and which radios it passes.
+fn sharing(e: &Experiment, place: &Place, link: &Link, profiles: &Profiles) -> Result<()> {
+    let name = link.name.get_ref();
+    if link.down.is_none() {
+        let named = [&link.medium, &link.radio, &link.far_radio];
+        if let Some(named) = named.into_iter().flatten().next() {
+            let message = format!("link \"{name}\": a plain wire has no medium and no radio");
+            return Err(place.at(named, message));
+        }
+    }
+    for radio in [&link.radio, &link.far_radio].into_iter().flatten() {
+        profiles
+            .radio(radio.get_ref())
+            .map_err(|e| place.at(radio, format!("link \"{name}\": {e}")))?;
+    }
+    let Some(medium) = &link.medium else {
+        return Ok(());
+    };
+    let Some(spec) = e.media.iter().find(|m| m.name == *medium) else {
+        let known = e.media.iter().map(|m| &m.name);
+        return Err(place.at(medium, unknown("medium", medium, known)));
+    };
+    // A packet is in the air for its bytes over the link's rate.
+    if spec.rate.is_none() && link.rates().any(|r| matches!(r, RateSpec::Mahimahi { .. })) {
+        return Err(place.at(
+            medium,
+            format!(
+                "link \"{name}\": packet opportunities (`mahimahi`) do not say how long a packet \
+                 takes a medium: give the medium a rate, or the link a profile"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn links(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "link", e.links.iter().map(|l| &l.name))?;
+    let profiles = Profiles::shipped().map_err(|e| place.error(None, &e.to_string()))?;
     for link in &e.links {
         let name = link.name.get_ref();
         let wrong =
@@ -165,9 +222,11 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
                 );
             }
         }
-        if !shaped && (!link.changes.is_empty() || link.loss != 0.0 || !link.delay.is_zero()) {
+        let loses = link.loss != 0.0 || !link.burst_loss.is_none();
+        if !shaped && (!link.changes.is_empty() || loses || !link.delay.is_zero()) {
             return wrong("a plain wire has no delay, loss or changes: give it rates".into());
         }
+        sharing(e, place, link, &profiles)?;
         let losses = link
             .changes
             .iter()
@@ -361,7 +420,7 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             return wrong("bytes: at most 4 GiB in all");
         }
         for fault in &workload.faults {
-            match (&fault.kill, &fault.blackhole) {
+            match (&fault.kill, fault.link()) {
                 (Some(host), None) => {
                     if !matches!(e.role_of(host.get_ref()), Some(Role::Helper | Role::Proxy)) {
                         let may = e
@@ -372,7 +431,9 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
                         return Err(place.at(host, unknown("helper or proxy", host, may)));
                     }
                 }
-                (None, Some(link)) => {
+                (None, Some(link))
+                    if fault.blackhole.is_none() || fault.down_with_error.is_none() =>
+                {
                     let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
                     if !shaped().any(|l| l == link) {
                         return Err(place.at(link, unknown("link with rates", link, shaped())));
@@ -382,7 +443,7 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
                     return Err(place.at(
                         &workload.name,
                         format!(
-                            "workload \"{name}\": a fault has either `kill = \"HOST\"` or `blackhole = \"LINK\"`"
+                            "workload \"{name}\": a fault has either `kill = \"HOST\"`, `blackhole = \"LINK\"` or `down_with_error = \"LINK\"`"
                         ),
                     ));
                 }

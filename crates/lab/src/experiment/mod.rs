@@ -17,7 +17,7 @@
 //! down = "8 Mbit/s"               # a rate, a schedule or a recording
 //! up = "8 Mbit/s"
 //! delay = "25ms"                  # one way
-//! queue = "100ms"
+//! queue = "100ms"                 # more a link may have: `Link`
 //!
 //! [[link]]                        # no rates: a plain wire
 //! name = "core"
@@ -38,6 +38,7 @@
 
 mod application;
 mod check;
+mod link;
 mod paper;
 mod setting;
 mod size;
@@ -46,11 +47,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
-use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 pub use application::{Application, Chunks, Page, Stream, Video};
+pub use link::{Change, Duplex, Link, MediumSpec};
 pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
 pub use size::Size;
@@ -85,6 +86,9 @@ pub struct Experiment {
     /// What connects them.
     #[serde(rename = "link")]
     pub links: Vec<Link>,
+    /// What links share: WiFi channels, cells.
+    #[serde(rename = "medium", default)]
+    pub media: Vec<MediumSpec>,
     /// What is compared.
     #[serde(rename = "scheme")]
     pub schemes: Vec<Scheme>,
@@ -127,7 +131,7 @@ pub struct HostSpec {
 }
 
 /// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Where the client runs.
@@ -138,59 +142,6 @@ pub enum Role {
     Proxy,
     /// The unmodified HTTP server.
     Origin,
-}
-
-/// A link between two hosts: shaped when it has rates, a plain wire otherwise.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    /// Its name, and that of its network interface on both hosts.
-    pub name: Spanned<String>,
-    /// The near host.
-    pub from: Spanned<String>,
-    /// The far host.
-    pub to: Spanned<String>,
-    /// Rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// Rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// One-way propagation delay, the same both ways.
-    #[serde(default, with = "duration_text")]
-    pub delay: Duration,
-    /// Extra delay of up to this much, evenly distributed.
-    #[serde(default, with = "duration_text")]
-    pub jitter: Duration,
-    /// Drop-tail queue per direction.
-    #[serde(default = "default_queue")]
-    pub queue: Queue,
-    /// Probability that a packet is lost, both ways.
-    #[serde(default)]
-    pub loss: f64,
-    /// Changes while a transfer runs.
-    #[serde(rename = "change", default)]
-    pub changes: Vec<Change>,
-}
-
-/// A change of a link, so long after each transfer's start.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Change {
-    /// Which link: given in a workload, not in a link, which is meant itself.
-    pub link: Option<Spanned<String>>,
-    /// When.
-    #[serde(with = "duration_text")]
-    pub at: Duration,
-    /// New rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// New rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// New one-way delay.
-    #[serde(default, with = "duration_text::option")]
-    pub delay: Option<Duration>,
-    /// New loss probability.
-    pub loss: Option<f64>,
-    /// `false` drops everything silently, `true` ends that.
-    pub alive: Option<bool>,
 }
 
 /// Which of a link's directions.
@@ -390,6 +341,15 @@ pub struct Fault {
     pub kill: Option<Spanned<String>>,
     /// This link drops everything, both ways, and tells nobody.
     pub blackhole: Option<Spanned<String>>,
+    /// This link goes down and says so: see [`Change::carrier`].
+    pub down_with_error: Option<Spanned<String>>,
+}
+
+impl Fault {
+    /// The link that it takes away, silently or not.
+    pub(crate) fn link(&self) -> Option<&Spanned<String>> {
+        self.blackhole.as_ref().or(self.down_with_error.as_ref())
+    }
 }
 
 /// Which radios the devices have, for an account of what a transfer costs.
@@ -462,9 +422,6 @@ fn cubic() -> String {
 }
 fn default_idle() -> Duration {
     Duration::from_secs(5)
-}
-fn default_queue() -> Queue {
-    Queue::Time(Duration::from_millis(100))
 }
 /// A twentieth of the shortest round trip that the experiments use (50 ms over
 /// a WWAN path) stays below the noise of TCP itself.
@@ -566,39 +523,6 @@ impl Experiment {
         self.links.iter().filter(move |l| {
             self.role_of(l.from.get_ref()) == Some(from) && self.role_of(l.to.get_ref()) == Some(to)
         })
-    }
-}
-
-impl Link {
-    /// The model of one direction, still naming trace files; `None` for a
-    /// plain wire.
-    pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
-        let rate = match direction {
-            Direction::Down => self.down.clone(),
-            Direction::Up => self.up.clone(),
-        }?;
-        let mut model = LinkSpec::new(rate)
-            .with_delay(self.delay)
-            .with_queue(self.queue);
-        model.jitter = self.jitter;
-        model.loss = self.loss;
-        Some(model)
-    }
-}
-
-impl Change {
-    /// What changes in one direction.
-    pub(crate) fn of(&self, direction: Direction) -> LinkChangeSpec {
-        LinkChangeSpec {
-            rate: match direction {
-                Direction::Down => self.down.clone(),
-                Direction::Up => self.up.clone(),
-            },
-            delay: self.delay,
-            loss: self.loss,
-            up: self.alive,
-            ..LinkChangeSpec::default()
-        }
     }
 }
 

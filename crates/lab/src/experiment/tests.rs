@@ -65,6 +65,35 @@ fn good_one_is_read() {
     assert!(e.links[3].model(Direction::Up).is_none());
 }
 
+#[test]
+fn links_may_be_shared_recorded_and_worse() {
+    let more = "medium = \"wifi\"\nradio = \"lte-2012\"\nfar_radio = \"wifi-2012\"\n\
+                burst_loss = { to_bad = 0.01, to_good = 0.5 }\n\
+                [[link.change]]\nat = \"1s\"\ncarrier = false\n\
+                [[link.change]]\nat = \"2s\"\nburst_loss = { to_bad = 0.0, to_good = 1.0 }\n\
+                [[link.change]]\nat = \"3s\"\nalive = true\n\
+                [[medium]]\nname = \"wifi\"\nduplex = \"full\"\n";
+    let text = GOOD.replacen("delay = \"25ms\"\n", more, 1);
+    let text = text.replacen(
+        "down = \"8 Mbit/s\"",
+        "down = { profile = \"a.csv\", column = \"DL\", unit = \"kbit/s\", offset = \"12s\" }",
+        1,
+    );
+    let e = Experiment::parse("t.toml", &text).unwrap();
+    let link = &e.links[0];
+    assert_eq!(e.media[0].duplex, Duplex::Full);
+    assert_eq!(link.model(Direction::Up).unwrap().burst_loss.to_good, 0.5);
+    let ups: Vec<_> = link.changes.iter().map(Change::is_up).collect();
+    assert_eq!(ups, [Some(false), None, Some(true)]);
+    assert!(
+        link.changes[1]
+            .of(Direction::Up)
+            .burst_loss
+            .unwrap()
+            .is_none()
+    );
+}
+
 /// Replaces `from` by `to` in the good file and returns the wrong text and the
 /// complaint about it.
 fn complaint(from: &str, to: &str) -> (String, String) {
@@ -133,6 +162,36 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "name = \"origin",
             "address",
         ),
+        (
+            r#"delay = "25ms""#,
+            r#"medium = "sea""#,
+            "medium",
+            "\"sea\" is no medium",
+        ),
+        (
+            r#"delay = "25ms""#,
+            r#"radio = "lte-1812""#,
+            "radio = \"lte-18",
+            "lte-2012",
+        ),
+        (
+            "to = \"origin\"",
+            "to = \"origin\"\nradio = \"lte-2012\"",
+            "radio",
+            "plain wire",
+        ),
+        (
+            r#"down = "8 Mbit/s""#,
+            "medium = \"m\"\ndown = { mahimahi = \"a\" }",
+            "medium",
+            "is no medium",
+        ),
+        (
+            r#"delay = "25ms""#,
+            "burst_loss = { to_bad = 2.0, to_good = 1.0 }",
+            "burst_loss",
+            "from 0 to 1",
+        ),
     ] {
         let (text, e) = complaint(from, to);
         let before = text.split(place).next().unwrap();
@@ -141,6 +200,16 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
         assert!(e.contains(words), "{to}: {e}");
         assert!(!e.contains('\n'), "{to}: {e}");
     }
+    let text = format!(
+        "{}[[medium]]\nname = \"m\"\n",
+        GOOD.replacen(
+            "down = 10",
+            "medium = \"m\"\ndown = { mahimahi = \"a\" }",
+            1
+        )
+    );
+    let e = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+    assert!(e.contains("do not say how long"), "{e}");
     let (_, e) = complaint(r#"name = "hs""#, r#"name = "ps""#);
     assert!(e.contains("link \"ps\" stands there twice"), "{e}");
     for (from, to, words) in [
@@ -161,6 +230,9 @@ fn faults_and_asserts_refer_to_what_there_is() {
     let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{text}"));
     assert!(more("[[workload.fault]]\nat = \"2s\"\nkill = \"phone\"\n").is_ok());
     assert!(more("[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\n").is_ok());
+    assert!(more("[[workload.fault]]\nat = \"2s\"\ndown_with_error = \"hs\"\n").is_ok());
+    let twice = "[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\ndown_with_error = \"hs\"\n";
+    assert!(more(twice).unwrap_err().to_string().contains("either"));
     assert!(more("[[assert]]\nscheme = \"two\"\nmax_ratio = 1.03\n").is_ok());
     for (text, words) in [
         (

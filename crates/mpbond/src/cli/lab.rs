@@ -1,5 +1,6 @@
 //! `mpbond lab`: experiments in network namespaces of their own.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ use super::output::print;
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
   mpbond lab list experiments
-  mpbond lab report out.json --html report.html")]
+  mpbond lab report out.json --html report.html
+  mpbond lab shell experiments/demo.toml primary")]
 pub(super) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
@@ -34,6 +36,7 @@ enum LabCommand {
     Run(RunArgs),
     List(ListArgs),
     Report(ReportArgs),
+    Shell(ShellArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
     Recordings(RecordingsArgs),
@@ -64,6 +67,9 @@ struct RunArgs {
     /// Log every packet of every shaped link there, as CSV (docs/packet-log.md).
     #[arg(long, value_name = "FILE")]
     packet_log: Option<PathBuf>,
+    /// Capture what every shaped link's near host sends and receives: LINK.pcap in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
     /// Keep results in this file, and do not repeat those that are in it.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
@@ -98,6 +104,27 @@ struct ListArgs {
     /// Where they are.
     #[arg(value_name = "FOLDER", default_value = "experiments")]
     folder: PathBuf,
+}
+
+/// Run a shell, or another program, in one host of an experiment.
+///
+/// Hosts, links and web server are made as for a run, but no daemon is started. What hosts there
+/// are and their addresses is said first, on standard error. The exit code is the program's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab shell experiments/demo.toml primary
+  mpbond lab shell experiments/demo.toml primary -- curl -so /dev/null http://198.51.100.1/bytes/1048576")]
+struct ShellArgs {
+    /// The experiment.
+    #[arg(value_name = "FILE")]
+    experiment: PathBuf,
+    /// The name of a host.
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// The program and its arguments; $SHELL when none is given.
+    #[arg(last = true, value_name = "CMD")]
+    program: Vec<OsString>,
 }
 
 /// Serve files whose content is known: the lab's web server, for tests by hand.
@@ -178,6 +205,11 @@ impl LabArgs {
             LabCommand::Run(args) => args.run(),
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),
+            LabCommand::Shell(args) => {
+                mpbond_lab::shell(&args.experiment, &args.host, &args.program)
+                    .map(ExitCode::from)
+                    .map_err(failed)
+            }
             LabCommand::Origin(args) => {
                 mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
                 Ok(ExitCode::SUCCESS)
@@ -214,6 +246,7 @@ impl RunArgs {
             html: self.html,
             out: self.out,
             packet_log: self.packet_log,
+            pcap: self.pcap,
             resume: self.resume,
             repetitions: self.repetitions,
             at_most: self.at_most,

@@ -11,7 +11,7 @@ mod profile;
 
 pub use aggregate::{Combination, Distribution, Recording, combinations, throughput_mbps};
 pub use mahimahi::{MahimahiTrace, OPPORTUNITY_BYTES};
-pub use profile::{RateProfile, RateUnit};
+pub use profile::{Column, ProfileForm, RateProfile, RateUnit};
 
 /// A trace file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
