@@ -159,10 +159,63 @@ fn socks5(to: SocketAddrV4, server: &str, deadline: Instant) -> io::Result<TcpSt
 /// # Errors
 /// [`Error::Missing`] with what to do about it.
 pub(crate) fn check_mptcp() -> Result<()> {
-    let made = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-    made.map(drop).map_err(|e| {
-        Error::Missing(format!(
-            "this kernel makes no MPTCP sockets ({e}): it needs CONFIG_MPTCP and net.mptcp.enabled=1"
-        ))
-    })
+    match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
+        Ok(_) => Ok(()),
+        // Switched off here; a fresh namespace begins with it on.
+        Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(()),
+        Err(e) => Err(Error::Missing(format!(
+            "this kernel makes no MPTCP sockets, which scheme kibbutz needs ({e}): \
+             it has to be built with CONFIG_MPTCP"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What `socks5` makes of a server that answers so, and what it asked.
+    fn asked_of(method: [u8; 2], reply: &'static [u8]) -> (io::Result<Vec<u8>>, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut greeting = [0; 3];
+            stream.read_exact(&mut greeting).unwrap();
+            stream.write_all(&method).unwrap();
+            let mut request = [0; 10];
+            let read = stream.read_exact(&mut request);
+            stream.write_all(reply).unwrap();
+            read.map(|()| [&greeting[..], &request].concat())
+        });
+        let to = "198.51.100.1:80".parse().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let rest = socks5(to, &server, deadline).and_then(|mut stream| {
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).map(|_| rest)
+        });
+        (rest, serving.join().unwrap().unwrap_or_default())
+    }
+
+    #[test]
+    fn socks5_ends_with_the_reply_whatever_its_address() {
+        let request = [5, 1, 0, 5, 1, 0, 1, 198, 51, 100, 1, 0, 80];
+        for reply in [
+            &b"\x05\0\0\x01abcd\0\x50rest"[..],
+            b"\x05\0\0\x04abcdabcdabcdabcd\0\x50rest",
+            b"\x05\0\0\x03\x02ab\0\x50rest",
+        ] {
+            let (rest, asked) = asked_of([5, 0], reply);
+            assert_eq!(rest.unwrap(), b"rest", "{reply:?}");
+            assert_eq!(asked, request);
+        }
+        let (refused, _) = asked_of([5, 0], b"\x05\x02\0\x01abcd\0\x50");
+        let e = refused.unwrap_err().to_string();
+        assert!(e.contains("reply 2"), "{e}");
+        let (refused, _) = asked_of([5, 255], b"");
+        assert!(refused.is_err());
+        let (broken, _) = asked_of([5, 0], b"\x05\0\0\x01ab");
+        assert!(broken.is_err());
+    }
 }

@@ -380,6 +380,19 @@ mod tests {
     }
 
     #[test]
+    fn a_tunnel_has_no_body() {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut connection = served(vec![
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        ]);
+        connection.tunnel(deadline).unwrap();
+        assert_eq!(text_of(&mut connection, None).unwrap(), "hello");
+        let mut connection = served(vec!["HTTP/1.1 403 Forbidden\r\n\r\n"]);
+        assert!(connection.tunnel(deadline).is_err());
+    }
+
+    #[test]
     fn an_answer_that_breaks_off_is_an_error() {
         let mut connection = served(vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"]);
         assert!(text_of(&mut connection, None).is_err());
