@@ -34,6 +34,7 @@ mod host;
 mod ideal;
 pub mod isolate;
 mod kibbutz;
+mod link_progress;
 mod links;
 mod list;
 mod machine;
@@ -66,8 +67,8 @@ pub use machine::date;
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{
-    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness,
-    RunReport, Standing, SubflowShare, Summary, Verdict,
+    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, IdealProgress, Judgement,
+    Lateness, LinkProgress, RunReport, Standing, SubflowShare, Summary, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};

@@ -29,7 +29,7 @@ use crate::record::{Download, Lateness, RunReport, Verdict};
 use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{duration, machine, paper, summary};
+use crate::{duration, link_progress, machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
@@ -247,6 +247,7 @@ impl<'a> Lab<'a> {
             summary: summaries,
             paper: paper::comparisons(e, &downloads),
             file: Some(e.text.clone()),
+            ideal: link_progress::ideals(e)?,
             reduced: None,
             downloads,
         };
@@ -461,6 +462,7 @@ impl<'a> Lab<'a> {
             noticed: outcome.noticed,
             cpu_s,
             energy,
+            links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
             unfit_because: unfit,
             lateness_us: Lateness {

@@ -64,6 +64,7 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
         "Between the end of the first and of the last subflow.",
     ));
     all.push(parameter(study));
+    all.push(super::progress::section(study));
     all.push(distributions(study));
     all.retain(|section| !section.pictures.is_empty());
     all
@@ -154,7 +155,7 @@ fn clusters(study: &Study, m: &Measure) -> Vec<Cluster> {
     all
 }
 
-fn titled(what: &str, cluster: &str) -> String {
+pub(super) fn titled(what: &str, cluster: &str) -> String {
     let mut what = what.to_owned();
     if let Some(first) = what.get(..1) {
         what = first.to_uppercase() + what.get(1..).unwrap_or_default();
