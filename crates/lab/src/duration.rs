@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::experiment::{Carrier, Experiment, Scheme, Start, Workload};
+use crate::experiment::{Carrier, Connection, Experiment, Scheme, Start, Workload};
 use crate::ideal::ideal_time;
 
 /// Starting daemons until all subflows are joined.
@@ -38,9 +38,10 @@ fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Resu
         if first || scheme.start == Start::Cold || !workload.faults.is_empty() {
             all += DAEMONS;
         }
-        if scheme.start == Start::Warm {
-            all += scheme.idle;
-        }
+    }
+    let warm = scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm;
+    if warm || scheme.connection == Connection::Kept {
+        all += scheme.idle;
     }
     Ok(all)
 }

@@ -18,6 +18,7 @@
 
 mod accuracy;
 pub mod app;
+mod bins;
 mod client;
 mod combine;
 mod content;

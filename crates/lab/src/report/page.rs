@@ -148,6 +148,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Links", "", &setting::links(e));
     titled("Settings", "", &setting::settings(e));
     titled("Schemes", "", &setting::schemes(e));
+    titled("Transfers", "", &setting::workloads(e));
     titled("Energy models", "", &setting::energy(e));
     troubles(out, r);
     let _ = writeln!(

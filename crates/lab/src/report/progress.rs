@@ -4,7 +4,7 @@
 use super::figures::{Section, titled};
 use super::plot::{Chart, Form, Point, Series};
 use super::study::Study;
-use crate::experiment::{Experiment, Role};
+use crate::experiment::{Experiment, Role, Workload};
 use crate::record::Download;
 
 /// More pictures than that nobody looks at.
@@ -14,7 +14,12 @@ const MAX_PICTURES: usize = 24;
 pub(super) fn section(study: &Study) -> Section {
     let e = &study.experiment;
     let mut pictures = Vec::new();
-    for w in &e.workloads {
+    // Long transfers show more, where not all can be shown.
+    let mut workloads: Vec<&Workload> = e.workloads.iter().collect();
+    if workloads.len() * e.schemes.len() > MAX_PICTURES {
+        workloads.sort_by_key(|w| std::cmp::Reverse(w.bytes));
+    }
+    for w in workloads {
         for s in &e.schemes {
             let (workload, scheme) = (w.name.get_ref(), s.name.get_ref());
             if pictures.len() < MAX_PICTURES
