@@ -34,6 +34,7 @@ mod grid;
 mod host;
 mod ideal;
 pub mod isolate;
+mod json;
 mod kibbutz;
 mod link_progress;
 mod links;

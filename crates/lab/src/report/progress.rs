@@ -33,8 +33,9 @@ pub(super) fn section(study: &Study) -> Section {
     Section {
         title: "Progress".into(),
         note: "The transfer whose time is in the middle. Lines: bytes of TCP that have come out \
-               of each link, frames and copies included, in the order of the file; \"arrived\": \
-               what has come to the receiver's host, over whatever link.",
+               of each link, frames and copies included. \"arrived\": \
+               what has come to the receiver's host, over whatever link; \"read\": what the \
+               application has, in order.",
         pictures,
     }
 }
@@ -51,22 +52,37 @@ fn typical<'s>(study: &'s Study, workload: &str, scheme: &str) -> Option<&'s Dow
 fn picture(study: &Study, d: &Download, title: String) -> String {
     let mebibytes = |(at, bytes): &(f64, u64)| Point::from((*at, *bytes as f64 / 1_048_576.0));
     let mut series: Vec<Series> = Vec::new();
+    // A link that was done early stays where it was.
+    let ends = d.links.iter().filter_map(|l| l.points.last());
+    let end = ends.map(|(at, _)| *at).fold(0.0, f64::max);
+    let to_the_end = |points: &[(f64, u64)]| {
+        let last = points.last().map(|(_, bytes)| (end, *bytes));
+        points.iter().copied().chain(last).collect::<Vec<_>>()
+    };
     for (style, link) in d.links.iter().enumerate() {
         series.push(Series {
             name: link.link.clone(),
-            // That of the sum stands for nothing else.
-            style: if style < SUM { style } else { style + 1 },
+            // Those of the sums stand for nothing else.
+            style: if style < ARRIVED { style } else { style + 2 },
             form: Form::Line,
-            points: link.points.iter().map(mebibytes).collect(),
+            points: to_the_end(&link.points).iter().map(mebibytes).collect(),
         });
     }
     let last = last_links(&study.experiment, d);
     if last.len() > 1 {
         series.push(Series {
             name: "arrived".into(),
-            style: SUM,
+            style: ARRIVED,
             form: Form::Line,
             points: sum(&last).iter().map(mebibytes).collect(),
+        });
+    }
+    if !d.progress.is_empty() {
+        series.push(Series {
+            name: "read".into(),
+            style: READ,
+            form: Form::Steps,
+            points: d.progress.iter().map(mebibytes).collect(),
         });
     }
     let mut ideals = study.report.ideal.iter();
@@ -89,8 +105,10 @@ fn picture(study: &Study, d: &Download, title: String) -> String {
     chart.to_svg()
 }
 
-/// The style of the sum over links: a line without gaps.
-const SUM: usize = 4;
+/// The style of the sum over links, a line without gaps ...
+const ARRIVED: usize = 4;
+/// ... and of what the application had.
+const READ: usize = 5;
 
 /// The curves of the links that end at the receiver's side: at the primary for
 /// a download, at the proxy for an upload.
