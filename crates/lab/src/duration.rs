@@ -250,4 +250,41 @@ mod tests {
             (1, 1, said(&format!("{one}, idle times of 1s")))
         );
     }
+
+    /// What `experiments/run` does with QUICK=1: each its share of what is
+    /// left of 13 minutes.
+    #[test]
+    fn all_shipped_experiments_fit_a_quarter_of_an_hour() {
+        let mut folders = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments").into()];
+        let mut files: Vec<std::path::PathBuf> = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "toml") {
+                    files.push(path);
+                }
+            }
+        }
+        files.sort();
+        let budget = S(780);
+        let mut spent = Duration::ZERO;
+        for (i, file) in files.iter().enumerate() {
+            let mut e = Experiment::load(file).unwrap();
+            let left = u32::try_from(files.len() - i).unwrap();
+            let share = budget.saturating_sub(spent) / left;
+            if shorten(&mut e, share.max(S(1))).is_err() {
+                println!("{}: recordings are missing", file.display());
+                continue;
+            }
+            spent += e.expected_duration().unwrap();
+            println!(
+                "{:?} of {share:?}: {}",
+                e.expected_duration().unwrap(),
+                file.display()
+            );
+        }
+        assert!(spent <= budget, "{spent:?}");
+    }
 }
