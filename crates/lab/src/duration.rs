@@ -50,9 +50,13 @@ fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Resu
 /// timeout, after which the kernel takes a window for old.
 const SHORT_IDLE: Duration = Duration::from_secs(1);
 
+/// How long an application goes on in a run that has to be short.
+const SHORT_APPLICATION: Duration = Duration::from_secs(15);
+
 /// Makes `e` take about `most` at most: fewer repetitions, then fewer
-/// workloads, evenly spread, then shorter idle times. Says what it did; none
-/// when nothing had to be done. At least one repetition of one workload stays.
+/// workloads, evenly spread, then shorter idle times and applications. Says
+/// what it did; none when nothing had to be done. At least one repetition of
+/// one workload stays.
 ///
 /// # Errors
 /// As [`Experiment::expected_duration`].
@@ -89,7 +93,34 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
             said.push(format!("idle times of {SHORT_IDLE:?}"));
         }
     }
+    if e.expected_duration()? > most {
+        let cut = e.workloads.iter_mut().map(shorten_application);
+        if cut.filter(|cut| *cut).count() > 0 {
+            said.push(format!("applications of {SHORT_APPLICATION:?}"));
+        }
+    }
     Ok((!said.is_empty()).then(|| said.join(", ")))
+}
+
+/// Whether the workload had an application that was longer.
+fn shorten_application(w: &mut Workload) -> bool {
+    let Some(usual) = w.application().map(|app| app.usual_time()) else {
+        return false;
+    };
+    if usual <= SHORT_APPLICATION {
+        return false;
+    }
+    if let Some(video) = &mut w.video {
+        video.length = video.segment.max(SHORT_APPLICATION);
+    }
+    if let Some(stream) = &mut w.stream {
+        stream.length = SHORT_APPLICATION;
+    }
+    if let Some(chunks) = &mut w.chunks {
+        let share = SHORT_APPLICATION.as_secs_f64() / usual.as_secs_f64();
+        chunks.count = ((f64::from(chunks.count) * share) as u32).max(1);
+    }
+    true
 }
 
 impl Experiment {

@@ -3,7 +3,7 @@
 use mpbond_units::Timestamp;
 
 use crate::error::Result;
-use crate::experiment::{Direction, Experiment, Scheme, Size, Workload};
+use crate::experiment::{Direction, Experiment, Scheme, Workload};
 use crate::ideal::ideal_time;
 use crate::player::Passed;
 use crate::record::{IdealProgress, LinkProgress};
@@ -57,7 +57,8 @@ fn cumulated(start: Timestamp, mut packets: Vec<(Timestamp, u32)>) -> Vec<(f64, 
     points
 }
 
-/// The bound's curve for every scheme and workload, as many as are looked at.
+/// The bound's curve for every scheme and transfer, as many as are looked at;
+/// applications are no single transfer.
 ///
 /// # Errors
 /// As [`ideal_time`].
@@ -65,7 +66,7 @@ pub(crate) fn ideals(e: &Experiment) -> Result<Vec<IdealProgress>> {
     let mut all = Vec::new();
     for scheme in &e.schemes {
         for workload in e.workloads_of(scheme) {
-            if all.len() < MAX_IDEALS {
+            if workload.application().is_none() && all.len() < MAX_IDEALS {
                 all.push(IdealProgress {
                     scheme: scheme.name.get_ref().clone(),
                     workload: workload.name.get_ref().clone(),
@@ -84,9 +85,7 @@ fn ideal(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Vec<(f6
     let parts = parts.chain([whole]);
     let mut points: Vec<(f64, u64)> = Vec::new();
     for bytes in parts {
-        let mut part = workload.clone();
-        part.bytes = Size(bytes);
-        let seconds = ideal_time(e, scheme, &part)?.as_secs_f64();
+        let seconds = ideal_time(e, scheme, workload, bytes)?.as_secs_f64();
         if points.last().is_none_or(|(_, before)| *before < bytes) {
             points.push((seconds, bytes));
         }
@@ -147,7 +146,7 @@ mod tests {
         let all = ideals(&e).unwrap();
         assert_eq!(all.len(), 2);
         for (curve, workload) in all.iter().zip(&e.workloads) {
-            let whole = ideal_time(&e, &e.schemes[0], workload).unwrap();
+            let whole = ideal_time(&e, &e.schemes[0], workload, workload.bytes.0).unwrap();
             let end = curve.points[curve.points.len() - 1];
             assert_eq!(end, (whole.as_secs_f64(), workload.bytes.0));
             assert!(

@@ -50,6 +50,12 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
             "1 is what no scheme can beat.",
         ),
     ];
+    for quantity in Quantity::ALL {
+        let noticed = |d: &Download| d.noticed.contains_key(&quantity);
+        if study.report.downloads.iter().any(noticed) {
+            all.push(bars(study, &plain(quantity), "What the user noticed."));
+        }
+    }
     for model in &study.experiment.energy {
         let model = model.name.get_ref();
         for quantity in [Quantity::JoulesWithoutLastTail, Quantity::Joules] {

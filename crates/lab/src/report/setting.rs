@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::experiment::{Carrier, Change, Connection, Experiment, Size, Start, name_of};
+use crate::experiment::{
+    Application, Carrier, Change, Connection, Experiment, Size, Start, name_of,
+};
 use crate::grid::Grid;
 
 /// A value as experiment files write it.
@@ -149,7 +151,13 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
         grid.row(vec![
             w.name.get_ref().clone(),
             name_of(w.direction),
-            w.bytes.to_string(),
+            match w.application() {
+                None => w.bytes.to_string(),
+                Some(Application::Video(_)) => "a video".into(),
+                Some(Application::Page(_)) => "a page".into(),
+                Some(Application::Stream(_)) => "a stream".into(),
+                Some(Application::Chunks(_)) => "chunks".into(),
+            },
             changes(&w.changes),
             faults.collect::<Vec<_>>().join("\n"),
         ]);
