@@ -72,13 +72,93 @@ pub(crate) fn judge(
 ) -> Vec<Judgement> {
     let mut all = Vec::new();
     for assert in &e.asserts {
-        for summary in summaries {
-            if concerns(e, assert, summary) {
-                judge_one(assert, summary, downloads, &mut all);
+        let concerned: Vec<&Summary> = summaries
+            .iter()
+            .filter(|summary| concerns(e, assert, summary))
+            .collect();
+        for summary in &concerned {
+            judge_one(assert, summary, downloads, &mut all);
+            if !assert.on_average {
+                bounded(assert, &[summary], downloads, &mut all);
+            }
+        }
+        if assert.on_average {
+            for scheme in e.schemes.iter().map(|s| s.name.get_ref()) {
+                let of_it = |s: &&&Summary| s.scheme == *scheme;
+                let of_it: Vec<&Summary> = concerned.iter().filter(of_it).copied().collect();
+                bounded(assert, &of_it, downloads, &mut all);
             }
         }
     }
     all
+}
+
+/// Judges `quantity`, on average over `summaries`, which are one scheme's.
+fn bounded(a: &Assert, summaries: &[&Summary], downloads: &[Download], all: &mut Vec<Judgement>) {
+    let (Some(quantity), Some(first)) = (&a.quantity, summaries.first()) else {
+        return;
+    };
+    let quantity = *quantity.get_ref();
+    let model = a.model.as_ref().map(|name| name.get_ref().as_str());
+    let versus = a.versus.as_ref().map(|name| name.get_ref().as_str());
+    let each: Option<Vec<Estimate>> = summaries
+        .iter()
+        .map(|s| measured(s, quantity, model, versus, downloads))
+        .collect();
+    let (figure, interval) = match each.as_deref() {
+        Some([one]) => (Some(one.median), one.interval),
+        Some(several) => (Some(geometric_mean(several)), None),
+        None => (None, None),
+    };
+    let of = versus.map_or(String::new(), |other| format!(" over that of \"{other}\""));
+    let workload = match summaries {
+        [one] => one.workload.clone(),
+        several => format!("on average over {}", several.len()),
+    };
+    for (words, target, below) in [
+        ("at most", a.at_most, true),
+        ("at least", a.at_least, false),
+    ] {
+        let Some(target) = target else { continue };
+        let holds = |f: f64| if below { f <= target } else { f >= target };
+        all.push(Judgement {
+            workload: workload.clone(),
+            scheme: first.scheme.clone(),
+            what: format!("{}{of} {words}", quantity.axis()),
+            target,
+            measured: figure,
+            interval,
+            holds: figure.map(holds),
+        });
+    }
+}
+
+/// The quantity of one scheme and workload, or its ratio to another scheme's
+/// in the same repetition.
+fn measured(
+    s: &Summary,
+    quantity: Quantity,
+    model: Option<&str>,
+    versus: Option<&str>,
+    downloads: &[Download],
+) -> Option<Estimate> {
+    let fit = |d: &&Download| d.fit && d.workload == s.workload;
+    let mine = downloads.iter().filter(fit).filter(|d| d.name == s.scheme);
+    estimate(mine.filter_map(|d| {
+        let own = quantity.of(d, model)?;
+        let Some(other) = versus else {
+            return Some(own);
+        };
+        let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
+        let theirs = downloads.iter().filter(fit).find(beside)?;
+        let ratio = own / quantity.of(theirs, model)?;
+        ratio.is_finite().then_some(ratio)
+    }))
+}
+
+fn geometric_mean(all: &[Estimate]) -> f64 {
+    let logs: f64 = all.iter().map(|e| e.median.ln()).sum();
+    (logs / all.len() as f64).exp()
 }
 
 fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
@@ -185,15 +265,11 @@ mod tests {
         .unwrap()
     }
 
-    /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
-    fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
-        let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
-        let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
-        let assert: Assert = toml::from_str(assert).unwrap();
-        let summary = Summary {
+    fn summary() -> Summary {
+        Summary {
             workload: "w".into(),
             scheme: "a".into(),
-            fit: seconds.len(),
+            fit: 1,
             unfit: 0,
             seconds: None,
             ratio: None,
@@ -202,7 +278,18 @@ mod tests {
             finish_spread_share: None,
             longest_stall_s: None,
             energy: Vec::new(),
-            noticed: Default::default(),
+            noticed: BTreeMap::default(),
+        }
+    }
+
+    /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
+    fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
+        let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
+        let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
+        let assert: Assert = toml::from_str(assert).unwrap();
+        let summary = Summary {
+            fit: seconds.len(),
+            ..summary()
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);
@@ -243,5 +330,46 @@ mod tests {
         );
         assert_eq!(not_slower(&[(1.01, 1.0)]), Some(false));
         assert_eq!(not_slower(&[]), None);
+    }
+
+    /// Two workloads of "a" and "b", whose ratios are 0.5 and 2 × `more`.
+    fn average(assert: &str, more: f64) -> Option<Judgement> {
+        let mut all = Vec::new();
+        let mut summaries = Vec::new();
+        for (workload, seconds) in [("v", 1.0), ("w", 4.0 * more)] {
+            for (name, seconds) in [("a", seconds), ("b", 2.0)] {
+                let mut d = download(name, 0, seconds);
+                d.workload = workload.into();
+                all.push(d);
+            }
+            summaries.push(Summary {
+                workload: workload.into(),
+                ..summary()
+            });
+        }
+        let assert: Assert = toml::from_str(assert).unwrap();
+        let mut judged = Vec::new();
+        bounded(
+            &assert,
+            &summaries.iter().collect::<Vec<_>>(),
+            &all,
+            &mut judged,
+        );
+        judged.pop()
+    }
+
+    #[test]
+    fn an_average_is_over_workloads() {
+        let assert = "versus = 'b'\nquantity = 'seconds'\nat_most = 1.0\non_average = true";
+        let even = average(assert, 1.0).unwrap();
+        assert_eq!((even.measured, even.holds), (Some(1.0), Some(true)));
+        assert_eq!(even.workload, "on average over 2");
+        let worse = average(assert, 1.1).unwrap();
+        assert_eq!(worse.holds, Some(false));
+        let alone = average(
+            "quantity = 'seconds'\nat_least = 2.0\non_average = true",
+            1.0,
+        );
+        assert_eq!(alone.unwrap().measured, Some(2.0)); // of 1 and 4
     }
 }

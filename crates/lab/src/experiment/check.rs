@@ -469,12 +469,37 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         {
             return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
         }
-        if assert.versus.is_some() != assert.max_time_ratio.is_some() {
-            let at = assert.versus.as_ref().map(Spanned::span);
-            return Err(place.error(
-                at.or(assert.max_time_ratio.as_ref().map(Spanned::span)),
-                "an assert has both `versus = \"SCHEME\"` and `max_time_ratio`, or neither",
-            ));
+        let bounded = assert.at_most.is_some() || assert.at_least.is_some();
+        let compares = assert.max_time_ratio.is_some() || bounded;
+        let wrong = if assert.max_time_ratio.is_some() && assert.versus.is_none() {
+            Some("`max_time_ratio` needs `versus = \"SCHEME\"`")
+        } else if assert.versus.is_some() && !compares {
+            Some("`versus` needs `max_time_ratio`, or `quantity` with `at_most` or `at_least`")
+        } else if bounded != assert.quantity.is_some() {
+            Some("`quantity` goes with `at_most` or `at_least`")
+        } else if assert
+            .quantity
+            .as_ref()
+            .is_some_and(|q| q.get_ref().is_energy())
+            && e.energy.is_empty()
+        {
+            Some("energy needs a model, [[energy]]")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let spans = [
+                assert.versus.as_ref().map(Spanned::span),
+                assert.max_time_ratio.as_ref().map(Spanned::span),
+                assert.quantity.as_ref().map(Spanned::span),
+            ];
+            return Err(place.error(spans.into_iter().flatten().next(), wrong));
+        }
+        if let Some(model) = &assert.model
+            && !e.energy.iter().any(|m| m.name == *model)
+        {
+            let all = e.energy.iter().map(|m| &m.name);
+            return Err(place.at(model, unknown("energy model", model, all)));
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)

@@ -57,6 +57,7 @@ pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
 use crate::error::{Doing, Error, Result};
+use crate::quantity::Quantity;
 
 /// A whole experiment, checked: every name it refers to exists.
 #[derive(Debug, Deserialize)]
@@ -406,6 +407,19 @@ pub struct Assert {
     /// Seconds over those of the scheme `versus`, by the same workload in the
     /// same repetition, at most.
     pub max_time_ratio: Option<Spanned<f64>>,
+    /// What `at_most` and `at_least` bound: its median or, with `versus`, the
+    /// median of its ratio to that scheme's in the same repetition.
+    pub quantity: Option<Spanned<Quantity>>,
+    /// Of energy: by which model; the first when not given.
+    pub model: Option<Spanned<String>>,
+    /// Upper bound of `quantity`.
+    pub at_most: Option<f64>,
+    /// Lower bound of `quantity`.
+    pub at_least: Option<f64>,
+    /// `quantity` is bounded on average over the workloads that it concerns
+    /// (the geometric mean), not in each of them.
+    #[serde(default)]
+    pub on_average: bool,
 }
 
 fn once() -> u32 {

@@ -249,8 +249,17 @@ fn faults_and_asserts_refer_to_what_there_is() {
             "[[assert]]\nversus = \"three\"\nmax_time_ratio = 0.9\n",
             "two",
         ),
-        ("[[assert]]\nversus = \"two\"\n", "or neither"),
-        ("[[assert]]\nmax_time_ratio = 0.9\n", "or neither"),
+        ("[[assert]]\nversus = \"two\"\n", "`versus` needs"),
+        ("[[assert]]\nmax_time_ratio = 0.9\n", "needs `versus"),
+        ("[[assert]]\nat_most = 0.9\n", "goes with `at_most`"),
+        (
+            "[[assert]]\nquantity = \"joules\"\nat_most = 0.9\n",
+            "energy needs a model",
+        ),
+        (
+            "[[assert]]\nquantity = \"apples\"\nat_most = 0.9\n",
+            "unknown variant",
+        ),
         ("[[assert]]\nworkload = \"large\"\n", "small"),
     ] {
         let e = more(text).unwrap_err().to_string();
