@@ -111,7 +111,7 @@ fn shorten_application(w: &mut Workload) -> bool {
         return false;
     }
     if let Some(video) = &mut w.video {
-        video.length = video.segment.max(SHORT_APPLICATION);
+        video.length = video.length.saturating_sub(usual - SHORT_APPLICATION);
     }
     if let Some(stream) = &mut w.stream {
         stream.length = SHORT_APPLICATION;

@@ -178,7 +178,8 @@ impl Application<'_> {
     /// About how long it takes where the network keeps up.
     pub(crate) fn usual_time(&self) -> Duration {
         match self {
-            Self::Video(v) => v.length,
+            // It is over when all is fetched, a buffer before the end.
+            Self::Video(_) => self.least_time() + Duration::from_secs(5),
             Self::Stream(s) => s.length,
             Self::Chunks(c) => {
                 let pause = (c.least_gap + c.most_gap) / 2;

@@ -1,9 +1,10 @@
 //! What was run: links, settings, schemes, as tables.
 
+use mpbond_sim::link::BurstLoss;
 use serde::Serialize;
 
 use crate::experiment::{
-    Application, Carrier, Change, Connection, Experiment, Size, Start, name_of,
+    Application, Carrier, Change, Connection, Experiment, Link, Size, Start, name_of,
 };
 use crate::grid::Grid;
 
@@ -27,7 +28,9 @@ fn changes(all: &[Change]) -> String {
         what.extend(c.up.as_ref().map(|r| format!("up {}", text(r))));
         what.extend(c.delay.map(|d| format!("delay {}", duration(d))));
         what.extend(c.loss.map(|l| format!("loss {l}")));
+        what.extend(c.burst_loss.map(|b| format!("loss in bursts {}", text(b))));
         what.extend(c.alive.map(|a| format!("alive {a}")));
+        what.extend(c.carrier.map(|a| format!("carrier {a}")));
         let link = c.link.as_ref();
         let link = link.map_or(String::new(), |l| format!("{} ", l.get_ref()));
         format!("{}: {link}{}", duration(c.at), what.join(", "))
@@ -35,12 +38,28 @@ fn changes(all: &[Change]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// What few links have.
+fn beside(l: &Link) -> String {
+    let mut what = Vec::new();
+    if l.burst_loss != BurstLoss::default() {
+        what.push(format!("loss in bursts {}", text(l.burst_loss)));
+    }
+    for (name, value) in [
+        ("medium", &l.medium),
+        ("radio", &l.radio),
+        ("far radio", &l.far_radio),
+    ] {
+        what.extend(value.as_ref().map(|v| format!("{name} {}", v.get_ref())));
+    }
+    what.join("\n")
+}
+
 /// The links.
 pub(super) fn links(e: &Experiment) -> Grid {
     let header = [
-        "link", "between", "down", "up", "delay", "jitter", "queue", "loss", "changes",
+        "link", "between", "down", "up", "delay", "jitter", "queue", "loss", "beside", "changes",
     ];
-    let mut grid = Grid::new(header, &[0, 1, 8]);
+    let mut grid = Grid::new(header, &[0, 1, 8, 9]);
     for l in &e.links {
         let between = format!("{} - {}", l.from.get_ref(), l.to.get_ref());
         if l.down.is_none() {
@@ -58,6 +77,7 @@ pub(super) fn links(e: &Experiment) -> Grid {
             duration(l.jitter),
             text(l.queue),
             l.loss.to_string(),
+            beside(l),
             changes(&l.changes),
         ]);
     }
@@ -142,10 +162,11 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
     for w in &e.workloads {
         let faults = w.faults.iter().map(|f| {
             let at = duration(f.at);
-            match (&f.kill, &f.blackhole) {
-                (Some(host), _) => format!("{at}: {} is killed", host.get_ref()),
-                (_, Some(link)) => format!("{at}: {} goes silent", link.get_ref()),
-                (None, None) => at,
+            match (&f.kill, &f.blackhole, &f.down_with_error) {
+                (Some(host), ..) => format!("{at}: {} is killed", host.get_ref()),
+                (_, Some(link), _) => format!("{at}: {} goes silent", link.get_ref()),
+                (.., Some(link)) => format!("{at}: {} goes down", link.get_ref()),
+                (None, None, None) => at,
             }
         });
         grid.row(vec![
