@@ -17,7 +17,7 @@ use crate::experiment::Experiment;
 use crate::host::Host;
 use crate::isolate;
 use crate::links::played_links;
-use crate::player::{Clock, Player};
+use crate::player::{Clock, Logs, Player};
 use crate::wiring::{Network, counters};
 
 /// Speeds that are tried, in Mbit/s.
@@ -150,7 +150,7 @@ fn measure(mbps: u32) -> Result<(AccuracyRow, bool)> {
     let mut network = Network::build(&experiment)?;
     network.set_congestion("reno")?;
     let links = played_links(&experiment, &mut network)?;
-    let player = Player::start(links, Clock::start(), 1, None)?;
+    let player = Player::start(links, Clock::start(), 1, &Logs::default())?;
     let (near, far) = (network.host("near")?, network.host("far")?);
     let rate = BitRate::from_mbps(f64::from(mbps));
 

@@ -1,6 +1,7 @@
 //! The usual client: unmodified `curl` inside the primary host. What it has in
 //! common with the lab's own one (`fetch`) stands here, too.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::net::Ipv4Addr;
@@ -16,6 +17,7 @@ use crate::error::{Doing, Error, Result};
 use crate::host::Host;
 use crate::kibbutz::Used;
 use crate::origin::Received;
+use crate::quantity::Quantity;
 use crate::record::SubflowShare;
 use crate::watch::Watch;
 
@@ -76,6 +78,10 @@ pub(crate) struct Outcome {
     pub unfit_because: Option<String>,
     /// How old a kept connection was at the start.
     pub opened_before_s: f64,
+    /// Of an application, which compares what it gets: whether it was right.
+    pub intact: Option<bool>,
+    /// What the user of an application noticed.
+    pub noticed: BTreeMap<Quantity, f64>,
 }
 
 /// Told of the bytes that have arrived so far.

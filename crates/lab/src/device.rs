@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -32,7 +33,12 @@ enum Kind {
     /// A TUN device.
     Tun,
     /// One end of a veth pair; the other end's frames come to a packet socket.
-    Packet,
+    Packet {
+        /// Name of that other end.
+        ours: String,
+        /// A socket in the namespace where it is.
+        control: UdpSocket,
+    },
 }
 
 /// How devices are made on this machine.
@@ -130,15 +136,19 @@ fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Dev
             .build();
         nl.link().set(settings).execute().await
     })?;
-    let file = other_side
+    let (file, control) = other_side
         .enter(|| {
             let index = nix::net::if_::if_nametoindex(ours)?;
-            sys::packet::open(index)
+            let control = UdpSocket::bind(("0.0.0.0", 0))?;
+            Ok::<_, io::Error>((sys::packet::open(index)?, control))
         })?
         .doing(format_args!("cannot open a packet socket for {name}"))?;
     Ok(Device {
         file,
-        kind: Kind::Packet,
+        kind: Kind::Packet {
+            ours: ours.to_owned(),
+            control,
+        },
     })
 }
 
@@ -150,7 +160,7 @@ impl Device {
     pub(crate) fn read(&mut self, packet: &mut [u8]) -> io::Result<usize> {
         match self.kind {
             Kind::Tun => self.file.read(packet),
-            Kind::Packet => {
+            Kind::Packet { .. } => {
                 let mut header = [0; ETHERNET_BYTES];
                 let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(packet)];
                 let length = self.file.read_vectored(&mut parts)?;
@@ -166,7 +176,7 @@ impl Device {
     pub(crate) fn write(&mut self, packet: &[u8]) -> io::Result<()> {
         match self.kind {
             Kind::Tun => self.file.write(packet).map(drop),
-            Kind::Packet => {
+            Kind::Packet { .. } => {
                 let is_v6 = packet.first().is_some_and(|b| b >> 4 == 6);
                 let kind = if is_v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
                 let parts = [
@@ -180,12 +190,24 @@ impl Device {
         }
     }
 
+    /// Whether the host sees a carrier: without one its routes over the device
+    /// are gone, and what it still sends is lost.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(crate) fn set_carrier(&self, carrier: bool) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tun => sys::tun::set_carrier(&self.file, carrier),
+            Kind::Packet { ours, control } => sys::packet::set_up(control, ours, carrier),
+        }
+    }
+
     /// Packets from the host that were lost before [`Device::read`], since the
     /// last question; a TUN device counts them itself.
     pub(crate) fn lost(&self) -> u64 {
         match self.kind {
             Kind::Tun => 0,
-            Kind::Packet => sys::packet::lost(&self.file).unwrap_or(0),
+            Kind::Packet { .. } => sys::packet::lost(&self.file).unwrap_or(0),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::app;
 use crate::client::{self, Outcome, Progress, Way};
 use crate::combine::Crew;
 use crate::content::Content;
@@ -47,6 +48,11 @@ pub(crate) enum Fetcher {
         before: Counts,
     },
     Crew(Crew),
+    /// An application, which connects as it likes.
+    Application {
+        dial: Dial,
+        tether: Option<(Tether, Counts)>,
+    },
 }
 
 impl Fetcher {
@@ -82,6 +88,22 @@ impl Fetcher {
             return Ok(Self::Crew(crew));
         }
         let host = network.host_in(Role::Primary)?.clone();
+        if workload.application().is_some() {
+            let tether = match scheme.scheme {
+                Carrier::Kibbutz => Some(Tether::set_up(e, network, scheme)?),
+                _ => None,
+            };
+            let way = tether.as_ref().map_or(way, Tether::way);
+            let before = tether.as_ref().map(Tether::counts).transpose()?;
+            return Ok(Self::Application {
+                dial: Dial {
+                    host,
+                    way,
+                    destination,
+                },
+                tether: tether.zip(before),
+            });
+        }
         let client = |way| -> Result<fetch::Client> {
             let mut client = fetch::Client::new(Dial {
                 host,
@@ -128,6 +150,24 @@ impl Fetcher {
                 Ok(outcome)
             }
             Self::Crew(crew) => crew.download(bytes, limit, progress),
+            Self::Application { dial, tether } => {
+                let app = job.workload.application();
+                let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
+                let setting = app::Setting {
+                    dial: &dial,
+                    content: job.content,
+                    seed: job.experiment.seed,
+                    limit,
+                };
+                let mut outcome = app::run(app, &setting, progress)?;
+                if let Some((tether, before)) = tether {
+                    let end = tether.counts()?;
+                    outcome.unfit_because =
+                        one_path_only(direction, outcome.bytes, before, before, end);
+                    outcome.shares = tether.shares(direction, &outcome.used);
+                }
+                Ok(outcome)
+            }
         }
     }
 }

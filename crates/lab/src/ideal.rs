@@ -2,23 +2,30 @@
 
 use std::time::Duration;
 
-use mpbond_sim::ideal::{self, Capacity, Hop, Path, Topology, Transfer};
-use mpbond_sim::link::{LinkConfig, Rate};
+use mpbond_sim::ideal::{self, Capacity, Hop, IdealError, Medium, Path, Topology, Transfer};
+use mpbond_sim::link::RateSpec;
 use mpbond_units::BitRate;
 
 use crate::error::{Error, Result};
-use crate::experiment::{Change, Direction, Experiment, Link, Role, Scheme, Workload};
+use crate::experiment::{Direction, Experiment, Link, Role, Scheme, Workload};
 use crate::links;
 
-/// The least time that `workload` can take on the links that `scheme` uses,
+/// The least time that `bytes` of `workload` can take on the links that `scheme` uses,
 /// the client's own host and the wire to the origin being infinitely fast.
 ///
 /// It knows the scheduled changes of rates and the faults of the workload
-/// beforehand; delays are taken as they are at the start.
+/// beforehand; delays are taken as they are at the start. What links of a
+/// medium share counts, where all of them are at the same end of their paths;
+/// elsewhere the bound leaves it out. It does not know what radios hold.
 ///
 /// # Errors
 /// When a recording cannot be read, or the links never carry the workload.
-pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
+pub(crate) fn ideal_time(
+    e: &Experiment,
+    scheme: &Scheme,
+    workload: &Workload,
+    bytes: u64,
+) -> Result<Duration> {
     let mut topology = Topology::default();
     for link in scheme.direct_links(e) {
         topology.paths.push(Path {
@@ -43,110 +50,132 @@ pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -
         });
     }
     let transfer = Transfer {
-        bytes: workload.bytes.0,
+        bytes,
         direction: match workload.direction {
             Direction::Down => ideal::Direction::Down,
             Direction::Up => ideal::Direction::Up,
         },
     };
-    ideal::ideal_time(&topology, transfer).map_err(|error| {
-        Error::Experiment(format!(
-            "{}: scheme \"{}\": {error}",
-            e.path.display(),
-            scheme.name.get_ref()
-        ))
-    })
+    media(e, &mut topology, workload.direction);
+    loop {
+        match ideal::ideal_time(&topology, transfer) {
+            Err(IdealError::MediumInTheMiddle { medium }) => {
+                // Without it the bound is lower, so it is still one.
+                for hop in topology.paths.iter_mut().flat_map(|path| &mut path.hops) {
+                    hop.shared_medium.take_if(|name| *name == medium);
+                }
+            }
+            Err(error) => {
+                return Err(Error::Experiment(format!(
+                    "{}: scheme \"{}\": {error}",
+                    e.path.display(),
+                    scheme.name.get_ref()
+                )));
+            }
+            Ok(time) => return Ok(time),
+        }
+    }
 }
 
 /// One link as a hop; `helper` is whose death ends it.
 fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -> Result<Hop> {
+    let link = &workload.on(link);
     let ends_at = workload
         .faults
         .iter()
         .filter(|f| {
             let kills = |name: &str| helper == Some(name);
             f.kill.as_ref().is_some_and(|k| kills(k.get_ref()))
-                || f.blackhole.as_ref().is_some_and(|b| *b == link.name)
+                || f.link().is_some_and(|l| *l == link.name)
         })
         .map(|f| f.at)
         .min();
-    let capacity = |direction| -> Result<Capacity> {
-        let wrong =
-            |text: String| Error::Experiment(format!("link \"{}\": {text}", link.name.get_ref()));
-        let Some(spec) = link.model(direction) else {
-            return Ok(Capacity::unlimited());
-        };
-        let model = spec
-            .resolve(|file| links::read(e, file))
-            .map_err(|error| wrong(error.to_string()))?;
-        let changes = e.changes_of(link, workload);
-        if changes.is_empty() && ends_at.is_none() {
-            return Ok(Capacity::from(&model));
-        }
-        let steps = steps(e, &model, &changes, direction, ends_at).map_err(wrong)?;
-        Ok(Capacity::schedule(&steps))
+    let capacity = |direction| {
+        capacity(e, link, direction, ends_at)
+            .map_err(|text| Error::Experiment(format!("link \"{}\": {text}", link.name.get_ref())))
     };
     Ok(Hop {
         down: capacity(Direction::Down)?,
         up: capacity(Direction::Up)?,
         delay: link.delay,
-        shared_medium: None,
+        shared_medium: link.medium.as_ref().map(|m| m.get_ref().clone()),
     })
 }
 
-type Steps = Vec<(Duration, BitRate)>;
-
-/// Base rate, changes and end as one schedule.
-fn steps(
+/// The rate of one direction with its changes, up to `ends_at`.
+fn capacity(
     e: &Experiment,
-    model: &LinkConfig,
-    changes: &[&Change],
+    link: &Link,
     direction: Direction,
     ends_at: Option<Duration>,
-) -> Result<Steps, String> {
-    let mut rates = schedule_of(&model.rate)?;
-    let mut alive: Vec<(Duration, bool)> = Vec::new();
-    for change in changes {
-        let resolved = change
-            .of(direction)
-            .resolve(|file| links::read(e, file))
-            .map_err(|error| error.to_string())?;
-        if let Some(rate) = resolved.rate {
-            // What the old rate had planned from here on is void.
-            rates.retain(|(at, _)| *at < change.at);
-            let new = schedule_of(&rate)?;
-            rates.extend(new.into_iter().map(|(at, rate)| (at + change.at, rate)));
-        }
-        alive.extend(resolved.up.map(|up| (change.at, up)));
-    }
-    let rate_at = |at: Duration| {
-        let dead = ends_at.is_some_and(|end| end <= at)
-            || alive
-                .iter()
-                .rfind(|(since, _)| *since <= at)
-                .is_some_and(|(_, up)| !up);
-        let rate = rates.iter().rfind(|(since, _)| *since <= at);
-        match rate.or(rates.first()) {
-            Some((_, rate)) if !dead => *rate,
-            _ => BitRate::ZERO,
-        }
+) -> Result<Capacity, String> {
+    let Some(spec) = link.rate(direction) else {
+        return Ok(Capacity::unlimited());
     };
-    let mut borders: Vec<Duration> = rates.iter().map(|(at, _)| *at).collect();
-    borders.extend(alive.iter().map(|(at, _)| *at));
-    borders.extend(ends_at);
-    borders.sort();
-    Ok(borders.into_iter().map(|at| (at, rate_at(at))).collect())
+    let load = |spec: &RateSpec| {
+        let rate = spec.resolve(|file| links::read(e, file));
+        rate.map(|rate| Capacity::from(&rate))
+            .map_err(|error| error.to_string())
+    };
+    let nothing = Capacity::constant(BitRate::ZERO);
+    // What it would carry were it always up, and since when.
+    let mut base = (load(spec)?, Duration::ZERO);
+    let mut real = base.0.clone();
+    let mut up = true;
+    for change in &link.changes {
+        let resolved = change.of(direction);
+        if let Some(rate) = &resolved.rate {
+            base = (load(rate)?, change.at);
+        }
+        up = resolved.up.unwrap_or(up);
+        let (now, origin) = if up {
+            (&base.0, base.1)
+        } else {
+            (&nothing, change.at)
+        };
+        real = real.changed(change.at, now, origin);
+    }
+    Ok(match ends_at {
+        Some(end) => real.changed(end, &nothing, end),
+        None => real,
+    })
 }
 
-/// A rate far above any link's, for "unlimited" inside a schedule.
-const UNLIMITED: BitRate = BitRate::from_bps(1_000_000_000_000);
-
-fn schedule_of(rate: &Rate) -> Result<Steps, String> {
-    match rate {
-        Rate::Constant(rate) => Ok(vec![(Duration::ZERO, *rate)]),
-        Rate::Unlimited => Ok(vec![(Duration::ZERO, UNLIMITED)]),
-        Rate::Schedule(steps) => Ok(steps.clone()),
-        Rate::Mahimahi(_) => Err("the bound does not know a recording that is changed".into()),
+/// The media that the paths of `topology` share, as data in one direction sees
+/// them. One that only one hop is on limits nothing that the hop's own rate
+/// does not, unless it has a rate.
+///
+/// On a medium without a rate of its own a packet takes the time that its link
+/// needs: all links together carry no more than the fastest would alone. What
+/// the other direction's acknowledgments take is not counted, so the bound
+/// stays one.
+fn media(e: &Experiment, topology: &mut Topology, direction: Direction) {
+    for spec in &e.media {
+        let name = spec.name.get_ref();
+        let on_it = |hop: &&mut Hop| hop.shared_medium.as_ref() == Some(name);
+        let hops = topology.paths.iter_mut().flat_map(|path| &mut path.hops);
+        let hops: Vec<&mut Hop> = hops.filter(on_it).collect();
+        let capacity = match (spec.rate, hops.len()) {
+            (Some(rate), 1..) => Some(Capacity::constant(rate)),
+            (None, 2..) => Some(Capacity::largest(
+                hops.iter()
+                    .map(|hop| match direction {
+                        Direction::Down => hop.down.clone(),
+                        Direction::Up => hop.up.clone(),
+                    })
+                    .collect(),
+            )),
+            _ => {
+                for hop in hops {
+                    hop.shared_medium = None;
+                }
+                None
+            }
+        };
+        topology.media.extend(capacity.map(|capacity| Medium {
+            name: name.clone(),
+            capacity,
+        }));
     }
 }
 
@@ -214,7 +243,7 @@ up = 4
         let text = format!("{HEAD}{ps}{PIPE}{pipe}{fault}");
         let e = Experiment::parse("t.toml", &text).unwrap();
         let workload = e.workloads.last().unwrap();
-        let time = ideal_time(&e, &e.schemes[scheme], workload).unwrap();
+        let time = ideal_time(&e, &e.schemes[scheme], workload, workload.bytes.0).unwrap();
         time.as_secs_f64()
     }
 
@@ -245,10 +274,69 @@ up = 4
             "kill = \"phone\"",
             "blackhole = \"pipe\"",
             "blackhole = \"hs\"",
+            "down_with_error = \"hs\"",
         ] {
             let fault = format!("{workload}[[workload.fault]]\nat = \"250ms\"\n{fault}\n");
             // 3 Mbit in the first quarter, then 9 at 8.
             near(bound("", "", &fault, 1), 0.25 + 9.0 / 8.0);
         }
+    }
+
+    #[test]
+    fn knows_settings() {
+        let settings = "[[setting]]\nname = \"s\"\nlink.ps = { down = 4 }\n";
+        near(bound("", "", settings, 0), 3.0); // 12 / 4
+        near(bound("", "", settings, 1), 1.5); // 12 / (4 + 4)
+    }
+
+    #[test]
+    fn knows_what_links_share() {
+        let medium = |more: &str| format!("[[medium]]\nname = \"air\"\n{more}");
+        let on_air = "medium = \"air\"\n";
+        let both = |more: &str, direction: &str| {
+            let workload = format!(
+                "[[workload]]\nname = \"m\"\ndirection = \"{direction}\"\nbytes = 1448000\n"
+            );
+            bound(on_air, on_air, &format!("{}{workload}", medium(more)), 1)
+        };
+        for direction in ["down", "up"] {
+            // Together no more than the faster one's 8.
+            near(both("", direction), 1.5);
+            near(both("duplex = \"full\"\n", direction), 1.5);
+            near(both("rate = 6\n", direction), 2.0);
+            near(both("rate = 60\n", direction), 1.0);
+        }
+        // Alone on it, its own rate is what counts, and the medium's.
+        near(bound(on_air, "", &medium(""), 1), 1.0);
+        near(bound(on_air, "", &medium("rate = 2\n"), 1), 2.0);
+    }
+
+    #[test]
+    fn knows_recordings_and_their_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        std::fs::write(folder.join("p.csv"), "0,1\n1,4\n2,16\n").unwrap();
+        // A packet every 2 ms: 6 Mbit/s.
+        let lines: String = (1..=1000).map(|i| format!("{}\n", 2 * i)).collect();
+        std::fs::write(folder.join("t.down"), lines).unwrap();
+        let recorded = |rate: &str, more: &str| {
+            let head = HEAD.replace("down = 8\n", &format!("down = {rate}\n"));
+            let mut e = Experiment::parse("t.toml", &format!("{head}{more}{PIPE}")).unwrap();
+            e.path = folder.join("t.toml");
+            let time = ideal_time(&e, &e.schemes[0], &e.workloads[0]).unwrap();
+            time.as_secs_f64()
+        };
+        let profile = "{ profile = \"p.csv\", unit = \"Mbit/s\", offset = \"1s\" }";
+        // 4 Mbit in the first second, then 8 at 16.
+        near(recorded(profile, ""), 1.5);
+        let trace = "{ mahimahi = \"t.down\", offset = \"1s\" }";
+        near(recorded(trace, ""), 2.0);
+        let away = "[[link.change]]\nat = \"500ms\"\nalive = false\n\
+                    [[link.change]]\nat = \"1s\"\ncarrier = true\n";
+        // 2 Mbit, half a second nothing, then 10 at 16.
+        near(recorded(profile, away), 1.0 + 10.0 / 16.0);
+        near(recorded(trace, away), 2.5);
+        let other = format!("[[link.change]]\nat = \"500ms\"\ndown = {profile}\n");
+        near(recorded("2", &other), 0.5 + 1.0 + 7.0 / 16.0);
     }
 }

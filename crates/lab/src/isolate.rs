@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -29,13 +30,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
 
-/// Tells the inner process what it is: `life,answer`, two descriptor numbers.
+/// Tells the inner process what it is: `life,answer,line`, three descriptor
+/// numbers.
 const VARIABLE: &str = "MPBOND_LAB_INSIDE";
 
 /// The inner process's view of its isolation.
 pub struct Inside {
     scratch: PathBuf,
     answer: File,
+    line: UnixStream,
     // Held so that the descriptor stays open for later checks.
     _life: OwnedFd,
 }
@@ -44,6 +47,11 @@ impl Inside {
     /// A private folder, in memory, that vanishes with the process.
     pub fn scratch(&self) -> &Path {
         &self.scratch
+    }
+
+    /// A connection to what [`Outside::serve`] does in the outer process.
+    pub(crate) fn line(&self) -> &UnixStream {
+        &self.line
     }
 
     /// Hands `bytes` to the outer process, as the result of [`rerun`].
@@ -68,14 +76,13 @@ pub fn inside() -> Result<Option<Inside>> {
     if getpid() != Pid::from_raw(1) {
         return Ok(None); // a daemon that inherited the variable
     }
-    let numbers = text.split_once(',').and_then(|(life, answer)| {
-        let number = |text: &str| text.parse::<i32>().ok();
-        number(life).zip(number(answer))
-    });
-    let (life, answer) =
-        numbers.ok_or_else(|| Error::run(format!("{VARIABLE} is for the lab's own use")))?;
+    let numbers: Vec<i32> = text.split(',').flat_map(str::parse).collect();
+    let [life, answer, line] = numbers[..] else {
+        return Err(Error::run(format!("{VARIABLE} is for the lab's own use")));
+    };
     let life = clone3::inherited(life).doing("cannot take over the life line")?;
     let answer = clone3::inherited(answer).doing("cannot take over the answer file")?;
+    let line = clone3::inherited(line).doing("cannot take over the line outside")?;
 
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).doing("cannot tie itself to its parent")?;
     // The parent may have died before that call; its end of the pipe tells.
@@ -99,6 +106,7 @@ pub fn inside() -> Result<Option<Inside>> {
     Ok(Some(Inside {
         scratch,
         answer: File::from(answer),
+        line: UnixStream::from(line),
         _life: life,
     }))
 }
@@ -113,8 +121,27 @@ pub fn inside() -> Result<Option<Inside>> {
 pub fn isolated<T: Serialize + DeserializeOwned>(
     work: impl FnOnce(&Path) -> Result<T>,
 ) -> Result<T> {
+    isolated_with(Outside::default(), |inside| work(inside.scratch()))
+}
+
+/// What the outer process does meanwhile.
+#[derive(Default)]
+pub(crate) struct Outside {
+    /// Ctrl-C and Ctrl-\\ are for a program that runs inside, which gets them
+    /// too, and do not end the lab.
+    pub leave_interrupts: bool,
+    /// Runs on a thread in the caller's own network, with the other end of
+    /// [`Inside::line`], and ends with the process.
+    pub serve: Option<Box<dyn FnOnce(UnixStream) + Send>>,
+}
+
+/// As [`isolated`], with more to do for the outer process.
+pub(crate) fn isolated_with<T: Serialize + DeserializeOwned>(
+    outside: Outside,
+    work: impl FnOnce(&Inside) -> Result<T>,
+) -> Result<T> {
     if let Some(mut inside) = inside()? {
-        let answer = match work(inside.scratch()) {
+        let answer = match work(&inside) {
             Ok(result) => Answer::Done(result),
             Err(e) => Answer::Failed(e.exit_code(), e.to_string()),
         };
@@ -123,7 +150,7 @@ pub fn isolated<T: Serialize + DeserializeOwned>(
         inside.answer(&bytes)?;
         std::process::exit(0);
     }
-    let (code, bytes) = rerun(std::env::args_os().skip(1))?;
+    let (code, bytes) = rerun_with(std::env::args_os().skip(1), outside)?;
     match serde_json::from_slice(&bytes) {
         Ok(Answer::Done(result)) => Ok(result),
         Ok(Answer::Failed(2, text)) => Err(Error::Experiment(text)),
@@ -152,7 +179,14 @@ enum Answer<T> {
 /// # Errors
 /// When this machine allows the user no namespaces, with what to do about it.
 pub fn rerun(args: impl IntoIterator<Item = OsString>) -> Result<(i32, Vec<u8>)> {
-    match rerun_until_ended(args)? {
+    rerun_with(args, Outside::default())
+}
+
+fn rerun_with(
+    args: impl IntoIterator<Item = OsString>,
+    outside: Outside,
+) -> Result<(i32, Vec<u8>)> {
+    match rerun_until_ended(args, outside)? {
         Ended::Exit(code, answer) => Ok((code, answer)),
         Ended::Interrupted(signal) => {
             let _ = nix::sys::signal::raise(signal);
@@ -166,18 +200,20 @@ enum Ended {
     Interrupted(Signal),
 }
 
-fn rerun_until_ended(args: impl IntoIterator<Item = OsString>) -> Result<Ended> {
+fn rerun_until_ended(args: impl IntoIterator<Item = OsString>, outside: Outside) -> Result<Ended> {
     let (life_read, life_write) =
         nix::unistd::pipe2(OFlag::O_CLOEXEC).doing("cannot make a pipe")?;
     let answer =
         memfd_create("lab-answer", MFdFlags::MFD_CLOEXEC).doing("cannot make the answer file")?;
+    let (line, line_outside) = UnixStream::pair().doing("cannot make a socket pair")?;
     let mut reader = File::from(answer.try_clone().doing("cannot copy a descriptor")?);
 
     let exe = std::env::current_exe().doing("cannot find its own executable")?;
     let name = std::env::args_os()
         .next()
         .unwrap_or_else(|| exe.clone().into());
-    let mark = format!("{},{}", life_read.as_raw_fd(), answer.as_raw_fd());
+    let (life_fd, answer_fd) = (life_read.as_raw_fd(), answer.as_raw_fd());
+    let mark = format!("{life_fd},{answer_fd},{}", line.as_raw_fd());
     let mut env: Vec<CString> = Vec::new();
     for (key, value) in std::env::vars_os().filter(|(k, _)| k != VARIABLE) {
         env.push(c_string(&[key.as_bytes(), b"=", value.as_bytes()])?);
@@ -193,7 +229,7 @@ fn rerun_until_ended(args: impl IntoIterator<Item = OsString>) -> Result<Ended> 
         env,
         namespaces: libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET,
         writes: Vec::new(),
-        inherit: vec![life_read, answer],
+        inherit: vec![life_read, answer, line.into()],
     };
 
     // Blocked rather than handled: the loop below waits for them.
@@ -210,7 +246,16 @@ fn rerun_until_ended(args: impl IntoIterator<Item = OsString>) -> Result<Ended> 
     let mut before = SigSet::empty();
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&awaited), Some(&mut before))
         .doing("cannot block signals")?;
-    let ended = start(&mut program).and_then(|pid| wait_for(pid, &awaited));
+    let ended = start(&mut program).and_then(|pid| {
+        if let Some(serve) = outside.serve {
+            // Signals stay blocked there, so they come to the loop below.
+            std::thread::Builder::new()
+                .name("outside".into())
+                .spawn(move || serve(line_outside))
+                .doing("cannot start a thread")?;
+        }
+        wait_for(pid, &awaited, outside.leave_interrupts)
+    });
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     drop((life_write, program));
 
@@ -258,7 +303,7 @@ fn start(program: &mut clone3::Program) -> Result<Pid> {
 }
 
 /// Waits until the inner process ended, or kills it upon a signal.
-fn wait_for(pid: Pid, awaited: &SigSet) -> Result<Result<i32, Signal>> {
+fn wait_for(pid: Pid, awaited: &SigSet, leave_interrupts: bool) -> Result<Result<i32, Signal>> {
     let mut interrupted = None;
     loop {
         match waitpid(pid, Some(WaitPidFlag::WNOHANG)).doing("cannot wait for the lab")? {
@@ -270,6 +315,7 @@ fn wait_for(pid: Pid, awaited: &SigSet) -> Result<Result<i32, Signal>> {
         }
         match awaited.wait().doing("cannot wait for signals")? {
             Signal::SIGCHLD => {}
+            Signal::SIGINT | Signal::SIGQUIT if leave_interrupts => {}
             signal => {
                 interrupted = Some(signal);
                 let _ = kill(pid, Signal::SIGKILL);

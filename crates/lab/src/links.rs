@@ -1,13 +1,16 @@
 //! From an experiment's links to what the player plays.
 
+use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_sim::link::LinkChange;
+use mpbond_radio::Profiles;
+use mpbond_sim::link::{LinkChange, Medium};
 
 use crate::error::{Error, Result};
-use crate::experiment::{Direction, Experiment, Link, Workload};
-use crate::player::{PlayedLink, TimedChange};
+use crate::experiment::{Direction, Experiment, Link, Role, Workload};
+use crate::player::{PlayedLink, PlayedMedium, PlayedRadio, Shared, TimedChange, restoring};
 use crate::wiring::Network;
 
 /// Both directions, for loops.
@@ -20,6 +23,7 @@ const MAX_TRACE_BYTES: u64 = 64 << 20;
 /// # Errors
 /// When a recording cannot be read, naming file and place.
 pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Vec<PlayedLink>> {
+    let profiles = Profiles::shipped().map_err(Error::run)?;
     let mut played = Vec::new();
     for ends in network.take_ends() {
         let link = find(experiment, &ends.link)?;
@@ -31,6 +35,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
         played.push(PlayedLink {
             down: model(Direction::Down)?,
             up: model(Direction::Up)?,
+            shared: shared(experiment, link, &profiles)?,
             name: ends.link,
             near: ends.near,
             far: ends.far,
@@ -39,32 +44,98 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
     Ok(played)
 }
 
-/// Everything that happens to links while `workload` runs: their scheduled
-/// changes and its own, and its blackholes.
-pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+/// What `link` shares, as its experiment names it.
+fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
+    let medium = link.medium.as_ref().map(|name| name.get_ref());
+    // A host has one radio for all its links on one medium.
+    let place = medium.unwrap_or(link.name.get_ref());
+    let radio = |host: &str, profile: Option<&toml::Spanned<String>>| {
+        let Some(profile) = profile else {
+            return Ok(None);
+        };
+        let profile = profiles.radio(profile.get_ref());
+        let profile = profile.map_err(|e| Error::Experiment(e.to_string()))?;
+        Ok::<_, Error>(Some(PlayedRadio {
+            owner: format!("{host}/{place}"),
+            profile: Arc::new(profile.clone()),
+        }))
+    };
+    let spec = e.media.iter().find(|m| Some(m.name.get_ref()) == medium);
+    Ok(Shared {
+        medium: spec.map(|spec| PlayedMedium {
+            name: spec.name.get_ref().clone(),
+            medium: Medium { rate: spec.rate },
+            duplex: spec.duplex,
+        }),
+        near_radio: radio(link.from.get_ref(), link.radio.as_ref())?,
+        far_radio: radio(link.to.get_ref(), link.far_radio.as_ref())?,
+    })
+}
+
+/// Whether hosts at the end of `direction` learn that `link` has lost its
+/// carrier: the near host does, the far one where it is a device, too. A
+/// server in the network does not.
+fn sees_carrier(e: &Experiment, link: &Link, direction: Direction) -> bool {
+    direction == Direction::Down || e.role_of(link.to.get_ref()) == Some(Role::Helper)
+}
+
+/// What makes the links what they are in the setting of `workload`; nothing
+/// where it has none.
+pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
+    let Some((setting, _)) = &workload.setting else {
+        return Ok(all);
+    };
     for link in &e.links {
         let name = link.name.get_ref();
-        for change in e.changes_of(link, workload) {
+        if !setting.links.contains_key(&link.name) {
+            continue;
+        }
+        for direction in DIRECTIONS {
+            let Some(spec) = workload.on(link).model(direction) else {
+                continue;
+            };
+            let model = spec
+                .resolve(|file| read(e, file))
+                .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
+            all.push(timed(Duration::ZERO, name, direction, restoring(&model)));
+        }
+    }
+    Ok(all)
+}
+
+/// Everything that happens to links while `workload` runs: what its setting
+/// makes of them, their scheduled changes, and its blackholes.
+pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+    let mut all = setting_changes(e, workload)?;
+    for link in &e.links {
+        let link = &workload.on(link);
+        let name = link.name.get_ref();
+        for change in &link.changes {
             for direction in DIRECTIONS {
                 let change_of = change.of(direction);
                 let resolved = change_of
                     .resolve(|file| read(e, file))
                     .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
-                all.push(timed(change.at, name, direction, resolved));
+                let carrier = change.carrier.filter(|_| sees_carrier(e, link, direction));
+                all.push(TimedChange {
+                    carrier,
+                    ..timed(change.at, name, direction, resolved)
+                });
             }
         }
     }
     for fault in &workload.faults {
-        if let Some(link) = &fault.blackhole {
-            for direction in DIRECTIONS {
-                all.push(timed(
-                    fault.at,
-                    link.get_ref(),
-                    direction,
-                    LinkChange::down(),
-                ));
-            }
+        let Some(name) = fault.link() else {
+            continue;
+        };
+        let link = find(e, name.get_ref())?;
+        let loud = fault.down_with_error.is_some();
+        for direction in DIRECTIONS {
+            all.push(TimedChange {
+                carrier: (loud && sees_carrier(e, link, direction)).then_some(false),
+                ..timed(fault.at, name.get_ref(), direction, LinkChange::down())
+            });
         }
     }
     Ok(all)
@@ -76,6 +147,7 @@ fn timed(at: Duration, link: &str, direction: Direction, change: LinkChange) -> 
         link: link.to_owned(),
         direction,
         change,
+        carrier: None,
     }
 }
 
@@ -92,10 +164,16 @@ fn no_link(name: &str) -> Error {
 
 /// The text of a recording, named relative to the experiment file.
 pub(crate) fn read(e: &Experiment, file: &str) -> std::io::Result<String> {
-    let folder = e.path.parent().unwrap_or(Path::new(""));
-    let path = folder.join(file);
-    if std::fs::metadata(&path)?.len() > MAX_TRACE_BYTES {
+    read_recording(&e.beside(Path::new(file)))
+}
+
+/// The text of a recording.
+pub(crate) fn read_recording(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    let length = file.take(MAX_TRACE_BYTES + 1).read_to_string(&mut text)?;
+    if length as u64 > MAX_TRACE_BYTES {
         return Err(std::io::Error::other("too long for a recording"));
     }
-    std::fs::read_to_string(path)
+    Ok(text)
 }

@@ -44,8 +44,8 @@ fn answers(program: &str, argument: &str) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-/// Now, in UTC.
-pub(crate) fn date() -> String {
+/// Now, in UTC (RFC 3339), to the second.
+pub fn date() -> String {
     let now = OffsetDateTime::now_utc();
     let now = now.replace_nanosecond(0).unwrap_or(now);
     now.format(&Rfc3339).unwrap_or_default()

@@ -2,6 +2,8 @@
 //!
 //! * `GET /bytes/N`: N bytes of [`Content`], or a byte range of them; `GET
 //!   /sha256/N`: their digest.
+//! * `GET /stream/RATE/MS/BYTES`: messages of so many bytes at RATE bit/s for
+//!   so many milliseconds, each beginning with the time at which it was due.
 //! * `PUT /upload` (or POST): swallows the body and answers
 //!   `{"bytes": N, "sha256": "..."}`.
 //!
@@ -10,12 +12,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future as _;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -24,9 +28,11 @@ use hyper::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderVal
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::app::{STAMP_BYTES, stamp};
 use crate::content::{Content, hex};
 use crate::error::{Doing, Error, Result};
 use crate::host::Host;
@@ -111,7 +117,7 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
 
 fn serve(listener: TcpListener, content: Content, received: Received) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
+        .enable_all()
         .build()
         .doing("cannot start the origin")?;
     runtime.block_on(async {
@@ -162,6 +168,10 @@ async fn answer(
                 ),
                 None => status(StatusCode::BAD_REQUEST, "write /sha256/N\n"),
             },
+            (true, ["", "stream", rate, ms, bytes]) => match read_stream(rate, ms, bytes) {
+                Some(stream) => with_type(Reply::due(stream), "application/octet-stream"),
+                None => status(StatusCode::BAD_REQUEST, "write /stream/RATE/MS/BYTES\n"),
+            },
             (false, ["", "upload"]) => match swallow(request.into_body(), &received).await {
                 Ok((bytes, sha256)) => {
                     let text = serde_json::json!({"bytes": bytes, "sha256": sha256}).to_string();
@@ -177,7 +187,7 @@ async fn answer(
             }
             _ => status(
                 StatusCode::NOT_FOUND,
-                "here are /bytes/N, /sha256/N and /upload\n",
+                "here are /bytes/N, /sha256/N, /stream/RATE/MS/BYTES and /upload\n",
             ),
         },
     )
@@ -185,6 +195,31 @@ async fn answer(
 
 fn read_length(text: &str) -> Option<u64> {
     text.parse().ok().filter(|length| *length <= MAX_BYTES)
+}
+
+/// Messages that are due at a steady pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    messages: u64,
+    bytes: usize,
+    every: Duration,
+}
+
+fn read_stream(rate: &str, ms: &str, bytes: &str) -> Option<Due> {
+    let (rate, ms): (u64, u64) = (rate.parse().ok()?, ms.parse().ok()?);
+    let bytes: usize = bytes.parse().ok()?;
+    if rate == 0 || !(STAMP_BYTES..=1 << 20).contains(&bytes) {
+        return None;
+    }
+    let every = BitRate::from_bps(rate).time_for(bytes as u64);
+    let all = u128::from(ms) * 1_000_000 / every.as_nanos().max(1);
+    let messages = u64::try_from(all).ok()?.max(1);
+    let total = messages.checked_mul(bytes as u64)?;
+    (total <= MAX_BYTES).then_some(Due {
+        messages,
+        bytes,
+        every,
+    })
 }
 
 /// The first `length` bytes of `content`, or the range of them that was asked
@@ -278,8 +313,34 @@ fn status(code: StatusCode, text: &str) -> Response<Reply> {
 struct Reply {
     ready: VecDeque<Bytes>,
     content: Option<Content>,
+    due: Option<Clocked>,
     next: u64,
     end: u64,
+}
+
+/// Messages on their way, by the clock.
+struct Clocked {
+    due: Due,
+    /// When the next one is, by the runtime's clock and as its stamp.
+    at: tokio::time::Instant,
+    stamp: u64,
+    alarm: Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Clocked {
+    /// The next message, when it is due. One that is late bears its due time,
+    /// so that waiting here counts into its delay.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        std::task::ready!(self.alarm.as_mut().poll(cx));
+        let mut message = vec![0; self.due.bytes];
+        for (to, from) in message.iter_mut().zip(self.stamp.to_be_bytes()) {
+            *to = from;
+        }
+        self.at += self.due.every;
+        self.stamp += u64::try_from(self.due.every.as_nanos()).unwrap_or(0);
+        self.alarm.as_mut().reset(self.at);
+        Poll::Ready(message)
+    }
 }
 
 impl Reply {
@@ -287,6 +348,7 @@ impl Reply {
         Self {
             ready: VecDeque::from([Bytes::from(text)]),
             content: None,
+            due: None,
             next: 0,
             end: 0,
         }
@@ -296,8 +358,25 @@ impl Reply {
         Self {
             ready: VecDeque::new(),
             content: Some(content),
+            due: None,
             next: range.start,
             end: range.end,
+        }
+    }
+
+    fn due(due: Due) -> Self {
+        let at = tokio::time::Instant::now();
+        Self {
+            ready: VecDeque::new(),
+            content: None,
+            due: Some(Clocked {
+                due,
+                at,
+                stamp: stamp(),
+                alarm: Box::pin(tokio::time::sleep_until(at)),
+            }),
+            next: 0,
+            end: due.messages * due.bytes as u64,
         }
     }
 }
@@ -308,14 +387,16 @@ impl Body for Reply {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(bytes) = self.ready.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
         let left = self.end - self.next;
-        let piece = match &self.content {
-            Some(content) if left > 0 => content.piece(self.next, left.min(PIECE_BYTES)),
+        let reply = &mut *self;
+        let piece = match (&reply.content, &mut reply.due) {
+            (Some(content), _) if left > 0 => content.piece(reply.next, left.min(PIECE_BYTES)),
+            (None, Some(due)) if left > 0 => std::task::ready!(due.poll(cx)),
             _ => return Poll::Ready(None),
         };
         self.next += piece.len() as u64;
@@ -335,6 +416,29 @@ impl Body for Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn streams_are_bounded() {
+        let read = |text: &str| {
+            let words: Vec<&str> = text.split('/').collect();
+            read_stream(words[0], words[1], words[2])
+        };
+        let ten = Due {
+            messages: 10,
+            bytes: 1250,
+            every: Duration::from_millis(10),
+        };
+        assert_eq!(read("1000000/100/1250"), Some(ten));
+        for wrong in [
+            "0/100/1250",
+            "1/1/7",
+            "1/1/2000000",
+            "x/1/100",
+            "9999999999999/999999999999/100",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn ranges_are_those_of_rfc_9110() {

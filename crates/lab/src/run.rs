@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use crate::client::Outcome;
 use crate::content::Content;
 use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
+use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
     Carrier, Connection, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
@@ -20,30 +21,38 @@ use crate::experiment::{
 use crate::fetcher::{Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::isolate;
-use crate::links::{played_links, timed_changes};
+use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, Received};
-use crate::player::{Clock, Conditions, Player};
+use crate::player::{Clock, Conditions, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{machine, summary};
+use crate::{duration, machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Where the record is written, as JSON.
     pub json: Option<PathBuf>,
+    /// Where a page of tables and pictures is written.
+    pub html: Option<PathBuf>,
     /// A folder for configurations and logs of the daemons, made when absent.
     /// They vanish with the lab otherwise.
     pub out: Option<PathBuf>,
     /// Where every packet of every shaped link is logged, as CSV.
     pub packet_log: Option<PathBuf>,
+    /// A folder, made when absent, for a capture of every shaped link.
+    pub pcap: Option<PathBuf>,
     /// A file of results, one JSON line each: what it already has is not run
     /// again, and new results are added to it.
     pub resume: Option<PathBuf>,
     /// Instead of the experiment's own number.
     pub repetitions: Option<u32>,
+    /// Repetitions, workloads and idle times are cut until it should take no
+    /// longer than that; the record says how.
+    pub at_most: Option<Duration>,
     /// Only schemes whose name contains one of these; all when empty.
     pub schemes: Vec<String>,
     /// Only workloads whose name contains one of these; all when empty.
@@ -65,16 +74,27 @@ pub struct RunOptions {
 /// machine lacks something, others when the run fails.
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // What is wrong with the file or the machine is said before anything runs.
-    let experiment = chosen(path, options)?;
+    let (experiment, reduced) = chosen(path, options)?;
     machine::check(&experiment)?;
+    Accountant::all(&experiment)?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
-    let report = isolate::isolated(|scratch| Lab::new(&experiment, options, scratch)?.run_all())?;
+    let run = |scratch: &Path| Lab::new(&experiment, options, scratch)?.run_all();
+    let report = RunReport {
+        reduced,
+        ..isolate::isolated(run)?
+    };
     if let Some(json) = &options.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
         std::fs::write(json, text + "\n").at("write", json)?;
+    }
+    if let Some(html) = &options.html {
+        let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
+        let title = format!("{}: {}", report.experiment, report.title);
+        let page = report::to_html(&title, &report.date, &studies);
+        std::fs::write(html, page).at("write", html)?;
     }
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
@@ -94,7 +114,8 @@ impl Verdict {
     }
 }
 
-fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
+/// The experiment as it is to run, and what was left out so that it is short.
+fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
     let mut experiment = Experiment::load(path)?;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
@@ -138,7 +159,11 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
             options.workloads
         )));
     }
-    Ok(experiment)
+    let reduced = match options.at_most {
+        Some(most) => duration::shorten(&mut experiment, most)?,
+        None => None,
+    };
+    Ok((experiment, reduced))
 }
 
 /// What a transfer starts from.
@@ -151,6 +176,7 @@ struct Ready {
 /// A running experiment.
 struct Lab<'a> {
     experiment: &'a Experiment,
+    accountants: Vec<Accountant<'a>>,
     options: &'a RunOptions,
     scratch: &'a Path,
     binary: PathBuf,
@@ -167,14 +193,17 @@ struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     fn new(experiment: &'a Experiment, options: &'a RunOptions, scratch: &'a Path) -> Result<Self> {
-        let transfers =
-            experiment.schemes.len() * experiment.workloads.len() * experiment.repetitions as usize;
-        let progress = Progress::new(options.quiet, transfers);
+        let each = duration::of_each_transfer(experiment)?;
+        let progress = Progress::new(options.quiet, each);
         progress.note("making hosts and links ...");
+        let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
         let links = played_links(experiment, &mut network)?;
-        let log = options.packet_log.as_deref();
-        let player = Player::start(links, Clock::start(), experiment.seed, log)?;
+        let logs = Logs {
+            packets: options.packet_log.clone(),
+            pcap: options.pcap.clone(),
+        };
+        let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
         let address = origin_address(experiment)?;
@@ -185,6 +214,7 @@ impl<'a> Lab<'a> {
         };
         Ok(Self {
             experiment,
+            accountants,
             options,
             scratch,
             binary,
@@ -220,6 +250,9 @@ impl<'a> Lab<'a> {
             kernel: machine::kernel(),
             asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
+            paper: paper::comparisons(e, &downloads),
+            file: Some(e.text.clone()),
+            reduced: None,
             downloads,
         };
         self.player.stop()?;
@@ -239,6 +272,7 @@ impl<'a> Lab<'a> {
             let place = *number;
             *number += 1;
             if done.has(scheme, workload, repetition) {
+                self.progress.skipped(place);
                 continue;
             }
             if self.congestion != scheme.congestion {
@@ -247,7 +281,10 @@ impl<'a> Lab<'a> {
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
-            self.player.begin(Vec::new())?;
+            self.player.reset()?;
+            for c in setting_changes(self.experiment, workload)? {
+                self.player.change(&c.link, c.direction, c.change)?;
+            }
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }
@@ -261,6 +298,7 @@ impl<'a> Lab<'a> {
                 None => e,
             })?;
             done.add(download)?;
+            self.progress.done(place);
             // A cold start needs fresh daemons, and so does one after a fault.
             if scheme.start == Start::Cold || !workload.faults.is_empty() {
                 daemons = None;
@@ -345,19 +383,34 @@ impl<'a> Lab<'a> {
         ready: Ready,
     ) -> Result<Download> {
         let e = self.experiment;
-        let bytes = workload.bytes.0;
-        let ideal = ideal_time(e, scheme, workload)?;
+        let most = workload.most_bytes();
+        let ideal = ideal_time(e, scheme, workload, most)?;
         let destination = origin_address(e)?;
-        let expected = self
-            .digests
-            .entry(bytes)
-            .or_insert_with(|| self.content.sha256(bytes))
-            .clone();
+        let expected = match workload.application() {
+            None => self
+                .digests
+                .entry(most)
+                .or_insert_with(|| self.content.sha256(most))
+                .clone(),
+            Some(_) => String::new(),
+        };
         let drops_before = self.network.device_drops()?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
         let Ready { fetcher, before } = ready;
         let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
+        let end = self.player.now();
+        let (bytes, ideal) = match workload.application() {
+            None => (most, ideal),
+            // What it chose to fetch, in one go.
+            Some(_) => (
+                outcome.bytes,
+                ideal_time(e, scheme, workload, outcome.bytes)?,
+            ),
+        };
+        let whole = outcome
+            .intact
+            .unwrap_or_else(|| outcome.bytes == bytes && outcome.sha256 == expected);
 
         let conditions = self.player.conditions()?;
         let lost = self.network.device_drops()? - drops_before;
@@ -375,6 +428,13 @@ impl<'a> Lab<'a> {
                 subflows: outcome.shares.clone(),
             },
         };
+        let passed = self.player.passed()?;
+        let links = self.player.links();
+        let energy = self
+            .accountants
+            .iter()
+            .map(|a| a.account(scheme, links, &passed, end))
+            .collect::<Result<_>>()?;
         // While no path is up, a primary may let connections go directly.
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
         let unfit = passed_by
@@ -400,12 +460,14 @@ impl<'a> Lab<'a> {
             ideal_seconds,
             ratio: outcome.seconds / ideal_seconds,
             redundant_bytes: shares.redundant_bytes,
-            sha256_ok: outcome.bytes == bytes && outcome.sha256 == expected,
+            sha256_ok: whole,
             first_byte_s: Some(outcome.first_byte_s),
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
             progress: outcome.series,
+            noticed: outcome.noticed,
             cpu_s,
+            energy,
             fit: unfit.is_none(),
             unfit_because: unfit,
             lateness_us: Lateness {
@@ -427,10 +489,13 @@ impl<'a> Lab<'a> {
         fetcher: Fetcher,
         ideal: Duration,
     ) -> Result<Outcome> {
-        let bytes = workload.bytes.0;
+        let bytes = workload.most_bytes();
         let job = self.job(scheme, workload)?;
         // Time enough for the slowest scheduler; an end for what hangs.
-        let limit = Duration::from_secs(30) + ideal * 10;
+        let least = workload
+            .application()
+            .map_or(Duration::ZERO, |app| app.least_time());
+        let limit = Duration::from_secs(30) + least * 2 + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);

@@ -1,40 +1,11 @@
-//! Medians, intervals and asserts.
+//! Repetitions summed up, and asserts.
+
+use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
-use crate::record::{Download, Estimate, Judgement, Summary};
-
-/// The median of `values` and its 95 % confidence interval; none without values.
-pub fn estimate(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let upper = *values.get(n / 2)?;
-    let lower = *values.get((n - 1) / 2)?;
-    let interval = rank(n).and_then(|k| Some((*values.get(k - 1)?, *values.get(n - k)?)));
-    Some(Estimate {
-        median: (lower + upper) / 2.0,
-        interval,
-    })
-}
-
-/// The largest k for which the k-th smallest and k-th largest of n values
-/// enclose the median with 95 % confidence, whatever the distribution: each
-/// value falls below the median with probability 1/2, so what lies outside
-/// has the binomial tail P(X < k) on either side.
-fn rank(n: usize) -> Option<usize> {
-    let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
-    let mut tail = 0.0;
-    let mut best = None;
-    for k in 1..=n / 2 {
-        tail += probability; // P(X = k - 1)
-        if tail > 0.025 {
-            break;
-        }
-        best = Some(k);
-        probability *= (n - k + 1) as f64 / k as f64;
-    }
-    best
-}
+use crate::quantity::Quantity;
+use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
+use crate::statistics::estimate;
 
 /// One summary for every workload and scheme of the experiment that has run.
 pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> {
@@ -62,10 +33,35 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
                 finish_spread_s: over(&Download::finish_spread_s),
                 finish_spread_share: over(&|d| Some(d.finish_spread_s()? / d.seconds)),
                 longest_stall_s: over(&|d| Some(d.longest_stall_s)),
+                energy: energy(e, &fit),
+                noticed: noticed(&fit),
             });
         }
     }
     all
+}
+
+fn noticed(fit: &[&Download]) -> BTreeMap<Quantity, Estimate> {
+    let of = |quantity: Quantity| {
+        let values = fit.iter().filter_map(|d| d.noticed.get(&quantity).copied());
+        Some((quantity, estimate(values)?))
+    };
+    Quantity::ALL.into_iter().filter_map(of).collect()
+}
+
+fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
+    let models = e.energy.iter().map(|model| model.name.get_ref());
+    models
+        .map(|model| {
+            let accounts = fit.iter().flat_map(|d| &d.energy);
+            let accounts = accounts.filter(|energy| energy.model == *model);
+            EnergySummary {
+                model: model.clone(),
+                joules: estimate(accounts.clone().map(|a| a.joules)),
+                joules_without_last_tail: estimate(accounts.map(|a| a.joules_without_last_tail)),
+            }
+        })
+        .collect()
 }
 
 /// Every assert, for every scheme and workload it concerns.
@@ -77,15 +73,24 @@ pub(crate) fn judge(
     let mut all = Vec::new();
     for assert in &e.asserts {
         for summary in summaries {
-            let is = |wanted: &Option<toml::Spanned<String>>, name: &str| {
-                wanted.as_ref().is_none_or(|w| w.get_ref() == name)
-            };
-            if is(&assert.scheme, &summary.scheme) && is(&assert.workload, &summary.workload) {
+            if concerns(e, assert, summary) {
                 judge_one(assert, summary, downloads, &mut all);
             }
         }
     }
     all
+}
+
+fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
+    let mut workloads = e.workloads.iter();
+    let Some(workload) = workloads.find(|w| *w.name.get_ref() == s.workload) else {
+        return false;
+    };
+    let scheme = a.scheme.as_ref();
+    let setting = a.setting.as_ref().map(|name| name.get_ref().as_str());
+    scheme.is_none_or(|name| *name.get_ref() == s.scheme)
+        && setting.is_none_or(|name| workload.setting_name() == Some(name))
+        && (a.workload.as_ref()).is_none_or(|name| workload.is_called(name.get_ref()))
 }
 
 fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judgement>) {
@@ -169,26 +174,6 @@ fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Esti
 mod tests {
     use super::*;
 
-    #[test]
-    fn ranks_are_those_of_the_binomial_tables() {
-        // Known: n = 20 takes the 6th and 15th value (95.9 %), n = 10 the 2nd
-        // and 9th (97.9 %), n = 6 the extremes (96.9 %), n = 5 nothing.
-        assert_eq!(rank(20), Some(6));
-        assert_eq!(rank(10), Some(2));
-        assert_eq!(rank(6), Some(1));
-        assert_eq!(rank(5), None);
-        assert_eq!(rank(0), None);
-    }
-
-    #[test]
-    fn median_and_interval() {
-        let e = estimate((1..=20).rev().map(f64::from)).unwrap();
-        assert_eq!(e.median, 10.5);
-        assert_eq!(e.interval, Some((6.0, 15.0)));
-        assert_eq!(estimate([3.0]).unwrap().median, 3.0);
-        assert_eq!(estimate([]), None);
-    }
-
     fn download(name: &str, repetition: u32, seconds: f64) -> Download {
         serde_json::from_value(serde_json::json!({
             "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
@@ -216,6 +201,8 @@ mod tests {
             finish_spread_s: None,
             finish_spread_share: None,
             longest_stall_s: None,
+            energy: Vec::new(),
+            noticed: Default::default(),
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);

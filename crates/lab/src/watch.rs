@@ -57,6 +57,11 @@ impl Watch {
         self.longest
     }
 
+    /// Seconds from the start to the first bytes, to the step.
+    pub fn first_s(&self) -> Option<f64> {
+        self.series.first().map(|(at, _)| *at)
+    }
+
     /// Seconds since the start and bytes by then.
     pub fn into_series(self) -> Vec<(f64, u64)> {
         self.series

@@ -195,6 +195,8 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
         // Paths and tables make routes asymmetric on purpose.
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
+        // A device without a carrier leads nowhere, and programs are told.
+        ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
     ] {
         host.sysctl(key, value)?;
     }

@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_lab::experiment::{Direction, Experiment};
-use mpbond_lab::player::{Clock, PlayedLink, Player};
+use mpbond_lab::player::{Clock, Logs, PlayedLink, Player};
 use mpbond_lab::{Error, Network, isolate, played_links};
 
 const EXPERIMENT: &str = r#"
@@ -136,7 +136,7 @@ fn transfer_inside(mut inside: isolate::Inside) -> Check {
     let (experiment, mut network) = build(&mut inside)?;
     network.set_congestion("reno")?;
     let links = played_links(&experiment, &mut network)?;
-    let player = Player::start(links, Clock::start(), 1, None)?;
+    let player = Player::start(links, Clock::start(), 1, &Logs::default())?;
 
     let proxy = network.host("proxy")?.clone();
     let listener = proxy.enter(|| TcpListener::bind((Ipv4Addr::new(203, 0, 113, 1), 5000)))??;
@@ -192,7 +192,7 @@ fn transfer_inside(mut inside: isolate::Inside) -> Check {
 fn hang_inside(mut inside: isolate::Inside) -> Check {
     let (experiment, mut network) = build(&mut inside)?;
     let links: Vec<PlayedLink> = played_links(&experiment, &mut network)?;
-    let _player = Player::start(links, Clock::start(), 1, None)?;
+    let _player = Player::start(links, Clock::start(), 1, &Logs::default())?;
     // A daemon in a host must go as well.
     let _daemon = network
         .host("primary")?

@@ -3,10 +3,13 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use mpbond_radio::Profiles;
+use mpbond_sim::link::RateSpec;
 use toml::Spanned;
 
 use super::{
-    Carrier, Client, Connection, Direction, Experiment, Interception, Role, Scheme, Start,
+    Carrier, Client, Connection, Direction, Experiment, Interception, Link, Role, Scheduler,
+    Scheme, Start, paper,
 };
 use crate::error::{Error, Result};
 
@@ -14,6 +17,7 @@ use crate::error::{Error, Result};
 const MAX_HOSTS: usize = 16;
 const MAX_LINKS: usize = 32;
 const MAX_BYTES: u64 = 4 << 30;
+const MAX_WORKLOADS: usize = 1000;
 const MAX_REPETITIONS: u32 = 10_000;
 
 /// The text of a file, for naming lines of it.
@@ -33,7 +37,7 @@ impl Place<'_> {
         Error::Experiment(format!("{}:{line}: {message}", self.file))
     }
 
-    fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
+    pub(super) fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
         self.error(Some(what.span()), &message)
     }
 }
@@ -53,11 +57,44 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
         return whole("at least one [[scheme]] and one [[workload]] are needed");
     }
     hosts(e, place)?;
+    media(e, place)?;
     links(e, place)?;
     schemes(e, place)?;
     workloads(e, place)?;
+    settings(e, place)?;
     changes(e, place)?;
-    asserts(e, place)
+    asserts(e, place)?;
+    parameter(e, place)?;
+    paper::check(e, place)
+}
+
+fn settings(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "setting", e.settings.iter().map(|s| &s.name))?;
+    if e.settings.len() * e.workloads.len() > MAX_WORKLOADS {
+        return Err(place.error(None, "at most 1000 workloads, counted in every setting"));
+    }
+    for setting in &e.settings {
+        for (name, set) in &setting.links {
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            let changes = set.changes.iter().flatten();
+            let losses = changes.clone().filter_map(|c| c.loss).chain(set.loss);
+            let (setting, name_text) = (setting.name.get_ref(), name.get_ref());
+            let wrong = |message: &str| {
+                let text = format!("setting \"{setting}\", link \"{name_text}\": {message}");
+                Err(place.at(name, text))
+            };
+            if losses.into_iter().any(|p| !(0.0..=1.0).contains(&p)) {
+                return wrong("loss is a probability from 0 to 1");
+            }
+            if !changes.is_sorted_by_key(|c| c.at) {
+                return wrong("the times of its changes must not fall");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn hosts(e: &Experiment, place: &Place) -> Result<()> {
@@ -96,8 +133,62 @@ fn hosts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+fn media(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "medium", e.media.iter().map(|m| &m.name))?;
+    for medium in &e.media {
+        let name = medium.name.get_ref();
+        if !is_name(name, 15) {
+            return Err(place.at(
+                &medium.name,
+                format!("medium \"{name}\": letters, digits and dashes only, 1 to 15 of them"),
+            ));
+        }
+        if medium.rate.is_some_and(|rate| rate.bps() == 0) {
+            let message = format!("medium \"{name}\": a rate of 0 carries nothing");
+            return Err(place.at(&medium.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// What a link shares and which radios it passes.
+fn sharing(e: &Experiment, place: &Place, link: &Link, profiles: &Profiles) -> Result<()> {
+    let name = link.name.get_ref();
+    if link.down.is_none() {
+        let named = [&link.medium, &link.radio, &link.far_radio];
+        if let Some(named) = named.into_iter().flatten().next() {
+            let message = format!("link \"{name}\": a plain wire has no medium and no radio");
+            return Err(place.at(named, message));
+        }
+    }
+    for radio in [&link.radio, &link.far_radio].into_iter().flatten() {
+        profiles
+            .radio(radio.get_ref())
+            .map_err(|e| place.at(radio, format!("link \"{name}\": {e}")))?;
+    }
+    let Some(medium) = &link.medium else {
+        return Ok(());
+    };
+    let Some(spec) = e.media.iter().find(|m| m.name == *medium) else {
+        let known = e.media.iter().map(|m| &m.name);
+        return Err(place.at(medium, unknown("medium", medium, known)));
+    };
+    // A packet is in the air for its bytes over the link's rate.
+    if spec.rate.is_none() && link.rates().any(|r| matches!(r, RateSpec::Mahimahi { .. })) {
+        return Err(place.at(
+            medium,
+            format!(
+                "link \"{name}\": packet opportunities (`mahimahi`) do not say how long a packet \
+                 takes a medium: give the medium a rate, or the link a profile"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn links(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "link", e.links.iter().map(|l| &l.name))?;
+    let profiles = Profiles::shipped().map_err(|e| place.error(None, &e.to_string()))?;
     for link in &e.links {
         let name = link.name.get_ref();
         let wrong =
@@ -131,9 +222,11 @@ fn links(e: &Experiment, place: &Place) -> Result<()> {
                 );
             }
         }
-        if !shaped && (!link.changes.is_empty() || link.loss != 0.0 || !link.delay.is_zero()) {
+        let loses = link.loss != 0.0 || !link.burst_loss.is_none();
+        if !shaped && (!link.changes.is_empty() || loses || !link.delay.is_zero()) {
             return wrong("a plain wire has no delay, loss or changes: give it rates".into());
         }
+        sharing(e, place, link, &profiles)?;
         let losses = link
             .changes
             .iter()
@@ -192,6 +285,16 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
                 return wrong("interception is mpbond's alone".into());
             }
             _ => {}
+        }
+        let fixed = scheme.scheduler == Scheduler::FixedRatio;
+        if fixed
+            != scheme
+                .direct_share
+                .is_some_and(|s| (0.0..=1.0).contains(&s))
+        {
+            return wrong(
+                "direct_share: from 0 to 1, with the scheduler `fixed-ratio` and no other".into(),
+            );
         }
         if let Some(message) = baseline(e, scheme) {
             return wrong(message.into());
@@ -288,14 +391,36 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "workload", e.workloads.iter().map(|w| &w.name))?;
     for workload in &e.workloads {
         let name = workload.name.get_ref();
-        if !(1..=MAX_BYTES).contains(&workload.bytes.0) {
-            return Err(place.at(
-                &workload.name,
-                format!("workload \"{name}\": bytes: from 1 B to 4 GiB"),
-            ));
+        let wrong = |message: &str| {
+            let text = format!("workload \"{name}\": {message}");
+            Err(place.at(&workload.name, text))
+        };
+        let kinds = [
+            workload.video.is_some(),
+            workload.page.is_some(),
+            workload.stream.is_some(),
+            workload.chunks.is_some(),
+            workload.bytes.0 > 0,
+        ];
+        if kinds.into_iter().filter(|kind| *kind).count() != 1 {
+            return wrong("bytes: from 1 B to 4 GiB, or one of video, page, stream and chunks");
+        }
+        if let Some(app) = workload.application() {
+            if workload.direction == Direction::Up {
+                return wrong("direction: applications only download");
+            }
+            if e.client != Client::Fetch {
+                return wrong("applications need `client = \"fetch\"`");
+            }
+            if let Some(complaint) = app.complaint() {
+                return wrong(complaint);
+            }
+        }
+        if workload.most_bytes() > MAX_BYTES {
+            return wrong("bytes: at most 4 GiB in all");
         }
         for fault in &workload.faults {
-            match (&fault.kill, &fault.blackhole) {
+            match (&fault.kill, fault.link()) {
                 (Some(host), None) => {
                     if !matches!(e.role_of(host.get_ref()), Some(Role::Helper | Role::Proxy)) {
                         let may = e
@@ -306,7 +431,9 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
                         return Err(place.at(host, unknown("helper or proxy", host, may)));
                     }
                 }
-                (None, Some(link)) => {
+                (None, Some(link))
+                    if fault.blackhole.is_none() || fault.down_with_error.is_none() =>
+                {
                     let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
                     if !shaped().any(|l| l == link) {
                         return Err(place.at(link, unknown("link with rates", link, shaped())));
@@ -316,7 +443,7 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
                     return Err(place.at(
                         &workload.name,
                         format!(
-                            "workload \"{name}\": a fault has either `kill = \"HOST\"` or `blackhole = \"LINK\"`"
+                            "workload \"{name}\": a fault has either `kill = \"HOST\"`, `blackhole = \"LINK\"` or `down_with_error = \"LINK\"`"
                         ),
                     ));
                 }
@@ -337,6 +464,11 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
                 ));
             }
         }
+        if let Some(s) = &assert.setting
+            && !e.settings.iter().any(|x| x.name == *s)
+        {
+            return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
+        }
         if assert.versus.is_some() != assert.max_time_ratio.is_some() {
             let at = assert.versus.as_ref().map(Spanned::span);
             return Err(place.error(
@@ -356,6 +488,34 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// One axis for all that stands on it, and no axis without.
+fn parameter(e: &Experiment, place: &Place) -> Result<()> {
+    let settings = e.settings.iter().map(|s| (&s.name, s.parameter));
+    let schemes = e.schemes.iter().map(|s| (&s.name, s.parameter));
+    let of = |list: Vec<(&Spanned<String>, Option<f64>)>| {
+        let given = list.into_iter().find(|(_, p)| p.is_some());
+        given.map(|(name, p)| (name.span(), p))
+    };
+    let (in_settings, in_schemes) = (of(settings.collect()), of(schemes.collect()));
+    let wrong = |span: Range<usize>, why: &str| Err(place.error(Some(span), why));
+    match (&e.parameter, in_settings, in_schemes) {
+        (None, Some((span, _)), _) | (None, None, Some((span, _))) => wrong(
+            span,
+            "`parameter` of a setting or scheme: the experiment's `parameter` must say what it is",
+        ),
+        (Some(_), Some((span, _)), Some(_)) => {
+            wrong(span, "`parameter`: either of settings or of schemes")
+        }
+        (Some(_), None, None) => {
+            Err(place.error(None, "`parameter`: no setting and no scheme has one"))
+        }
+        (_, Some((span, Some(p))), _) | (_, _, Some((span, Some(p)))) if !p.is_finite() => {
+            wrong(span, "`parameter` is a number")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn unique<'a>(
     place: &Place,
     kind: &str,
@@ -373,7 +533,7 @@ fn unique<'a>(
     Ok(())
 }
 
-fn unknown<'a>(
+pub(super) fn unknown<'a>(
     kind: &str,
     got: &Spanned<String>,
     allowed: impl Iterator<Item = &'a Spanned<String>>,

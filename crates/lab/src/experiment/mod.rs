@@ -17,7 +17,7 @@
 //! down = "8 Mbit/s"               # a rate, a schedule or a recording
 //! up = "8 Mbit/s"
 //! delay = "25ms"                  # one way
-//! queue = "100ms"
+//! queue = "100ms"                 # more a link may have: `Link`
 //!
 //! [[link]]                        # no rates: a plain wire
 //! name = "core"
@@ -36,17 +36,24 @@
 //! bytes = "10 MiB"
 //! ```
 
+mod application;
 mod check;
+mod link;
+mod paper;
+mod setting;
 mod size;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
-use mpbond_sim::link::{LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use application::{Application, Chunks, Page, Stream, Video};
+pub use link::{Change, Duplex, Link, MediumSpec};
+pub use paper::{PaperFigure, Published};
+pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
 use crate::error::{Doing, Error, Result};
@@ -79,18 +86,36 @@ pub struct Experiment {
     /// What connects them.
     #[serde(rename = "link")]
     pub links: Vec<Link>,
+    /// What links share: WiFi channels, cells.
+    #[serde(rename = "medium", default)]
+    pub media: Vec<MediumSpec>,
     /// What is compared.
     #[serde(rename = "scheme")]
     pub schemes: Vec<Scheme>,
-    /// What each scheme has to carry.
+    /// What each scheme has to carry: in every setting, where there are any.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// What differs between otherwise equal runs.
+    #[serde(rename = "setting", default)]
+    pub settings: Vec<Setting>,
+    /// By which models the energy of a transfer is accounted.
+    #[serde(rename = "energy", default)]
+    pub energy: Vec<EnergyModel>,
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
+    /// What the `parameter` of settings or schemes is, with its unit: results
+    /// are drawn against it.
+    pub parameter: Option<String>,
+    /// What the paper found.
+    #[serde(rename = "paper", default)]
+    pub papers: Vec<PaperFigure>,
     /// Where it was read from.
     #[serde(skip)]
     pub path: PathBuf,
+    /// The file's text, for naming lines of it and for the record.
+    #[serde(skip)]
+    pub(crate) text: String,
 }
 
 /// A machine of the experiment.
@@ -106,7 +131,7 @@ pub struct HostSpec {
 }
 
 /// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Where the client runs.
@@ -117,59 +142,6 @@ pub enum Role {
     Proxy,
     /// The unmodified HTTP server.
     Origin,
-}
-
-/// A link between two hosts: shaped when it has rates, a plain wire otherwise.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    /// Its name, and that of its network interface on both hosts.
-    pub name: Spanned<String>,
-    /// The near host.
-    pub from: Spanned<String>,
-    /// The far host.
-    pub to: Spanned<String>,
-    /// Rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// Rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// One-way propagation delay, the same both ways.
-    #[serde(default, with = "duration_text")]
-    pub delay: Duration,
-    /// Extra delay of up to this much, evenly distributed.
-    #[serde(default, with = "duration_text")]
-    pub jitter: Duration,
-    /// Drop-tail queue per direction.
-    #[serde(default = "default_queue")]
-    pub queue: Queue,
-    /// Probability that a packet is lost, both ways.
-    #[serde(default)]
-    pub loss: f64,
-    /// Changes while a transfer runs.
-    #[serde(rename = "change", default)]
-    pub changes: Vec<Change>,
-}
-
-/// A change of a link, so long after each transfer's start.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Change {
-    /// Which link: given in a workload, not in a link, which is meant itself.
-    pub link: Option<Spanned<String>>,
-    /// When.
-    #[serde(with = "duration_text")]
-    pub at: Duration,
-    /// New rate from the far host to the near one.
-    pub down: Option<RateSpec>,
-    /// New rate from the near host to the far one.
-    pub up: Option<RateSpec>,
-    /// New one-way delay.
-    #[serde(default, with = "duration_text::option")]
-    pub delay: Option<Duration>,
-    /// New loss probability.
-    pub loss: Option<f64>,
-    /// `false` drops everything silently, `true` ends that.
-    pub alive: Option<bool>,
 }
 
 /// Which of a link's directions.
@@ -193,6 +165,11 @@ pub struct Scheme {
     /// Scheduler of both ends.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// Under `fixed-ratio`, the direct path's share of the bytes, 0 to 1.
+    pub direct_share: Option<f64>,
+    /// Which subflows feedback may travel on.
+    #[serde(default)]
+    pub feedback: Feedback,
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
@@ -222,6 +199,11 @@ pub struct Scheme {
     /// Bytes that a device of `combine` fetches at a time; 256 KiB when not
     /// given, as published.
     pub chunk: Option<Size>,
+    /// Where it stands on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
+    /// Schemes of one series differ only in the parameter: one line in the
+    /// picture. Its own name when not given.
+    pub series: Option<String>,
 }
 
 /// What fetches and sends.
@@ -278,6 +260,19 @@ pub enum Scheduler {
     Single,
 }
 
+/// Which subflows feedback may travel on (MPBond, section 6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feedback {
+    /// Those that carry data anyway, direct ones otherwise.
+    #[default]
+    Flexible,
+    /// The helper's, whether its radio is awake or not.
+    FixedAlways,
+    /// The helper's, while it carries data.
+    FixedOnDemand,
+}
+
 /// How the client's connection gets into mpbond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -314,10 +309,22 @@ pub struct Workload {
     /// `down`: a GET; `up`: a PUT.
     pub direction: Direction,
     /// Bytes of the body.
+    #[serde(default)]
     pub bytes: Size,
+    /// Instead of one body: a video.
+    pub video: Option<Video>,
+    /// Instead of one body: a page.
+    pub page: Option<Page>,
+    /// Instead of one body: a stream of constant rate.
+    pub stream: Option<Stream>,
+    /// Instead of one body: chunks with pauses.
+    pub chunks: Option<Chunks>,
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
+    /// The setting that it runs in, and its name in the file.
+    #[serde(skip)]
+    pub(crate) setting: Option<(Setting, String)>,
     /// Changes of links that only this transfer meets.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,
@@ -334,6 +341,34 @@ pub struct Fault {
     pub kill: Option<Spanned<String>>,
     /// This link drops everything, both ways, and tells nobody.
     pub blackhole: Option<Spanned<String>>,
+    /// This link goes down and says so: see [`Change::carrier`].
+    pub down_with_error: Option<Spanned<String>>,
+}
+
+impl Fault {
+    /// The link that it takes away, silently or not.
+    pub(crate) fn link(&self) -> Option<&Spanned<String>> {
+        self.blackhole.as_ref().or(self.down_with_error.as_ref())
+    }
+}
+
+/// Which radios the devices have, for an account of what a transfer costs.
+/// Names are those of shipped profiles, or of files listed in `profiles`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyModel {
+    /// Its name in results.
+    pub name: Spanned<String>,
+    /// The radio of links to the proxy, primary's and helpers'.
+    pub wwan: Spanned<String>,
+    /// The radio at both ends of a link between primary and helper.
+    pub pipe: Spanned<String>,
+    /// The device whose figures say what the primary draws as an access point,
+    /// while pipes are used; not accounted when not given.
+    pub access_point: Option<Spanned<String>>,
+    /// Profiles of one's own, beside the experiment's file.
+    #[serde(default)]
+    pub profiles: Vec<Spanned<PathBuf>>,
 }
 
 /// What has to come out; medians over the repetitions are compared. Without
@@ -345,6 +380,8 @@ pub struct Assert {
     pub scheme: Option<Spanned<String>>,
     /// The workload it concerns.
     pub workload: Option<Spanned<String>>,
+    /// The setting it concerns.
+    pub setting: Option<Spanned<String>>,
     /// Seconds over ideal seconds, at most.
     pub max_ratio: Option<f64>,
     /// Seconds, at most.
@@ -386,9 +423,6 @@ fn cubic() -> String {
 fn default_idle() -> Duration {
     Duration::from_secs(5)
 }
-fn default_queue() -> Queue {
-    Queue::Time(Duration::from_millis(100))
-}
 /// A twentieth of the shortest round trip that the experiments use (50 ms over
 /// a WWAN path) stays below the noise of TCP itself.
 fn default_lateness() -> Duration {
@@ -421,10 +455,26 @@ impl Experiment {
     /// As [`Experiment::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let place = check::Place { file, text };
-        let experiment: Self =
+        let mut experiment: Self =
             toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
         check::check(&experiment, &place)?;
+        experiment.workloads = setting::in_every_setting(&experiment);
+        text.clone_into(&mut experiment.text);
         Ok(experiment)
+    }
+
+    /// What is wrong with `what`, and where that stands in the file.
+    pub(crate) fn error_at<T>(&self, what: &Spanned<T>, message: &str) -> Error {
+        let place = check::Place {
+            file: &self.path.display().to_string(),
+            text: &self.text,
+        };
+        place.error(Some(what.span()), message)
+    }
+
+    /// The path of a file that is named relative to the experiment's.
+    pub(crate) fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// The host in a role that exactly one host has.
@@ -468,19 +518,6 @@ impl Experiment {
             .find(|l| l.from.get_ref() == helper)
     }
 
-    /// The changes of `link` while `workload` runs, by time.
-    pub(crate) fn changes_of<'e>(
-        &'e self,
-        link: &'e Link,
-        workload: &'e Workload,
-    ) -> Vec<&'e Change> {
-        let its = workload.changes.iter();
-        let its = its.filter(|c| c.link.as_ref() == Some(&link.name));
-        let mut all: Vec<&Change> = link.changes.iter().chain(its).collect();
-        all.sort_by_key(|c| c.at);
-        all
-    }
-
     /// The links between hosts of two roles, in the order of the file.
     pub(crate) fn links_between(&self, from: Role, to: Role) -> impl Iterator<Item = &Link> {
         self.links.iter().filter(move |l| {
@@ -489,40 +526,16 @@ impl Experiment {
     }
 }
 
-impl Link {
-    /// The model of one direction, still naming trace files; `None` for a
-    /// plain wire.
-    pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
-        let rate = match direction {
-            Direction::Down => self.down.clone(),
-            Direction::Up => self.up.clone(),
-        }?;
-        let mut model = LinkSpec::new(rate)
-            .with_delay(self.delay)
-            .with_queue(self.queue);
-        model.jitter = self.jitter;
-        model.loss = self.loss;
-        Some(model)
-    }
-}
-
-impl Change {
-    /// What changes in one direction.
-    pub(crate) fn of(&self, direction: Direction) -> LinkChangeSpec {
-        LinkChangeSpec {
-            rate: match direction {
-                Direction::Down => self.down.clone(),
-                Direction::Up => self.up.clone(),
-            },
-            delay: self.delay,
-            loss: self.loss,
-            up: self.alive,
-            ..LinkChangeSpec::default()
+impl Scheme {
+    /// The scheduler as the daemons' configuration has it.
+    pub(crate) fn scheduler_text(&self) -> String {
+        let name = name_of(self.scheduler);
+        match self.direct_share {
+            Some(share) => format!("{name}={share}"),
+            None => name,
         }
     }
-}
 
-impl Scheme {
     /// The direct links that it uses, in the order of the file.
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
@@ -547,7 +560,31 @@ impl Scheme {
 
     /// Whether it carries `workload`.
     pub(crate) fn carries(&self, workload: &Workload) -> bool {
-        names(self.workloads.as_ref(), &workload.name)
+        let list = self.workloads.as_ref();
+        list.is_none_or(|list| list.iter().any(|name| workload.is_called(name.get_ref())))
+    }
+}
+
+impl Workload {
+    /// What it runs instead of one transfer.
+    pub fn application(&self) -> Option<Application<'_>> {
+        let video = self.video.as_ref().map(Application::Video);
+        let page = self.page.as_ref().map(Application::Page);
+        let stream = self.stream.as_ref().map(Application::Stream);
+        let chunks = self.chunks.as_ref().map(Application::Chunks);
+        video.or(page).or(stream).or(chunks)
+    }
+
+    /// Bytes that it fetches, at the most.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.application()
+            .map_or(self.bytes.0, |app| app.most_bytes())
+    }
+
+    /// Whether it is this one, in any setting or in the one that is named, too.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let in_file = self.setting.as_ref().map(|(_, in_file)| in_file);
+        self.name.get_ref() == name || in_file.is_some_and(|in_file| in_file == name)
     }
 }
 

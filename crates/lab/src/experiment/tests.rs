@@ -65,6 +65,35 @@ fn good_one_is_read() {
     assert!(e.links[3].model(Direction::Up).is_none());
 }
 
+#[test]
+fn links_may_be_shared_recorded_and_worse() {
+    let more = "medium = \"wifi\"\nradio = \"lte-2012\"\nfar_radio = \"wifi-2012\"\n\
+                burst_loss = { to_bad = 0.01, to_good = 0.5 }\n\
+                [[link.change]]\nat = \"1s\"\ncarrier = false\n\
+                [[link.change]]\nat = \"2s\"\nburst_loss = { to_bad = 0.0, to_good = 1.0 }\n\
+                [[link.change]]\nat = \"3s\"\nalive = true\n\
+                [[medium]]\nname = \"wifi\"\nduplex = \"full\"\n";
+    let text = GOOD.replacen("delay = \"25ms\"\n", more, 1);
+    let text = text.replacen(
+        "down = \"8 Mbit/s\"",
+        "down = { profile = \"a.csv\", column = \"DL\", unit = \"kbit/s\", offset = \"12s\" }",
+        1,
+    );
+    let e = Experiment::parse("t.toml", &text).unwrap();
+    let link = &e.links[0];
+    assert_eq!(e.media[0].duplex, Duplex::Full);
+    assert_eq!(link.model(Direction::Up).unwrap().burst_loss.to_good, 0.5);
+    let ups: Vec<_> = link.changes.iter().map(Change::is_up).collect();
+    assert_eq!(ups, [Some(false), None, Some(true)]);
+    assert!(
+        link.changes[1]
+            .of(Direction::Up)
+            .burst_loss
+            .unwrap()
+            .is_none()
+    );
+}
+
 /// Replaces `from` by `to` in the good file and returns the wrong text and the
 /// complaint about it.
 fn complaint(from: &str, to: &str) -> (String, String) {
@@ -99,6 +128,12 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "links go from",
         ),
         ("devices = 2", "devices = 3", "name = \"two", "from 1 to 2"),
+        (
+            "devices = 2",
+            "devices = 2\ndirect_share = 0.5",
+            "name = \"two",
+            "with the scheduler `fixed-ratio`",
+        ),
         (r#""socks5""#, r#""tun""#, "interception", "`socks5`"),
         (
             r#"interception = "socks5""#,
@@ -127,6 +162,36 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "name = \"origin",
             "address",
         ),
+        (
+            r#"delay = "25ms""#,
+            r#"medium = "sea""#,
+            "medium",
+            "\"sea\" is no medium",
+        ),
+        (
+            r#"delay = "25ms""#,
+            r#"radio = "lte-1812""#,
+            "radio = \"lte-18",
+            "lte-2012",
+        ),
+        (
+            "to = \"origin\"",
+            "to = \"origin\"\nradio = \"lte-2012\"",
+            "radio",
+            "plain wire",
+        ),
+        (
+            r#"down = "8 Mbit/s""#,
+            "medium = \"m\"\ndown = { mahimahi = \"a\" }",
+            "medium",
+            "is no medium",
+        ),
+        (
+            r#"delay = "25ms""#,
+            "burst_loss = { to_bad = 2.0, to_good = 1.0 }",
+            "burst_loss",
+            "from 0 to 1",
+        ),
     ] {
         let (text, e) = complaint(from, to);
         let before = text.split(place).next().unwrap();
@@ -135,6 +200,16 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
         assert!(e.contains(words), "{to}: {e}");
         assert!(!e.contains('\n'), "{to}: {e}");
     }
+    let text = format!(
+        "{}[[medium]]\nname = \"m\"\n",
+        GOOD.replacen(
+            "down = 10",
+            "medium = \"m\"\ndown = { mahimahi = \"a\" }",
+            1
+        )
+    );
+    let e = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+    assert!(e.contains("do not say how long"), "{e}");
     let (_, e) = complaint(r#"name = "hs""#, r#"name = "ps""#);
     assert!(e.contains("link \"ps\" stands there twice"), "{e}");
     for (from, to, words) in [
@@ -155,6 +230,9 @@ fn faults_and_asserts_refer_to_what_there_is() {
     let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{text}"));
     assert!(more("[[workload.fault]]\nat = \"2s\"\nkill = \"phone\"\n").is_ok());
     assert!(more("[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\n").is_ok());
+    assert!(more("[[workload.fault]]\nat = \"2s\"\ndown_with_error = \"hs\"\n").is_ok());
+    let twice = "[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\ndown_with_error = \"hs\"\n";
+    assert!(more(twice).unwrap_err().to_string().contains("either"));
     assert!(more("[[assert]]\nscheme = \"two\"\nmax_ratio = 1.03\n").is_ok());
     for (text, words) in [
         (
@@ -263,11 +341,11 @@ fn changes_of_a_workload_join_those_of_its_links() {
     let e = Experiment::parse("t.toml", &both).unwrap();
     let hs = e.uplink_of("phone").unwrap();
     let at = |w: &Workload| -> Vec<u64> {
-        let all = e.changes_of(hs, w);
-        all.iter().map(|c| c.at.as_secs()).collect()
+        let changes = w.on(hs).changes;
+        changes.iter().map(|c| c.at.as_secs()).collect()
     };
     assert_eq!(at(&e.workloads[0]), [2, 3, 3]);
-    assert_eq!(e.changes_of(&e.links[0], &e.workloads[0]).len(), 0);
+    assert_eq!(e.workloads[0].on(&e.links[0]).changes.len(), 0);
     for (line, words) in [
         ("down = 1", "says which `link`"),
         ("link = \"core\"\ndown = 1", "ps, hs, pipe"),
@@ -285,23 +363,138 @@ fn changes_of_a_workload_join_those_of_its_links() {
 #[test]
 fn shipped_experiments_are_right() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments"));
+    let mut folders = vec![folder.to_owned()];
     let mut count = 0;
-    let papers = std::fs::read_dir(folder).unwrap();
-    let papers = papers.map(|entry| entry.unwrap().path());
-    let folders = papers.filter(|path| path.is_dir());
-    let files = folders
-        .chain([folder.to_owned()])
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
-    for entry in files {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            let e = Experiment::load(&path).unwrap();
-            assert_eq!(
-                Some(e.name.as_str()),
-                path.file_stem().and_then(|s| s.to_str())
-            );
-            count += 1;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let e = Experiment::load(&path).unwrap();
+                let stem = path.file_stem().and_then(|s| s.to_str());
+                assert_eq!(Some(e.name.as_str()), stem);
+                count += 1;
+            }
         }
     }
-    assert!(count >= 5, "{count} experiments");
+    assert!(count >= 7, "{count} experiments");
+}
+
+const SETTINGS: &str = r#"
+[[setting]]
+name = "slow"
+link.ps = { down = 1, up = 1, delay = "40ms" }
+[[setting]]
+name = "falls"
+[[setting.link.hs.change]]
+at = "2s"
+down = 1
+[[assert]]
+workload = "small"
+setting = "slow"
+max_ratio = 1.5
+"#;
+
+#[test]
+fn each_workload_runs_in_each_setting() {
+    let e = Experiment::parse("t.toml", &format!("{GOOD}{SETTINGS}")).unwrap();
+    let names: Vec<&str> = e
+        .workloads
+        .iter()
+        .map(|w| w.name.get_ref().as_str())
+        .collect();
+    assert_eq!(names, ["small, slow", "small, falls"]);
+    let (slow, falls) = (&e.workloads[0], &e.workloads[1]);
+    assert!(slow.is_called("small") && slow.is_called("small, slow"));
+    assert!(!slow.is_called("small, falls"));
+    assert!(e.schemes[0].carries(falls));
+    let (ps, hs) = (&e.links[0], &e.links[1]);
+    assert_eq!(slow.on(ps).delay, Duration::from_millis(40));
+    assert_ne!(slow.on(ps).down, ps.down);
+    assert_eq!(falls.on(ps).delay, Duration::from_millis(25));
+    assert_eq!(falls.on(ps).down, ps.down);
+    assert_eq!(falls.on(hs).changes.len(), 1);
+    assert_eq!(slow.on(hs).changes.len(), 0);
+}
+
+#[test]
+fn wrong_settings_are_named() {
+    for (setting, complaint) in [
+        ("link.core = { down = 1 }", "is no link with rates"),
+        ("link.ps = { loss = 1.5 }", "loss is a probability"),
+        ("link.ps = { colour = 1 }", "unknown field `colour`"),
+    ] {
+        let text = format!("{GOOD}[[setting]]\nname = \"s\"\n{setting}\n");
+        let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+        let line = text.lines().count();
+        assert!(error.starts_with(&format!("t.toml:{line}: ")), "{error}");
+        assert!(error.contains(complaint), "{error}");
+    }
+    let text = format!("{GOOD}[[assert]]\nsetting = \"s\"\nmax_ratio = 1.0\n");
+    let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("\"s\" is no setting"), "{error}");
+}
+
+#[test]
+fn figures_of_the_paper_refer_to_what_there_is() {
+    let one = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
+    let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{one}[[paper]]\n{text}"));
+    let good = "figure = \"Fig. 9\"\nscheme = \"two\"\nversus = \"one\"\n\
+                quantity = \"seconds\"\nchange_percent = [-11, -5]\n";
+    let e = more(good).unwrap();
+    assert_eq!(e.papers[0].workloads(&e).collect::<Vec<_>>(), ["small"]);
+    let change = e.papers[0].change_percent.unwrap();
+    assert_eq!(change.ends(), (-11.0, -5.0));
+    for (from, to, words) in [
+        ("\"two\"", "\"three\"", "two, one"),
+        ("\"one\"", "\"two\"", "the scheme itself"),
+        ("\"seconds\"", "\"hours\"", "`seconds`"),
+        ("\"seconds\"", "\"joules\"", "[[energy]]"),
+        ("[-11, -5]", "[-5, -11]", "least to the greatest"),
+        ("[-11, -5]", "\"5 %\"", "[least, greatest]"),
+        ("change_percent", "value", "together with"),
+        ("versus = \"one\"\n", "", "together with"),
+        ("versus", "workload", "no workload"),
+        ("versus", "setting", "no setting"),
+        ("versus", "model", "no energy model"),
+    ] {
+        let text = good.replacen(from, to, 1);
+        let e = more(&text).unwrap_err().to_string();
+        assert!(e.starts_with("t.toml:") && e.contains(words), "{to}: {e}");
+        assert!(!e.contains('\n'), "{e}");
+    }
+}
+
+#[test]
+fn applications_are_checked() {
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen("bytes = \"512 KiB\"\n", "", 1);
+    let ladder = "ladder = [\"1 Mbit/s\", \"2 Mbit/s\"]";
+    let good = format!("video = {{ segment = \"2s\", length = \"20s\", {ladder} }}\n");
+    let e = Experiment::parse("t.toml", &format!("{text}{good}")).unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 22 * 250_000);
+    for (app, words) in [
+        (good.replace("1 Mbit/s", "3 Mbit/s"), "ladder: rising"),
+        (good.replace("\"20s\"", "\"1s\""), "at least a segment"),
+        ("page = { objects = [] }".into(), "from 1 to 10000"),
+        (
+            "stream = { rate = 1, length = \"1s\", message = 8 }".into(),
+            "from 16 B",
+        ),
+        (
+            "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
+            "least_gap is not above",
+        ),
+        (format!("{good}bytes = 1"), "or one of video"),
+    ] {
+        let error = Experiment::parse("t.toml", &format!("{text}{app}\n")).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let by_curl = format!("{text}{good}").replacen("client = \"fetch\"\n", "", 1);
+    let error = Experiment::parse("t.toml", &by_curl)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("client = \"fetch\""), "{error}");
 }

@@ -6,14 +6,16 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use mpbond_sim::link::{Delivered, DropReason, Dropped, Link, LinkChange, LinkConfig, LinkStats};
+use mpbond_sim::link::{Delivered, DropReason, Dropped, LinkChange, LinkConfig, LinkStats};
 use mpbond_units::Timestamp;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 
+use super::model::{Config, Models, Seat};
 use super::packet_log::{Flow, PacketLog, Record};
-use super::{Clock, Conditions, PlayedLink, TimedChange};
+use super::pcap::{self, Captured, Pcap};
+use super::{Clock, Conditions, Logs, Passed, PlayedLink, TimedChange};
 use crate::device::Device;
 use crate::error::{Doing, Result};
 use crate::experiment::Direction;
@@ -23,11 +25,15 @@ use crate::sys;
 const READ_BURST: usize = 32;
 /// The MTU of every device, and a little room.
 const PACKET_BYTES: usize = 2048;
+/// Of these a transfer's account is made; 160 MB of memory, 6 GB of traffic.
+const MAX_PASSED: usize = 4_000_000;
 
 pub(super) enum Command {
+    Reset(Sender<()>),
     Begin(Vec<TimedChange>, Sender<()>),
     Change(TimedChange),
     Conditions(Sender<Conditions>),
+    Passed(Sender<Vec<Passed>>),
     Stats(Sender<Vec<(String, Direction, LinkStats)>>),
     Stop,
 }
@@ -37,21 +43,56 @@ pub(super) enum Command {
 struct Lane {
     name: Arc<str>,
     direction: Direction,
-    model: Link<Vec<u8>>,
+    seat: Seat,
     /// Brings the model back to what the experiment says.
     restore: LinkChange,
     to: usize,
+    /// Whether the device that it goes to has a carrier.
+    carrier: bool,
+    /// The capture of its link, in [`Files::pcaps`].
+    pcap: usize,
+}
+
+/// What is written down.
+#[derive(Default)]
+pub(super) struct Files {
+    log: Option<PacketLog>,
+    /// One a link, or none at all.
+    pcaps: Vec<Pcap>,
+}
+
+impl Files {
+    pub fn create(logs: &Logs, links: &[PlayedLink]) -> Result<Self> {
+        let log = logs.packets.as_deref().map(PacketLog::create).transpose()?;
+        let mut pcaps = Vec::new();
+        if let Some(folder) = &logs.pcap {
+            std::fs::create_dir_all(folder).at("make", folder)?;
+            for link in links {
+                pcaps.push(pcap::create(folder, &link.name)?);
+            }
+        }
+        Ok(Self { log, pcaps })
+    }
+
+    fn finish(self) -> Result<()> {
+        let pcaps = self.pcaps.into_iter().map(Pcap::finish);
+        // All are written, whichever fails.
+        let done: Vec<Result<()>> = pcaps.chain(self.log.map(PacketLog::finish)).collect();
+        done.into_iter().collect()
+    }
 }
 
 pub(super) struct Engine {
     clock: Clock,
     devices: Vec<Device>,
     lanes: Vec<Lane>,
+    models: Models,
     /// Changes still to come, the next one last.
     agenda: Vec<(Timestamp, TimedChange)>,
     /// Buffers not in use.
     pool: Vec<Vec<u8>>,
-    log: Option<PacketLog>,
+    files: Files,
+    passed: Vec<Passed>,
     wake: Arc<EventFd>,
     commands: Receiver<Command>,
     lateness_ns: Histogram<u64>,
@@ -66,31 +107,41 @@ impl Engine {
         links: Vec<PlayedLink>,
         clock: Clock,
         seed: u64,
-        log: Option<PacketLog>,
+        files: Files,
         wake: Arc<EventFd>,
         commands: Receiver<Command>,
     ) -> Self {
         let mut devices = Vec::new();
         let mut lanes = Vec::new();
-        for link in links {
+        let mut models = Models::default();
+        let start = clock.now();
+        for (pcap, link) in links.into_iter().enumerate() {
             let (near, far) = (devices.len(), devices.len() + 1);
             devices.extend([link.near, link.far]);
             let name: Arc<str> = link.name.into();
+            // Each lane draws its own losses.
+            let seed = seed
+                .wrapping_mul(1_000_003)
+                .wrapping_add(lanes.len() as u64);
+            let restores = [restoring(&link.up), restoring(&link.down)];
+            let [up, down] =
+                [(link.up, seed), (link.down, seed.wrapping_add(1))].map(|(config, seed)| Config {
+                    config,
+                    seed,
+                    start,
+                });
+            let seats = models.add(&name, &link.shared, up, down);
             // In the order of the devices: up comes out of the near one.
-            for (direction, config, to) in [
-                (Direction::Up, link.up, far),
-                (Direction::Down, link.down, near),
-            ] {
-                // Each lane draws its own losses.
-                let seed = seed
-                    .wrapping_mul(1_000_003)
-                    .wrapping_add(lanes.len() as u64);
+            let ends = [(Direction::Up, far), (Direction::Down, near)];
+            for (((direction, to), seat), restore) in ends.into_iter().zip(seats).zip(restores) {
                 lanes.push(Lane {
                     name: name.clone(),
                     direction,
-                    restore: restoring(&config),
-                    model: Link::starting_at(config, seed, clock.now()),
+                    seat,
+                    restore,
                     to,
+                    carrier: true,
+                    pcap,
                 });
             }
         }
@@ -98,9 +149,11 @@ impl Engine {
             clock,
             devices,
             lanes,
+            models,
             agenda: Vec::new(),
             pool: Vec::new(),
-            log,
+            files,
+            passed: Vec::new(),
             wake,
             commands,
             lateness_ns: lateness_histogram(),
@@ -127,13 +180,12 @@ impl Engine {
                 break;
             }
         }
-        self.log.take().map_or(Ok(()), PacketLog::finish)
+        self.files.finish()
     }
 
     fn next_event(&self) -> Option<Timestamp> {
-        let lanes = self.lanes.iter().filter_map(|l| l.model.next_event());
         let agenda = self.agenda.last().map(|(at, _)| *at);
-        lanes.chain(agenda).min()
+        self.models.next_event().into_iter().chain(agenda).min()
     }
 
     fn sleep_until(&self, next: Option<Timestamp>) -> Result<Ready> {
@@ -164,9 +216,12 @@ impl Engine {
                 Ok(length) if length > 0 => {
                     packet.truncate(length);
                     let now = self.clock.now();
-                    let bytes = length as u32;
-                    let model = &mut self.lanes[lane].model;
-                    if let Err(Dropped { packet, reason }) = model.enqueue(now, bytes, packet) {
+                    if self.lanes[lane].direction == Direction::Up {
+                        self.capture(lane, now, &packet);
+                    }
+                    let seat = self.lanes[lane].seat;
+                    if let Err(Dropped { packet, reason }) = self.models.enqueue(seat, now, packet)
+                    {
                         self.log_drop(lane, now, &packet, reason);
                         self.pool.push(packet);
                     }
@@ -183,16 +238,21 @@ impl Engine {
     fn release(&mut self) {
         for lane in 0..self.lanes.len() {
             let now = self.clock.now();
-            while let Some(delivered) = self.lanes[lane].model.poll(now) {
-                let late = self.clock.now() - delivered.arrived;
+            while let Some(delivered) = self.models.poll(self.lanes[lane].seat, now) {
+                let released = self.clock.now();
+                let late = released - delivered.arrived;
                 self.lateness_ns
                     .saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
                 let to = self.lanes[lane].to;
                 // A device that is down or a queue that is full: the packet is
                 // lost as on any network, but not by the model's choice.
                 if self.devices[to].write(&delivered.packet).is_err() {
-                    self.lost += 1;
+                    // Without a carrier it is the experiment's choice.
+                    self.lost += u64::from(self.lanes[lane].carrier);
+                } else if self.lanes[lane].direction == Direction::Down {
+                    self.capture(lane, released, &delivered.packet);
                 }
+                self.note_passing(lane, &delivered);
                 self.log_delivery(lane, &delivered);
                 self.pool.push(delivered.packet);
             }
@@ -206,10 +266,42 @@ impl Engine {
     }
 
     fn apply(&mut self, now: Timestamp, change: &TimedChange) {
-        for lane in &mut self.lanes {
-            if *lane.name == *change.link && lane.direction == change.direction {
-                lane.model.apply(now, &change.change);
+        for lane in 0..self.lanes.len() {
+            let Lane {
+                name,
+                direction,
+                seat,
+                ..
+            } = &self.lanes[lane];
+            if **name == *change.link && *direction == change.direction {
+                self.models.apply(*seat, now, &change.change);
+                if let Some(carrier) = change.carrier {
+                    self.set_carrier(lane, carrier);
+                }
             }
+        }
+    }
+
+    /// The device that `lane` goes to loses its carrier, or has it again.
+    fn set_carrier(&mut self, lane: usize, carrier: bool) {
+        let lane = &mut self.lanes[lane];
+        if lane.carrier == carrier {
+            return;
+        }
+        match self.devices[lane.to].set_carrier(carrier) {
+            Ok(()) => lane.carrier = carrier,
+            // The link is as dead either way; that the host was not told is
+            // known from this.
+            Err(e) => eprintln!("mpbond: link {}: cannot set its carrier: {e}", lane.name),
+        }
+    }
+
+    /// Every link as its configuration says.
+    fn restore(&mut self, now: Timestamp) {
+        for lane in 0..self.lanes.len() {
+            self.set_carrier(lane, true);
+            let lane = &self.lanes[lane];
+            self.models.apply(lane.seat, now, &lane.restore);
         }
     }
 
@@ -218,16 +310,21 @@ impl Engine {
         let _ = self.wake.read();
         while let Ok(command) = self.commands.try_recv() {
             match command {
+                Command::Reset(done) => {
+                    self.agenda.clear();
+                    self.restore(self.clock.now());
+                    self.models.rest_radios();
+                    let _ = done.send(());
+                }
                 Command::Begin(changes, done) => {
                     let now = self.clock.now();
-                    for lane in &mut self.lanes {
-                        lane.model.apply(now, &lane.restore);
-                    }
+                    self.restore(now);
                     self.agenda = changes.into_iter().map(|c| (now + c.at, c)).collect();
                     self.agenda.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
                     self.lateness_ns = lateness_histogram();
                     self.count_lost();
                     self.lost = 0;
+                    self.passed.clear();
                     self.cpu_before = cpu_used();
                     let _ = done.send(());
                 }
@@ -236,11 +333,14 @@ impl Engine {
                     self.count_lost();
                     let _ = answer.send(self.conditions());
                 }
+                Command::Passed(answer) => {
+                    let _ = answer.send(self.passed.clone());
+                }
                 Command::Stats(answer) => {
                     let stats = self
                         .lanes
                         .iter()
-                        .map(|l| (l.name.to_string(), l.direction, l.model.stats()))
+                        .map(|l| (l.name.to_string(), l.direction, self.models.stats(l.seat)))
                         .collect();
                     let _ = answer.send(stats);
                 }
@@ -267,8 +367,30 @@ impl Engine {
         }
     }
 
+    fn note_passing(&mut self, lane: usize, delivered: &Delivered<Vec<u8>>) {
+        if self.passed.len() < MAX_PASSED {
+            self.passed.push(Passed {
+                link: lane / 2, // see `Engine::new`
+                direction: self.lanes[lane].direction,
+                bytes: delivered.bytes,
+                departed: delivered.departed,
+                arrived: delivered.arrived,
+            });
+        }
+    }
+
+    /// Notes a packet that the near host's device sends or receives.
+    fn capture(&mut self, lane: usize, at: Timestamp, packet: &[u8]) {
+        if let Some(pcap) = self.files.pcaps.get_mut(self.lanes[lane].pcap) {
+            pcap.push(Captured {
+                at,
+                packet: packet.to_vec(),
+            });
+        }
+    }
+
     fn log_delivery(&mut self, lane: usize, delivered: &Delivered<Vec<u8>>) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.files.log {
             let lane = &self.lanes[lane];
             log.push(Record {
                 enqueued: delivered.enqueued,
@@ -283,7 +405,7 @@ impl Engine {
     }
 
     fn log_drop(&mut self, lane: usize, now: Timestamp, packet: &[u8], reason: DropReason) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.files.log {
             let lane = &self.lanes[lane];
             log.push(Record {
                 enqueued: now,
@@ -311,13 +433,14 @@ fn cpu_used() -> Duration {
 
 /// The change that makes a link what its configuration says. A schedule or
 /// trace starts over with it.
-fn restoring(config: &LinkConfig) -> LinkChange {
+pub(crate) fn restoring(config: &LinkConfig) -> LinkChange {
     LinkChange {
         rate: Some(config.rate.clone()),
         delay: Some(config.delay),
         jitter: Some(config.jitter),
         queue: Some(config.queue),
         loss: Some(config.loss),
+        burst_loss: Some(config.burst_loss),
         up: Some(true),
     }
 }

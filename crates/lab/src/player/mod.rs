@@ -7,10 +7,13 @@
 //! how late it released each packet, so that a run on a machine too busy to
 //! keep time can be told from a good one.
 
+mod background;
 mod engine;
+mod model;
 mod packet_log;
+mod pcap;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -23,8 +26,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::device::Device;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
-use engine::{Command, Engine};
-use packet_log::PacketLog;
+use engine::{Command, Engine, Files};
+
+pub(crate) use engine::restoring;
+pub use model::{PlayedMedium, PlayedRadio, Shared};
 
 /// A clock of the lab's own: nanoseconds since it was made.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,18 @@ pub struct PlayedLink {
     pub down: LinkConfig,
     /// The model from near to far.
     pub up: LinkConfig,
+    /// What it shares with others, or its directions with each other.
+    pub shared: Shared,
+}
+
+/// What is written down of every packet.
+#[derive(Debug, Clone, Default)]
+pub struct Logs {
+    /// A file for the packet log, as CSV.
+    pub packets: Option<PathBuf>,
+    /// A folder, made when absent, for one capture a link (`LINK.pcap`): what
+    /// the near host's device sends and receives.
+    pub pcap: Option<PathBuf>,
 }
 
 /// A change of one direction of a link, so long after [`Player::begin`].
@@ -67,6 +84,24 @@ pub struct TimedChange {
     pub direction: Direction,
     /// What changes.
     pub change: LinkChange,
+    /// Whether the device at whose host this direction ends has a carrier from
+    /// now on; `None`: as before.
+    pub carrier: Option<bool>,
+}
+
+/// A packet that a link carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Number of the link, in the order in which they were given.
+    pub link: usize,
+    /// Which way it went.
+    pub direction: Direction,
+    /// IP bytes.
+    pub bytes: u32,
+    /// When its last bit left the queue.
+    pub departed: Timestamp,
+    /// When it reached the far end.
+    pub arrived: Timestamp,
 }
 
 /// How well the player kept time since [`Player::begin`].
@@ -90,38 +125,47 @@ pub struct Conditions {
 
 /// Handle on the thread that plays the links.
 pub struct Player {
+    clock: Clock,
+    links: Vec<String>,
     commands: Sender<Command>,
     wake: Arc<EventFd>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Player {
-    /// Starts playing. `seed` fixes losses and jitter; with `log` every packet
-    /// is logged there.
+    /// Starts playing. `seed` fixes losses and jitter.
     ///
     /// # Errors
-    /// When the thread or the log cannot be started.
-    pub fn start(
-        links: Vec<PlayedLink>,
-        clock: Clock,
-        seed: u64,
-        log: Option<&Path>,
-    ) -> Result<Self> {
-        let log = log.map(PacketLog::create).transpose()?;
+    /// When the thread or a log cannot be started.
+    pub fn start(links: Vec<PlayedLink>, clock: Clock, seed: u64, logs: &Logs) -> Result<Self> {
+        let files = Files::create(logs, &links)?;
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let wake = EventFd::from_flags(flags).doing("cannot make an event")?;
         let wake = Arc::new(wake);
         let (commands, receiver) = channel();
-        let engine = Engine::new(links, clock, seed, log, wake.clone(), receiver);
+        let names = links.iter().map(|link| link.name.clone()).collect();
+        let engine = Engine::new(links, clock, seed, files, wake.clone(), receiver);
         let thread = std::thread::Builder::new()
             .name("link-player".into())
             .spawn(move || engine.run())
             .doing("cannot start the link player")?;
         Ok(Self {
+            clock,
+            links: names,
             commands,
             wake,
             thread: Some(thread),
         })
+    }
+
+    /// What the player's clock shows.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The names of the links, in the order in which they were given.
+    pub fn links(&self) -> &[String] {
+        &self.links
     }
 
     fn send(&self, command: Command) -> Result<()> {
@@ -138,8 +182,19 @@ impl Player {
         receiver.recv().map_err(gone)
     }
 
+    /// Makes everything as at the start: links as the experiment says, radios
+    /// at rest.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn reset(&self) -> Result<()> {
+        self.ask(Command::Reset)
+    }
+
     /// A transfer begins: every link is as the experiment says again, its
-    /// schedules start, and lateness is counted anew. `changes` follow.
+    /// schedules and recordings start, and lateness is counted anew. Radios
+    /// stay as what has passed since [`Player::reset`] left them. `changes`
+    /// follow.
     ///
     /// # Errors
     /// When the player has stopped.
@@ -157,6 +212,7 @@ impl Player {
             link: link.to_owned(),
             direction,
             change,
+            carrier: None,
         }))
     }
 
@@ -166,6 +222,15 @@ impl Player {
     /// When the player has stopped.
     pub fn conditions(&self) -> Result<Conditions> {
         self.ask(Command::Conditions)
+    }
+
+    /// The packets that the links carried since [`Player::begin`], in order of
+    /// arrival on each; the first four million of them.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn passed(&self) -> Result<Vec<Passed>> {
+        self.ask(Command::Passed)
     }
 
     /// What each direction of each link did since the start.

@@ -1,29 +1,19 @@
 //! The packet log: one CSV line for every packet that a link carried or
 //! dropped. The format is documented in `docs/packet-log.md`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use mpbond_sim::link::DropReason;
 use mpbond_units::Timestamp;
 
-use crate::error::{Doing, Error, Result};
+use super::background::{Entry, LogFile};
 use crate::experiment::Direction;
 
 /// The columns, in order.
 const HEADER: &str =
     "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped\n";
-/// Records handed to the writer at once.
-const BATCH: usize = 1024;
-/// Batches that may wait for the disk; beyond that the player waits too, which
-/// its lateness then shows.
-const BATCHES_WAITING: usize = 256;
-
 /// One packet's line.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
@@ -107,7 +97,10 @@ impl Flow {
     }
 }
 
-impl Record {
+impl Entry for Record {
+    const HEADER: &'static [u8] = HEADER.as_bytes();
+    const BATCH: usize = 1024;
+
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         let direction = match self.direction {
             Direction::Down => "down",
@@ -139,74 +132,8 @@ impl Record {
     }
 }
 
-/// The thread that writes to the disk, and the way to it.
-struct Writer {
-    batches: SyncSender<Vec<Record>>,
-    thread: JoinHandle<std::io::Result<()>>,
-}
-
-/// The player's side of the log; a thread of its own writes, so that no link waits for a disk.
-pub(crate) struct PacketLog {
-    batch: Vec<Record>,
-    writer: Option<Writer>,
-    path: PathBuf,
-}
-
-impl PacketLog {
-    /// Starts a log, replacing any at `path`.
-    pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).at("write", path)?;
-        let (batches, receiver) = sync_channel(BATCHES_WAITING);
-        let thread = std::thread::Builder::new()
-            .name("packet-log".into())
-            .spawn(move || write_all(file, &receiver))
-            .doing("cannot start the packet log")?;
-        Ok(Self {
-            batch: Vec::with_capacity(BATCH),
-            writer: Some(Writer { batches, thread }),
-            path: path.to_owned(),
-        })
-    }
-
-    pub fn push(&mut self, record: Record) {
-        self.batch.push(record);
-        if self.batch.len() >= BATCH {
-            self.hand_over();
-        }
-    }
-
-    fn hand_over(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        if let Some(writer) = &self.writer {
-            // A writer that failed says why in `finish`.
-            let _ = writer.batches.send(batch);
-        }
-    }
-
-    /// Writes what is left and reports whether all of it could be written.
-    pub fn finish(mut self) -> Result<()> {
-        self.hand_over();
-        let Some(Writer { batches, thread }) = self.writer.take() else {
-            return Ok(());
-        };
-        drop(batches);
-        thread
-            .join()
-            .map_err(|_| Error::run("the packet log panicked"))?
-            .at("write", &self.path)
-    }
-}
-
-fn write_all(file: File, batches: &Receiver<Vec<Record>>) -> std::io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 16, file);
-    out.write_all(HEADER.as_bytes())?;
-    for batch in batches {
-        for record in batch {
-            record.write(&mut out)?;
-        }
-    }
-    out.flush()
-}
+/// The packet log of all links.
+pub(super) type PacketLog = LogFile<Record>;
 
 #[cfg(test)]
 mod tests {

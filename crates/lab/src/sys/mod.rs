@@ -7,4 +7,5 @@ pub(crate) mod mptcp;
 pub(crate) mod packet;
 pub(crate) mod sched;
 pub(crate) mod setns;
+pub(crate) mod terminal;
 pub(crate) mod tun;

@@ -89,6 +89,38 @@ struct EthtoolValue {
     data: u32,
 }
 
+/// Sets the device called `name` in the network namespace of `socket` up or
+/// down; the other end of a veth pair then gains or loses its carrier.
+pub(crate) fn set_up(socket: &std::net::UdpSocket, name: &str, up: bool) -> io::Result<()> {
+    // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let longest = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(longest)) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request names a device and ends its name in a zero.
+    check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFFLAGS as _,
+            &raw mut request,
+        )
+    })?;
+    // SAFETY: the call above has filled the flags in.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    let bit = libc::IFF_UP as libc::c_short;
+    request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
+    // SAFETY: as above, with the flags set.
+    check(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw mut request,
+        )
+    })
+    .map(drop)
+}
+
 /// Makes the kernel finish every packet that it sends through the device
 /// called `name`: checksums filled in, none larger than the MTU.
 pub(crate) fn no_offloads(name: &str) -> io::Result<()> {

@@ -11,6 +11,24 @@ nix::ioctl_write_ptr_bad!(
     libc::ifreq
 );
 
+nix::ioctl_write_ptr_bad!(
+    tun_set_carrier,
+    nix::request_code_write!(b'T', 226, size_of::<libc::c_int>()),
+    libc::c_int
+);
+
+/// Whether the device behind `file`, made by [`open`], has a carrier.
+///
+/// # Errors
+/// `ENOTTY` from kernels before 5.0.
+pub(crate) fn set_carrier(file: &File, carrier: bool) -> io::Result<()> {
+    let value = libc::c_int::from(carrier);
+    // SAFETY: the descriptor is a TUN device's, and `value` an int as
+    // TUNSETCARRIER demands.
+    unsafe { tun_set_carrier(file.as_raw_fd(), &value) }?;
+    Ok(())
+}
+
 /// Makes a TUN device called `name` in the calling thread's network namespace.
 ///
 /// The descriptor is non-blocking; each read or write is one IP packet with

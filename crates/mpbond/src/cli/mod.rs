@@ -8,6 +8,8 @@ mod energy;
 mod failure;
 mod id;
 mod lab;
+mod lab_report;
+mod link;
 mod logs;
 mod man;
 mod output;
@@ -75,6 +77,7 @@ enum Command {
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
     Lab(lab::LabArgs),
+    Link(link::LinkArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -109,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
         Command::Lab(args) => args.run(),
+        Command::Link(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Man(args) => args.run(),
     });

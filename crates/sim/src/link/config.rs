@@ -5,8 +5,9 @@ use std::time::Duration;
 use mpbond_units::BitRate;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::BurstLoss;
 use crate::duration_text;
-use crate::trace::MahimahiTrace;
+use crate::trace::{MahimahiTrace, RateProfile};
 
 /// How fast a link sends, over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +22,19 @@ pub enum Rate {
     /// first rate holds. A schedule without entries never sends.
     Schedule(Vec<(Duration, BitRate)>),
     /// Packet opportunities of a recorded link, repeated for ever.
-    Mahimahi(Arc<MahimahiTrace>),
+    Mahimahi {
+        /// The recording.
+        trace: Arc<MahimahiTrace>,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
+    /// The rates of a recorded link, repeated for ever.
+    Profile {
+        /// The recording.
+        profile: Arc<RateProfile>,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
 }
 
 /// How much may wait in a drop-tail queue. What is being sent counts as
@@ -32,7 +45,7 @@ pub enum Queue {
     /// Up to this many IP bytes. As text: `"150000 bytes"`.
     Bytes(u64),
     /// As many bytes as the link sends in this time at its current rate (a
-    /// recorded trace: at its mean rate, as a device's buffer doesn't shrink
+    /// recording: at its mean rate, as a device's buffer doesn't shrink
     /// with the signal), but at least two full packets. As text: `"100ms"`.
     Time(Duration),
 }
@@ -102,9 +115,9 @@ pub struct LinkConfig<R = Rate> {
     /// its own.
     #[serde(default, deserialize_with = "probability")]
     pub loss: f64,
-    /// How far into a schedule or trace the link starts.
-    #[serde(default, with = "duration_text")]
-    pub offset: Duration,
+    /// Losses in bursts, beside the others.
+    #[serde(default, skip_serializing_if = "BurstLoss::is_none")]
+    pub burst_loss: BurstLoss,
 }
 
 /// The 100 ms of drop-tail queue that our experiments use where the paper does
@@ -122,7 +135,7 @@ impl<R> LinkConfig<R> {
             jitter: Duration::ZERO,
             queue: default_queue(),
             loss: 0.0,
-            offset: Duration::ZERO,
+            burst_loss: BurstLoss::NONE,
         }
     }
 
@@ -145,7 +158,8 @@ impl<R> LinkConfig<R> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange<R = Rate> {
-    /// New rate. A schedule or trace begins at its own start, now.
+    /// New rate. A schedule begins at its own start now, a recording at its
+    /// offset.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub rate: Option<R>,
     /// New propagation delay, for packets that depart from now on.
@@ -172,6 +186,9 @@ pub struct LinkChange<R = Rate> {
         skip_serializing_if = "Option::is_none"
     )]
     pub loss: Option<f64>,
+    /// New losses in bursts, from the good state on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_loss: Option<BurstLoss>,
     /// `false`: the link goes silently down. What waits is lost, what has left
     /// still arrives, and nothing tells the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,6 +207,7 @@ impl<R> Default for LinkChange<R> {
             jitter: None,
             queue: None,
             loss: None,
+            burst_loss: None,
             up: None,
         }
     }
@@ -221,13 +239,13 @@ impl<R> LinkChange<R> {
     }
 }
 
-fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+pub(super) fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     let p = f64::deserialize(d)?;
     if (0.0..=1.0).contains(&p) {
         Ok(p)
     } else {
         Err(serde::de::Error::custom(format!(
-            "loss is a probability from 0 to 1, not {p}"
+            "a probability goes from 0 to 1, not {p}"
         )))
     }
 }

@@ -16,7 +16,9 @@
 //! assert_eq!(link.poll(arrival).unwrap().packet, "packet");
 //! ```
 
+mod burst;
 mod config;
+mod group;
 mod pace;
 mod spec;
 
@@ -30,9 +32,12 @@ use mpbond_units::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
+pub use group::{Group, Medium, MediumId, RadioId};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 
+use burst::Channel;
 use pace::{Finish, Pace, Position, work_of};
 
 /// Why a link did not take a packet.
@@ -120,12 +125,15 @@ pub struct Link<P> {
     jitter: Duration,
     limit: Queue,
     loss: f64,
+    burst: Channel,
     up: bool,
     now: Timestamp,
     queue: VecDeque<Queued<P>>,
     queue_bytes: u64,
     /// Some exactly while the queue is not empty.
     sending: Option<Sending>,
+    /// A [`Group`] says when what waits is sent.
+    managed: bool,
     /// Left the queue, not yet arrived; in order of arrival.
     flight: VecDeque<Delivered<P>>,
     last_arrival: Timestamp,
@@ -143,16 +151,18 @@ impl<P> Link<P> {
     /// A link whose schedule or trace begins at `start`.
     pub fn starting_at(config: LinkConfig, seed: u64, start: Timestamp) -> Self {
         Self {
-            pace: Pace::new(config.rate, start, config.offset),
+            pace: Pace::new(config.rate, start),
             delay: config.delay,
             jitter: config.jitter,
             limit: config.queue,
             loss: config.loss,
+            burst: Channel::new(config.burst_loss),
             up: true,
             now: start,
             queue: VecDeque::new(),
             queue_bytes: 0,
             sending: None,
+            managed: false,
             flight: VecDeque::new(),
             last_arrival: Timestamp::ZERO,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -183,7 +193,7 @@ impl<P> Link<P> {
         });
         self.queue_bytes += u64::from(bytes);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue_bytes);
-        if self.sending.is_none() {
+        if self.sending.is_none() && !self.managed {
             self.begin_sending(self.pace.position(self.now), 0);
         }
         Ok(())
@@ -215,17 +225,22 @@ impl<P> Link<P> {
         if let Some(rate) = &change.rate {
             let left = self.sending.map(|sending| {
                 let done = self.pace.work_between(sending.from, self.now);
-                sending.work.saturating_sub(done)
+                // In a group it may have been set to begin later.
+                let from = sending.from.at.max(self.now);
+                (from, sending.work.saturating_sub(done))
             });
-            self.pace = Pace::new(rate.clone(), self.now, Duration::ZERO);
-            if let Some(work) = left {
-                self.send_on(self.pace.position(self.now), work);
+            self.pace = Pace::new(rate.clone(), self.now);
+            if let Some((from, work)) = left {
+                self.send_on(self.pace.position(from), work);
             }
         }
         self.delay = change.delay.unwrap_or(self.delay);
         self.jitter = change.jitter.unwrap_or(self.jitter);
         self.limit = change.queue.unwrap_or(self.limit);
         self.loss = change.loss.unwrap_or(self.loss);
+        if let Some(parameters) = change.burst_loss {
+            self.burst = Channel::new(parameters);
+        }
         self.up = change.up.unwrap_or(self.up);
         if !self.up {
             self.stats.dropped_down += self.queue.len() as u64;
@@ -262,7 +277,10 @@ impl<P> Link<P> {
         }
         // Drawn only where there is loss, so that adding it elsewhere does not
         // change this link's jitter.
-        if self.loss > 0.0 && self.draw() < self.loss {
+        let rng = &mut self.rng;
+        let by_chance = self.loss > 0.0 && draw(rng) < self.loss;
+        // The channel goes on from packet to packet, whatever else loses them.
+        if self.burst.loses(|| draw(rng)) || by_chance {
             return Some(DropReason::Loss);
         }
         let limit = match self.limit {
@@ -279,6 +297,9 @@ impl<P> Link<P> {
     /// Everything that leaves the queue up to `now`.
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        if self.managed {
+            return;
+        }
         while let Some(Finish { at, credit }) = self.sending.and_then(|sending| sending.finish) {
             if at.at > self.now {
                 break;
@@ -302,7 +323,7 @@ impl<P> Link<P> {
         self.stats.departed_bytes += u64::from(bytes);
         let mut arrived = departed + self.delay;
         if !self.jitter.is_zero() {
-            let extra = self.jitter.mul_f64(self.draw());
+            let extra = self.jitter.mul_f64(draw(&mut self.rng));
             arrived += extra;
         }
         arrived = arrived.max(self.last_arrival);
@@ -314,6 +335,48 @@ impl<P> Link<P> {
             departed,
             arrived,
         });
+    }
+
+    /// The packet at the head, sent or waiting, in IP bytes.
+    fn head_bytes(&self) -> Option<u32> {
+        Some(self.queue.front()?.bytes)
+    }
+
+    /// When the packet that is being sent has left; `None` also when never.
+    fn sending_ends(&self) -> Option<Timestamp> {
+        Some(self.sending?.finish?.at.at)
+    }
+
+    /// Sends the packet at the head from `at` on, where `last`, if given, is
+    /// the end of the one before. It has not left before `not_before`.
+    fn start(&mut self, at: Timestamp, last: Option<Finish>, not_before: Option<Timestamp>) {
+        let (from, credit) = match last {
+            Some(last) => (last.at, last.credit),
+            None => (self.pace.position(at), 0),
+        };
+        self.begin_sending(from, credit);
+        let finish = self.sending.as_mut().and_then(|s| s.finish.as_mut());
+        if let (Some(finish), Some(earliest)) = (finish, not_before)
+            && finish.at.at < earliest
+        {
+            *finish = Finish {
+                at: self.pace.position(earliest),
+                credit: 0,
+            };
+        }
+    }
+
+    /// Lets the packet that is being sent leave, if that is over by `now`.
+    fn complete(&mut self, now: Timestamp) -> Option<Finish> {
+        let finish = self.sending?.finish.filter(|f| f.at.at <= now)?;
+        self.depart(finish.at.at);
+        self.sending = None;
+        Some(finish)
+    }
+
+    /// What has been sent of the packet at the head is for nothing.
+    fn stop_sending(&mut self) {
+        self.sending = None;
     }
 
     /// Starts on the packet at the head, of which `credit` is already sent.
@@ -339,9 +402,9 @@ impl<P> Link<P> {
             finish: self.pace.finish(from, work),
         });
     }
+}
 
-    /// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
-    fn draw(&mut self) -> f64 {
-        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
+fn draw(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

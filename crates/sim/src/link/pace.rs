@@ -12,7 +12,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 
 use super::Rate;
-use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES};
+use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES, RateProfile};
 
 const NANOBITS_PER_BYTE: u64 = 8_000_000_000;
 const NANOBITS_PER_OPPORTUNITY: u64 = OPPORTUNITY_BYTES as u64 * NANOBITS_PER_BYTE;
@@ -51,12 +51,21 @@ enum Kind {
     Unlimited,
     /// Never empty.
     Steps(Vec<(Duration, BitRate)>),
+    Profile(Arc<RateProfile>),
     Trace(Arc<MahimahiTrace>),
 }
 
+/// Rates from instants on, and when they begin again.
+#[derive(Clone, Copy)]
+struct Steps<'a> {
+    steps: &'a [(Duration, BitRate)],
+    period_ns: Option<u64>,
+}
+
 impl Pace {
-    /// `rate`, seen from `offset` on, beginning at `start`.
-    pub(super) fn new(rate: Rate, start: Timestamp, offset: Duration) -> Self {
+    /// `rate`, beginning at `start`.
+    pub(super) fn new(rate: Rate, start: Timestamp) -> Self {
+        let mut from = Duration::ZERO;
         let kind = match rate {
             Rate::Unlimited => Kind::Unlimited,
             Rate::Constant(rate) => Kind::Steps(vec![(Duration::ZERO, rate)]),
@@ -67,11 +76,18 @@ impl Pace {
                 steps.sort_by_key(|step| step.0);
                 Kind::Steps(steps)
             }
-            Rate::Mahimahi(trace) => Kind::Trace(trace),
+            Rate::Mahimahi { trace, offset } => {
+                from = offset;
+                Kind::Trace(trace)
+            }
+            Rate::Profile { profile, offset } => {
+                from = offset;
+                Kind::Profile(profile)
+            }
         };
         Self {
             start,
-            offset,
+            offset: from,
             kind,
         }
     }
@@ -92,7 +108,7 @@ impl Pace {
                 at: from,
                 credit: 0,
             }),
-            Kind::Steps(steps) => self.finish_in_steps(steps, from, work),
+            Kind::Steps(_) | Kind::Profile(_) => self.finish_in_steps(self.steps()?, from, work),
             Kind::Trace(trace) => {
                 let needed = work.div_ceil(NANOBITS_PER_OPPORTUNITY);
                 if needed == 0 {
@@ -121,9 +137,12 @@ impl Pace {
                 .opportunities
                 .saturating_sub(from.opportunities)
                 .saturating_mul(NANOBITS_PER_OPPORTUNITY),
-            Kind::Steps(steps) => {
+            Kind::Steps(_) | Kind::Profile(_) => {
                 let mut at = from.at;
                 let mut done = 0_u64;
+                let Some(steps) = self.steps() else {
+                    return 0;
+                };
                 while at < to {
                     let (rate, until) = self.step_at(steps, at);
                     let end = until.min(to);
@@ -139,18 +158,69 @@ impl Pace {
     pub(super) fn drain_rate(&self, now: Timestamp) -> Option<BitRate> {
         match &self.kind {
             Kind::Unlimited => None,
-            Kind::Steps(steps) => Some(self.step_at(steps, now).0),
+            Kind::Steps(_) => Some(self.step_at(self.steps()?, now).0),
+            Kind::Profile(profile) => Some(profile.mean_rate()),
             Kind::Trace(trace) => Some(trace.mean_rate()),
         }
     }
 
-    fn finish_in_steps(
-        &self,
-        steps: &[(Duration, BitRate)],
-        from: Position,
-        mut work: u64,
-    ) -> Option<Finish> {
+    fn steps(&self) -> Option<Steps<'_>> {
+        match &self.kind {
+            Kind::Steps(steps) => Some(Steps {
+                steps,
+                period_ns: None,
+            }),
+            Kind::Profile(profile) => Some(Steps {
+                steps: profile.steps(),
+                period_ns: Some(u64::try_from(profile.length().as_nanos()).unwrap_or(u64::MAX)),
+            }),
+            Kind::Unlimited | Kind::Trace(_) => None,
+        }
+    }
+
+    /// The first instant from `from` on at which the rate is zero. What comes
+    /// packet by packet, or at once, has no such time.
+    pub(super) fn first_zero(&self, from: Timestamp) -> Option<Timestamp> {
+        self.first(from, |rate| rate == BitRate::ZERO)
+    }
+
+    /// The first instant from `from` on at which packets can be sent.
+    pub(super) fn first_nonzero(&self, from: Timestamp) -> Option<Timestamp> {
+        match &self.kind {
+            Kind::Steps(_) | Kind::Profile(_) => self.first(from, |rate| rate > BitRate::ZERO),
+            Kind::Unlimited | Kind::Trace(_) => Some(from),
+        }
+    }
+
+    fn first(&self, from: Timestamp, wanted: impl Fn(BitRate) -> bool) -> Option<Timestamp> {
+        let steps = self.steps()?;
+        // What has not come within a period never comes.
+        let end = steps.period_ns.map_or(Timestamp::FAR_FUTURE, |period| {
+            from + Duration::from_nanos(period)
+        });
+        let mut at = from;
+        while at < end {
+            let (rate, until) = self.step_at(steps, at);
+            if wanted(rate) {
+                return Some(at);
+            }
+            at = until;
+        }
+        None
+    }
+
+    fn finish_in_steps(&self, steps: Steps, from: Position, mut work: u64) -> Option<Finish> {
         let mut at = from.at;
+        if let Some(period_ns) = steps.period_ns {
+            // Whole periods carry the same wherever they begin.
+            let a_period = steps.work_of_a_period();
+            if a_period == 0 {
+                return None;
+            }
+            let rounds = u64::try_from(u128::from(work).saturating_sub(1) / a_period).ok()?;
+            at += Duration::from_nanos(period_ns.saturating_mul(rounds));
+            work = u64::try_from(u128::from(work) - u128::from(rounds) * a_period).ok()?;
+        }
         loop {
             let (rate, until) = self.step_at(steps, at);
             if rate.bps() > 0 {
@@ -173,16 +243,23 @@ impl Pace {
     }
 
     /// The rate at `at`, and until when it stays.
-    fn step_at(&self, steps: &[(Duration, BitRate)], at: Timestamp) -> (BitRate, Timestamp) {
-        let elapsed = Duration::from_nanos(self.elapsed_ns(at));
-        let next = steps.partition_point(|step| step.0 <= elapsed);
+    fn step_at(&self, steps: Steps, at: Timestamp) -> (BitRate, Timestamp) {
+        let Steps { steps, period_ns } = steps;
+        let elapsed = self.elapsed_ns(at);
+        let within = period_ns.map_or(elapsed, |period| elapsed % period);
+        let round = Duration::from_nanos(elapsed - within);
+        let within = Duration::from_nanos(within);
+        let next = steps.partition_point(|step| step.0 <= within);
         let rate = steps
             .get(next.saturating_sub(1))
             .map_or(BitRate::ZERO, |step| step.1);
         // Before the first step its own rate holds, so its start is no border.
-        let border = if next == 0 { 1 } else { next };
-        let until = steps.get(border).map_or(Timestamp::FAR_FUTURE, |step| {
-            self.start + step.0.saturating_sub(self.offset)
+        let border = steps.get(if next == 0 { 1 } else { next });
+        let border = border
+            .map(|step| step.0)
+            .or(period_ns.map(Duration::from_nanos));
+        let until = border.map_or(Timestamp::FAR_FUTURE, |border| {
+            self.start + (round + border).saturating_sub(self.offset)
         });
         (rate, until)
     }
@@ -190,6 +267,18 @@ impl Pace {
     fn elapsed_ns(&self, at: Timestamp) -> u64 {
         let offset = u64::try_from(self.offset.as_nanos()).unwrap_or(u64::MAX);
         (at.since(self.start).as_nanos() as u64).saturating_add(offset)
+    }
+}
+
+impl Steps<'_> {
+    fn work_of_a_period(self) -> u128 {
+        let end = Duration::from_nanos(self.period_ns.unwrap_or(0));
+        let ends = self.steps.iter().skip(1).map(|step| step.0).chain([end]);
+        self.steps
+            .iter()
+            .zip(ends)
+            .map(|((from, rate), to)| u128::from(rate.bps()) * to.saturating_sub(*from).as_nanos())
+            .sum()
     }
 }
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 use mpbond_units::BitRate;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{LinkChange, LinkConfig, Rate};
 use crate::duration_text;
-use crate::trace::{MahimahiTrace, RateProfile, RateUnit, TraceError};
+use crate::trace::{Column, MahimahiTrace, ProfileForm, RateProfile, RateUnit, TraceError};
 
 /// A link as an experiment file writes it.
 pub type LinkSpec = LinkConfig<RateSpec>;
@@ -24,10 +23,14 @@ pub type LinkChangeSpec = LinkChange<RateSpec>;
 /// rate = "8 Mbit/s"                                   # or 8: Mbit/s
 /// rate = "unlimited"
 /// rate = [["0s", "10 Mbit/s"], ["2s", "1 Mbit/s"]]
-/// rate = { mahimahi = "Verizon-LTE-short.down" }
-/// rate = { profile = "sbu-pair-7_1_wifi.csv", unit = "byte/s" }
+/// rate = { mahimahi = "Verizon-LTE-short.down", offset = "30s" }
+/// rate = { profile = "sbu-pair-7_1_wifi.csv", unit = "byte/s", offset = "12s", scale = 0.5 }
+/// rate = { profile = "ucc-5g.csv", column = "DL_bitrate", unit = "kbit/s" }
+/// rate = { profile = "nyu-mets.csv", column = 1, every = "1s", unit = "Mbit/s" }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Recordings begin `offset` after their first line and are repeated for ever.
+#[derive(Debug, Clone, PartialEq)]
 pub enum RateSpec {
     /// See [`Rate::Constant`].
     Constant(BitRate),
@@ -35,10 +38,22 @@ pub enum RateSpec {
     Unlimited,
     /// See [`Rate::Schedule`].
     Schedule(Vec<(Duration, BitRate)>),
-    /// Name of a file in Mahimahi's format.
-    Mahimahi(String),
-    /// Name of a table of seconds and rates, and the unit of the rates.
-    Profile(String, RateUnit),
+    /// A file in Mahimahi's format.
+    Mahimahi {
+        /// Its name.
+        file: String,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
+    /// A table of instants and rates.
+    Profile {
+        /// Its name.
+        file: String,
+        /// How it is read.
+        form: ProfileForm,
+        /// How far into it the link starts.
+        offset: Duration,
+    },
 }
 
 /// Why a named trace could not be taken.
@@ -55,13 +70,28 @@ pub enum ResolveError<E> {
     /// The file is no trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The link would start after the recording's end.
+    #[error(
+        "{file}: the offset {} lies beyond its end at {}",
+        duration_text::format(*offset),
+        duration_text::format(*length)
+    )]
+    Offset {
+        /// The name in the experiment file.
+        file: String,
+        /// The offset.
+        offset: Duration,
+        /// How long the recording lasts.
+        length: Duration,
+    },
 }
 
 impl RateSpec {
     /// The rate itself. `read` gives the text of a named file.
     ///
     /// # Errors
-    /// What `read` reports, and [`TraceError`] for a file that is no trace.
+    /// What `read` reports, [`TraceError`] for a file that is no trace, and an
+    /// offset beyond its end.
     pub fn resolve<E>(
         &self,
         read: impl FnOnce(&str) -> Result<String, E>,
@@ -76,14 +106,35 @@ impl RateSpec {
             Self::Constant(rate) => Rate::Constant(*rate),
             Self::Unlimited => Rate::Unlimited,
             Self::Schedule(steps) => Rate::Schedule(steps.clone()),
-            Self::Mahimahi(file) => {
-                Rate::Mahimahi(Arc::new(MahimahiTrace::parse(file, &text(file)?)?))
+            Self::Mahimahi { file, offset } => {
+                let trace = MahimahiTrace::parse(file, &text(file)?)?;
+                within(file, *offset, trace.period())?;
+                Rate::Mahimahi {
+                    trace: Arc::new(trace),
+                    offset: *offset,
+                }
             }
-            Self::Profile(file, unit) => {
-                Rate::Schedule(RateProfile::parse(file, &text(file)?, *unit)?.into_steps())
+            Self::Profile { file, form, offset } => {
+                let profile = RateProfile::parse(file, &text(file)?, form)?;
+                within(file, *offset, profile.length())?;
+                Rate::Profile {
+                    profile: Arc::new(profile),
+                    offset: *offset,
+                }
             }
         })
     }
+}
+
+fn within<E>(file: &str, offset: Duration, length: Duration) -> Result<(), ResolveError<E>> {
+    if offset < length {
+        return Ok(());
+    }
+    Err(ResolveError::Offset {
+        file: file.to_owned(),
+        offset,
+        length,
+    })
 }
 
 impl LinkConfig<RateSpec> {
@@ -101,7 +152,7 @@ impl LinkConfig<RateSpec> {
             jitter: self.jitter,
             queue: self.queue,
             loss: self.loss,
-            offset: self.offset,
+            burst_loss: self.burst_loss,
         })
     }
 }
@@ -125,6 +176,7 @@ impl LinkChange<RateSpec> {
             jitter: self.jitter,
             queue: self.queue,
             loss: self.loss,
+            burst_loss: self.burst_loss,
             up: self.up,
         })
     }
@@ -146,28 +198,98 @@ impl Serialize for RateSpec {
                     .iter()
                     .map(|(at, rate)| (duration_text::Text(*at), rate)),
             ),
-            Self::Mahimahi(file) => {
-                let mut map = s.serialize_map(Some(1))?;
-                map.serialize_entry("mahimahi", file)?;
-                map.end()
+            Self::Mahimahi { file, offset } => FileSpec {
+                mahimahi: Some(file.clone()),
+                offset: *offset,
+                ..FileSpec::default()
             }
-            Self::Profile(file, unit) => {
-                let mut map = s.serialize_map(Some(2))?;
-                map.serialize_entry("profile", file)?;
-                map.serialize_entry("unit", unit)?;
-                map.end()
+            .serialize(s),
+            Self::Profile { file, form, offset } => FileSpec {
+                profile: Some(file.clone()),
+                unit: Some(form.unit),
+                column: form.column.clone(),
+                every: form.every,
+                scale: (form.scale != 1.0).then_some(form.scale),
+                offset: *offset,
+                ..FileSpec::default()
             }
+            .serialize(s),
         }
     }
 }
 
 /// The table form of [`RateSpec`].
-#[derive(Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
     mahimahi: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<RateUnit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<Column>,
+    #[serde(
+        default,
+        with = "duration_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    every: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scale: Option<f64>,
+    #[serde(
+        default,
+        with = "duration_text",
+        skip_serializing_if = "Duration::is_zero"
+    )]
+    offset: Duration,
+}
+
+impl FileSpec {
+    fn rate(self) -> Result<RateSpec, &'static str> {
+        let scale = self.scale.unwrap_or(1.0);
+        if !(scale.is_finite() && scale > 0.0) {
+            return Err("scale is a factor above 0");
+        }
+        if self.every.is_some_and(|every| every.is_zero()) {
+            return Err("every is a time above 0");
+        }
+        match self {
+            Self {
+                mahimahi: Some(file),
+                profile: None,
+                unit: None,
+                column: None,
+                every: None,
+                scale: None,
+                offset,
+            } => Ok(RateSpec::Mahimahi { file, offset }),
+            Self {
+                mahimahi: None,
+                profile: Some(file),
+                unit: Some(unit),
+                column,
+                every,
+                scale: _,
+                offset,
+            } => Ok(RateSpec::Profile {
+                file,
+                form: ProfileForm {
+                    column,
+                    every,
+                    unit,
+                    scale,
+                },
+                offset,
+            }),
+            _ => Err(
+                "a recorded rate is { mahimahi = \"FILE\" } or { profile = \"FILE\", unit = \
+                 \"byte/s\" }, each with an `offset` if need be, a profile also with `column`, \
+                 `every`, `scale`",
+            ),
+        }
+    }
 }
 
 struct RateVisitor;
@@ -224,21 +346,8 @@ impl<'de> Visitor<'de> for RateVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RateSpec, A::Error> {
-        match FileSpec::deserialize(MapAccessDeserializer::new(map))? {
-            FileSpec {
-                mahimahi: Some(file),
-                profile: None,
-                unit: None,
-            } => Ok(RateSpec::Mahimahi(file)),
-            FileSpec {
-                mahimahi: None,
-                profile: Some(file),
-                unit: Some(unit),
-            } => Ok(RateSpec::Profile(file, unit)),
-            _ => Err(A::Error::custom(
-                "a recorded rate is { mahimahi = \"FILE\" } or { profile = \"FILE\", unit = \"byte/s\" }",
-            )),
-        }
+        let file = FileSpec::deserialize(MapAccessDeserializer::new(map))?;
+        file.rate().map_err(A::Error::custom)
     }
 }
 
@@ -274,11 +383,39 @@ mod tests {
             ),
             (
                 "rate = { mahimahi = \"a.down\" }",
-                RateSpec::Mahimahi("a.down".into()),
+                RateSpec::Mahimahi {
+                    file: "a.down".into(),
+                    offset: Duration::ZERO,
+                },
+            ),
+            (
+                "rate = { mahimahi = \"a.down\", offset = \"30s\" }",
+                RateSpec::Mahimahi {
+                    file: "a.down".into(),
+                    offset: Duration::from_secs(30),
+                },
             ),
             (
                 "rate = { profile = \"a.csv\", unit = \"byte/s\" }",
-                RateSpec::Profile("a.csv".into(), RateUnit::BytePerSecond),
+                RateSpec::Profile {
+                    file: "a.csv".into(),
+                    form: ProfileForm::new(RateUnit::BytePerSecond),
+                    offset: Duration::ZERO,
+                },
+            ),
+            (
+                "rate = { profile = \"a.csv\", unit = \"kbit/s\", column = \"DL\", every = \"1s\", \
+                 scale = 0.5, offset = \"3s\" }",
+                RateSpec::Profile {
+                    file: "a.csv".into(),
+                    form: ProfileForm {
+                        column: Some(Column::Name("DL".into())),
+                        every: Some(Duration::from_secs(1)),
+                        unit: RateUnit::KilobitPerSecond,
+                        scale: 0.5,
+                    },
+                    offset: Duration::from_secs(3),
+                },
             ),
         ] {
             let read = spec(text).unwrap();
@@ -290,10 +427,12 @@ mod tests {
             );
         }
         let full = spec(
-            "rate = 5\ndelay = \"25ms\"\njitter = \"1ms\"\nqueue = \"64000 bytes\"\nloss = 0.01\noffset = \"3s\"",
+            "rate = 5\ndelay = \"25ms\"\njitter = \"1ms\"\nqueue = \"64000 bytes\"\nloss = 0.01\n\
+             burst_loss = { to_bad = 0.01, to_good = 0.5, loss_bad = 0.9 }",
         )
         .unwrap();
         assert_eq!(full.queue, Queue::Bytes(64_000));
+        assert_eq!(full.burst_loss.loss_bad, 0.9);
         assert_eq!(full.delay, Duration::from_millis(25));
         assert_eq!(spec(&toml::to_string(&full).unwrap()).unwrap(), full);
         let change: LinkChangeSpec =
@@ -316,8 +455,26 @@ mod tests {
                 "a recorded rate is",
             ),
             ("rate = { csv = \"a\" }", "unknown field `csv`"),
+            ("rate = { profile = \"a\" }", "a recorded rate is"),
+            (
+                "rate = { mahimahi = \"a\", scale = 2.0 }",
+                "a recorded rate is",
+            ),
+            (
+                "rate = { profile = \"a\", unit = \"bit/s\", scale = 0.0 }",
+                "above 0",
+            ),
+            (
+                "rate = { profile = \"a\", unit = \"bit/s\", column = 0 }",
+                "its number from 1",
+            ),
             ("rate = 1\ndelay = 25", "a duration such as"),
             ("rate = 1\nloss = 1.5", "from 0 to 1"),
+            (
+                "rate = 1\nburst_loss = { to_bad = 2, to_good = 1 }",
+                "from 0 to 1",
+            ),
+            ("rate = 1\nburst_loss = { to_bad = 0.1 }", "to_good"),
             ("rate = 1\nqueue = \"100\"", "is not a queue length"),
             ("rate = 1\nspeed = 2", "unknown field `speed`"),
         ] {
@@ -328,13 +485,21 @@ mod tests {
 
     #[test]
     fn names_the_file_that_fails() {
-        let spec = RateSpec::Mahimahi("a.down".into());
+        let spec = RateSpec::Mahimahi {
+            file: "a.down".into(),
+            offset: Duration::from_secs(2),
+        };
         let missing = spec.resolve(|_| Err::<String, _>("not found")).unwrap_err();
         assert_eq!(missing.to_string(), "a.down: not found");
         let bad = spec.resolve(|_| Ok::<_, String>("x".into())).unwrap_err();
         assert_eq!(
             bad.to_string(),
             "a.down:1: \"x\" is not a whole number of milliseconds"
+        );
+        let late = spec.resolve(|_| Ok::<_, String>("1\n1000\n".into()));
+        assert_eq!(
+            late.unwrap_err().to_string(),
+            "a.down: the offset 2s lies beyond its end at 1s"
         );
     }
 }

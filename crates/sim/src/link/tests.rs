@@ -5,7 +5,7 @@ use mpbond_units::{BitRate, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::trace::MahimahiTrace;
+use crate::trace::{MahimahiTrace, ProfileForm, RateProfile, RateUnit};
 
 fn mbps(rate: f64) -> Rate {
     Rate::Constant(BitRate::from_mbps(rate))
@@ -16,7 +16,19 @@ fn ms(ms: u64) -> Timestamp {
 }
 
 fn trace(text: &str) -> Rate {
-    Rate::Mahimahi(Arc::new(MahimahiTrace::parse("test", text).unwrap()))
+    Rate::Mahimahi {
+        trace: Arc::new(MahimahiTrace::parse("test", text).unwrap()),
+        offset: Duration::ZERO,
+    }
+}
+
+/// Mbit/s at seconds, from `offset` on.
+fn profile(text: &str, offset: Duration) -> Rate {
+    let form = ProfileForm::new(RateUnit::MegabitPerSecond);
+    Rate::Profile {
+        profile: Arc::new(RateProfile::parse("test", text, &form).unwrap()),
+        offset,
+    }
 }
 
 fn roomy(rate: Rate) -> LinkConfig {
@@ -162,12 +174,65 @@ fn a_schedule_changes_the_rate_in_mid_packet() {
     }
     assert_eq!(departures(&mut link), [ms(1), ms(11), ms(13)]);
 
-    // The same schedule entered 5 ms in, on a link that starts at 100 ms.
-    let mut config = roomy(Rate::Schedule(steps));
-    config.offset = Duration::from_millis(5);
-    let mut link = Link::starting_at(config, 0, ms(100));
-    link.enqueue(ms(101), 1500, 0).unwrap();
-    assert_eq!(departures(&mut link), [ms(107)]);
+    // On a link that starts at 100 ms.
+    let mut link = Link::starting_at(roomy(Rate::Schedule(steps)), 0, ms(100));
+    link.enqueue(ms(105), 1500, 0).unwrap();
+    assert_eq!(departures(&mut link), [ms(112)]);
+}
+
+#[test]
+fn a_recording_starts_at_its_offset_and_repeats() {
+    let text = "0 12\n0.010 0\n0.020 6\n";
+    let rate = || profile(text, Duration::from_millis(9));
+    let mut link = Link::starting_at(roomy(rate()), 0, ms(100));
+    for _ in 0..8 {
+        link.enqueue(ms(100), 1500, 0).unwrap();
+    }
+    // 1 ms at 12 Mbit/s, 10 without, 10 at 6, and again from the beginning.
+    let want = [101, 113, 115, 117, 119, 121, 122, 123].map(ms);
+    assert_eq!(departures(&mut link), want);
+    // Each change that brings it begins at its offset anew.
+    link.apply(ms(500), &LinkChange::rate(rate()));
+    link.enqueue(ms(500), 1500, 0).unwrap();
+    link.enqueue(ms(500), 1500, 0).unwrap();
+    assert_eq!(departures(&mut link), [ms(501), ms(513)]);
+    // So does one of packet opportunities.
+    let trace = MahimahiTrace::parse("test", "1\n9\n20\n").unwrap();
+    let rate = Rate::Mahimahi {
+        trace: Arc::new(trace),
+        offset: Duration::from_millis(5),
+    };
+    link.apply(ms(600), &LinkChange::rate(rate));
+    for _ in 0..4 {
+        link.enqueue(ms(600), 1500, 0).unwrap();
+    }
+    assert_eq!(departures(&mut link), [604, 615, 616, 624].map(ms));
+}
+
+#[test]
+fn a_slow_recording_is_not_gone_through_period_by_period() {
+    // 1 bit/s for a millisecond of every hour: a packet takes 12 million of them.
+    let form = ProfileForm::new(RateUnit::BitPerSecond);
+    let profile = RateProfile::parse("test", "0 1\n0.001 0\n3600 0\n", &form).unwrap();
+    let period = profile.length();
+    let rate = Rate::Profile {
+        profile: Arc::new(profile),
+        offset: Duration::ZERO,
+    };
+    let mut link = Link::new(roomy(rate), 0);
+    link.enqueue(ms(0), 1500, 0).unwrap();
+    let periods = Timestamp::ZERO + period * (12_000 * 1_000 - 1);
+    // Further than nanoseconds in 64 bits reach: never.
+    assert!(periods == Timestamp::FAR_FUTURE || link.next_event().is_some());
+    let dead = profile_without_rate();
+    link.apply(ms(1), &LinkChange::rate(dead));
+    assert_eq!(link.next_event(), None);
+    link.apply(ms(2), &LinkChange::rate(mbps(12.0)));
+    assert_eq!(departures(&mut link), [ms(3)]);
+}
+
+fn profile_without_rate() -> Rate {
+    profile("0 0\n1 0\n", Duration::ZERO)
 }
 
 #[test]
@@ -251,7 +316,13 @@ fn a_full_link_keeps_the_rate_of_a_recorded_trace() {
     };
     let trace = Arc::new(MahimahiTrace::parse("Verizon-LTE-short.down", &text).unwrap());
     let lines: Vec<u64> = text.lines().map(|l| l.parse().unwrap()).collect();
-    let mut link = Link::new(roomy(Rate::Mahimahi(trace)), 0);
+    let mut link = Link::new(
+        roomy(Rate::Mahimahi {
+            trace,
+            offset: Duration::ZERO,
+        }),
+        0,
+    );
     // Two rounds of full packets: each leaves exactly on its line. What stands
     // at 0 is gone before a packet can use it.
     let period = *lines.last().unwrap();
@@ -305,6 +376,39 @@ fn loss_and_jitter_follow_the_seed() {
         link.enqueue(ms(0), 1, ()).unwrap_err().reason,
         DropReason::Loss
     );
+}
+
+#[test]
+fn bursts_of_losses_hit_packets_in_a_row() {
+    let burst_loss = BurstLoss {
+        to_bad: 0.01,
+        to_good: 0.2,
+        ..BurstLoss::NONE
+    };
+    let config = LinkConfig {
+        burst_loss,
+        ..roomy(mbps(12.0))
+    };
+    let mut link = Link::new(config, 5);
+    let fates: Vec<bool> = (0..200_000_u64)
+        .map(|i| link.enqueue(ms(i), 1500, i).is_err())
+        .collect();
+    let lost = link.stats().dropped_loss as f64;
+    assert!(
+        (lost / 200_000.0 / burst_loss.mean_loss() - 1.0).abs() < 0.1,
+        "{lost}"
+    );
+    let bursts = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
+    let mean = lost / bursts as f64;
+    assert!((mean / 5.0 - 1.0).abs() < 0.1, "{mean}");
+    // A change ends them.
+    let change = LinkChange {
+        burst_loss: Some(BurstLoss::NONE),
+        ..LinkChange::default()
+    };
+    link.apply(ms(200_000), &change);
+    let later = (200_000..210_000_u64).map(|i| link.enqueue(ms(i), 1500, i));
+    assert!(later.into_iter().all(|taken| taken.is_ok()));
 }
 
 #[derive(Debug, Clone)]

@@ -146,6 +146,7 @@ pub struct Fault {
 }
 
 /// What may happen.
+#[allow(clippy::large_enum_variant)] // a handful of them a world
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// A link changes; goes silently down, or comes back.

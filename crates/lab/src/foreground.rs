@@ -1,0 +1,57 @@
+//! A person's program in a host, in the foreground.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+
+use crate::error::Result;
+use crate::host::Host;
+use crate::isolate::{self, Inside, Outside};
+use crate::sys;
+
+/// Does `work` isolated as [`isolate::isolated`] does, for a program that has
+/// the terminal: Ctrl-C is for it alone.
+///
+/// # Errors
+/// What `work` reports, or why this machine allows no isolation.
+pub(crate) fn with_terminal(
+    serve: Option<Box<dyn FnOnce(std::os::unix::net::UnixStream) + Send>>,
+    work: impl FnOnce(&Inside) -> Result<u8>,
+) -> Result<u8> {
+    let outside = Outside {
+        leave_interrupts: true,
+        serve,
+    };
+    let done = isolate::isolated_with(outside, work);
+    sys::terminal::take_back();
+    done
+}
+
+/// Runs `program`, or the person's shell when it is empty, in `host`, and
+/// returns its exit code: as shells have it, 128 and the signal that ended it,
+/// and 127 where there is no such program or 126 where it cannot be run.
+pub(crate) fn run(host: &Host, program: &[OsString], env: &[(&str, String)]) -> u8 {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let (name, args) = match program {
+        [name, args @ ..] => (name, args),
+        [] => (&shell, &[][..]),
+    };
+    let mut command = host.command(name);
+    command.args(args);
+    for (key, value) in env {
+        command.env(key, value);
+    }
+    match command.status() {
+        Ok(status) => {
+            let signal = status.signal().map(|signal| 128 + signal);
+            let code = status.code().or(signal).unwrap_or(1);
+            u8::try_from(code).unwrap_or(1)
+        }
+        Err(e) => {
+            eprintln!("mpbond: cannot run {}: {e}", name.display());
+            match e.kind() {
+                std::io::ErrorKind::NotFound => 127,
+                _ => 126,
+            }
+        }
+    }
+}

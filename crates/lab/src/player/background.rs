@@ -1,0 +1,98 @@
+//! Files that a thread of their own writes, so that no link waits for a disk.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::error::{Doing, Error, Result};
+
+/// Batches that may wait for the disk; beyond that the player waits too, which
+/// its lateness then shows.
+const BATCHES_WAITING: usize = 256;
+
+/// One entry of a file.
+pub(super) trait Entry: Send + 'static {
+    /// What the file begins with.
+    const HEADER: &'static [u8];
+    /// Entries handed to the writer at once.
+    const BATCH: usize;
+
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()>;
+}
+
+/// The player's side of a file.
+pub(super) struct LogFile<E: Entry> {
+    batch: Vec<E>,
+    writer: Option<Writer<E>>,
+    path: PathBuf,
+}
+
+/// The thread that writes to the disk, and the way to it.
+struct Writer<E> {
+    batches: SyncSender<Vec<E>>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl<E: Entry> LogFile<E> {
+    /// Starts a file, replacing any at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).at("write", path)?;
+        let (batches, receiver) = sync_channel(BATCHES_WAITING);
+        let thread = std::thread::Builder::new()
+            .name("packet-log".into())
+            .spawn(move || write_all(file, &receiver))
+            .doing("cannot start the packet log")?;
+        Ok(Self {
+            batch: Vec::with_capacity(E::BATCH),
+            writer: Some(Writer { batches, thread }),
+            path: path.to_owned(),
+        })
+    }
+
+    pub fn push(&mut self, entry: E) {
+        self.batch.push(entry);
+        if self.batch.len() >= E::BATCH {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(E::BATCH));
+        if let Some(writer) = &self.writer {
+            // A writer that failed says why in `finish`.
+            let _ = writer.batches.send(batch);
+        }
+    }
+
+    /// Writes what is left and reports whether all of it could be written.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn finish(mut self) -> Result<()> {
+        self.hand_over();
+        let Some(Writer { batches, thread }) = self.writer.take() else {
+            return Ok(());
+        };
+        drop(batches);
+        thread
+            .join()
+            .map_err(|_| Error::run("the packet log panicked"))?
+            .at("write", &self.path)
+    }
+}
+
+fn write_all<E: Entry>(file: File, batches: &Receiver<Vec<E>>) -> std::io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    out.write_all(E::HEADER)?;
+    for batch in batches {
+        for entry in batch {
+            entry.write(&mut out)?;
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,114 @@
+//! An experiment's hosts and links, for a person to look around in.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::content::Content;
+use crate::daemons::ORIGIN_PORT;
+use crate::error::{Error, Result};
+use crate::experiment::{Experiment, Role, name_of};
+use crate::links::played_links;
+use crate::player::{Clock, Logs, Player};
+use crate::wiring::Network;
+use crate::{foreground, origin, plan};
+
+/// Builds the hosts and links of the experiment at `path`, with its web server
+/// but without daemons, and runs `program` (the person's shell when empty) in
+/// the host called `host`. Returns the program's exit code.
+///
+/// Recordings play from the start of the program on; scheduled changes of
+/// links do not happen.
+///
+/// Like [`crate::run()`], this runs the calling program a second time,
+/// isolated; see [`crate::isolate::isolated`].
+///
+/// # Errors
+/// [`Error::Experiment`] for a wrong file or host, others when hosts or links
+/// cannot be made here.
+pub fn shell(path: &Path, host: &str, program: &[OsString]) -> Result<u8> {
+    let e = Experiment::load(path)?;
+    if e.role_of(host).is_none() {
+        let known: Vec<&str> = e.hosts.iter().map(|h| h.name.get_ref().as_str()).collect();
+        return Err(Error::Experiment(format!(
+            "{}: there is no host \"{host}\": {}",
+            path.display(),
+            known.join(", ")
+        )));
+    }
+    foreground::with_terminal(None, |_| {
+        let mut network = Network::build(&e)?;
+        if let Some(scheme) = e.schemes.first() {
+            network.set_congestion(&scheme.congestion)?;
+        }
+        let links = played_links(&e, &mut network)?;
+        let player = Player::start(links, Clock::start(), e.seed, &Logs::default())?;
+        if let Some(address) = e.host(Role::Origin).address {
+            let listen = SocketAddr::from((address, ORIGIN_PORT));
+            origin::start(network.host_in(Role::Origin)?, listen, Content::new(e.seed))?;
+        }
+        eprint!("{}", describe(&e, host));
+        player.begin(Vec::new())?;
+        let env = [("MPBOND_HOST", host.to_owned())];
+        let code = foreground::run(network.host(host)?, program, &env);
+        player.stop()?;
+        Ok(code)
+    })
+}
+
+/// Hosts, their addresses and links, one line each.
+fn describe(e: &Experiment, here: &str) -> String {
+    let mut text = format!("hosts of {}:\n", e.name);
+    for host in plan::plan(e) {
+        let mark = if host.name == here { '>' } else { ' ' };
+        let role = name_of(host.role);
+        let _ = write!(text, "{mark} {:<15} {role:<8}", host.name);
+        if let Some(address) = host.service {
+            let _ = write!(text, " {address}");
+        }
+        for interface in &host.interfaces {
+            let link = e.links.iter().find(|l| *l.name.get_ref() == interface.link);
+            let other = link.map_or("", |link| {
+                let near = link.from.get_ref();
+                let far = link.to.get_ref();
+                if *near == host.name { far } else { near }
+            });
+            let _ = write!(
+                text,
+                "  {} {} (to {other}, {})",
+                interface.link, interface.address, interface.peer
+            );
+        }
+        text.push('\n');
+    }
+    let origin = e.host(Role::Origin).address;
+    if let Some(origin) = origin {
+        let _ = writeln!(text, "web server: http://{origin}/bytes/1048576");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_which_host_is_where() {
+        let file = Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../experiments/demo.toml"
+        ));
+        let e = Experiment::load(file).unwrap();
+        let text = describe(&e, "phone");
+        for words in [
+            "\n> phone           helper ",
+            "phone-lte 10.77.1.1 (to proxy, 10.77.1.2)",
+            "phone-pipe 10.77.3.2 (to primary, 10.77.3.1)",
+            "\n  origin          origin   198.51.100.1  core ",
+            "web server: http://198.51.100.1/",
+        ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+use std::time::Duration;
+
+use mpbond_radio::Profiles;
+use proptest::prelude::*;
+
+use super::super::{DropReason, LinkConfig, Queue, Rate};
+use super::*;
+
+fn mbps(rate: f64) -> BitRate {
+    BitRate::from_mbps(rate)
+}
+
+fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+fn us(us: u64) -> Timestamp {
+    Timestamp::from_micros(us)
+}
+
+fn link(rate: Rate) -> Link<u32> {
+    Link::new(LinkConfig::new(rate).with_queue(Queue::Bytes(u64::MAX)), 0)
+}
+
+/// Links of constant rates in Mbit/s on one medium.
+fn on_a_medium(medium: Medium, rates: &[f64]) -> Group<u32> {
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(medium));
+    for rate in rates {
+        group.add(link(Rate::Constant(mbps(*rate))), medium, Vec::new());
+    }
+    group
+}
+
+/// Everything that comes out of any link, in order of departure, driven by
+/// `next_event` alone: (link, departed, arrived).
+fn drain(group: &mut Group<u32>) -> Vec<(usize, Timestamp, Timestamp)> {
+    let mut out = Vec::new();
+    let mut last = None;
+    while let Some(at) = group.next_event() {
+        assert!(last.is_none_or(|last| last < at), "it goes on: {at}");
+        last = Some(at);
+        for index in 0..group.members.len() {
+            while let Some(packet) = group.poll(index, at) {
+                assert_eq!(packet.arrived, at, "an arrival has its own event");
+                out.push((index, packet.departed, packet.arrived));
+            }
+        }
+    }
+    out.sort_by_key(|packet| packet.1);
+    out
+}
+
+fn departures(group: &mut Group<u32>) -> Vec<(usize, Timestamp)> {
+    drain(group).into_iter().map(|(i, at, _)| (i, at)).collect()
+}
+
+#[test]
+fn two_directions_share_the_airtime() {
+    let mut group = on_a_medium(Medium::default(), &[12.0, 12.0]);
+    for _ in 0..3 {
+        for index in [0, 1] {
+            group.enqueue(index, ms(0), 1500, 0).unwrap();
+        }
+    }
+    // A packet takes 1 ms, and they take turns.
+    let want: Vec<_> = (0..6).map(|i| (i % 2, ms(i as u64 + 1))).collect();
+    assert_eq!(departures(&mut group), want);
+}
+
+#[test]
+fn a_link_alone_has_the_whole_medium() {
+    let mut group = on_a_medium(Medium::default(), &[7.0, 7.0]);
+    for _ in 0..7_000 {
+        group.enqueue(1, ms(0), 1500, 0).unwrap();
+    }
+    let out = departures(&mut group);
+    // No nanosecond is lost on the way, see the same test of a link.
+    assert_eq!(out.last(), Some(&(1, ms(12_000))));
+}
+
+#[test]
+fn a_slow_station_slows_all() {
+    let mut group = on_a_medium(Medium::default(), &[12.0, 4.0]);
+    for _ in 0..100 {
+        group.enqueue(0, ms(0), 1500, 0).unwrap();
+        group.enqueue(1, ms(0), 1500, 0).unwrap();
+    }
+    // 1 + 3 ms a round, a packet each.
+    let out = departures(&mut group);
+    let until = |link, at| out.iter().filter(|p| p.0 == link && p.1 <= at).count();
+    assert_eq!((until(0, ms(80)), until(1, ms(80))), (20, 20));
+    assert_eq!(out.last().unwrap().1, ms(400));
+}
+
+#[test]
+fn a_single_packet_does_not_wait_for_the_queues_of_others() {
+    let mut group = on_a_medium(Medium::default(), &[12.0, 12.0]);
+    for _ in 0..50 {
+        group.enqueue(0, ms(0), 1500, 0).unwrap();
+    }
+    group.enqueue(1, us(10_500), 60, 0).unwrap();
+    let out = departures(&mut group);
+    // The packet in the air, and the next of the queue, whose turn had begun
+    // to count half a millisecond later: 60 bytes take 40 us.
+    assert_eq!(out[11], (1, us(11_040)), "{:?}", &out[9..13]);
+    assert_eq!(out[12], (0, us(12_040)));
+}
+
+#[test]
+fn a_cell_has_a_rate_of_its_own() {
+    let cell = Medium {
+        rate: Some(mbps(15.0)),
+    };
+    // Alone: the link's own 10. Both: half of 15 each.
+    for (links, want) in [(1, 10.0), (2, 7.5)] {
+        let mut group = on_a_medium(cell, &[10.0, 10.0]);
+        for _ in 0..1_000 {
+            for index in 0..links {
+                group.enqueue(index, ms(0), 1500, 0).unwrap();
+            }
+        }
+        let out = departures(&mut group);
+        for index in 0..links {
+            let times: Vec<_> = out.iter().filter(|p| p.0 == index).collect();
+            let rate = BitRate::over(1_500 * 999, times[999].1 - times[0].1);
+            assert!((rate.mbps() - want).abs() < 0.01, "{index}: {rate}");
+        }
+    }
+    // A medium slower than its link sets the pace.
+    let slow = Medium {
+        rate: Some(mbps(3.0)),
+    };
+    let mut group = on_a_medium(slow, &[12.0]);
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    assert_eq!(departures(&mut group), [(0, ms(4)), (0, ms(8))]);
+}
+
+#[test]
+fn media_of_one_group_are_apart() {
+    // As the two directions of a cell: one radio, two media.
+    let profiles = Profiles::shipped().unwrap();
+    let profile = Arc::new(profiles.radio("lte-2012").unwrap().clone());
+    let mut group = Group::new();
+    let radio = group.add_radio(profile);
+    for direction in [Direction::Up, Direction::Down] {
+        let medium = group.add_medium(Medium::default());
+        for _ in 0..2 {
+            let link = link(Rate::Constant(mbps(12.0)));
+            group.add(link, Some(medium), vec![(radio, direction)]);
+        }
+    }
+    for index in 0..4 {
+        group.enqueue(index, ms(0), 1500, 0).unwrap();
+    }
+    let mut out = departures(&mut group);
+    out.sort();
+    let (first, second) = (us(261_100), us(262_100));
+    assert_eq!(out, [(0, first), (1, second), (2, first), (3, second)]);
+}
+
+#[test]
+fn an_outage_leaves_the_medium_to_others() {
+    let steps = vec![
+        (Duration::ZERO, mbps(12.0)),
+        (Duration::from_micros(1_500), BitRate::ZERO),
+        (Duration::from_millis(5), mbps(12.0)),
+    ];
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(Medium::default()));
+    group.add(link(Rate::Schedule(steps)), medium, Vec::new());
+    group.add(link(Rate::Constant(mbps(12.0))), medium, Vec::new());
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(1, us(1_100), 1500, 0).unwrap();
+    group.enqueue(1, us(1_100), 1500, 0).unwrap();
+    // The second of link 0 fails half sent at 1.5 ms and is sent again at 5.
+    assert_eq!(
+        departures(&mut group),
+        [(0, ms(1)), (1, us(2_500)), (1, us(3_500)), (0, ms(6))]
+    );
+    // A link that never sends has no event, and stops nobody.
+    let mut group = on_a_medium(Medium::default(), &[0.0, 12.0]);
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(1, ms(0), 1500, 0).unwrap();
+    assert_eq!(departures(&mut group), [(1, ms(1))]);
+    group.apply(0, ms(20), &LinkChange::rate(Rate::Constant(mbps(12.0))));
+    assert_eq!(departures(&mut group), [(0, ms(21))]);
+}
+
+#[test]
+fn a_link_that_goes_down_frees_the_medium() {
+    let mut group = on_a_medium(Medium::default(), &[1.0, 12.0]);
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(1, ms(0), 1500, 0).unwrap();
+    group.apply(0, ms(2), &LinkChange::down());
+    let refused = group.enqueue(0, ms(2), 100, 0).unwrap_err();
+    assert_eq!(refused.reason, DropReason::Down);
+    assert_eq!(departures(&mut group), [(1, ms(3))]);
+    group.apply(0, ms(10), &LinkChange::up());
+    group.enqueue(0, ms(10), 1500, 0).unwrap();
+    assert_eq!(departures(&mut group), [(0, ms(22))]);
+}
+
+#[test]
+fn a_change_of_rate_concerns_the_packet_in_the_air() {
+    let mut group = on_a_medium(Medium::default(), &[1.0, 12.0]);
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.enqueue(1, ms(0), 1500, 0).unwrap();
+    // Half of it sent; the other half takes 1 ms at 6 Mbit/s.
+    group.apply(0, ms(6), &LinkChange::rate(Rate::Constant(mbps(6.0))));
+    assert_eq!(departures(&mut group), [(0, ms(7)), (1, ms(8))]);
+}
+
+fn with_radio(name: &str, medium: Option<Medium>, rates: [Rate; 2]) -> Group<u32> {
+    let profiles = Profiles::shipped().unwrap();
+    let profile = Arc::new(profiles.radio(name).unwrap().clone());
+    let mut group = Group::new();
+    let medium = medium.map(|medium| group.add_medium(medium));
+    let radio = group.add_radio(profile);
+    for (rate, direction) in rates.into_iter().zip([Direction::Up, Direction::Down]) {
+        group.add(link(rate), medium, vec![(radio, direction)]);
+    }
+    group
+}
+
+#[test]
+fn a_radio_holds_packets_while_it_is_promoted() {
+    let rate = || Rate::Constant(mbps(12.0));
+    for medium in [None, Some(Medium::default())] {
+        let mut group = with_radio("lte-2012", medium, [rate(), rate()]);
+        group.enqueue(0, ms(0), 1500, 0).unwrap();
+        group.enqueue(0, ms(10), 1500, 0).unwrap();
+        // 260.1 ms of promotion (Huang 2012), then 1 ms each at 12 Mbit/s.
+        assert_eq!(departures(&mut group), [(0, us(261_100)), (0, us(262_100))]);
+        // The other direction finds the radio up.
+        group.enqueue(1, ms(300), 1500, 0).unwrap();
+        assert_eq!(departures(&mut group), [(1, ms(301))]);
+        // Within the tail, what goes up passes at once, after it not.
+        group.enqueue(0, ms(5_000), 1500, 0).unwrap();
+        assert_eq!(departures(&mut group), [(0, ms(5_001))]);
+        group.enqueue(0, ms(30_000), 1500, 0).unwrap();
+        assert_eq!(departures(&mut group), [(0, us(30_261_100))]);
+        // A radio at rest is promoted again.
+        group.rest_radios();
+        group.enqueue(0, ms(30_300), 1500, 0).unwrap();
+        assert_eq!(departures(&mut group), [(0, us(30_561_100))]);
+    }
+}
+
+#[test]
+fn what_comes_down_waits_for_a_listening_occasion() {
+    let rate = || Rate::Constant(mbps(12.0));
+    let mut group = with_radio("lte-2012", None, [rate(), rate()]);
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    let (_, last) = departures(&mut group)[0];
+    // Long DRX: within its cycle of 40 ms some packets wait, none longer.
+    let mut waits = Vec::new();
+    for i in 0..40 {
+        let mut group = with_radio("lte-2012", None, [rate(), rate()]);
+        group.enqueue(0, ms(0), 1500, 0).unwrap();
+        drain(&mut group);
+        let at = last + Duration::from_millis(1_000 + i);
+        group.enqueue(1, at, 1500, 0).unwrap();
+        waits.push(departures(&mut group)[0].1 - at - Duration::from_millis(1));
+    }
+    assert!(waits.iter().all(|w| *w <= Duration::from_millis(40)));
+    assert!(
+        waits.iter().any(|w| *w > Duration::from_millis(30)),
+        "{waits:?}"
+    );
+    assert!(waits.contains(&Duration::ZERO));
+}
+
+#[test]
+fn a_rate_may_change_while_a_radio_wakes() {
+    let mut group = with_radio(
+        "lte-2012",
+        None,
+        [Rate::Constant(mbps(12.0)), Rate::Unlimited],
+    );
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    group.apply(0, ms(100), &LinkChange::rate(Rate::Constant(mbps(6.0))));
+    assert_eq!(departures(&mut group), [(0, us(262_100))]);
+}
+
+#[derive(Debug, Clone)]
+enum Action {
+    Wait(u64),
+    Offer(usize, u32),
+    Rate(usize, u64),
+    Up(usize, bool),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        3 => (0..20_000_000_u64).prop_map(Action::Wait),
+        6 => (0..3_usize, 1..3_000_u32).prop_map(|(i, bytes)| Action::Offer(i, bytes)),
+        1 => (0..3_usize, 0..40_000_000_u64).prop_map(|(i, bps)| Action::Rate(i, bps)),
+        1 => (0..3_usize, any::<bool>()).prop_map(|(i, up)| Action::Up(i, up)),
+    ]
+}
+
+fn config() -> LinkConfig {
+    LinkConfig::new(Rate::Constant(mbps(3.7))).with_delay(Duration::from_millis(2))
+}
+
+proptest! {
+    /// A group whose links share nothing is those links.
+    #[test]
+    fn without_anything_shared_a_group_is_its_links(
+        actions in prop::collection::vec(action(), 1..200),
+    ) {
+        let mut group = Group::new();
+        let mut alone: Vec<Link<u32>> = (0..3).map(|i| Link::new(config(), i)).collect();
+        for i in 0..3 {
+            group.add(Link::new(config(), i), None, Vec::new());
+        }
+        let mut now = Timestamp::ZERO;
+        for action in actions {
+            match action {
+                Action::Wait(ns) => now += Duration::from_nanos(ns),
+                Action::Offer(i, bytes) => prop_assert_eq!(
+                    group.enqueue(i, now, bytes, 7),
+                    alone[i].enqueue(now, bytes, 7)
+                ),
+                Action::Rate(i, bps) => {
+                    let change = LinkChange::rate(Rate::Constant(BitRate::from_bps(bps)));
+                    group.apply(i, now, &change);
+                    alone[i].apply(now, &change);
+                }
+                Action::Up(i, up) => {
+                    let change = LinkChange { up: Some(up), ..LinkChange::default() };
+                    group.apply(i, now, &change);
+                    alone[i].apply(now, &change);
+                }
+            }
+            for (i, link) in alone.iter_mut().enumerate() {
+                loop {
+                    let want = link.poll(now);
+                    prop_assert_eq!(&group.poll(i, now), &want);
+                    if want.is_none() {
+                        break;
+                    }
+                }
+            }
+            let want = alone.iter().filter_map(Link::next_event).min();
+            prop_assert_eq!(group.next_event(), want);
+        }
+    }
+
+    /// On a medium every packet is accounted for, and none are sent at once.
+    #[test]
+    fn a_medium_carries_one_packet_at_a_time(
+        actions in prop::collection::vec(action(), 1..200),
+    ) {
+        let mut group = Group::new();
+        let medium = Some(group.add_medium(Medium::default()));
+        for i in 0..3 {
+            group.add(Link::new(config(), i), medium, Vec::new());
+        }
+        let mut now = Timestamp::ZERO;
+        let mut out = Vec::new();
+        for action in actions {
+            match action {
+                Action::Wait(ns) => now += Duration::from_nanos(ns),
+                Action::Offer(i, bytes) => {
+                    let _ = group.enqueue(i, now, bytes, 0);
+                }
+                // Faster only, so that a packet takes at least its time below.
+                Action::Rate(..) => {}
+                Action::Up(i, up) => {
+                    let change = LinkChange { up: Some(up), ..LinkChange::default() };
+                    group.apply(i, now, &change);
+                }
+            }
+            for i in 0..3 {
+                while let Some(packet) = group.poll(i, now) {
+                    prop_assert!(packet.arrived <= now);
+                    out.push(packet);
+                }
+            }
+            prop_assert!(group.next_event().is_none_or(|at| at > now));
+        }
+        while let Some(at) = group.next_event() {
+            for i in 0..3 {
+                out.extend(group.poll(i, at));
+            }
+        }
+        out.sort_by_key(|packet| packet.departed);
+        for pair in out.windows(2) {
+            let took = mbps(3.7).time_for(u64::from(pair[1].bytes));
+            // Departures are rounded up to the nanosecond.
+            let begun = pair[1].departed.before(took) + Duration::from_nanos(2);
+            prop_assert!(begun >= pair[0].departed, "{pair:?}");
+        }
+        for i in 0..3 {
+            let link = group.link(i).unwrap();
+            prop_assert!(link.is_empty());
+            let stats = link.stats();
+            prop_assert_eq!(
+                stats.offered_packets,
+                stats.departed_packets + stats.dropped_queue_full + stats.dropped_down
+            );
+        }
+    }
+}
