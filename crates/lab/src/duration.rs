@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::experiment::{Carrier, Experiment, Scheme, Start, Workload};
+use crate::experiment::{Carrier, Connection, Experiment, Scheme, Start, Workload};
 use crate::ideal::ideal_time;
 
 /// Starting daemons until all subflows are joined.
@@ -38,9 +38,10 @@ fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Resu
         if first || scheme.start == Start::Cold || !workload.faults.is_empty() {
             all += DAEMONS;
         }
-        if scheme.start == Start::Warm {
-            all += scheme.idle;
-        }
+    }
+    let warm = scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm;
+    if warm || scheme.connection == Connection::Kept {
+        all += scheme.idle;
     }
     Ok(all)
 }
@@ -49,9 +50,13 @@ fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Resu
 /// timeout, after which the kernel takes a window for old.
 const SHORT_IDLE: Duration = Duration::from_secs(1);
 
+/// How long an application goes on in a run that has to be short.
+const SHORT_APPLICATION: Duration = Duration::from_secs(15);
+
 /// Makes `e` take about `most` at most: fewer repetitions, then fewer
-/// workloads, evenly spread, then shorter idle times. Says what it did; none
-/// when nothing had to be done. At least one repetition of one workload stays.
+/// workloads, evenly spread, then shorter idle times and applications. Says
+/// what it did; none when nothing had to be done. At least one repetition of
+/// one workload stays.
 ///
 /// # Errors
 /// As [`Experiment::expected_duration`].
@@ -88,7 +93,34 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
             said.push(format!("idle times of {SHORT_IDLE:?}"));
         }
     }
+    if e.expected_duration()? > most {
+        let cut = e.workloads.iter_mut().map(shorten_application);
+        if cut.filter(|cut| *cut).count() > 0 {
+            said.push(format!("applications of {SHORT_APPLICATION:?}"));
+        }
+    }
     Ok((!said.is_empty()).then(|| said.join(", ")))
+}
+
+/// Whether the workload had an application that was longer.
+fn shorten_application(w: &mut Workload) -> bool {
+    let Some(usual) = w.application().map(|app| app.usual_time()) else {
+        return false;
+    };
+    if usual <= SHORT_APPLICATION {
+        return false;
+    }
+    if let Some(video) = &mut w.video {
+        video.length = video.segment.max(SHORT_APPLICATION);
+    }
+    if let Some(stream) = &mut w.stream {
+        stream.length = SHORT_APPLICATION;
+    }
+    if let Some(chunks) = &mut w.chunks {
+        let share = SHORT_APPLICATION.as_secs_f64() / usual.as_secs_f64();
+        chunks.count = ((f64::from(chunks.count) * share) as u32).max(1);
+    }
+    true
 }
 
 impl Experiment {
@@ -248,5 +280,42 @@ mod tests {
             short(S(1)),
             (1, 1, said(&format!("{one}, idle times of 1s")))
         );
+    }
+
+    /// What `experiments/run` does with QUICK=1: each its share of what is
+    /// left of 13 minutes.
+    #[test]
+    fn all_shipped_experiments_fit_a_quarter_of_an_hour() {
+        let mut folders = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments").into()];
+        let mut files: Vec<std::path::PathBuf> = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "toml") {
+                    files.push(path);
+                }
+            }
+        }
+        files.sort();
+        let budget = S(780);
+        let mut spent = Duration::ZERO;
+        for (i, file) in files.iter().enumerate() {
+            let mut e = Experiment::load(file).unwrap();
+            let left = u32::try_from(files.len() - i).unwrap();
+            let share = budget.saturating_sub(spent) / left;
+            if shorten(&mut e, share.max(S(1))).is_err() {
+                println!("{}: recordings are missing", file.display());
+                continue;
+            }
+            spent += e.expected_duration().unwrap();
+            println!(
+                "{:?} of {share:?}: {}",
+                e.expected_duration().unwrap(),
+                file.display()
+            );
+        }
+        assert!(spent <= budget, "{spent:?}");
     }
 }

@@ -323,7 +323,8 @@ up = 4
             let head = HEAD.replace("down = 8\n", &format!("down = {rate}\n"));
             let mut e = Experiment::parse("t.toml", &format!("{head}{more}{PIPE}")).unwrap();
             e.path = folder.join("t.toml");
-            let time = ideal_time(&e, &e.schemes[0], &e.workloads[0]).unwrap();
+            let w = &e.workloads[0];
+            let time = ideal_time(&e, &e.schemes[0], w, w.bytes.0).unwrap();
             time.as_secs_f64()
         };
         let profile = "{ profile = \"p.csv\", unit = \"Mbit/s\", offset = \"1s\" }";

@@ -21,6 +21,7 @@
 mod accuracy;
 pub mod app;
 mod behind;
+mod bins;
 mod client;
 mod combine;
 mod content;
@@ -37,7 +38,9 @@ mod grid;
 mod host;
 mod ideal;
 pub mod isolate;
+mod json;
 mod kibbutz;
+mod link_progress;
 mod links;
 mod list;
 mod machine;
@@ -72,8 +75,8 @@ pub use machine::date;
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{
-    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, Judgement, Lateness,
-    RunReport, Standing, SubflowShare, Summary, Verdict,
+    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, IdealProgress, Judgement,
+    Lateness, LinkProgress, RunReport, Standing, SubflowShare, Summary, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};

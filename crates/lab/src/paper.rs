@@ -98,14 +98,13 @@ fn standing((low, high): (f64, f64), quantity: Quantity, ours: Estimate) -> Stan
     if (low..=high).contains(&ours.mean) {
         return Standing::Within;
     }
-    if (ours.mean < low) == quantity.less_is_better() {
-        return Standing::Better;
-    }
     let reaches = |(from, to): (f64, f64)| from <= high && low <= to;
-    if ours.mean_interval.is_some_and(reaches) {
-        Standing::Unclear
-    } else {
-        Standing::Worse
+    let better = (ours.mean < low) == quantity.less_is_better();
+    match (better, ours.mean_interval.is_some_and(reaches)) {
+        (true, false) => Standing::Better,
+        (true, true) => Standing::PerhapsBetter,
+        (false, true) => Standing::PerhapsWorse,
+        (false, false) => Standing::Worse,
     }
 }
 
@@ -159,10 +158,13 @@ mod tests {
         };
         let q = Quantity::Seconds;
         assert_eq!(of(&[-11.0, -6.0], q), Standing::Within);
-        assert_eq!(of(&[-20.0, -21.0], q), Standing::Better);
-        assert_eq!(of(&[-20.0, -21.0], Quantity::Mbps), Standing::Worse);
+        let far = [-20.0, -21.0, -20.0, -21.0];
+        assert_eq!(of(&far, q), Standing::Better);
+        assert_eq!(of(&far, Quantity::Mbps), Standing::Worse);
+        // Two values alone say little: here 19 either way.
+        assert_eq!(of(&[-20.0, -23.0], q), Standing::PerhapsBetter);
         // From -4 no worse than -5 can be told when values lie so far apart.
-        assert_eq!(of(&[-8.0, 0.0, -4.0], q), Standing::Unclear);
+        assert_eq!(of(&[-8.0, 0.0, -4.0], q), Standing::PerhapsWorse);
         assert_eq!(of(&[-2.0, -2.1, -2.2], q), Standing::Worse);
         assert_eq!(of(&[-2.0], q), Standing::Worse);
     }

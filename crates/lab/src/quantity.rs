@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bins;
 use crate::record::Download;
 
 /// A figure of a transfer.
@@ -15,6 +16,10 @@ pub enum Quantity {
     Ratio,
     /// Bytes of the file over seconds, in Mbit/s.
     Mbps,
+    /// The 5th percentile of throughput over bins of 100 ms, in Mbit/s.
+    MbpsP5,
+    /// The median of throughput over bins of 100 ms, in Mbit/s.
+    MbpsMedian,
     /// Of all devices that took part, every last tail in full.
     Joules,
     /// The same without the tails after the last packets.
@@ -55,10 +60,12 @@ pub enum Quantity {
 
 impl Quantity {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
+        Self::MbpsP5,
+        Self::MbpsMedian,
         Self::Joules,
         Self::JoulesWithoutLastTail,
         Self::FirstByteS,
@@ -85,6 +92,8 @@ impl Quantity {
             Self::Seconds => "time",
             Self::Ratio => "time over ideal",
             Self::Mbps => "throughput",
+            Self::MbpsP5 => "5th percentile of throughput",
+            Self::MbpsMedian => "median throughput",
             Self::Joules => "energy",
             Self::JoulesWithoutLastTail => "energy without last tail",
             Self::FirstByteS => "time to first byte",
@@ -121,7 +130,7 @@ impl Quantity {
             | Self::DelayS
             | Self::DelayP95S
             | Self::DelayMaxS => "s",
-            Self::Mbps | Self::BitrateMbps => "Mbit/s",
+            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps => "Mbit/s",
             Self::Joules | Self::JoulesWithoutLastTail => "J",
             Self::Ratio
             | Self::RedundantShare
@@ -141,7 +150,10 @@ impl Quantity {
 
     /// Whether less of it is better.
     pub fn less_is_better(self) -> bool {
-        !matches!(self, Self::Mbps | Self::BitrateMbps)
+        !matches!(
+            self,
+            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps
+        )
     }
 
     /// Whether it depends on a model of radios.
@@ -160,6 +172,10 @@ impl Quantity {
             Self::Seconds => Some(d.seconds),
             Self::Ratio => Some(d.ratio),
             Self::Mbps => (d.seconds > 0.0).then(|| d.bytes as f64 * 8e-6 / d.seconds),
+            Self::MbpsP5 => bins::percentile(bins::throughput_mbps(&d.progress, d.seconds), 0.05),
+            Self::MbpsMedian => {
+                bins::percentile(bins::throughput_mbps(&d.progress, d.seconds), 0.5)
+            }
             Self::Joules => Some(energy()?.joules),
             Self::JoulesWithoutLastTail => Some(energy()?.joules_without_last_tail),
             Self::FirstByteS => d.first_byte_s,

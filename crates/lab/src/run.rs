@@ -29,7 +29,7 @@ use crate::record::{Download, Lateness, RunReport, Verdict};
 use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{duration, machine, paper, summary};
+use crate::{duration, json, link_progress, machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
@@ -85,10 +85,10 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
         reduced,
         ..isolate::isolated(run)?
     };
-    if let Some(json) = &options.json {
-        let text = serde_json::to_string_pretty(&report)
+    if let Some(json_path) = &options.json {
+        let text = json::lines(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
-        std::fs::write(json, text + "\n").at("write", json)?;
+        std::fs::write(json_path, text).at("write", json_path)?;
     }
     if let Some(html) = &options.html {
         let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
@@ -252,6 +252,7 @@ impl<'a> Lab<'a> {
             summary: summaries,
             paper: paper::comparisons(e, &downloads),
             file: Some(e.text.clone()),
+            ideal: link_progress::ideals(e)?,
             reduced: None,
             downloads,
         };
@@ -468,6 +469,7 @@ impl<'a> Lab<'a> {
             noticed: outcome.noticed,
             cpu_s,
             energy,
+            links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
             unfit_because: unfit,
             lateness_us: Lateness {

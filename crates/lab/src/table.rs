@@ -328,7 +328,8 @@ impl Comparison {
         match self.standing {
             Some(Standing::Within) => "as published",
             Some(Standing::Better) => "better",
-            Some(Standing::Unclear) => "worse, within the noise",
+            Some(Standing::PerhapsBetter) => "better, within the noise",
+            Some(Standing::PerhapsWorse) => "worse, within the noise",
             Some(Standing::Worse) => "worse",
             None => "not measured",
         }

@@ -2,6 +2,7 @@
 
 use super::plot::{Bar, BarChart, Chart, Form, Group, Point, Series};
 use super::study::Study;
+use crate::bins;
 use crate::paper::Measure;
 use crate::quantity::Quantity;
 use crate::record::{Download, Estimate};
@@ -20,6 +21,8 @@ pub(super) struct Section {
 const MAX_SPAN: f64 = 6.0;
 /// A distribution of fewer values is none.
 const MIN_VALUES: usize = 10;
+/// The same of bins of throughput, which follow each other.
+const MIN_BINS: usize = 30;
 
 /// Workloads that are drawn in one picture.
 struct Cluster {
@@ -47,6 +50,12 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
             "1 is what no scheme can beat.",
         ),
     ];
+    for quantity in Quantity::ALL {
+        let noticed = |d: &Download| d.noticed.contains_key(&quantity);
+        if study.report.downloads.iter().any(noticed) {
+            all.push(bars(study, &plain(quantity), "What the user noticed."));
+        }
+    }
     for model in &study.experiment.energy {
         let model = model.name.get_ref();
         for quantity in [Quantity::JoulesWithoutLastTail, Quantity::Joules] {
@@ -64,6 +73,7 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
         "Between the end of the first and of the last subflow.",
     ));
     all.push(parameter(study));
+    all.push(super::progress::section(study));
     all.push(distributions(study));
     all.retain(|section| !section.pictures.is_empty());
     all
@@ -154,7 +164,7 @@ fn clusters(study: &Study, m: &Measure) -> Vec<Cluster> {
     all
 }
 
-fn titled(what: &str, cluster: &str) -> String {
+pub(super) fn titled(what: &str, cluster: &str) -> String {
     let mut what = what.to_owned();
     if let Some(first) = what.get(..1) {
         what = first.to_uppercase() + what.get(1..).unwrap_or_default();
@@ -364,6 +374,7 @@ fn distributions(study: &Study) -> Section {
     }
     let mut pictures = Vec::new();
     for name in names {
+        pictures.extend(throughput_bins(study, name));
         for quantity in [Quantity::Mbps, Quantity::FirstByteS] {
             let m = Measure {
                 quantity,
@@ -393,9 +404,36 @@ fn distributions(study: &Study) -> Section {
     }
     Section {
         title: "Distributions".into(),
-        note: "The share of transfers with at most the value below.",
+        note: "The share of transfers, or of bins of 100 ms of all transfers, with at most the value \
+               below.",
         pictures,
     }
+}
+
+/// The form of the paper's Figure 15: all bins of all transfers.
+fn throughput_bins(study: &Study, workload: &str) -> Option<String> {
+    let e = &study.experiment;
+    let mut series = Vec::new();
+    for (style, scheme) in scheme_names(study).into_iter().enumerate() {
+        let called = e.workloads.iter().filter(|w| w.is_called(workload));
+        let names: Vec<&String> = called.map(|w| w.name.get_ref()).collect();
+        let mine = |d: &&Download| d.fit && d.name == scheme && names.contains(&&d.workload);
+        let mine = study.report.downloads.iter().filter(mine);
+        let all: Vec<f64> = mine
+            .flat_map(|d| bins::throughput_mbps(&d.progress, d.seconds))
+            .collect();
+        if all.len() >= MIN_BINS {
+            series.push(cdf(scheme, style, all));
+        }
+    }
+    let chart = Chart {
+        title: titled("throughput over 100 ms", workload),
+        x_label: Quantity::Mbps.axis(),
+        y_label: "share of bins of 100 ms".into(),
+        from_zero: (true, true),
+        series,
+    };
+    (!chart.series.is_empty()).then(|| chart.to_svg())
 }
 
 fn cdf(name: String, style: usize, mut values: Vec<f64>) -> Series {

@@ -6,6 +6,7 @@ mod figures;
 mod markdown;
 mod page;
 mod plot;
+mod progress;
 mod setting;
 mod study;
 

@@ -104,8 +104,8 @@ fn section(out: &mut String, index: usize, study: &Study) {
     };
     titled(
         "Beside the paper",
-        "Ours by its mean: \"better\" is beyond the published range on the good side; \"within \
-         the noise\": its interval reaches the range.",
+        "\"as published\": our mean lies in the published range; else it is better or worse, and \
+         \"within the noise\" where its interval reaches that range.",
         &table::comparisons(&r.paper),
     );
     titled("What had to come out", "", &table::judgements(&r.asserts));
@@ -148,6 +148,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Links", "", &setting::links(e));
     titled("Settings", "", &setting::settings(e));
     titled("Schemes", "", &setting::schemes(e));
+    titled("Transfers", "", &setting::workloads(e));
     titled("Energy models", "", &setting::energy(e));
     troubles(out, r);
     let _ = writeln!(

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::experiment::{Carrier, Change, Experiment, Start, name_of};
+use crate::experiment::{
+    Application, Carrier, Change, Connection, Experiment, Size, Start, name_of,
+};
 use crate::grid::Grid;
 
 /// A value as experiment files write it.
@@ -26,7 +28,9 @@ fn changes(all: &[Change]) -> String {
         what.extend(c.delay.map(|d| format!("delay {}", duration(d))));
         what.extend(c.loss.map(|l| format!("loss {l}")));
         what.extend(c.alive.map(|a| format!("alive {a}")));
-        format!("{}: {}", duration(c.at), what.join(", "))
+        let link = c.link.as_ref();
+        let link = link.map_or(String::new(), |l| format!("{} ", l.get_ref()));
+        format!("{}: {link}{}", duration(c.at), what.join(", "))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -88,30 +92,74 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
     let header = [
         "scheme",
         "carried by",
-        "scheduler",
         "devices",
-        "via",
+        "connection",
         "congestion",
         "start",
+        "scheduler",
+        "via",
         "reinjection",
+        "feedback",
     ];
-    let mut grid = Grid::new(header, &[0, 1, 2, 4, 5, 6, 7]);
+    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9]);
     for s in &e.schemes {
         let ours = s.scheme == Carrier::Mpbond;
         let if_ours = |text: String| if ours { text } else { "-".into() };
+        let kept = s.connection == Connection::Kept;
         let start = match s.start {
-            Start::Warm => format!("warm, idle {}", duration(s.idle)),
-            Start::Cold => "cold".into(),
+            Start::Warm if ours || kept => format!("warm, idle {}", duration(s.idle)),
+            Start::Cold if ours => "cold".into(),
+            _ => "-".into(),
+        };
+        let carrier = match s.scheme {
+            Carrier::Combine => format!("combine, {} a chunk", Size(s.chunk_bytes())),
+            other => name_of(other),
+        };
+        let scheduler = match s.direct_share {
+            Some(share) => format!("{} {share}", name_of(s.scheduler)),
+            None => name_of(s.scheduler),
         };
         grid.row(vec![
             s.name.get_ref().clone(),
-            name_of(s.scheme),
-            if_ours(name_of(s.scheduler)),
+            carrier,
             s.devices.to_string(),
-            if_ours(name_of(s.interception)),
+            name_of(s.connection),
             s.congestion.clone(),
-            if_ours(start),
+            start,
+            if_ours(scheduler),
+            if_ours(name_of(s.interception)),
             if_ours(if s.reinjection { "yes" } else { "no" }.into()),
+            if_ours(text(s.feedback)),
+        ]);
+    }
+    grid
+}
+
+/// What was carried.
+pub(super) fn workloads(e: &Experiment) -> Grid {
+    let header = ["transfer", "direction", "bytes", "changes", "faults"];
+    let mut grid = Grid::new(header, &[0, 1, 3, 4]);
+    for w in &e.workloads {
+        let faults = w.faults.iter().map(|f| {
+            let at = duration(f.at);
+            match (&f.kill, &f.blackhole) {
+                (Some(host), _) => format!("{at}: {} is killed", host.get_ref()),
+                (_, Some(link)) => format!("{at}: {} goes silent", link.get_ref()),
+                (None, None) => at,
+            }
+        });
+        grid.row(vec![
+            w.name.get_ref().clone(),
+            name_of(w.direction),
+            match w.application() {
+                None => w.bytes.to_string(),
+                Some(Application::Video(_)) => "a video".into(),
+                Some(Application::Page(_)) => "a page".into(),
+                Some(Application::Stream(_)) => "a stream".into(),
+                Some(Application::Chunks(_)) => "chunks".into(),
+            },
+            changes(&w.changes),
+            faults.collect::<Vec<_>>().join("\n"),
         ]);
     }
     grid

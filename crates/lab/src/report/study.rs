@@ -5,7 +5,7 @@ use toml::Table;
 
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::record::{Download, RunReport};
+use crate::record::{Download, IdealProgress, RunReport};
 use crate::{paper, summary};
 
 /// A record as it is read for a report: what can be computed again is.
@@ -24,6 +24,9 @@ pub struct Saved {
     /// The text of the experiment's file.
     #[serde(default)]
     pub file: Option<String>,
+    /// How transfers would go on by the fluid bound.
+    #[serde(default)]
+    pub ideal: Vec<IdealProgress>,
     /// What was left out so that the run was short.
     #[serde(default)]
     pub reduced: Option<String>,
@@ -57,6 +60,7 @@ impl Saved {
             kernel: report.kernel.clone(),
             downloads: report.downloads.clone(),
             file: report.file.clone(),
+            ideal: report.ideal.clone(),
             reduced: report.reduced.clone(),
             source: source.to_owned(),
         }
@@ -172,6 +176,7 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             asserts: Vec::new(),
             paper: Vec::new(),
             file: Some(experiment.text.clone()),
+            ideal: record.ideal,
             reduced: None,
         },
         experiment,
@@ -245,6 +250,14 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
     });
     let shift = if clash { next } else { 0 };
     study.runs.push(provenance(&record, new.len()));
+    // Short runs may have left out workloads.
+    let ideal = &mut study.report.ideal;
+    for curve in record.ideal {
+        let same = |c: &IdealProgress| (&c.scheme, &c.workload) == (&curve.scheme, &curve.workload);
+        if !ideal.iter().any(same) {
+            ideal.push(curve);
+        }
+    }
     have.extend(new.into_iter().map(|mut d| {
         d.repetition += shift;
         d

@@ -88,7 +88,7 @@ impl BarChart {
         }
         let top = legend(&mut svg, &entries, 8.0, width - 8.0, 30.0);
 
-        let y = Axis::covering(&self.y_label, self.shown(), true, 5.0);
+        let y = Axis::covering(&self.y_label, self.shown(), true, 7.0);
         let bottom = top + PLOT_HEIGHT;
         let y_of = |value: f64| bottom - PLOT_HEIGHT * y.share(value);
         for (value, text) in y.ticks() {

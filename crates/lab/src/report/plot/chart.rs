@@ -91,8 +91,8 @@ impl Chart {
         let bottom = top + PLOT.1;
 
         let (xs, ys) = self.shown();
-        let x = Axis::covering(&self.x_label, xs, self.from_zero.0, 6.0);
-        let y = Axis::covering(&self.y_label, ys, self.from_zero.1, 5.0);
+        let x = Axis::covering(&self.x_label, xs, self.from_zero.0, 8.0);
+        let y = Axis::covering(&self.y_label, ys, self.from_zero.1, 7.0);
         let place =
             |(px, py): (f64, f64)| (LEFT + PLOT.0 * x.share(px), bottom - PLOT.1 * y.share(py));
         for (value, text) in y.ticks() {

@@ -21,8 +21,24 @@ pub(super) fn colour(style: usize) -> &'static str {
 }
 
 pub(super) fn dash(style: usize) -> &'static str {
-    DASHES[style % DASHES.len()]
+    DASHES[(style + style / COLOURS.len()) % DASHES.len()]
 }
+
+/// The pattern over a bar: none or stripes by turns, other ones when colours
+/// come again.
+fn hatch(style: usize) -> Option<&'static str> {
+    let turn = (style / COLOURS.len()) % 3;
+    match (turn, style % 2) {
+        (0, 0) => None,
+        (0, _) => Some("rise"),
+        (1, 0) => Some("fall"),
+        (1, _) => Some("upright"),
+        _ => Some("level"),
+    }
+}
+
+/// Patterns as `defs`: name and how far the stripes are turned.
+const HATCHES: [(&str, u32); 4] = [("rise", 45), ("fall", 135), ("upright", 0), ("level", 90)];
 
 /// About how wide a text will be: renderers differ, and so do fonts.
 pub(super) fn text_width(text: &str) -> f64 {
@@ -54,14 +70,20 @@ impl Svg {
     /// The whole picture; `title` is for readers and for screen readers.
     pub fn finish(self, title: &str, width: f64, height: f64) -> String {
         let title = escaped(title);
+        let pattern = |(name, degrees): (&str, u32)| {
+            format!(
+                "<pattern id=\"{name}\" width=\"6\" height=\"6\" \
+                 patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate({degrees})\">\
+                 <path d=\"M0 0V6\" stroke=\"#ffffff\" stroke-width=\"2.4\"/></pattern>"
+            )
+        };
+        let patterns: String = HATCHES.into_iter().map(pattern).collect();
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
              width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" \
              font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"{TEXT}\">\n\
              <title>{title}</title>\n\
-             <defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
-             patternTransform=\"rotate(45)\"><path d=\"M0 0V6\" stroke=\"#ffffff\" \
-             stroke-width=\"2.4\"/></pattern></defs>\n\
+             <defs>{patterns}</defs>\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
             self.body
         )
@@ -120,7 +142,7 @@ impl Svg {
         );
     }
 
-    /// A bar; every second style is hatched.
+    /// A bar, hatched or not.
     pub fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), style: usize) {
         let height = height.max(0.0);
         let mut rect = |fill: &str| {
@@ -131,8 +153,8 @@ impl Svg {
             );
         };
         rect(colour(style));
-        if style % 2 == 1 {
-            rect("url(#hatch)");
+        if let Some(hatch) = hatch(style) {
+            rect(&format!("url(#{hatch})"));
         }
     }
 
@@ -150,7 +172,7 @@ impl Svg {
         let colour = colour(style);
         let look = format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"");
         let r = size;
-        let _ = match style % 4 {
+        let _ = match (style + style / COLOURS.len()) % 4 {
             0 => writeln!(
                 self.body,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r:.1}\" {look}/>"
