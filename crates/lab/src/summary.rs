@@ -133,7 +133,7 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
     }
     if let (Some(other), Some(target)) = (&a.versus, &a.max_time_ratio) {
         let (other, target) = (other.get_ref(), *target.get_ref());
-        let got = seconds_over(s, other, downloads);
+        let got = over(s, other, downloads, |d| Some(d.seconds));
         let holds = got.map(|e| e.median <= target);
         push(
             format!("seconds over those of \"{other}\" at most"),
@@ -142,9 +142,23 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
             holds,
         );
     }
+    if let (Some(other), Some(target)) = (&a.versus, &a.max_energy_ratio) {
+        let (other, target) = (other.get_ref(), *target.get_ref());
+        let model = a.model.as_ref().map(|m| m.get_ref().as_str());
+        let joules = |d: &Download| Quantity::JoulesWithoutLastTail.of(d, model);
+        let got = over(s, other, downloads, joules);
+        let holds = got.map(|e| e.median <= target);
+        let by = model.map_or(String::new(), |model| format!(", {model},"));
+        push(
+            format!("joules without last tail{by} over those of \"{other}\" at most"),
+            target,
+            got,
+            holds,
+        );
+    }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
-        let got = seconds_over(s, other, downloads);
+        let got = over(s, other, downloads, |d| Some(d.seconds));
         // Two medians that agree are one above the other half of the time, so
         // slower is what the interval shows to be slower.
         let holds = got.map(|e| e.interval.map_or(e.median, |(low, _)| low) <= 1.0);
@@ -157,16 +171,21 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
     }
 }
 
-/// Seconds of this scheme over those of the scheme `other` by the same
+/// A figure of this scheme over that of the scheme `other` by the same
 /// workload, each in the same repetition: what the machine and the links did
 /// meanwhile hit both.
-fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Estimate> {
+fn over(
+    s: &Summary,
+    other: &str,
+    downloads: &[Download],
+    figure: impl Fn(&Download) -> Option<f64>,
+) -> Option<Estimate> {
     let fit = |d: &&Download| d.fit && d.workload == s.workload;
     let mine = downloads.iter().filter(fit).filter(|d| d.name == s.scheme);
     estimate(mine.filter_map(|d| {
         let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
         let theirs = downloads.iter().filter(fit).find(beside)?;
-        Some(d.seconds / theirs.seconds)
+        Some(figure(d)? / figure(theirs)?)
     }))
 }
 
@@ -189,11 +208,16 @@ mod tests {
     fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
         let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
         let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
+        judged_of(assert, &all)
+    }
+
+    /// The same, given the transfers.
+    fn judged_of(assert: &str, all: &[Download]) -> Option<Judgement> {
         let assert: Assert = toml::from_str(assert).unwrap();
         let summary = Summary {
             workload: "w".into(),
             scheme: "a".into(),
-            fit: seconds.len(),
+            fit: all.len(),
             unfit: 0,
             seconds: None,
             ratio: None,
@@ -205,12 +229,40 @@ mod tests {
             noticed: Default::default(),
         };
         let mut judged = Vec::new();
-        judge_one(&assert, &summary, &all, &mut judged);
+        judge_one(&assert, &summary, all, &mut judged);
         judged.pop()
     }
 
     fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
         judged("not_slower_than = 'b'", seconds)?.holds
+    }
+
+    #[test]
+    fn an_energy_ratio_is_by_its_model_and_without_the_last_tail() {
+        let with = |name: &str, old: f64, new: f64| {
+            let mut d = download(name, 0, 1.0);
+            let energy = |model: &str, joules: f64| {
+                serde_json::json!({
+                    "model": model, "joules": 99.0, "joules_without_last_tail": joules,
+                    "joules_band": [0.0, 0.0], "devices": [],
+                })
+            };
+            let both = [energy("old", old), energy("new", new)];
+            d.energy = both.map(|e| serde_json::from_value(e).unwrap()).to_vec();
+            d
+        };
+        let all = [with("a", 3.0, 8.0), with("b", 4.0, 10.0)];
+        let ratio = |assert: &str| {
+            let got = judged_of(assert, &all)?;
+            Some((got.measured?, got.holds?))
+        };
+        let first = "versus = 'b'\nmax_energy_ratio = 0.79";
+        assert_eq!(ratio(first), Some((0.75, true)));
+        assert_eq!(
+            ratio(&format!("{first}\nmodel = 'new'")),
+            Some((0.8, false))
+        );
+        assert_eq!(ratio(&format!("{first}\nmodel = 'none'")), None);
     }
 
     #[test]

@@ -469,12 +469,29 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         {
             return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
         }
-        if assert.versus.is_some() != assert.max_time_ratio.is_some() {
+        let energy = assert.max_energy_ratio.as_ref();
+        let ratio = assert.max_time_ratio.as_ref().or(energy);
+        if assert.versus.is_some() != ratio.is_some() {
             let at = assert.versus.as_ref().map(Spanned::span);
             return Err(place.error(
-                at.or(assert.max_time_ratio.as_ref().map(Spanned::span)),
-                "an assert has both `versus = \"SCHEME\"` and `max_time_ratio`, or neither",
+                at.or(ratio.map(Spanned::span)),
+                "an assert has both `versus = \"SCHEME\"` and `max_time_ratio` \
+                 or `max_energy_ratio`, or neither",
             ));
+        }
+        if let Some(energy) = energy
+            && e.energy.is_empty()
+        {
+            return Err(place.at(energy, "energy needs a model, [[energy]]".into()));
+        }
+        if let Some(model) = &assert.model {
+            if !e.energy.iter().any(|m| m.name == *model) {
+                let all = e.energy.iter().map(|m| &m.name);
+                return Err(place.at(model, unknown("energy model", model, all)));
+            }
+            if energy.is_none() {
+                return Err(place.at(model, "only energy has a model".into()));
+            }
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)

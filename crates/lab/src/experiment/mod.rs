@@ -401,11 +401,16 @@ pub struct Assert {
     /// the same repetition over each other; misses where the interval of the
     /// median lies above 1.
     pub not_slower_than: Option<Spanned<String>>,
-    /// The scheme (name) that `max_time_ratio` compares with.
+    /// The scheme (name) that `max_time_ratio` and `max_energy_ratio` compare
+    /// with.
     pub versus: Option<Spanned<String>>,
     /// Seconds over those of the scheme `versus`, by the same workload in the
     /// same repetition, at most.
     pub max_time_ratio: Option<Spanned<f64>>,
+    /// The same of joules without the tails after the last packets.
+    pub max_energy_ratio: Option<Spanned<f64>>,
+    /// By which of the experiment's energy models; the first when not given.
+    pub model: Option<Spanned<String>>,
 }
 
 fn once() -> u32 {

@@ -251,6 +251,15 @@ fn faults_and_asserts_refer_to_what_there_is() {
         ),
         ("[[assert]]\nversus = \"two\"\n", "or neither"),
         ("[[assert]]\nmax_time_ratio = 0.9\n", "or neither"),
+        ("[[assert]]\nmax_energy_ratio = 0.9\n", "or neither"),
+        (
+            "[[assert]]\nversus = \"two\"\nmax_energy_ratio = 0.9\n",
+            "needs a model",
+        ),
+        (
+            "[[assert]]\nversus = \"two\"\nmax_time_ratio = 0.9\nmodel = \"x\"\n",
+            "energy model",
+        ),
         ("[[assert]]\nworkload = \"large\"\n", "small"),
     ] {
         let e = more(text).unwrap_err().to_string();
