@@ -59,7 +59,8 @@ pub(crate) struct Listening(TcpListener);
 
 impl Listening {
     /// Sets the congestion control of connections that come. Those of plain
-    /// TCP take their route's, subflows of Multipath TCP take this.
+    /// TCP take their route's; a subflow that joins one of Multipath TCP takes
+    /// this.
     ///
     /// # Errors
     /// When the kernel has no such algorithm.

@@ -470,11 +470,8 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
             return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
         }
         let bounded = assert.at_most.is_some() || assert.at_least.is_some();
-        let compares = assert.max_time_ratio.is_some() || bounded;
-        let wrong = if assert.max_time_ratio.is_some() && assert.versus.is_none() {
-            Some("`max_time_ratio` needs `versus = \"SCHEME\"`")
-        } else if assert.versus.is_some() && !compares {
-            Some("`versus` needs `max_time_ratio`, or `quantity` with `at_most` or `at_least`")
+        let wrong = if assert.versus.is_some() && !bounded {
+            Some("`versus` needs `quantity` with `at_most` or `at_least`")
         } else if bounded != assert.quantity.is_some() {
             Some("`quantity` goes with `at_most` or `at_least`")
         } else if assert
@@ -490,7 +487,6 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         if let Some(wrong) = wrong {
             let spans = [
                 assert.versus.as_ref().map(Spanned::span),
-                assert.max_time_ratio.as_ref().map(Spanned::span),
                 assert.quantity.as_ref().map(Spanned::span),
             ];
             return Err(place.error(spans.into_iter().flatten().next(), wrong));

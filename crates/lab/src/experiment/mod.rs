@@ -402,11 +402,8 @@ pub struct Assert {
     /// the same repetition over each other; misses where the interval of the
     /// median lies above 1.
     pub not_slower_than: Option<Spanned<String>>,
-    /// The scheme (name) that `max_time_ratio` compares with.
+    /// The scheme (name) that `quantity` is compared with.
     pub versus: Option<Spanned<String>>,
-    /// Seconds over those of the scheme `versus`, by the same workload in the
-    /// same repetition, at most.
-    pub max_time_ratio: Option<Spanned<f64>>,
     /// What `at_most` and `at_least` bound: its median or, with `versus`, the
     /// median of its ratio to that scheme's in the same repetition.
     pub quantity: Option<Spanned<Quantity>>,

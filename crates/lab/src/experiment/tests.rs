@@ -246,11 +246,10 @@ fn faults_and_asserts_refer_to_what_there_is() {
         ("[[workload.fault]]\nat = \"2s\"\n", "either"),
         ("[[assert]]\nscheme = \"three\"\n", "two"),
         (
-            "[[assert]]\nversus = \"three\"\nmax_time_ratio = 0.9\n",
+            "[[assert]]\nversus = \"three\"\nquantity = \"seconds\"\nat_most = 0.9\n",
             "two",
         ),
         ("[[assert]]\nversus = \"two\"\n", "`versus` needs"),
-        ("[[assert]]\nmax_time_ratio = 0.9\n", "needs `versus"),
         ("[[assert]]\nat_most = 0.9\n", "goes with `at_most`"),
         (
             "[[assert]]\nquantity = \"joules\"\nat_most = 0.9\n",
