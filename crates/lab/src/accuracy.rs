@@ -28,6 +28,9 @@ pub const SPEEDS_MBPS: [u32; 6] = [1, 5, 10, 20, 50, 100];
 pub const LINK_COUNTS: [usize; 4] = [1, 2, 4, 8];
 /// One-way delay of the link.
 const DELAY: Duration = Duration::from_millis(25);
+/// Queue of a link: a sender that this machine holds up for less does not let
+/// it run empty.
+const QUEUE: Duration = Duration::from_secs(1);
 /// How long the queue is given to fill, and how long it is kept full then.
 const FILLING: Duration = Duration::from_millis(500);
 const FULL_FOR: Duration = Duration::from_secs(4);
@@ -147,12 +150,12 @@ pub fn player_accuracy(link_counts: &[usize], speeds_mbps: &[u32]) -> Result<Acc
 }
 
 fn experiment(links: usize, mbps: u32) -> Result<Experiment> {
-    let delay_ms = DELAY.as_millis();
+    let (delay_ms, queue_ms) = (DELAY.as_millis(), QUEUE.as_millis());
     let mut shaped = String::new();
     for link in (0..links).map(name) {
         let _ = write!(
             shaped,
-            r#"{{ name = "{link}", from = "near", to = "far", down = {mbps}, up = {mbps}, delay = "{delay_ms}ms" }}, "#
+            r#"{{ name = "{link}", from = "near", to = "far", down = {mbps}, up = {mbps}, delay = "{delay_ms}ms", queue = "{queue_ms}ms" }}, "#
         );
     }
     let text = format!(
@@ -304,13 +307,13 @@ fn full_rate(near: &Host, far: &Host, link: usize, rate: BitRate) -> Result<BitR
     std::thread::scope(|scope| {
         let over = &over;
         scope.spawn(move || {
-            // A tenth more than fits, in bursts that the queue takes.
+            // A tenth more than fits, after as much as the queue takes.
             let surplus = BitRate::from_bps(rate.bps() / 10 * 11);
             let packet = [0; PAYLOAD];
             let start = Instant::now();
             let mut sent = 0;
             while !over.load(Ordering::Relaxed) {
-                while sent < surplus.bytes_in(start.elapsed()) {
+                while sent < surplus.bytes_in(start.elapsed() + QUEUE) {
                     // A full device queue is what is wanted.
                     let _ = sender.send(&packet);
                     sent += PACKET_BYTES;
@@ -320,14 +323,33 @@ fn full_rate(near: &Host, far: &Host, link: usize, rate: BitRate) -> Result<BitR
         });
         let measured = near.enter(|| -> std::io::Result<BitRate> {
             std::thread::sleep(FILLING);
-            let (start, before) = (Instant::now(), counters(&name(link))?.received_packets);
+            let (start, before) = received(link)?;
             std::thread::sleep(FULL_FOR);
-            let packets = counters(&name(link))?.received_packets - before;
-            Ok(BitRate::over(packets * PACKET_BYTES, start.elapsed()))
+            let (end, after) = received(link)?;
+            Ok(BitRate::over((after - before) * PACKET_BYTES, end - start))
         });
         over.store(true, Ordering::Relaxed);
         measured?.doing("the rate measurement failed")
     })
+}
+
+/// Packets that the near device of `link` has received, and when that was; in
+/// the near host.
+fn received(link: usize) -> std::io::Result<(Instant, u64)> {
+    // Counters that this machine took long to read were read at no known time.
+    const AT_ONCE: Duration = Duration::from_millis(1);
+    const TRIES: u32 = 50;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let before = Instant::now();
+        let packets = counters(&name(link))?.received_packets;
+        let took = before.elapsed();
+        last = Some((before + took / 2, packets));
+        if took < AT_ONCE {
+            break;
+        }
+    }
+    last.ok_or_else(|| std::io::Error::other("the counters were not read"))
 }
 
 #[cfg(test)]
