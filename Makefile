@@ -4,13 +4,15 @@
 #   make test            all that has to pass before a change is taken
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
+#   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
+#                        stopped, it goes on where it was when it is called again
 #   make clean
 # JSON=FILE keeps the record of a demo.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-failover release test fmt clippy unit hunt deny bench prepare clean
+.PHONY: help demo demo-failover experiments release test fmt clippy unit hunt deny bench prepare clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -59,6 +61,9 @@ deny:
 
 bench: release
 	@.ci/bench
+
+experiments: release
+	@experiments/run
 
 clean:
 	cargo clean

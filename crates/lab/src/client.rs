@@ -1,6 +1,10 @@
-//! The client: unmodified `curl` inside the primary host.
+//! The usual client: unmodified `curl` inside the primary host. What it has in
+//! common with the lab's own one (`fetch`) stands here, too.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +15,11 @@ use sha2::{Digest, Sha256};
 use crate::content::hex;
 use crate::error::{Doing, Error, Result};
 use crate::host::Host;
+use crate::kibbutz::Used;
 use crate::origin::Received;
+use crate::quantity::Quantity;
+use crate::record::SubflowShare;
+use crate::watch::Watch;
 
 /// How the client reaches the origin.
 #[derive(Debug, Clone)]
@@ -22,21 +30,58 @@ pub(crate) enum Way {
     Socks5(String),
     /// Through this HTTP proxy, by CONNECT.
     Http(String),
+    /// By the kernel's Multipath TCP; curl has none.
+    Mptcp {
+        /// The address that the first subflow leaves from.
+        source: Ipv4Addr,
+        /// The congestion control of every subflow.
+        congestion: String,
+    },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(None) => write!(f, "directly"),
+            Self::Plain(Some(interface)) => write!(f, "by {interface}"),
+            Self::Socks5(server) => write!(f, "by SOCKS5 server {server}"),
+            Self::Http(server) => write!(f, "by HTTP proxy {server}"),
+            Self::Mptcp { source, .. } => write!(f, "by MPTCP from {source}"),
+        }
+    }
 }
 
 /// What the client saw.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
     /// Bytes that the receiver got.
     pub bytes: u64,
     /// Their digest, in hexadecimal.
     pub sha256: String,
-    /// curl's whole time.
+    /// The client's whole time.
     pub seconds: f64,
-    /// curl's time to the first byte of the response.
+    /// Its time to the first byte of the response.
     pub first_byte_s: f64,
     /// Longest time without progress between the first and the last byte.
     pub longest_stall: Duration,
+    /// Seconds after the start and bytes that the receiver had by then; curl
+    /// does not say.
+    pub series: Vec<(f64, u64)>,
+    /// What each subflow of Multipath TCP carried.
+    pub used: Vec<Used>,
+    /// What each device of COMBINE carried.
+    pub shares: Vec<SubflowShare>,
+    /// Bytes that subflows of Multipath TCP or devices of COMBINE carried more
+    /// than once between them.
+    pub redundant_bytes: Option<u64>,
+    /// Why this is not what the scheme says, if it is not.
+    pub unfit_because: Option<String>,
+    /// How old a kept connection was at the start.
+    pub opened_before_s: f64,
+    /// Of an application, which compares what it gets: whether it was right.
+    pub intact: Option<bool>,
+    /// What the user of an application noticed.
+    pub noticed: BTreeMap<Quantity, f64>,
 }
 
 /// Told of the bytes that have arrived so far.
@@ -52,9 +97,22 @@ struct Account {
 
 /// What the origin says of an upload.
 #[derive(Deserialize)]
-struct Receipt {
-    bytes: u64,
-    sha256: String,
+pub(crate) struct Receipt {
+    /// Of the body.
+    pub bytes: u64,
+    /// In hexadecimal.
+    pub sha256: String,
+}
+
+impl Receipt {
+    /// Reads the origin's answer to an upload.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn read(text: &str) -> Result<Self> {
+        serde_json::from_str(text.trim())
+            .map_err(|e| Error::run(format!("the origin's receipt is none ({e}): {text:?}")))
+    }
 }
 
 /// Finds curl on this machine.
@@ -84,7 +142,7 @@ pub(crate) fn download(
 ) -> Result<Outcome> {
     let mut child = curl(host, url, way, limit, &["--no-buffer"])?;
     let mut out = child.stdout.take().ok_or_else(no_pipe)?;
-    let mut watch = Watch::default();
+    let mut watch = Watch::since(Instant::now());
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -93,8 +151,8 @@ pub(crate) fn download(
             Ok(length) => {
                 let got = buffer.get(..length).unwrap_or_default();
                 digest.update(got);
-                watch.saw(watch.bytes + length as u64);
-                progress(watch.bytes);
+                watch.saw(watch.bytes() + length as u64, Instant::now());
+                progress(watch.bytes());
             }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e).doing("cannot read from curl"),
@@ -102,11 +160,12 @@ pub(crate) fn download(
     }
     let account = finish(child)?;
     Ok(Outcome {
-        bytes: watch.bytes,
+        bytes: watch.bytes(),
         sha256: hex(&digest.finalize()),
         seconds: account.time_total,
         first_byte_s: account.time_starttransfer,
-        longest_stall: watch.longest,
+        longest_stall: watch.longest(),
+        ..Outcome::default()
     })
 }
 
@@ -126,11 +185,11 @@ pub(crate) fn upload(
     let arguments = ["--upload-file", &*file, "--header", "Expect:"];
     let mut child = curl(host, url, way, limit, &arguments)?;
     let mut out = child.stdout.take().ok_or_else(no_pipe)?;
-    let mut watch = Watch::default();
+    let mut watch = Watch::since(Instant::now());
     while child.try_wait().doing("cannot wait for curl")?.is_none() {
         let bytes = received.bytes() - before;
-        if bytes > watch.bytes {
-            watch.saw(bytes);
+        if bytes > watch.bytes() {
+            watch.saw(bytes, Instant::now());
         }
         progress(bytes);
         std::thread::sleep(Duration::from_millis(2));
@@ -142,14 +201,14 @@ pub(crate) fn upload(
         .read_to_string(&mut text)
         .doing("cannot read from curl")?;
     let account = finish(child)?;
-    let receipt: Receipt = serde_json::from_str(text.trim())
-        .map_err(|e| Error::run(format!("the origin's receipt is none ({e}): {text:?}")))?;
+    let receipt = Receipt::read(&text)?;
     Ok(Outcome {
         bytes: receipt.bytes,
         sha256: receipt.sha256,
         seconds: account.time_total,
         first_byte_s: account.time_starttransfer,
-        longest_stall: watch.longest,
+        longest_stall: watch.longest(),
+        ..Outcome::default()
     })
 }
 
@@ -176,6 +235,7 @@ fn curl(host: &Host, url: &str, way: &Way, limit: Duration, more: &[&str]) -> Re
         Way::Http(server) => {
             command.args(["--proxytunnel", "--proxy", &format!("http://{server}")])
         }
+        Way::Mptcp { .. } => return Err(Error::run("curl has no Multipath TCP")),
     };
     command
         .arg(url)
@@ -210,23 +270,4 @@ fn finish(child: Child) -> Result<Account> {
 
 fn no_pipe() -> Error {
     Error::run("curl has no output")
-}
-
-/// Watches a count grow.
-#[derive(Default)]
-struct Watch {
-    bytes: u64,
-    last: Option<Instant>,
-    longest: Duration,
-}
-
-impl Watch {
-    fn saw(&mut self, bytes: u64) {
-        let now = Instant::now();
-        if let Some(last) = self.last {
-            self.longest = self.longest.max(now - last);
-        }
-        self.bytes = bytes;
-        self.last = Some(now);
-    }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Direction, Experiment, Link, Role, Scheme, Workload};
 use crate::links;
 
-/// The least time that `workload` can take on the links that `scheme` uses,
+/// The least time that `bytes` of `workload` can take on the links that `scheme` uses,
 /// the client's own host and the wire to the origin being infinitely fast.
 ///
 /// It knows the scheduled changes of rates and the faults of the workload
@@ -20,7 +20,12 @@ use crate::links;
 ///
 /// # Errors
 /// When a recording cannot be read, or the links never carry the workload.
-pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
+pub(crate) fn ideal_time(
+    e: &Experiment,
+    scheme: &Scheme,
+    workload: &Workload,
+    bytes: u64,
+) -> Result<Duration> {
     let mut topology = Topology::default();
     for link in scheme.direct_links(e) {
         topology.paths.push(Path {
@@ -45,7 +50,7 @@ pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -
         });
     }
     let transfer = Transfer {
-        bytes: workload.bytes.0,
+        bytes,
         direction: match workload.direction {
             Direction::Down => ideal::Direction::Down,
             Direction::Up => ideal::Direction::Up,
@@ -74,6 +79,7 @@ pub(crate) fn ideal_time(e: &Experiment, scheme: &Scheme, workload: &Workload) -
 
 /// One link as a hop; `helper` is whose death ends it.
 fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -> Result<Hop> {
+    let link = &workload.on(link);
     let ends_at = workload
         .faults
         .iter()
@@ -237,7 +243,7 @@ up = 4
         let text = format!("{HEAD}{ps}{PIPE}{pipe}{fault}");
         let e = Experiment::parse("t.toml", &text).unwrap();
         let workload = e.workloads.last().unwrap();
-        let time = ideal_time(&e, &e.schemes[scheme], workload).unwrap();
+        let time = ideal_time(&e, &e.schemes[scheme], workload, workload.bytes.0).unwrap();
         time.as_secs_f64()
     }
 
@@ -261,6 +267,9 @@ up = 4
         near(bound(away, "", "", 0), 2.0);
         near(bound("", away, "", 1), 0.5 + 0.5 + 2.0 / 12.0);
         let workload = "[[workload]]\nname = \"f\"\ndirection = \"up\"\nbytes = 1448000\n";
+        let change = "[[workload.change]]\nat = \"250ms\"\nlink = \"pipe\"\nup = 1\ndown = 2\n";
+        let change = format!("{workload}{change}");
+        near(bound("", "", &change, 1), 0.25 + 9.0 / (8.0 + 1.0));
         for fault in [
             "kill = \"phone\"",
             "blackhole = \"pipe\"",
@@ -271,6 +280,13 @@ up = 4
             // 3 Mbit in the first quarter, then 9 at 8.
             near(bound("", "", &fault, 1), 0.25 + 9.0 / 8.0);
         }
+    }
+
+    #[test]
+    fn knows_settings() {
+        let settings = "[[setting]]\nname = \"s\"\nlink.ps = { down = 4 }\n";
+        near(bound("", "", settings, 0), 3.0); // 12 / 4
+        near(bound("", "", settings, 1), 1.5); // 12 / (4 + 4)
     }
 
     #[test]
@@ -307,7 +323,8 @@ up = 4
             let head = HEAD.replace("down = 8\n", &format!("down = {rate}\n"));
             let mut e = Experiment::parse("t.toml", &format!("{head}{more}{PIPE}")).unwrap();
             e.path = folder.join("t.toml");
-            let time = ideal_time(&e, &e.schemes[0], &e.workloads[0]).unwrap();
+            let w = &e.workloads[0];
+            let time = ideal_time(&e, &e.schemes[0], w, w.bytes.0).unwrap();
             time.as_secs_f64()
         };
         let profile = "{ profile = \"p.csv\", unit = \"Mbit/s\", offset = \"1s\" }";

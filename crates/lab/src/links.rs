@@ -10,7 +10,7 @@ use mpbond_sim::link::{LinkChange, Medium};
 
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, Experiment, Link, Role, Workload};
-use crate::player::{PlayedLink, PlayedMedium, PlayedRadio, Shared, TimedChange};
+use crate::player::{PlayedLink, PlayedMedium, PlayedRadio, Shared, TimedChange, restoring};
 use crate::wiring::Network;
 
 /// Both directions, for loops.
@@ -79,11 +79,37 @@ fn sees_carrier(e: &Experiment, link: &Link, direction: Direction) -> bool {
     direction == Direction::Down || e.role_of(link.to.get_ref()) == Some(Role::Helper)
 }
 
-/// Everything that happens to links while `workload` runs: their scheduled
-/// changes, and the faults that take them away.
-pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+/// What makes the links what they are in the setting of `workload`; nothing
+/// where it has none.
+pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
+    let Some((setting, _)) = &workload.setting else {
+        return Ok(all);
+    };
     for link in &e.links {
+        let name = link.name.get_ref();
+        if !setting.links.contains_key(&link.name) {
+            continue;
+        }
+        for direction in DIRECTIONS {
+            let Some(spec) = workload.on(link).model(direction) else {
+                continue;
+            };
+            let model = spec
+                .resolve(|file| read(e, file))
+                .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
+            all.push(timed(Duration::ZERO, name, direction, restoring(&model)));
+        }
+    }
+    Ok(all)
+}
+
+/// Everything that happens to links while `workload` runs: what its setting
+/// makes of them, their scheduled changes, and its blackholes.
+pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
+    let mut all = setting_changes(e, workload)?;
+    for link in &e.links {
+        let link = &workload.on(link);
         let name = link.name.get_ref();
         for change in &link.changes {
             for direction in DIRECTIONS {
@@ -138,8 +164,7 @@ fn no_link(name: &str) -> Error {
 
 /// The text of a recording, named relative to the experiment file.
 pub(crate) fn read(e: &Experiment, file: &str) -> std::io::Result<String> {
-    let folder = e.path.parent().unwrap_or(Path::new(""));
-    read_recording(&folder.join(file))
+    read_recording(&e.beside(Path::new(file)))
 }
 
 /// The text of a recording.

@@ -7,24 +7,30 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::error::{Error, Result};
-use crate::experiment::Experiment;
-use crate::{client, run};
+use crate::experiment::{Carrier, Client, Experiment};
+use crate::{client, fetch, run};
 
 /// Finds the programs that `e` needs.
 ///
 /// # Errors
 /// [`Error::Missing`] naming the package.
 pub(crate) fn check(e: &Experiment) -> Result<()> {
-    client::check()?;
-    if run::needs_nft(e) {
-        let asked = Command::new("nft")
-            .arg("--version")
-            .stdout(Stdio::null())
-            .status();
-        if !asked.is_ok_and(|status| status.success()) {
+    if e.client == Client::Curl {
+        client::check()?;
+    }
+    if run::needs_nft(e) && !answers("nft", "--version") {
+        return Err(Error::Missing(
+            "nft is missing, which transparent interception and tethering need: \
+             install the package nftables (apt-get install nftables)"
+                .into(),
+        ));
+    }
+    if e.schemes.iter().any(|s| s.scheme == Carrier::Kibbutz) {
+        fetch::check_mptcp()?;
+        if !answers("ip", "-V") {
             return Err(Error::Missing(
-                "nft is missing, which transparent interception needs: \
-                 install the package nftables (apt-get install nftables)"
+                "ip is missing, which tethering needs: \
+                 install the package iproute2 (apt-get install iproute2)"
                     .into(),
             ));
         }
@@ -32,8 +38,14 @@ pub(crate) fn check(e: &Experiment) -> Result<()> {
     Ok(())
 }
 
-/// Now, in UTC.
-pub(crate) fn date() -> String {
+fn answers(program: &str, argument: &str) -> bool {
+    let mut command = Command::new(program);
+    let asked = command.arg(argument).stdout(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// Now, in UTC (RFC 3339), to the second.
+pub fn date() -> String {
     let now = OffsetDateTime::now_utc();
     let now = now.replace_nanosecond(0).unwrap_or(now);
     now.format(&Rfc3339).unwrap_or_default()

@@ -1,26 +1,38 @@
 //! The origin server: real HTTP/1.1, knowing nothing of mpbond.
 //!
-//! * `GET /bytes/N`: N bytes of [`Content`]; `GET /sha256/N`: their digest.
+//! * `GET /bytes/N`: N bytes of [`Content`], or a byte range of them; `GET
+//!   /sha256/N`: their digest.
+//! * `GET /stream/RATE/MS/BYTES`: messages of so many bytes at RATE bit/s for
+//!   so many milliseconds, each beginning with the time at which it was due.
 //! * `PUT /upload` (or POST): swallows the body and answers
 //!   `{"bytes": N, "sha256": "..."}`.
+//!
+//! It speaks Multipath TCP where the kernel does; a client that does not gets
+//! plain TCP.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future as _;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RANGE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::app::{STAMP_BYTES, stamp};
 use crate::content::{Content, hex};
 use crate::error::{Doing, Error, Result};
 use crate::host::Host;
@@ -42,20 +54,41 @@ impl Received {
     }
 }
 
+/// The origin's listening socket, for settings that connections inherit.
+pub(crate) struct Listening(TcpListener);
+
+impl Listening {
+    /// Sets the congestion control of connections that come. Those of plain
+    /// TCP take their route's, subflows of Multipath TCP take this.
+    ///
+    /// # Errors
+    /// When the kernel has no such algorithm.
+    pub fn set_congestion(&self, algorithm: &str) -> Result<()> {
+        SockRef::from(&self.0)
+            .set_tcp_congestion(algorithm.as_bytes())
+            .doing(format_args!("the origin cannot use {algorithm}"))
+    }
+}
+
 /// Serves in the foreground until the process ends.
 ///
 /// # Errors
 /// When `listen` cannot be bound.
 pub fn origin(listen: SocketAddr, seed: u64) -> Result<()> {
-    let listener = TcpListener::bind(listen).doing(format_args!("cannot listen on {listen}"))?;
+    let listener = bind(listen).doing(format_args!("cannot listen on {listen}"))?;
     serve(listener, Content::new(seed), Received::default())
 }
 
 /// Starts an origin on a thread inside `host`; it lives as long as the process.
-pub(crate) fn start(host: &Host, listen: SocketAddr, content: Content) -> Result<Received> {
+pub(crate) fn start(
+    host: &Host,
+    listen: SocketAddr,
+    content: Content,
+) -> Result<(Received, Listening)> {
     let listener = host
-        .enter(|| TcpListener::bind(listen))?
+        .enter(|| bind(listen))?
         .doing(format_args!("cannot listen on {listen}"))?;
+    let listening = Listening(listener.try_clone().doing("cannot copy a socket")?);
     let received = Received::default();
     let counter = received.clone();
     std::thread::Builder::new()
@@ -66,12 +99,24 @@ pub(crate) fn start(host: &Host, listen: SocketAddr, content: Content) -> Result
             }
         })
         .doing("cannot start the origin")?;
-    Ok(received)
+    Ok((received, listening))
+}
+
+/// Listens for Multipath TCP, or for TCP alone on a kernel without it.
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    const BACKLOG: i32 = 1024;
+    let domain = Domain::for_address(listen);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP))
+        .or_else(|_| Socket::new(domain, Type::STREAM, Some(Protocol::TCP)))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&listen.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn serve(listener: TcpListener, content: Content, received: Received) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
+        .enable_all()
         .build()
         .doing("cannot start the origin")?;
     runtime.block_on(async {
@@ -112,9 +157,7 @@ async fn answer(
     Ok(
         match (is_read, path.split('/').collect::<Vec<_>>().as_slice()) {
             (true, ["", "bytes", length]) => match read_length(length) {
-                Some(length) => {
-                    with_type(Reply::stream(content, length), "application/octet-stream")
-                }
+                Some(length) => file(content, length, request.headers().get(RANGE)),
                 None => status(StatusCode::BAD_REQUEST, "write /bytes/N\n"),
             },
             (true, ["", "sha256", length]) => match read_length(length) {
@@ -123,6 +166,10 @@ async fn answer(
                     "text/plain",
                 ),
                 None => status(StatusCode::BAD_REQUEST, "write /sha256/N\n"),
+            },
+            (true, ["", "stream", rate, ms, bytes]) => match read_stream(rate, ms, bytes) {
+                Some(stream) => with_type(Reply::due(stream), "application/octet-stream"),
+                None => status(StatusCode::BAD_REQUEST, "write /stream/RATE/MS/BYTES\n"),
             },
             (false, ["", "upload"]) => match swallow(request.into_body(), &received).await {
                 Ok((bytes, sha256)) => {
@@ -139,7 +186,7 @@ async fn answer(
             }
             _ => status(
                 StatusCode::NOT_FOUND,
-                "here are /bytes/N, /sha256/N and /upload\n",
+                "here are /bytes/N, /sha256/N, /stream/RATE/MS/BYTES and /upload\n",
             ),
         },
     )
@@ -147,6 +194,92 @@ async fn answer(
 
 fn read_length(text: &str) -> Option<u64> {
     text.parse().ok().filter(|length| *length <= MAX_BYTES)
+}
+
+/// Messages that are due at a steady pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    messages: u64,
+    bytes: usize,
+    every: Duration,
+}
+
+fn read_stream(rate: &str, ms: &str, bytes: &str) -> Option<Due> {
+    let (rate, ms): (u64, u64) = (rate.parse().ok()?, ms.parse().ok()?);
+    let bytes: usize = bytes.parse().ok()?;
+    if rate == 0 || !(STAMP_BYTES..=1 << 20).contains(&bytes) {
+        return None;
+    }
+    let every = BitRate::from_bps(rate).time_for(bytes as u64);
+    let all = u128::from(ms) * 1_000_000 / every.as_nanos().max(1);
+    let messages = u64::try_from(all).ok()?.max(1);
+    let total = messages.checked_mul(bytes as u64)?;
+    (total <= MAX_BYTES).then_some(Due {
+        messages,
+        bytes,
+        every,
+    })
+}
+
+/// The first `length` bytes of `content`, or the range of them that was asked
+/// for (RFC 9110, section 14).
+fn file(content: Content, length: u64, range: Option<&HeaderValue>) -> Response<Reply> {
+    const KIND: &str = "application/octet-stream";
+    let asked = range.and_then(|value| value.to_str().ok());
+    let (range, code, place) = match asked.map_or(Asked::Whole, |text| read_range(text, length)) {
+        Asked::Whole => (0..length, StatusCode::OK, None),
+        Asked::Part(range) => {
+            let place = format!("bytes {}-{}/{length}", range.start, range.end - 1);
+            (range, StatusCode::PARTIAL_CONTENT, Some(place))
+        }
+        Asked::Beyond => {
+            let place = format!("bytes */{length}");
+            (0..0, StatusCode::RANGE_NOT_SATISFIABLE, Some(place))
+        }
+    };
+    let mut response = with_type(Reply::stream(content, range), KIND);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let place = place.and_then(|text| HeaderValue::from_str(&text).ok());
+    headers.extend(place.map(|place| (CONTENT_RANGE, place)));
+    response
+}
+
+/// What a Range field asks of a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// All of it; also what fields that are not understood ask for.
+    Whole,
+    /// These bytes, at least one.
+    Part(Range<u64>),
+    /// None that it has.
+    Beyond,
+}
+
+fn read_range(text: &str, length: u64) -> Asked {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // A number beyond 64 bits is beyond every file, too.
+    let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    let range = match text
+        .strip_prefix("bytes=")
+        .and_then(|range| range.trim().split_once('-'))
+    {
+        Some(("", last)) if digits(last) => length.saturating_sub(number(last))..length,
+        Some((first, "")) if digits(first) => number(first)..length,
+        Some((first, last)) if digits(first) && digits(last) => {
+            let (first, last) = (number(first), number(last));
+            if last < first {
+                return Asked::Whole;
+            }
+            first..last.saturating_add(1).min(length)
+        }
+        _ => return Asked::Whole,
+    };
+    if range.is_empty() {
+        return Asked::Beyond;
+    }
+    Asked::Part(range)
 }
 
 async fn swallow(mut body: Incoming, received: &Received) -> Result<(u64, String), hyper::Error> {
@@ -179,8 +312,34 @@ fn status(code: StatusCode, text: &str) -> Response<Reply> {
 struct Reply {
     ready: VecDeque<Bytes>,
     content: Option<Content>,
+    due: Option<Clocked>,
     next: u64,
     end: u64,
+}
+
+/// Messages on their way, by the clock.
+struct Clocked {
+    due: Due,
+    /// When the next one is, by the runtime's clock and as its stamp.
+    at: tokio::time::Instant,
+    stamp: u64,
+    alarm: Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Clocked {
+    /// The next message, when it is due. One that is late bears its due time,
+    /// so that waiting here counts into its delay.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        std::task::ready!(self.alarm.as_mut().poll(cx));
+        let mut message = vec![0; self.due.bytes];
+        for (to, from) in message.iter_mut().zip(self.stamp.to_be_bytes()) {
+            *to = from;
+        }
+        self.at += self.due.every;
+        self.stamp += u64::try_from(self.due.every.as_nanos()).unwrap_or(0);
+        self.alarm.as_mut().reset(self.at);
+        Poll::Ready(message)
+    }
 }
 
 impl Reply {
@@ -188,17 +347,35 @@ impl Reply {
         Self {
             ready: VecDeque::from([Bytes::from(text)]),
             content: None,
+            due: None,
             next: 0,
             end: 0,
         }
     }
 
-    fn stream(content: Content, length: u64) -> Self {
+    fn stream(content: Content, range: Range<u64>) -> Self {
         Self {
             ready: VecDeque::new(),
             content: Some(content),
+            due: None,
+            next: range.start,
+            end: range.end,
+        }
+    }
+
+    fn due(due: Due) -> Self {
+        let at = tokio::time::Instant::now();
+        Self {
+            ready: VecDeque::new(),
+            content: None,
+            due: Some(Clocked {
+                due,
+                at,
+                stamp: stamp(),
+                alarm: Box::pin(tokio::time::sleep_until(at)),
+            }),
             next: 0,
-            end: length,
+            end: due.messages * due.bytes as u64,
         }
     }
 }
@@ -209,14 +386,16 @@ impl Body for Reply {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(bytes) = self.ready.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
         let left = self.end - self.next;
-        let piece = match &self.content {
-            Some(content) if left > 0 => content.piece(self.next, left.min(PIECE_BYTES)),
+        let reply = &mut *self;
+        let piece = match (&reply.content, &mut reply.due) {
+            (Some(content), _) if left > 0 => content.piece(reply.next, left.min(PIECE_BYTES)),
+            (None, Some(due)) if left > 0 => std::task::ready!(due.poll(cx)),
             _ => return Poll::Ready(None),
         };
         self.next += piece.len() as u64;
@@ -230,5 +409,84 @@ impl Body for Reply {
     fn size_hint(&self) -> SizeHint {
         let ready = self.ready.iter().map(|b| b.len() as u64).sum::<u64>();
         SizeHint::with_exact(ready + self.end - self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_bounded() {
+        let read = |text: &str| {
+            let words: Vec<&str> = text.split('/').collect();
+            read_stream(words[0], words[1], words[2])
+        };
+        let ten = Due {
+            messages: 10,
+            bytes: 1250,
+            every: Duration::from_millis(10),
+        };
+        assert_eq!(read("1000000/100/1250"), Some(ten));
+        for wrong in [
+            "0/100/1250",
+            "1/1/7",
+            "1/1/2000000",
+            "x/1/100",
+            "9999999999999/999999999999/100",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_those_of_rfc_9110() {
+        for (text, want) in [
+            ("bytes=0-0", Asked::Part(0..1)),
+            ("bytes=10-19", Asked::Part(10..20)),
+            ("bytes=90-", Asked::Part(90..100)),
+            ("bytes=90-1000", Asked::Part(90..100)),
+            ("bytes=-30", Asked::Part(70..100)),
+            ("bytes=-300", Asked::Part(0..100)),
+            ("bytes=99-99999999999999999999", Asked::Part(99..100)),
+            ("bytes=100-", Asked::Beyond),
+            ("bytes=100-200", Asked::Beyond),
+            ("bytes=-0", Asked::Beyond),
+            ("bytes=99999999999999999999-", Asked::Beyond),
+            ("bytes=5-4", Asked::Whole),
+            ("bytes=-", Asked::Whole),
+            ("bytes=+1-2", Asked::Whole),
+            ("bytes=0-1,5-6", Asked::Whole),
+            ("lines=0-1", Asked::Whole),
+        ] {
+            assert_eq!(read_range(text, 100), want, "{text}");
+        }
+        assert_eq!(read_range("bytes=0-", 0), Asked::Beyond);
+    }
+
+    #[test]
+    fn a_part_has_its_place_and_its_bytes() {
+        let content = Content::new(3);
+        let part = |range: &'static str| {
+            let field = HeaderValue::from_static(range);
+            file(content.clone(), 200_000, Some(&field))
+        };
+        let place = |r: &Response<Reply>| r.headers()[CONTENT_RANGE].to_str().unwrap().to_owned();
+        let mut response = part("bytes=70000-70009");
+        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(place(&response), "bytes 70000-70009/200000");
+        assert_eq!(response.body().size_hint().exact(), Some(10));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let body = Pin::new(response.body_mut()).poll_frame(&mut context);
+        let Poll::Ready(Some(Ok(frame))) = body else {
+            panic!("no body");
+        };
+        let whole: Vec<u8> = content.pieces(200_000).flatten().collect();
+        assert_eq!(frame.into_data().unwrap(), whole[70_000..70_010]);
+
+        let response = part("bytes=200000-");
+        assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(place(&response), "bytes */200000");
+        assert_eq!(response.body().size_hint().exact(), Some(0));
     }
 }

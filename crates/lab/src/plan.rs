@@ -52,6 +52,10 @@ pub(crate) struct HostPlan {
 }
 
 const MAIN_TABLE: u32 = 254;
+/// Routing tables of the primary's direct paths and of its pipes: the first
+/// ones of each kind.
+const PATH_TABLES: u32 = 1000;
+const PIPE_TABLES: u32 = 2000;
 const ANYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 /// The near and far address of link number `index` (below 256).
@@ -112,17 +116,29 @@ fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
     plan.routes.push(route(peer, 32, None, MAIN_TABLE, 0));
     match (plan.role, e.role_of(other.get_ref())) {
         (Role::Primary, Some(Role::Proxy)) => {
-            let number = plan.rules.len() as u32;
+            let is_path = |rule: &&Rule| rule.table < PIPE_TABLES;
+            let number = plan.rules.iter().filter(is_path).count() as u32;
             // The first path is the default; the others serve sockets that
             // are bound to their interface or address.
             plan.routes
                 .push(route(ANYWHERE, 0, gateway, MAIN_TABLE, 100 + number));
-            let table = 1000 + number;
+            let table = PATH_TABLES + number;
             plan.routes.push(route(ANYWHERE, 0, gateway, table, 0));
             plan.rules.push(Rule {
                 source: address,
                 table,
-                priority: 1000 + number,
+                priority: table,
+            });
+        }
+        (Role::Primary, Some(Role::Helper)) => {
+            // For a helper that forwards packets: nothing takes this table
+            // but what is bound to the address on the pipe.
+            let table = PIPE_TABLES + index as u32;
+            plan.routes.push(route(ANYWHERE, 0, gateway, table, 0));
+            plan.rules.push(Rule {
+                source: address,
+                table,
+                priority: table,
             });
         }
         (Role::Helper, Some(Role::Proxy)) | (Role::Origin, _) => {
@@ -186,13 +202,14 @@ mod tests {
                 ("a", MAIN_TABLE, 100),
                 ("a", 1000, 0),
                 ("b", MAIN_TABLE, 101),
-                ("b", 1001, 0)
+                ("b", 1001, 0),
+                ("pipe", 2002, 0),
             ],
-            "the first path is the default, and the pipe never is"
+            "the first path is the default, and the pipe only of its own address"
         );
         let sources: Vec<_> = primary.rules.iter().map(|r| (r.source, r.table)).collect();
         let near = |link| Ipv4Addr::new(10, 77, link, 1);
-        assert_eq!(sources, [(near(0), 1000), (near(1), 1001)]);
+        assert_eq!(sources, [(near(0), 1000), (near(1), 1001), (near(2), 2002)]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::duration::{Pace, in_words};
+
 /// Nothing is shown before a transfer has taken this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between redraws on a terminal ...
@@ -14,8 +16,9 @@ const LINES: Duration = Duration::from_secs(5);
 pub(crate) struct Progress {
     quiet: bool,
     terminal: bool,
-    started: Instant,
-    total: usize,
+    /// When the last transfer was over.
+    last: Instant,
+    pace: Pace,
 }
 
 /// One transfer's line.
@@ -28,13 +31,26 @@ pub(crate) struct Line<'a> {
 }
 
 impl Progress {
-    pub fn new(quiet: bool, total: usize) -> Self {
+    /// Of a run whose transfers, idle times included, should take `each`.
+    pub fn new(quiet: bool, each: Vec<Duration>) -> Self {
         Self {
             quiet,
             terminal: std::io::stderr().is_terminal(),
-            started: Instant::now(),
-            total,
+            last: Instant::now(),
+            pace: Pace::new(each),
         }
+    }
+
+    /// Transfer number `number` (from 0) has a result from a former run.
+    pub fn skipped(&mut self, number: usize) {
+        self.pace.skipped(number);
+        self.last = Instant::now();
+    }
+
+    /// Transfer number `number` (from 0) is over.
+    pub fn done(&mut self, number: usize) {
+        self.pace.done(number, self.last.elapsed());
+        self.last = Instant::now();
     }
 
     /// Something is going on that is no transfer.
@@ -55,26 +71,17 @@ impl Progress {
 
     /// A line for transfer number `number` (from 0), of `bytes`.
     pub fn transfer(&self, number: usize, label: &str, bytes: u64) -> Line<'_> {
-        let left = self.time_left(number);
+        let left = in_words(self.pace.left());
         Line {
             progress: self,
-            label: format!("[{}/{}{left}] {label}", number + 1, self.total),
+            label: format!(
+                "[{}/{}, {left} left] {label}",
+                number + 1,
+                self.pace.total()
+            ),
             bytes,
             started: Instant::now(),
             shown: Instant::now(),
-        }
-    }
-
-    /// From the mean of what is done; nothing before the first is.
-    fn time_left(&self, done: usize) -> String {
-        if done == 0 {
-            return String::new();
-        }
-        let mean = self.started.elapsed() / u32::try_from(done).unwrap_or(u32::MAX);
-        let left = mean * u32::try_from(self.total - done).unwrap_or(u32::MAX);
-        match left.as_secs() {
-            seconds @ ..120 => format!(", {seconds} s left"),
-            seconds => format!(", {} min left", seconds / 60),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Direction, Interception};
+use crate::experiment::{Client, Connection, Direction, Interception};
+use crate::quantity::Quantity;
 
 /// What a run of an experiment gave: the whole of the JSON file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,13 +27,27 @@ pub struct RunReport {
     pub summary: Vec<Summary>,
     /// What had to come out, and whether it did.
     pub asserts: Vec<Judgement>,
+    /// What the paper found beside this.
+    #[serde(default)]
+    pub paper: Vec<Comparison>,
+    /// The text of the experiment's file: hosts, links, schemes. Records from
+    /// before it was kept have none.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// How transfers would go on by the fluid bound; not of every one where
+    /// there are many.
+    #[serde(default)]
+    pub ideal: Vec<IdealProgress>,
+    /// What was left out so that the run was short.
+    #[serde(default)]
+    pub reduced: Option<String>,
 }
 
 /// One transfer. ("Download" is the record's historical name: `direction`
 /// says which way it went.)
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Download {
-    /// `mpbond` or `single`.
+    /// `mpbond`, `single`, `kibbutz` or `combine`.
     pub scheme: String,
     /// The scheme's name in the experiment.
     pub name: String,
@@ -48,11 +63,18 @@ pub struct Download {
     pub devices: usize,
     /// How the client's connection got into mpbond.
     pub interception: Interception,
+    /// What fetched.
+    #[serde(default)]
+    pub client: Client,
+    /// Whether it connected anew.
+    #[serde(default)]
+    pub connection: Connection,
     /// TCP congestion control.
     pub congestion: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The client's own time from start to end, connecting included.
+    /// The client's own time from start to end, connecting included where it
+    /// connected anew.
     pub seconds: f64,
     /// The fluid bound on the links of this scheme.
     pub ideal_seconds: f64,
@@ -70,8 +92,22 @@ pub struct Download {
     pub longest_stall_s: f64,
     /// What each subflow carried.
     pub subflows: Vec<SubflowShare>,
+    /// Seconds after the start and bytes that the receiver had by then, one
+    /// point for each 10 ms with an arrival; empty where curl fetched.
+    #[serde(default)]
+    pub progress: Vec<(f64, u64)>,
+    /// What the user of an application noticed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noticed: BTreeMap<Quantity, f64>,
     /// Processor seconds of each host's daemon during the transfer.
     pub cpu_s: BTreeMap<String, f64>,
+    /// What it cost all devices that took part, by each of the experiment's
+    /// models.
+    #[serde(default)]
+    pub energy: Vec<Energy>,
+    /// What came out of each link by when, in the transfer's direction.
+    #[serde(default)]
+    pub links: Vec<LinkProgress>,
     /// Whether the links kept their own conditions.
     pub fit: bool,
     /// Why not.
@@ -101,19 +137,81 @@ pub struct SubflowShare {
     pub name: String,
     /// Bytes of the stream that it brought, copies included: the sum over all
     /// subflows exceeds the file by the redundant bytes and the HTTP headers.
+    /// Of `combine`, bytes of the file. Of an upload by `kibbutz`, bytes that
+    /// it took from the sender.
     pub bytes: u64,
-    /// When its last byte arrived, in seconds after the stream was opened;
-    /// none where it carried nothing.
+    /// When its last byte arrived, in seconds after the stream was opened, or
+    /// after the start on a connection that was kept; none where it carried
+    /// nothing, or nobody knows.
     pub finished_s: Option<f64>,
 }
 
-/// A median with its 95 % confidence interval.
+/// What one link carried of one transfer, in its direction, as it went on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkProgress {
+    /// The link's name.
+    pub link: String,
+    /// Seconds since the first packet on any link, and bytes that had come out
+    /// by then: packets less the headers of TCP with timestamps.
+    pub points: Vec<(f64, u64)>,
+}
+
+/// How a transfer would go on by the fluid bound.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IdealProgress {
+    /// The scheme's name.
+    pub scheme: String,
+    /// The workload's name.
+    pub workload: String,
+    /// Seconds since the start, and bytes that could have come by then.
+    pub points: Vec<(f64, u64)>,
+}
+
+/// What a transfer cost, by one model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Energy {
+    /// The model's name in the experiment.
+    pub model: String,
+    /// All devices' radios, every last tail in full; with the access point's
+    /// middle figure where it is accounted.
+    pub joules: f64,
+    /// Without the tails after the last packets.
+    pub joules_without_last_tail: f64,
+    /// `joules` with the low and the high figure of the access point.
+    pub joules_band: (f64, f64),
+    /// Each device's part.
+    pub devices: Vec<DeviceEnergy>,
+}
+
+/// One device's part of the energy.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceEnergy {
+    /// The host's name.
+    pub host: String,
+    /// All of its radios.
+    pub joules: f64,
+    /// Without the tails after the last packets.
+    pub joules_without_last_tail: f64,
+    /// Its Internet links alone.
+    pub wwan_joules: f64,
+    /// Its ends of pipes alone.
+    pub pipe_joules: f64,
+}
+
+/// Median and mean of some values, with their 95 % confidence intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// The interval, from order statistics; none for fewer than six values.
+    /// The median's interval, from order statistics, whatever the
+    /// distribution; none for fewer than six values.
     pub interval: Option<(f64, f64)>,
+    /// The mean.
+    pub mean: f64,
+    /// Of the values, as the estimate from a sample (n - 1); none for one.
+    pub standard_deviation: Option<f64>,
+    /// The mean's interval by Student's t; none for one value.
+    pub mean_interval: Option<(f64, f64)>,
 }
 
 /// One scheme's repetitions of one workload; unfit ones are left out.
@@ -139,6 +237,23 @@ pub struct Summary {
     pub finish_spread_share: Option<Estimate>,
     /// Of `longest_stall_s`.
     pub longest_stall_s: Option<Estimate>,
+    /// By each of the experiment's models.
+    #[serde(default)]
+    pub energy: Vec<EnergySummary>,
+    /// What users of applications noticed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noticed: BTreeMap<Quantity, Estimate>,
+}
+
+/// What one scheme's repetitions of one workload cost, by one model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EnergySummary {
+    /// The model's name in the experiment.
+    pub model: String,
+    /// Of `joules`.
+    pub joules: Option<Estimate>,
+    /// Of `joules_without_last_tail`.
+    pub joules_without_last_tail: Option<Estimate>,
 }
 
 /// An assert and what became of it.
@@ -159,6 +274,48 @@ pub struct Judgement {
     pub interval: Option<(f64, f64)>,
     /// Whether it holds; none when no repetition was fit.
     pub holds: Option<bool>,
+}
+
+/// A figure of the paper, and ours in the same form.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Where the paper says it.
+    pub figure: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The scheme's name.
+    pub scheme: String,
+    /// The scheme that it is compared with: then both figures are changes in
+    /// percent, ours paired by repetition.
+    pub versus: Option<String>,
+    /// What was measured.
+    pub quantity: Quantity,
+    /// By which model, of energy.
+    pub model: Option<String>,
+    /// The least and the greatest number of the paper.
+    pub published: (f64, f64),
+    /// What the numbers leave out.
+    pub note: String,
+    /// Ours; none when no repetition was fit or it was not measured.
+    pub ours: Option<Estimate>,
+    /// How the two stand to each other; none without ours.
+    pub standing: Option<Standing>,
+}
+
+/// How a figure of ours stands to what was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// The mean lies within the published range.
+    Within,
+    /// The whole interval of the mean is better than the published range.
+    Better,
+    /// The mean is better than all of it, but its interval reaches it.
+    PerhapsBetter,
+    /// The mean is worse than all of it, but its interval reaches it.
+    PerhapsWorse,
+    /// The whole interval is worse.
+    Worse,
 }
 
 /// How a run ended as a whole.
@@ -186,6 +343,14 @@ impl RunReport {
             return Verdict::Unfit;
         }
         Verdict::Passed
+    }
+}
+
+impl Comparison {
+    /// Whether ours is as published or better, by its mean.
+    pub fn is_reached(&self) -> bool {
+        use Standing::{Better, PerhapsBetter, Within};
+        matches!(self.standing, Some(Within | Better | PerhapsBetter))
     }
 }
 

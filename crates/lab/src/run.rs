@@ -1,7 +1,7 @@
 //! Runs an experiment from beginning to end.
 
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -10,29 +10,34 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::client::{self, Outcome};
+use crate::client::Outcome;
 use crate::content::Content;
 use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
+use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
-    Carrier, Direction, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
+    Carrier, Connection, Experiment, Interception, Role, Scheme, Start, Workload, name_of,
 };
+use crate::fetcher::{Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::isolate;
-use crate::links::{played_links, timed_changes};
-use crate::origin::{self, Received};
+use crate::links::{played_links, setting_changes, timed_changes};
+use crate::origin::{self, Listening, Received};
 use crate::player::{Clock, Conditions, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
-use crate::{machine, summary};
+use crate::{duration, json, link_progress, machine, paper, summary};
 
 /// What a person may choose about a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Where the record is written, as JSON.
     pub json: Option<PathBuf>,
+    /// Where a page of tables and pictures is written.
+    pub html: Option<PathBuf>,
     /// A folder for configurations and logs of the daemons, made when absent.
     /// They vanish with the lab otherwise.
     pub out: Option<PathBuf>,
@@ -45,6 +50,9 @@ pub struct RunOptions {
     pub resume: Option<PathBuf>,
     /// Instead of the experiment's own number.
     pub repetitions: Option<u32>,
+    /// Repetitions, workloads and idle times are cut until it should take no
+    /// longer than that; the record says how.
+    pub at_most: Option<Duration>,
     /// Only schemes whose name contains one of these; all when empty.
     pub schemes: Vec<String>,
     /// Only workloads whose name contains one of these; all when empty.
@@ -66,16 +74,27 @@ pub struct RunOptions {
 /// machine lacks something, others when the run fails.
 pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
     // What is wrong with the file or the machine is said before anything runs.
-    let experiment = chosen(path, options)?;
+    let (experiment, reduced) = chosen(path, options)?;
     machine::check(&experiment)?;
+    Accountant::all(&experiment)?;
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out).at("make", out)?;
     }
-    let report = isolate::isolated(|scratch| Lab::new(&experiment, options, scratch)?.run_all())?;
-    if let Some(json) = &options.json {
-        let text = serde_json::to_string_pretty(&report)
+    let run = |scratch: &Path| Lab::new(&experiment, options, scratch)?.run_all();
+    let report = RunReport {
+        reduced,
+        ..isolate::isolated(run)?
+    };
+    if let Some(json_path) = &options.json {
+        let text = json::lines(&report)
             .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
-        std::fs::write(json, text + "\n").at("write", json)?;
+        std::fs::write(json_path, text).at("write", json_path)?;
+    }
+    if let Some(html) = &options.html {
+        let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
+        let title = format!("{}: {}", report.experiment, report.title);
+        let page = report::to_html(&title, &report.date, &studies);
+        std::fs::write(html, page).at("write", html)?;
     }
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
@@ -95,7 +114,8 @@ impl Verdict {
     }
 }
 
-fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
+/// The experiment as it is to run, and what was left out so that it is short.
+fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
     let mut experiment = Experiment::load(path)?;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
@@ -139,12 +159,24 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<Experiment> {
             options.workloads
         )));
     }
-    Ok(experiment)
+    let reduced = match options.at_most {
+        Some(most) => duration::shorten(&mut experiment, most)?,
+        None => None,
+    };
+    Ok((experiment, reduced))
+}
+
+/// What a transfer starts from.
+struct Ready {
+    fetcher: Fetcher,
+    /// What a kept connection has carried already.
+    before: Shares,
 }
 
 /// A running experiment.
 struct Lab<'a> {
     experiment: &'a Experiment,
+    accountants: Vec<Accountant<'a>>,
     options: &'a RunOptions,
     scratch: &'a Path,
     binary: PathBuf,
@@ -152,6 +184,8 @@ struct Lab<'a> {
     player: Player,
     content: Content,
     received: Received,
+    listening: Listening,
+    upload: PathBuf,
     progress: Progress,
     digests: HashMap<u64, String>,
     congestion: String,
@@ -159,10 +193,10 @@ struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     fn new(experiment: &'a Experiment, options: &'a RunOptions, scratch: &'a Path) -> Result<Self> {
-        let transfers =
-            experiment.schemes.len() * experiment.workloads.len() * experiment.repetitions as usize;
-        let progress = Progress::new(options.quiet, transfers);
+        let each = duration::of_each_transfer(experiment)?;
+        let progress = Progress::new(options.quiet, each);
         progress.note("making hosts and links ...");
+        let accountants = Accountant::all(experiment)?;
         let mut network = Network::build(experiment)?;
         let links = played_links(experiment, &mut network)?;
         let logs = Logs {
@@ -172,13 +206,15 @@ impl<'a> Lab<'a> {
         let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
         let content = Content::new(experiment.seed);
         let host = network.host_in(Role::Origin)?;
-        let received = origin::start(host, origin_address(experiment)?, content.clone())?;
+        let address = origin_address(experiment)?;
+        let (received, listening) = origin::start(host, address, content.clone())?;
         let binary = match &options.binary {
             Some(binary) => binary.clone(),
             None => std::env::current_exe().doing("cannot find its own executable")?,
         };
         Ok(Self {
             experiment,
+            accountants,
             options,
             scratch,
             binary,
@@ -186,6 +222,8 @@ impl<'a> Lab<'a> {
             player,
             content,
             received,
+            listening,
+            upload: scratch.join("upload"),
             progress,
             digests: HashMap::new(),
             congestion: String::new(),
@@ -212,6 +250,10 @@ impl<'a> Lab<'a> {
             kernel: machine::kernel(),
             asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
+            paper: paper::comparisons(e, &downloads),
+            file: Some(e.text.clone()),
+            ideal: link_progress::ideals(e)?,
+            reduced: None,
             downloads,
         };
         self.player.stop()?;
@@ -231,35 +273,81 @@ impl<'a> Lab<'a> {
             let place = *number;
             *number += 1;
             if done.has(scheme, workload, repetition) {
+                self.progress.skipped(place);
                 continue;
             }
             if self.congestion != scheme.congestion {
                 self.network.set_congestion(&scheme.congestion)?;
+                self.listening.set_congestion(&scheme.congestion)?;
                 self.congestion.clone_from(&scheme.congestion);
             }
             // Between transfers the links are as at the start.
             self.player.reset()?;
+            for c in setting_changes(self.experiment, workload)? {
+                self.player.change(&c.link, c.direction, c.change)?;
+            }
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }
-            if let (Some(daemons), Start::Warm) = (&mut daemons, scheme.start) {
-                self.progress
-                    .note(&format!("{}: idle ...", scheme.name.get_ref()));
-                daemons.wait_until_joined()?;
-                std::thread::sleep(scheme.idle);
-            }
-            let result = self.transfer(scheme, workload, repetition, place, daemons.as_ref());
+            let result = self.make_ready(scheme, workload, daemons.as_mut());
+            let result = result.and_then(|ready| {
+                let daemons = daemons.as_ref();
+                self.transfer(scheme, workload, repetition, place, daemons, ready)
+            });
             let download = result.map_err(|e| match &daemons {
                 Some(daemons) => Error::run(format!("{e}\n{}", daemons.log_tails())),
                 None => e,
             })?;
             done.add(download)?;
+            self.progress.done(place);
             // A cold start needs fresh daemons, and so does one after a fault.
             if scheme.start == Start::Cold || !workload.faults.is_empty() {
                 daemons = None;
             }
         }
         Ok(())
+    }
+
+    /// Everything that happens before the clock runs, idling included.
+    fn make_ready(
+        &self,
+        scheme: &Scheme,
+        workload: &Workload,
+        mut daemons: Option<&mut Daemons>,
+    ) -> Result<Ready> {
+        self.progress
+            .note(&format!("{}: idle ...", scheme.name.get_ref()));
+        let warm = scheme.start == Start::Warm;
+        if let (Some(daemons), true) = (&mut daemons, warm) {
+            daemons.wait_until_joined()?;
+        }
+        let kept = scheme.connection == Connection::Kept;
+        let job = self.job(scheme, workload)?;
+        let fetcher = Fetcher::ready(job, daemons.as_deref().map(Daemons::way))?;
+        let before = match &daemons {
+            Some(daemons) if kept => {
+                let destination = job.destination.to_string();
+                daemons.shares_so_far(workload.direction, &destination)?
+            }
+            _ => Shares::default(),
+        };
+        if kept || (warm && daemons.is_some()) {
+            std::thread::sleep(scheme.idle);
+        }
+        Ok(Ready { fetcher, before })
+    }
+
+    fn job<'s>(&'s self, scheme: &'s Scheme, workload: &'s Workload) -> Result<Job<'s>> {
+        Ok(Job {
+            experiment: self.experiment,
+            scheme,
+            workload,
+            network: &self.network,
+            content: &self.content,
+            received: &self.received,
+            upload: &self.upload,
+            destination: origin_address(self.experiment)?,
+        })
     }
 
     fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
@@ -293,20 +381,37 @@ impl<'a> Lab<'a> {
         repetition: u32,
         number: usize,
         daemons: Option<&Daemons>,
+        ready: Ready,
     ) -> Result<Download> {
         let e = self.experiment;
-        let bytes = workload.bytes.0;
-        let ideal = ideal_time(e, scheme, workload)?;
+        let most = workload.most_bytes();
+        let ideal = ideal_time(e, scheme, workload, most)?;
         let destination = origin_address(e)?;
-        let expected = self
-            .digests
-            .entry(bytes)
-            .or_insert_with(|| self.content.sha256(bytes))
-            .clone();
+        let expected = match workload.application() {
+            None => self
+                .digests
+                .entry(most)
+                .or_insert_with(|| self.content.sha256(most))
+                .clone(),
+            Some(_) => String::new(),
+        };
         let drops_before = self.network.device_drops()?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
-        let outcome = self.carry(scheme, workload, number, daemons, destination, ideal)?;
+        let Ready { fetcher, before } = ready;
+        let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
+        let end = self.player.now();
+        let (bytes, ideal) = match workload.application() {
+            None => (most, ideal),
+            // What it chose to fetch, in one go.
+            Some(_) => (
+                outcome.bytes,
+                ideal_time(e, scheme, workload, outcome.bytes)?,
+            ),
+        };
+        let whole = outcome
+            .intact
+            .unwrap_or_else(|| outcome.bytes == bytes && outcome.sha256 == expected);
 
         let conditions = self.player.conditions()?;
         let lost = self.network.device_drops()? - drops_before;
@@ -315,13 +420,27 @@ impl<'a> Lab<'a> {
             *seconds -= cpu_before.get(host).copied().unwrap_or_default();
         }
         let shares = match daemons {
-            Some(daemons) => daemons.shares(workload.direction, &destination.to_string())?,
-            None => self.single_share(scheme, &outcome),
+            Some(daemons) => daemons
+                .shares(workload.direction, &destination.to_string())?
+                .since(&before, outcome.opened_before_s),
+            None if scheme.scheme == Carrier::Single => self.single_share(scheme, &outcome),
+            None => Shares {
+                redundant_bytes: outcome.redundant_bytes,
+                subflows: outcome.shares.clone(),
+            },
         };
+        let passed = self.player.passed()?;
+        let links = self.player.links();
+        let energy = self
+            .accountants
+            .iter()
+            .map(|a| a.account(scheme, links, &passed, end))
+            .collect::<Result<_>>()?;
         // While no path is up, a primary may let connections go directly.
         let passed_by = daemons.is_some() && shares.subflows.is_empty();
         let unfit = passed_by
             .then(|| "the daemons did not carry it: the client got past them".to_owned())
+            .or_else(|| outcome.unfit_because.clone())
             .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
@@ -334,17 +453,23 @@ impl<'a> Lab<'a> {
             direction: workload.direction,
             devices: scheme.devices,
             interception: scheme.interception,
+            client: e.client,
+            connection: scheme.connection,
             congestion: scheme.congestion.clone(),
             bytes,
             seconds: outcome.seconds,
             ideal_seconds,
             ratio: outcome.seconds / ideal_seconds,
             redundant_bytes: shares.redundant_bytes,
-            sha256_ok: outcome.bytes == bytes && outcome.sha256 == expected,
+            sha256_ok: whole,
             first_byte_s: Some(outcome.first_byte_s),
             longest_stall_s: outcome.longest_stall.as_secs_f64(),
             subflows: shares.subflows,
+            progress: outcome.series,
+            noticed: outcome.noticed,
             cpu_s,
+            energy,
+            links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
             unfit_because: unfit,
             lateness_us: Lateness {
@@ -363,24 +488,19 @@ impl<'a> Lab<'a> {
         workload: &Workload,
         number: usize,
         daemons: Option<&Daemons>,
-        destination: SocketAddr,
+        fetcher: Fetcher,
         ideal: Duration,
     ) -> Result<Outcome> {
-        let bytes = workload.bytes.0;
-        let path = scheme.direct_links(self.experiment).next();
-        let plain = client::Way::Plain(path.map(|link| link.name.get_ref().clone()));
-        let way = daemons.map_or(&plain, Daemons::way);
+        let bytes = workload.most_bytes();
+        let job = self.job(scheme, workload)?;
         // Time enough for the slowest scheduler; an end for what hangs.
-        let limit = Duration::from_secs(30) + ideal * 10;
+        let least = workload
+            .application()
+            .map_or(Duration::ZERO, |app| app.least_time());
+        let limit = Duration::from_secs(30) + least * 2 + ideal * 10;
         let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
         let mut line = self.progress.transfer(number, &label, bytes);
         let mut progress = |done: u64| line.show(done);
-        let primary = self.network.host_in(Role::Primary)?;
-        let file = self.scratch.join("upload");
-        if workload.direction == Direction::Up {
-            self.write_content(&file, bytes)?;
-        }
-
         let kills: Vec<(Duration, Pid)> = workload
             .faults
             .iter()
@@ -400,29 +520,8 @@ impl<'a> Lab<'a> {
                     }
                 });
             }
-            match workload.direction {
-                Direction::Down => {
-                    let url = format!("http://{destination}/bytes/{bytes}");
-                    client::download(primary, &url, way, limit, &mut progress)
-                }
-                Direction::Up => {
-                    let url = format!("http://{destination}/upload");
-                    let received = &self.received;
-                    client::upload(primary, &url, way, &file, limit, received, &mut progress)
-                }
-            }
+            fetcher.carry(job, limit, &mut progress)
         })
-    }
-
-    fn write_content(&self, file: &Path, bytes: u64) -> Result<()> {
-        let write = || -> std::io::Result<()> {
-            let mut out = std::fs::File::create(file)?;
-            for piece in self.content.pieces(bytes) {
-                out.write_all(&piece)?;
-            }
-            Ok(())
-        };
-        write().at("write", file)
     }
 
     /// A single path's one share, by the client's account.
@@ -463,6 +562,7 @@ fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<St
 
 /// Whether an experiment needs nft.
 pub(crate) fn needs_nft(e: &Experiment) -> bool {
-    let mut schemes = e.schemes.iter();
-    schemes.any(|s| s.interception == Interception::Transparent)
+    e.schemes
+        .iter()
+        .any(|s| s.interception == Interception::Transparent || s.scheme == Carrier::Kibbutz)
 }

@@ -1,40 +1,11 @@
-//! Medians, intervals and asserts.
+//! Repetitions summed up, and asserts.
+
+use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
-use crate::record::{Download, Estimate, Judgement, Summary};
-
-/// The median of `values` and its 95 % confidence interval; none without values.
-pub fn estimate(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let upper = *values.get(n / 2)?;
-    let lower = *values.get((n - 1) / 2)?;
-    let interval = rank(n).and_then(|k| Some((*values.get(k - 1)?, *values.get(n - k)?)));
-    Some(Estimate {
-        median: (lower + upper) / 2.0,
-        interval,
-    })
-}
-
-/// The largest k for which the k-th smallest and k-th largest of n values
-/// enclose the median with 95 % confidence, whatever the distribution: each
-/// value falls below the median with probability 1/2, so what lies outside
-/// has the binomial tail P(X < k) on either side.
-fn rank(n: usize) -> Option<usize> {
-    let mut probability = 0.5_f64.powi(i32::try_from(n).ok()?);
-    let mut tail = 0.0;
-    let mut best = None;
-    for k in 1..=n / 2 {
-        tail += probability; // P(X = k - 1)
-        if tail > 0.025 {
-            break;
-        }
-        best = Some(k);
-        probability *= (n - k + 1) as f64 / k as f64;
-    }
-    best
-}
+use crate::quantity::Quantity;
+use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
+use crate::statistics::estimate;
 
 /// One summary for every workload and scheme of the experiment that has run.
 pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> {
@@ -62,10 +33,35 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
                 finish_spread_s: over(&Download::finish_spread_s),
                 finish_spread_share: over(&|d| Some(d.finish_spread_s()? / d.seconds)),
                 longest_stall_s: over(&|d| Some(d.longest_stall_s)),
+                energy: energy(e, &fit),
+                noticed: noticed(&fit),
             });
         }
     }
     all
+}
+
+fn noticed(fit: &[&Download]) -> BTreeMap<Quantity, Estimate> {
+    let of = |quantity: Quantity| {
+        let values = fit.iter().filter_map(|d| d.noticed.get(&quantity).copied());
+        Some((quantity, estimate(values)?))
+    };
+    Quantity::ALL.into_iter().filter_map(of).collect()
+}
+
+fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
+    let models = e.energy.iter().map(|model| model.name.get_ref());
+    models
+        .map(|model| {
+            let accounts = fit.iter().flat_map(|d| &d.energy);
+            let accounts = accounts.filter(|energy| energy.model == *model);
+            EnergySummary {
+                model: model.clone(),
+                joules: estimate(accounts.clone().map(|a| a.joules)),
+                joules_without_last_tail: estimate(accounts.map(|a| a.joules_without_last_tail)),
+            }
+        })
+        .collect()
 }
 
 /// Every assert, for every scheme and workload it concerns.
@@ -77,15 +73,24 @@ pub(crate) fn judge(
     let mut all = Vec::new();
     for assert in &e.asserts {
         for summary in summaries {
-            let is = |wanted: &Option<toml::Spanned<String>>, name: &str| {
-                wanted.as_ref().is_none_or(|w| w.get_ref() == name)
-            };
-            if is(&assert.scheme, &summary.scheme) && is(&assert.workload, &summary.workload) {
+            if concerns(e, assert, summary) {
                 judge_one(assert, summary, downloads, &mut all);
             }
         }
     }
     all
+}
+
+fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
+    let mut workloads = e.workloads.iter();
+    let Some(workload) = workloads.find(|w| *w.name.get_ref() == s.workload) else {
+        return false;
+    };
+    let scheme = a.scheme.as_ref();
+    let setting = a.setting.as_ref().map(|name| name.get_ref().as_str());
+    scheme.is_none_or(|name| *name.get_ref() == s.scheme)
+        && setting.is_none_or(|name| workload.setting_name() == Some(name))
+        && (a.workload.as_ref()).is_none_or(|name| workload.is_called(name.get_ref()))
 }
 
 fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judgement>) {
@@ -126,6 +131,17 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
         let holds = got.map(|e| e.median >= target);
         push("finish spread (s) at least".to_owned(), target, got, holds);
     }
+    if let (Some(other), Some(target)) = (&a.versus, &a.max_time_ratio) {
+        let (other, target) = (other.get_ref(), *target.get_ref());
+        let got = seconds_over(s, other, downloads);
+        let holds = got.map(|e| e.median <= target);
+        push(
+            format!("seconds over those of \"{other}\" at most"),
+            target,
+            got,
+            holds,
+        );
+    }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
         let got = seconds_over(s, other, downloads);
@@ -158,26 +174,6 @@ fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Esti
 mod tests {
     use super::*;
 
-    #[test]
-    fn ranks_are_those_of_the_binomial_tables() {
-        // Known: n = 20 takes the 6th and 15th value (95.9 %), n = 10 the 2nd
-        // and 9th (97.9 %), n = 6 the extremes (96.9 %), n = 5 nothing.
-        assert_eq!(rank(20), Some(6));
-        assert_eq!(rank(10), Some(2));
-        assert_eq!(rank(6), Some(1));
-        assert_eq!(rank(5), None);
-        assert_eq!(rank(0), None);
-    }
-
-    #[test]
-    fn median_and_interval() {
-        let e = estimate((1..=20).rev().map(f64::from)).unwrap();
-        assert_eq!(e.median, 10.5);
-        assert_eq!(e.interval, Some((6.0, 15.0)));
-        assert_eq!(estimate([3.0]).unwrap().median, 3.0);
-        assert_eq!(estimate([]), None);
-    }
-
     fn download(name: &str, repetition: u32, seconds: f64) -> Download {
         serde_json::from_value(serde_json::json!({
             "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
@@ -189,11 +185,11 @@ mod tests {
         .unwrap()
     }
 
-    /// Whether "a" is found not slower than "b", given seconds of both by repetition.
-    fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
+    /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
+    fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
         let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
         let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
-        let assert: Assert = toml::from_str("not_slower_than = 'b'").unwrap();
+        let assert: Assert = toml::from_str(assert).unwrap();
         let summary = Summary {
             workload: "w".into(),
             scheme: "a".into(),
@@ -205,10 +201,28 @@ mod tests {
             finish_spread_s: None,
             finish_spread_share: None,
             longest_stall_s: None,
+            energy: Vec::new(),
+            noticed: Default::default(),
         };
         let mut judged = Vec::new();
         judge_one(&assert, &summary, &all, &mut judged);
-        judged.first().and_then(|j| j.holds)
+        judged.pop()
+    }
+
+    fn not_slower(seconds: &[(f64, f64)]) -> Option<bool> {
+        judged("not_slower_than = 'b'", seconds)?.holds
+    }
+
+    #[test]
+    fn a_time_ratio_is_that_of_the_same_repetition() {
+        let assert = "versus = 'b'\nmax_time_ratio = 0.8";
+        // Over medians it would be 2 / 2; repetition by repetition it is 0.5.
+        let seconds = [(1.0, 2.0), (2.0, 4.0), (3.0, 1.0), (1.0, 2.0), (4.0, 8.0)];
+        let got = judged(assert, &seconds).unwrap();
+        assert_eq!((got.measured, got.holds), (Some(0.5), Some(true)));
+        let got = judged(assert, &[(0.81, 1.0)]).unwrap();
+        assert_eq!(got.holds, Some(false));
+        assert_eq!(judged(assert, &[]).unwrap().holds, None);
     }
 
     #[test]

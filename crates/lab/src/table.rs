@@ -1,38 +1,52 @@
 //! Results as tables for people.
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use crate::experiment::{Direction, name_of};
-use crate::record::{Download, Estimate, Judgement, RunReport, SubflowShare, Summary, Verdict};
+use crate::grid::Grid;
+use crate::quantity::Quantity;
+use crate::record::{
+    Comparison, Download, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Verdict,
+};
 
 impl RunReport {
-    /// The report as text: every transfer of a short run, medians of a long
-    /// one, and the asserts. `colour` is for terminals.
+    /// The report as text: every transfer of a short run, means and medians of
+    /// a long one, the asserts, and what the paper found. `colour` is for
+    /// terminals.
     pub fn to_text(&self, colour: bool) -> String {
         let commit = self.commit.as_deref().unwrap_or("no repository");
         let mut text = format!(
             "{}: {}\n{}, commit {commit}, Linux {}\n\n",
             self.experiment, self.title, self.date, self.kernel
         );
+        if let Some(reduced) = &self.reduced {
+            text += &format!("a short run: {reduced}\n\n");
+        }
         let repeated = self.downloads.iter().any(|d| d.repetition > 0);
         if repeated {
-            text += &summaries(&self.summary).to_string();
+            text += &summaries(&self.summary).to_text();
         } else {
-            text += &transfers(&self.downloads).to_string();
+            text += &transfers(&self.downloads).to_text();
         }
         text.push('\n');
+        let noticed = noticed(&self.summary);
+        if !noticed.is_empty() {
+            text += &format!("\n{}\n", noticed.to_text());
+        }
         if !self.asserts.is_empty() {
-            text += &format!("\n{}\n", judgements(&self.asserts));
+            text += &format!("\n{}\n", judgements(&self.asserts).to_text());
+        }
+        if !self.paper.is_empty() {
+            text += &format!("\n{}\n", comparisons(&self.paper).to_text());
         }
         for d in self.downloads.iter().filter(|d| !d.fit) {
             let why = d.unfit_because.as_deref().unwrap_or("no reason given");
             text += &format!("unfit: {}, {}: {why}\n", d.name, d.workload);
         }
-        let (verdict, number) = match self.verdict() {
-            Verdict::Passed => ("passed", 32),
-            Verdict::Failed => ("FAILED", 31),
-            Verdict::Unfit => ("unfit: not everything could be judged, see above", 33),
+        let number = match self.verdict() {
+            Verdict::Passed => 32,
+            Verdict::Failed => 31,
+            Verdict::Unfit => 33,
         };
+        let verdict = self.verdict().words();
         if colour {
             text += &format!("\x1b[{number}m{verdict}\x1b[0m\n");
         } else {
@@ -42,20 +56,18 @@ impl RunReport {
     }
 }
 
-fn table(header: &[&str], left: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(header);
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if !left.contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "FAILED",
+            Self::Unfit => "unfit: not everything could be judged, see above",
         }
     }
-    table
 }
 
-fn transfers(downloads: &[Download]) -> Table {
+fn transfers(downloads: &[Download]) -> Grid {
     let header = [
         "scheme",
         "transfer",
@@ -69,7 +81,7 @@ fn transfers(downloads: &[Download]) -> Table {
         "sha256",
         "subflow: bytes, finished",
     ];
-    let mut table = table(&header, &[0, 1, 3, 9, 10]);
+    let mut grid = Grid::new(header, &[0, 1, 3, 9, 10]);
     for d in downloads {
         let arrow = match d.direction {
             Direction::Down => "down",
@@ -80,7 +92,7 @@ fn transfers(downloads: &[Download]) -> Table {
         } else {
             format!("{} {arrow}", d.workload)
         };
-        table.add_row([
+        grid.row(vec![
             d.name.clone(),
             workload,
             d.devices.to_string(),
@@ -94,7 +106,7 @@ fn transfers(downloads: &[Download]) -> Table {
             d.subflows.iter().map(share).collect::<Vec<_>>().join("\n"),
         ]);
     }
-    table
+    grid
 }
 
 fn share(s: &SubflowShare) -> String {
@@ -105,29 +117,51 @@ fn share(s: &SubflowShare) -> String {
     }
 }
 
-fn summaries(all: &[Summary]) -> Table {
-    let header = [
+/// Means and medians of every scheme and workload.
+pub(crate) fn summaries(all: &[Summary]) -> Grid {
+    let mut header: Vec<String> = [
         "transfer",
         "scheme",
         "n",
         "unfit",
-        "seconds",
-        "95 % interval",
+        "mean s",
+        "sd",
+        "95 % of mean",
+        "median s",
+        "95 % of median",
         "ratio",
-        "95 % interval",
+        "95 % of median",
         "redundant",
         "spread s",
         "stall s",
-    ];
-    let mut table = table(&header, &[0, 1]);
-    let number = |e: Option<Estimate>| e.map_or("-".into(), |e| format!("{:.3}", e.median));
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut models: Vec<&str> = Vec::new();
+    for energy in all.iter().flat_map(|s| &s.energy) {
+        if !models.contains(&energy.model.as_str()) {
+            models.push(&energy.model);
+        }
+    }
+    for model in &models {
+        header.push(format!("mean J, {model}"));
+        header.push("95 % of mean".into());
+        header.push("without last tail".into());
+        header.push("95 % of mean".into());
+    }
+    let mut grid = Grid::new(header, &[0, 1]);
+    let number = |e: Option<Estimate>| show(e, |e| Some(e.median));
     let interval = |e: Option<Estimate>| range(e.and_then(|e| e.interval));
+    let mean_interval = |e: Option<Estimate>| range(e.and_then(|e| e.mean_interval));
     for s in all {
-        table.add_row([
+        let mut row = vec![
             s.workload.clone(),
             s.scheme.clone(),
             s.fit.to_string(),
             s.unfit.to_string(),
+            show(s.seconds, |e| Some(e.mean)),
+            show(s.seconds, |e| e.standard_deviation),
+            mean_interval(s.seconds),
             number(s.seconds),
             interval(s.seconds),
             number(s.ratio),
@@ -136,16 +170,55 @@ fn summaries(all: &[Summary]) -> Table {
                 .map_or("-".into(), |e| format!("{:.2} %", e.median * 100.0)),
             number(s.finish_spread_s),
             number(s.longest_stall_s),
-        ]);
+        ];
+        for model in &models {
+            let energy = s.energy.iter().find(|e| e.model == *model);
+            for figure in [
+                energy.and_then(|e| e.joules),
+                energy.and_then(|e| e.joules_without_last_tail),
+            ] {
+                row.push(show(figure, |e| Some(e.mean)));
+                row.push(mean_interval(figure));
+            }
+        }
+        grid.row(row);
     }
-    table
+    grid
+}
+
+/// What users of applications noticed, as means; empty without applications.
+pub(crate) fn noticed(all: &[Summary]) -> Grid {
+    let there = |q: &Quantity| all.iter().any(|s| s.noticed.contains_key(q));
+    let quantities: Vec<Quantity> = Quantity::ALL.into_iter().filter(there).collect();
+    let mut header: Vec<String> = vec!["workload".into(), "scheme".into()];
+    for quantity in &quantities {
+        header.push(quantity.axis());
+        header.push("95 % of mean".into());
+    }
+    let mut grid = Grid::new(header, &[0, 1]);
+    for s in all.iter().filter(|s| !s.noticed.is_empty()) {
+        let mut row = vec![s.workload.clone(), s.scheme.clone()];
+        for quantity in &quantities {
+            let figure = s.noticed.get(quantity).copied();
+            row.push(show(figure, |e| Some(e.mean)));
+            row.push(range(figure.and_then(|e| e.mean_interval)));
+        }
+        grid.row(row);
+    }
+    grid
+}
+
+fn show(e: Option<Estimate>, figure: impl Fn(&Estimate) -> Option<f64>) -> String {
+    let figure = e.as_ref().and_then(figure);
+    figure.map_or("-".into(), |f| format!("{f:.3}"))
 }
 
 fn range(interval: Option<(f64, f64)>) -> String {
     interval.map_or("-".into(), |(low, high)| format!("{low:.3}-{high:.3}"))
 }
 
-fn judgements(all: &[Judgement]) -> Table {
+/// What had to come out, and what did.
+pub(crate) fn judgements(all: &[Judgement]) -> Grid {
     let header = [
         "transfer",
         "scheme",
@@ -155,9 +228,9 @@ fn judgements(all: &[Judgement]) -> Table {
         "95 % interval",
         "",
     ];
-    let mut table = table(&header, &[0, 1, 2, 6]);
+    let mut grid = Grid::new(header, &[0, 1, 2, 6]);
     for j in all {
-        table.add_row([
+        grid.row(vec![
             j.workload.clone(),
             j.scheme.clone(),
             j.what.clone(),
@@ -172,5 +245,93 @@ fn judgements(all: &[Judgement]) -> Table {
             .into(),
         ]);
     }
-    table
+    grid
+}
+
+/// What the paper found, beside ours.
+pub(crate) fn comparisons(all: &[Comparison]) -> Grid {
+    let header = [
+        "paper",
+        "transfer",
+        "scheme",
+        "figure",
+        "paper's",
+        "ours",
+        "95 % of mean",
+        "ours is",
+        "note",
+    ];
+    let mut grid = Grid::new(header, &[0, 1, 2, 3, 7, 8]);
+    for c in all {
+        grid.row(vec![
+            c.figure.clone(),
+            c.workload.clone(),
+            c.scheme.clone(),
+            c.what(),
+            c.published_text(),
+            c.ours_text(),
+            c.interval_text(),
+            c.standing_text().to_owned(),
+            c.note.clone(),
+        ]);
+    }
+    grid
+}
+
+impl Comparison {
+    /// What is compared, in words.
+    fn what(&self) -> String {
+        let mut text = match &self.versus {
+            Some(other) => format!("{} against \"{other}\"", self.quantity.label()),
+            None => self.quantity.axis(),
+        };
+        if let Some(model) = &self.model {
+            text += &format!(", {model}");
+        }
+        text
+    }
+
+    /// A figure in the form of this comparison: a change has its sign.
+    fn figure_text(&self, x: f64) -> String {
+        match self.versus {
+            Some(_) => format!("{x:+.1} %"),
+            None => format!("{x:.3}"),
+        }
+    }
+
+    fn published_text(&self) -> String {
+        let number = |x: f64| match self.versus {
+            Some(_) => format!("{x:+}"),
+            None => x.to_string(),
+        };
+        let unit = if self.versus.is_some() { " %" } else { "" };
+        let (low, high) = self.published;
+        if low == high {
+            format!("{}{unit}", number(low))
+        } else {
+            format!("{} to {}{unit}", number(low), number(high))
+        }
+    }
+
+    fn ours_text(&self) -> String {
+        let ours = self.ours.map(|e| self.figure_text(e.mean));
+        ours.unwrap_or_else(|| "-".into())
+    }
+
+    fn interval_text(&self) -> String {
+        let interval = self.ours.and_then(|e| e.mean_interval);
+        let text = |(low, high)| format!("{} to {}", self.figure_text(low), self.figure_text(high));
+        interval.map_or_else(|| "-".into(), text)
+    }
+
+    fn standing_text(&self) -> &'static str {
+        match self.standing {
+            Some(Standing::Within) => "as published",
+            Some(Standing::Better) => "better",
+            Some(Standing::PerhapsBetter) => "better, within the noise",
+            Some(Standing::PerhapsWorse) => "worse, within the noise",
+            Some(Standing::Worse) => "worse",
+            None => "not measured",
+        }
+    }
 }

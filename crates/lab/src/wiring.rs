@@ -150,8 +150,12 @@ impl Network {
 
 /// What the kernel counts of a device.
 pub(crate) struct Counters {
+    /// Bytes that came in.
+    pub received_bytes: u64,
     /// Packets that came in.
     pub received_packets: u64,
+    /// Bytes that went out.
+    pub sent_bytes: u64,
     /// Packets that found its queue full.
     pub dropped_sending: u64,
 }
@@ -170,7 +174,9 @@ fn read_counters(text: &str, device: &str) -> Option<Counters> {
     let column = |index| line.split_whitespace().nth(index)?.parse().ok();
     // Eight columns received, then bytes, packets, errors, drops sent.
     Some(Counters {
+        received_bytes: column(0)?,
         received_packets: column(1)?,
+        sent_bytes: column(8)?,
         dropped_sending: column(11)?,
     })
 }

@@ -24,8 +24,9 @@ use crate::status::{LinkStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{metrics, random, stop};
 
-/// How long a new connection waits for a first path, when there is none yet or none at the moment.
-const WAIT_FOR_PATH: Duration = Duration::from_secs(2);
+/// How long a new connection waits for a first path, when there is none yet or none at the moment:
+/// with the direct connection that may follow it stays within two seconds.
+const WAIT_FOR_PATH: Duration = Duration::from_millis(1500);
 
 /// Pause before a session is opened anew after one was lost.
 const REOPEN_AFTER: Duration = Duration::from_millis(200);

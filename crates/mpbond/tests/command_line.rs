@@ -90,6 +90,7 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["lab"],
         &["lab", "run"],
         &["lab", "list"],
+        &["lab", "report"],
         &["lab", "origin"],
         &["lab", "player-accuracy"],
     ] {
@@ -387,4 +388,65 @@ fn experiments_are_listed_with_what_is_wrong_with_them() {
     assert!(line.starts_with("cannot list /nonexistent: "), "{line}");
     let line = fails(&["lab", "run", text(&folder.path().join("broken.toml"))], 2);
     assert!(line.contains("broken.toml:1:"), "{line}");
+}
+
+/// A record of one scheme's two transfers, made as the lab makes it.
+fn record(seconds: [f64; 2]) -> String {
+    let experiment = "name = \"t\"\ntitle = \"a title\"\n\
+        [[host]]\nname = \"primary\"\nrole = \"primary\"\n\
+        [[host]]\nname = \"proxy\"\nrole = \"proxy\"\naddress = \"203.0.113.1\"\n\
+        [[host]]\nname = \"origin\"\nrole = \"origin\"\naddress = \"198.51.100.1\"\n\
+        [[link]]\nname = \"ps\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 8\nup = 8\n\
+        [[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
+        [[scheme]]\nname = \"one\"\nscheme = \"single\"\n\
+        [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = \"1 MB\"\n";
+    let transfers = [0, 1].map(|repetition| {
+        serde_json::json!({
+            "scheme": "single", "name": "one", "workload": "w", "repetition": repetition,
+            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
+            "bytes": 1_000_000, "seconds": seconds[repetition], "ideal_seconds": 1.0,
+            "ratio": seconds[repetition], "sha256_ok": true, "longest_stall_s": 0.0,
+            "subflows": [], "cpu_s": {}, "fit": true,
+            "lateness_us": {"p50": 1.0, "p99": 2.0, "max": 3.0, "realtime": true},
+        })
+    });
+    serde_json::json!({
+        "experiment": "t", "date": "2026-01-01T00:00:00Z", "commit": "c0ffee",
+        "kernel": "6.1", "downloads": transfers, "file": experiment,
+    })
+    .to_string()
+}
+
+#[test]
+fn records_become_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("a.json"), record([1.5, 1.7])).unwrap();
+    std::fs::write(file("b.json"), record([1.6, 1.8])).unwrap();
+    let (a, b) = (file("a.json"), file("b.json"));
+    let table = ok(&["lab", "report", text(&a), text(&b)]);
+    assert!(table.contains("| w | one | 4 | 0 | 1.650 |"), "{table}");
+    let (html, markdown, svg) = (file("r.html"), file("r.md"), file("svg"));
+    ok(&[
+        "lab",
+        "report",
+        text(&a),
+        "--html",
+        text(&html),
+        "--markdown",
+        text(&markdown),
+        "--svg",
+        text(&svg),
+    ]);
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.contains("<svg") && page.contains("1.600"), "{page}");
+    assert!(std::fs::read_to_string(markdown).unwrap().contains("1.600"));
+    let picture = std::fs::read_to_string(svg.join("t-time-1.svg")).unwrap();
+    assert!(picture.starts_with("<svg"), "{picture}");
+
+    std::fs::write(&b, "{\n  \"experiment\": 1\n}").unwrap();
+    let line = fails(&["lab", "report", text(&a), text(&b)], 2);
+    assert!(line.contains("b.json:2: no record"), "{line}");
+    let line = fails(&["lab", "report", text(&file("none.json"))], 2);
+    assert!(line.starts_with("cannot read "), "{line}");
 }

@@ -97,7 +97,7 @@ pub(super) fn proxy_config(
          allow = [\"{origin}/32\"]\n",
         common(setup, host),
         quoted(primary_id),
-        quoted(name_of(scheme.scheduler)),
+        quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(&scheme.congestion),
     )
@@ -134,13 +134,15 @@ pub(super) fn primary_config(
         "{}\
          scheduler = {}\n\
          reinjection = {}\n\
+         feedback = {}\n\
          congestion = {}\n\
          [proxy]\n\
          address = \"{proxy}:{PROXY_PORT}\"\n\
          id = {}\n",
         common(setup, host),
-        quoted(name_of(scheme.scheduler)),
+        quoted(scheme.scheduler_text()),
         scheme.reinjection,
+        quoted(name_of(scheme.feedback)),
         quoted(&scheme.congestion),
         quoted(proxy_id),
     );

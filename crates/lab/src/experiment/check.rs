@@ -7,13 +7,17 @@ use mpbond_radio::Profiles;
 use mpbond_sim::link::RateSpec;
 use toml::Spanned;
 
-use super::{Carrier, Experiment, Interception, Link, Role};
+use super::{
+    Carrier, Client, Connection, Direction, Experiment, Interception, Link, Role, Scheduler,
+    Scheme, Start, paper,
+};
 use crate::error::{Error, Result};
 
 /// Upper bounds that keep a wrong file from eating the machine.
 const MAX_HOSTS: usize = 16;
 const MAX_LINKS: usize = 32;
 const MAX_BYTES: u64 = 4 << 30;
+const MAX_WORKLOADS: usize = 1000;
 const MAX_REPETITIONS: u32 = 10_000;
 
 /// The text of a file, for naming lines of it.
@@ -33,7 +37,7 @@ impl Place<'_> {
         Error::Experiment(format!("{}:{line}: {message}", self.file))
     }
 
-    fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
+    pub(super) fn at<T>(&self, what: &Spanned<T>, message: String) -> Error {
         self.error(Some(what.span()), &message)
     }
 }
@@ -57,7 +61,40 @@ pub(super) fn check(e: &Experiment, place: &Place) -> Result<()> {
     links(e, place)?;
     schemes(e, place)?;
     workloads(e, place)?;
-    asserts(e, place)
+    settings(e, place)?;
+    changes(e, place)?;
+    asserts(e, place)?;
+    parameter(e, place)?;
+    paper::check(e, place)
+}
+
+fn settings(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "setting", e.settings.iter().map(|s| &s.name))?;
+    if e.settings.len() * e.workloads.len() > MAX_WORKLOADS {
+        return Err(place.error(None, "at most 1000 workloads, counted in every setting"));
+    }
+    for setting in &e.settings {
+        for (name, set) in &setting.links {
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            let changes = set.changes.iter().flatten();
+            let losses = changes.clone().filter_map(|c| c.loss).chain(set.loss);
+            let (setting, name_text) = (setting.name.get_ref(), name.get_ref());
+            let wrong = |message: &str| {
+                let text = format!("setting \"{setting}\", link \"{name_text}\": {message}");
+                Err(place.at(name, text))
+            };
+            if losses.into_iter().any(|p| !(0.0..=1.0).contains(&p)) {
+                return wrong("loss is a probability from 0 to 1");
+            }
+            if !changes.is_sorted_by_key(|c| c.at) {
+                return wrong("the times of its changes must not fall");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn hosts(e: &Experiment, place: &Place) -> Result<()> {
@@ -244,7 +281,23 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
             Carrier::Mpbond if !intercepted => {
                 return wrong("interception: socks5, http or transparent".into());
             }
+            Carrier::Kibbutz | Carrier::Combine if intercepted => {
+                return wrong("interception is mpbond's alone".into());
+            }
             _ => {}
+        }
+        let fixed = scheme.scheduler == Scheduler::FixedRatio;
+        if fixed
+            != scheme
+                .direct_share
+                .is_some_and(|s| (0.0..=1.0).contains(&s))
+        {
+            return wrong(
+                "direct_share: from 0 to 1, with the scheduler `fixed-ratio` and no other".into(),
+            );
+        }
+        if let Some(message) = baseline(e, scheme) {
+            return wrong(message.into());
         }
         if !is_name(&scheme.congestion, 15) {
             return wrong("congestion: the name of a kernel module such as \"cubic\"".into());
@@ -268,15 +321,103 @@ fn schemes(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// What is wrong with a baseline, or with what only baselines and the lab's
+/// own client know.
+fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
+    const CHUNKS: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
+    let carrier = scheme.scheme;
+    let by_devices = matches!(carrier, Carrier::Kibbutz | Carrier::Combine);
+    if by_devices && e.client != Client::Fetch {
+        return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
+    }
+    if carrier == Carrier::Kibbutz && scheme.devices != 2 {
+        return Some("`kibbutz` is two devices: one can be tethered to one other");
+    }
+    if by_devices && scheme.direct_links(e).next().is_none() {
+        return Some("a baseline needs a direct path");
+    }
+    if scheme.connection == Connection::Kept {
+        if e.client != Client::Fetch {
+            return Some(
+                "curl keeps no connection: write `client = \"fetch\"` at the top of the file",
+            );
+        }
+        if scheme.start == Start::Cold {
+            return Some("a connection that is kept is not cold");
+        }
+    }
+    match scheme.chunk {
+        Some(_) if carrier != Carrier::Combine => return Some("chunk is for `combine` alone"),
+        Some(chunk) if !CHUNKS.contains(&chunk.0) => return Some("chunk: from 1 KiB to 64 MiB"),
+        _ => {}
+    }
+    let mut carried = e.workloads_of(scheme);
+    if carrier == Carrier::Combine && carried.any(|w| w.direction == Direction::Up) {
+        return Some("`combine` only downloads: name its workloads");
+    }
+    let kills = |w: &super::Workload| w.faults.iter().any(|f| f.kill.is_some());
+    if by_devices && e.workloads_of(scheme).any(kills) {
+        return Some("no daemon runs that a fault could kill: name its workloads");
+    }
+    None
+}
+
+/// Changes of links name a link where they have to, and only there.
+fn changes(e: &Experiment, place: &Place) -> Result<()> {
+    for link in e.links.iter().flat_map(|l| &l.changes) {
+        if let Some(name) = &link.link {
+            return Err(place.at(name, "a link's own change names no link".into()));
+        }
+    }
+    for workload in &e.workloads {
+        for change in &workload.changes {
+            let Some(name) = &change.link else {
+                let message = "a workload's change says which `link`".into();
+                return Err(place.at(&workload.name, message));
+            };
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            if change.loss.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+                return Err(place.at(name, "loss is a probability from 0 to 1".into()));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn workloads(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "workload", e.workloads.iter().map(|w| &w.name))?;
     for workload in &e.workloads {
         let name = workload.name.get_ref();
-        if !(1..=MAX_BYTES).contains(&workload.bytes.0) {
-            return Err(place.at(
-                &workload.name,
-                format!("workload \"{name}\": bytes: from 1 B to 4 GiB"),
-            ));
+        let wrong = |message: &str| {
+            let text = format!("workload \"{name}\": {message}");
+            Err(place.at(&workload.name, text))
+        };
+        let kinds = [
+            workload.video.is_some(),
+            workload.page.is_some(),
+            workload.stream.is_some(),
+            workload.chunks.is_some(),
+            workload.bytes.0 > 0,
+        ];
+        if kinds.into_iter().filter(|kind| *kind).count() != 1 {
+            return wrong("bytes: from 1 B to 4 GiB, or one of video, page, stream and chunks");
+        }
+        if let Some(app) = workload.application() {
+            if workload.direction == Direction::Up {
+                return wrong("direction: applications only download");
+            }
+            if e.client != Client::Fetch {
+                return wrong("applications need `client = \"fetch\"`");
+            }
+            if let Some(complaint) = app.complaint() {
+                return wrong(complaint);
+            }
+        }
+        if workload.most_bytes() > MAX_BYTES {
+            return wrong("bytes: at most 4 GiB in all");
         }
         for fault in &workload.faults {
             match (&fault.kill, fault.link()) {
@@ -314,16 +455,26 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
 
 fn asserts(e: &Experiment, place: &Place) -> Result<()> {
     for assert in &e.asserts {
-        for scheme in [&assert.scheme, &assert.not_slower_than]
-            .into_iter()
-            .flatten()
-        {
+        let named = [&assert.scheme, &assert.not_slower_than, &assert.versus];
+        for scheme in named.into_iter().flatten() {
             if !e.schemes.iter().any(|s| s.name == *scheme) {
                 return Err(place.at(
                     scheme,
                     unknown("scheme", scheme, e.schemes.iter().map(|s| &s.name)),
                 ));
             }
+        }
+        if let Some(s) = &assert.setting
+            && !e.settings.iter().any(|x| x.name == *s)
+        {
+            return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
+        }
+        if assert.versus.is_some() != assert.max_time_ratio.is_some() {
+            let at = assert.versus.as_ref().map(Spanned::span);
+            return Err(place.error(
+                at.or(assert.max_time_ratio.as_ref().map(Spanned::span)),
+                "an assert has both `versus = \"SCHEME\"` and `max_time_ratio`, or neither",
+            ));
         }
         if let Some(w) = &assert.workload
             && !e.workloads.iter().any(|x| x.name == *w)
@@ -335,6 +486,34 @@ fn asserts(e: &Experiment, place: &Place) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// One axis for all that stands on it, and no axis without.
+fn parameter(e: &Experiment, place: &Place) -> Result<()> {
+    let settings = e.settings.iter().map(|s| (&s.name, s.parameter));
+    let schemes = e.schemes.iter().map(|s| (&s.name, s.parameter));
+    let of = |list: Vec<(&Spanned<String>, Option<f64>)>| {
+        let given = list.into_iter().find(|(_, p)| p.is_some());
+        given.map(|(name, p)| (name.span(), p))
+    };
+    let (in_settings, in_schemes) = (of(settings.collect()), of(schemes.collect()));
+    let wrong = |span: Range<usize>, why: &str| Err(place.error(Some(span), why));
+    match (&e.parameter, in_settings, in_schemes) {
+        (None, Some((span, _)), _) | (None, None, Some((span, _))) => wrong(
+            span,
+            "`parameter` of a setting or scheme: the experiment's `parameter` must say what it is",
+        ),
+        (Some(_), Some((span, _)), Some(_)) => {
+            wrong(span, "`parameter`: either of settings or of schemes")
+        }
+        (Some(_), None, None) => {
+            Err(place.error(None, "`parameter`: no setting and no scheme has one"))
+        }
+        (_, Some((span, Some(p))), _) | (_, _, Some((span, Some(p)))) if !p.is_finite() => {
+            wrong(span, "`parameter` is a number")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn unique<'a>(
@@ -354,7 +533,7 @@ fn unique<'a>(
     Ok(())
 }
 
-fn unknown<'a>(
+pub(super) fn unknown<'a>(
     kind: &str,
     got: &Spanned<String>,
     allowed: impl Iterator<Item = &'a Spanned<String>>,

@@ -37,7 +37,7 @@ use toml::Spanned;
 use super::Direction;
 
 /// A link between two hosts: shaped when it has rates, a plain wire otherwise.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Its name, and that of its network interface on both hosts.
@@ -108,6 +108,8 @@ pub enum Duplex {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
+    /// Which link: given in a workload, not in a link, which is meant itself.
+    pub link: Option<Spanned<String>>,
     /// When.
     #[serde(with = "duration_text")]
     pub at: Duration,

@@ -26,7 +26,7 @@
 //!
 //! [[scheme]]
 //! name = "two devices"
-//! scheme = "mpbond"               # or "single": curl without mpbond
+//! scheme = "mpbond"               # or a baseline: single, kibbutz, combine
 //! devices = 2
 //! interception = "socks5"         # socks5, http, transparent
 //!
@@ -36,8 +36,11 @@
 //! bytes = "10 MiB"
 //! ```
 
+mod application;
 mod check;
 mod link;
+mod paper;
+mod setting;
 mod size;
 
 use std::path::{Path, PathBuf};
@@ -47,7 +50,10 @@ use mpbond_sim::duration_text;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+pub use application::{Application, Chunks, Page, Stream, Video};
 pub use link::{Change, Duplex, Link, MediumSpec};
+pub use paper::{PaperFigure, Published};
+pub use setting::{LinkSetting, Setting};
 pub use size::Size;
 
 use crate::error::{Doing, Error, Result};
@@ -71,6 +77,9 @@ pub struct Experiment {
     /// release after due time) is marked unfit.
     #[serde(default = "default_lateness", with = "duration_text")]
     pub max_lateness: Duration,
+    /// What fetches.
+    #[serde(default)]
+    pub client: Client,
     /// The machines.
     #[serde(rename = "host")]
     pub hosts: Vec<HostSpec>,
@@ -83,15 +92,30 @@ pub struct Experiment {
     /// What is compared.
     #[serde(rename = "scheme")]
     pub schemes: Vec<Scheme>,
-    /// What each scheme has to carry.
+    /// What each scheme has to carry: in every setting, where there are any.
     #[serde(rename = "workload")]
     pub workloads: Vec<Workload>,
+    /// What differs between otherwise equal runs.
+    #[serde(rename = "setting", default)]
+    pub settings: Vec<Setting>,
+    /// By which models the energy of a transfer is accounted.
+    #[serde(rename = "energy", default)]
+    pub energy: Vec<EnergyModel>,
     /// What has to come out.
     #[serde(rename = "assert", default)]
     pub asserts: Vec<Assert>,
+    /// What the `parameter` of settings or schemes is, with its unit: results
+    /// are drawn against it.
+    pub parameter: Option<String>,
+    /// What the paper found.
+    #[serde(rename = "paper", default)]
+    pub papers: Vec<PaperFigure>,
     /// Where it was read from.
     #[serde(skip)]
     pub path: PathBuf,
+    /// The file's text, for naming lines of it and for the record.
+    #[serde(skip)]
+    pub(crate) text: String,
 }
 
 /// A machine of the experiment.
@@ -141,11 +165,16 @@ pub struct Scheme {
     /// Scheduler of both ends.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// Under `fixed-ratio`, the direct path's share of the bytes, 0 to 1.
+    pub direct_share: Option<f64>,
+    /// Which subflows feedback may travel on.
+    #[serde(default)]
+    pub feedback: Feedback,
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
-    /// Names of the direct links to use; all of them when not given, but for
-    /// `single` the first.
+    /// Names of the direct links to use; all of them when not given, but only
+    /// the first for anything but `mpbond`.
     pub paths: Option<Vec<Spanned<String>>>,
     /// Names of the workloads that it carries; all of them when not given.
     pub workloads: Option<Vec<Spanned<String>>>,
@@ -164,6 +193,40 @@ pub struct Scheme {
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
+    /// Whether the client connects anew for each transfer.
+    #[serde(default)]
+    pub connection: Connection,
+    /// Bytes that a device of `combine` fetches at a time; 256 KiB when not
+    /// given, as published.
+    pub chunk: Option<Size>,
+    /// Where it stands on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
+    /// Schemes of one series differ only in the parameter: one line in the
+    /// picture. Its own name when not given.
+    pub series: Option<String>,
+}
+
+/// What fetches and sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// The program that people have. It keeps no connection and has no
+    /// Multipath TCP.
+    #[default]
+    Curl,
+    /// The lab's own, which every scheme can use.
+    Fetch,
+}
+
+/// What the client's connection has done before a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Connection {
+    /// It is made when the transfer starts, within the time that counts.
+    #[default]
+    New,
+    /// It has carried 64 KiB and then been idle.
+    Kept,
 }
 
 /// What carries the bytes of a scheme.
@@ -174,6 +237,12 @@ pub enum Carrier {
     Mpbond,
     /// Plain TCP from the primary to the origin over its first direct link.
     Single,
+    /// The kernel's Multipath TCP over the first direct link and a tethered
+    /// helper.
+    Kibbutz,
+    /// HTTP byte ranges from a work queue, over the first direct link and by
+    /// helpers that hand them on.
+    Combine,
 }
 
 /// Schedulers that the daemons know.
@@ -189,6 +258,19 @@ pub enum Scheduler {
     Redundant,
     FixedRatio,
     Single,
+}
+
+/// Which subflows feedback may travel on (MPBond, section 6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feedback {
+    /// Those that carry data anyway, direct ones otherwise.
+    #[default]
+    Flexible,
+    /// The helper's, whether its radio is awake or not.
+    FixedAlways,
+    /// The helper's, while it carries data.
+    FixedOnDemand,
 }
 
 /// How the client's connection gets into mpbond.
@@ -227,10 +309,25 @@ pub struct Workload {
     /// `down`: a GET; `up`: a PUT.
     pub direction: Direction,
     /// Bytes of the body.
+    #[serde(default)]
     pub bytes: Size,
+    /// Instead of one body: a video.
+    pub video: Option<Video>,
+    /// Instead of one body: a page.
+    pub page: Option<Page>,
+    /// Instead of one body: a stream of constant rate.
+    pub stream: Option<Stream>,
+    /// Instead of one body: chunks with pauses.
+    pub chunks: Option<Chunks>,
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
+    /// The setting that it runs in, and its name in the file.
+    #[serde(skip)]
+    pub(crate) setting: Option<(Setting, String)>,
+    /// Changes of links that only this transfer meets.
+    #[serde(rename = "change", default)]
+    pub changes: Vec<Change>,
 }
 
 /// Something that goes wrong, so long after the transfer's start.
@@ -255,6 +352,25 @@ impl Fault {
     }
 }
 
+/// Which radios the devices have, for an account of what a transfer costs.
+/// Names are those of shipped profiles, or of files listed in `profiles`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyModel {
+    /// Its name in results.
+    pub name: Spanned<String>,
+    /// The radio of links to the proxy, primary's and helpers'.
+    pub wwan: Spanned<String>,
+    /// The radio at both ends of a link between primary and helper.
+    pub pipe: Spanned<String>,
+    /// The device whose figures say what the primary draws as an access point,
+    /// while pipes are used; not accounted when not given.
+    pub access_point: Option<Spanned<String>>,
+    /// Profiles of one's own, beside the experiment's file.
+    #[serde(default)]
+    pub profiles: Vec<Spanned<PathBuf>>,
+}
+
 /// What has to come out; medians over the repetitions are compared. Without
 /// `scheme` or `workload` it concerns all of them.
 #[derive(Debug, Clone, Deserialize)]
@@ -264,6 +380,8 @@ pub struct Assert {
     pub scheme: Option<Spanned<String>>,
     /// The workload it concerns.
     pub workload: Option<Spanned<String>>,
+    /// The setting it concerns.
+    pub setting: Option<Spanned<String>>,
     /// Seconds over ideal seconds, at most.
     pub max_ratio: Option<f64>,
     /// Seconds, at most.
@@ -283,6 +401,11 @@ pub struct Assert {
     /// the same repetition over each other; misses where the interval of the
     /// median lies above 1.
     pub not_slower_than: Option<Spanned<String>>,
+    /// The scheme (name) that `max_time_ratio` compares with.
+    pub versus: Option<Spanned<String>>,
+    /// Seconds over those of the scheme `versus`, by the same workload in the
+    /// same repetition, at most.
+    pub max_time_ratio: Option<Spanned<f64>>,
 }
 
 fn once() -> u32 {
@@ -332,10 +455,26 @@ impl Experiment {
     /// As [`Experiment::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let place = check::Place { file, text };
-        let experiment: Self =
+        let mut experiment: Self =
             toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
         check::check(&experiment, &place)?;
+        experiment.workloads = setting::in_every_setting(&experiment);
+        text.clone_into(&mut experiment.text);
         Ok(experiment)
+    }
+
+    /// What is wrong with `what`, and where that stands in the file.
+    pub(crate) fn error_at<T>(&self, what: &Spanned<T>, message: &str) -> Error {
+        let place = check::Place {
+            file: &self.path.display().to_string(),
+            text: &self.text,
+        };
+        place.error(Some(what.span()), message)
+    }
+
+    /// The path of a file that is named relative to the experiment's.
+    pub(crate) fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
     /// The host in a role that exactly one host has.
@@ -367,6 +506,18 @@ impl Experiment {
         self.links_between(Role::Primary, Role::Proxy)
     }
 
+    /// The link between the primary and `helper`.
+    pub(crate) fn pipe_of(&self, helper: &str) -> Option<&Link> {
+        self.links_between(Role::Primary, Role::Helper)
+            .find(|l| l.to.get_ref() == helper)
+    }
+
+    /// The HS-Path: the link between `helper` and the proxy.
+    pub(crate) fn uplink_of(&self, helper: &str) -> Option<&Link> {
+        self.links_between(Role::Helper, Role::Proxy)
+            .find(|l| l.from.get_ref() == helper)
+    }
+
     /// The links between hosts of two roles, in the order of the file.
     pub(crate) fn links_between(&self, from: Role, to: Role) -> impl Iterator<Item = &Link> {
         self.links.iter().filter(move |l| {
@@ -376,20 +527,64 @@ impl Experiment {
 }
 
 impl Scheme {
+    /// The scheduler as the daemons' configuration has it.
+    pub(crate) fn scheduler_text(&self) -> String {
+        let name = name_of(self.scheduler);
+        match self.direct_share {
+            Some(share) => format!("{name}={share}"),
+            None => name,
+        }
+    }
+
     /// The direct links that it uses, in the order of the file.
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
-            Carrier::Single => 1,
             Carrier::Mpbond => usize::MAX,
+            Carrier::Single | Carrier::Kibbutz | Carrier::Combine => 1,
         };
         e.direct_links()
             .filter(|link| names(self.paths.as_ref(), &link.name))
             .take(most)
     }
 
+    /// The names of the helpers that it uses, in the order of the file.
+    pub(crate) fn helpers<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
+        let names = e.helpers().map(|h| h.name.get_ref());
+        names.take(self.devices.saturating_sub(1))
+    }
+
+    /// Bytes of a chunk of `combine`.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.chunk.map_or(256 << 10, |chunk| chunk.0)
+    }
+
     /// Whether it carries `workload`.
     pub(crate) fn carries(&self, workload: &Workload) -> bool {
-        names(self.workloads.as_ref(), &workload.name)
+        let list = self.workloads.as_ref();
+        list.is_none_or(|list| list.iter().any(|name| workload.is_called(name.get_ref())))
+    }
+}
+
+impl Workload {
+    /// What it runs instead of one transfer.
+    pub fn application(&self) -> Option<Application<'_>> {
+        let video = self.video.as_ref().map(Application::Video);
+        let page = self.page.as_ref().map(Application::Page);
+        let stream = self.stream.as_ref().map(Application::Stream);
+        let chunks = self.chunks.as_ref().map(Application::Chunks);
+        video.or(page).or(stream).or(chunks)
+    }
+
+    /// Bytes that it fetches, at the most.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.application()
+            .map_or(self.bytes.0, |app| app.most_bytes())
+    }
+
+    /// Whether it is this one, in any setting or in the one that is named, too.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let in_file = self.setting.as_ref().map(|(_, in_file)| in_file);
+        self.name.get_ref() == name || in_file.is_some_and(|in_file| in_file == name)
     }
 }
 

@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 7] = [
 
 /// A byte count, written `"10 MiB"`, `"512 KiB"`, `"4 MB"`, or as a bare
 /// number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub u64);
 
 impl std::fmt::Display for Size {

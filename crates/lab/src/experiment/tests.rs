@@ -128,6 +128,12 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "links go from",
         ),
         ("devices = 2", "devices = 3", "name = \"two", "from 1 to 2"),
+        (
+            "devices = 2",
+            "devices = 2\ndirect_share = 0.5",
+            "name = \"two",
+            "with the scheduler `fixed-ratio`",
+        ),
         (r#""socks5""#, r#""tun""#, "interception", "`socks5`"),
         (
             r#"interception = "socks5""#,
@@ -239,6 +245,12 @@ fn faults_and_asserts_refer_to_what_there_is() {
         ),
         ("[[workload.fault]]\nat = \"2s\"\n", "either"),
         ("[[assert]]\nscheme = \"three\"\n", "two"),
+        (
+            "[[assert]]\nversus = \"three\"\nmax_time_ratio = 0.9\n",
+            "two",
+        ),
+        ("[[assert]]\nversus = \"two\"\n", "or neither"),
+        ("[[assert]]\nmax_time_ratio = 0.9\n", "or neither"),
         ("[[assert]]\nworkload = \"large\"\n", "small"),
     ] {
         let e = more(text).unwrap_err().to_string();
@@ -246,20 +258,243 @@ fn faults_and_asserts_refer_to_what_there_is() {
     }
 }
 
+/// The good file, fetched by the lab's own client, with the scheme's lines
+/// replaced and more behind.
+fn with_scheme(scheme: &str, more: &str) -> Result<Experiment> {
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen(
+            "scheme = \"mpbond\"\ndevices = 2\ninterception = \"socks5\"\n",
+            scheme,
+            1,
+        );
+    assert!(text.contains(scheme));
+    Experiment::parse("t.toml", &format!("{text}{more}"))
+}
+
+#[test]
+fn baselines_are_what_their_papers_say() {
+    let kibbutz = "scheme = \"kibbutz\"\ndevices = 2\n";
+    let combine = "scheme = \"combine\"\ndevices = 2\n";
+    let e = with_scheme(kibbutz, "").unwrap();
+    let names: Vec<_> = e.schemes[0].helpers(&e).collect();
+    assert_eq!(names, ["phone"]);
+    assert_eq!(e.schemes[0].direct_links(&e).count(), 1);
+    assert_eq!(e.pipe_of("phone").unwrap().name.get_ref(), "pipe");
+    assert_eq!(e.uplink_of("phone").unwrap().name.get_ref(), "hs");
+    let e = with_scheme(combine, "").unwrap();
+    assert_eq!(e.schemes[0].chunk_bytes(), 256 << 10);
+    let e = with_scheme(&format!("{combine}chunk = \"64 KiB\"\n"), "").unwrap();
+    assert_eq!(e.schemes[0].chunk_bytes(), 64 << 10);
+
+    let up = "[[workload]]\nname = \"up\"\ndirection = \"up\"\nbytes = 1\n";
+    let kill = "[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"\n";
+    let more = |scheme: &str, line: &str| format!("{scheme}{line}\n");
+    for (scheme, behind, words) in [
+        ("scheme = \"kibbutz\"\n".into(), "", "two devices"),
+        (
+            more(kibbutz, "interception = \"http\""),
+            "",
+            "mpbond's alone",
+        ),
+        (more(kibbutz, "chunk = \"64 KiB\""), "", "for `combine`"),
+        (more(kibbutz, "paths = []"), "", "direct path"),
+        (
+            more(kibbutz, "start = \"cold\"\nconnection = \"kept\""),
+            "",
+            "not cold",
+        ),
+        (more(combine, "chunk = \"1 B\""), "", "from 1 KiB"),
+        (combine.into(), up, "only downloads"),
+        (kibbutz.into(), kill, "no daemon"),
+    ] {
+        let e = with_scheme(&scheme, behind).unwrap_err().to_string();
+        assert!(
+            e.starts_with("t.toml:") && e.contains(words),
+            "{scheme}: {e}"
+        );
+    }
+    // curl can do neither.
+    for (from, to) in [
+        (
+            "\"mpbond\"\ndevices = 2\ninterception = \"socks5\"",
+            "\"kibbutz\"\ndevices = 2",
+        ),
+        ("devices = 2", "devices = 2\nconnection = \"kept\""),
+    ] {
+        let (_, e) = complaint(from, to);
+        assert!(e.contains("client = \"fetch\""), "{e}");
+    }
+}
+
+#[test]
+fn changes_of_a_workload_join_those_of_its_links() {
+    let change = |line: &str| format!("[[workload.change]]\nat = \"2s\"\n{line}\n");
+    let text = GOOD.replacen(
+        "name = \"hs\"\n",
+        "name = \"hs\"\nchange = [{ at = \"3s\", down = 2 }, { at = \"1s\", up = 1 }]\n",
+        1,
+    );
+    assert!(Experiment::parse("t.toml", &text).is_err(), "times fall");
+    let text = text.replacen("\"1s\"", "\"3s\"", 1);
+    let both = format!("{text}{}", change("link = \"hs\"\ndown = 1"));
+    let e = Experiment::parse("t.toml", &both).unwrap();
+    let hs = e.uplink_of("phone").unwrap();
+    let at = |w: &Workload| -> Vec<u64> {
+        let changes = w.on(hs).changes;
+        changes.iter().map(|c| c.at.as_secs()).collect()
+    };
+    assert_eq!(at(&e.workloads[0]), [2, 3, 3]);
+    assert_eq!(e.workloads[0].on(&e.links[0]).changes.len(), 0);
+    for (line, words) in [
+        ("down = 1", "says which `link`"),
+        ("link = \"core\"\ndown = 1", "ps, hs, pipe"),
+        ("link = \"hs\"\nloss = 2.0", "from 0 to 1"),
+    ] {
+        let wrong = format!("{GOOD}{}", change(line));
+        let e = Experiment::parse("t.toml", &wrong).unwrap_err().to_string();
+        assert!(e.contains(words), "{line}: {e}");
+    }
+    let named = text.replacen("{ at", "{ link = \"hs\", at", 1);
+    let e = Experiment::parse("t.toml", &named).unwrap_err().to_string();
+    assert!(e.contains("names no link"), "{e}");
+}
+
 #[test]
 fn shipped_experiments_are_right() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments"));
+    let mut folders = vec![folder.to_owned()];
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "toml") {
-            let e = Experiment::load(&path).unwrap();
-            assert_eq!(
-                Some(e.name.as_str()),
-                path.file_stem().and_then(|s| s.to_str())
-            );
-            count += 1;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let e = Experiment::load(&path).unwrap();
+                let stem = path.file_stem().and_then(|s| s.to_str());
+                assert_eq!(Some(e.name.as_str()), stem);
+                count += 1;
+            }
         }
     }
-    assert!(count >= 5, "{count} experiments");
+    assert!(count >= 7, "{count} experiments");
+}
+
+const SETTINGS: &str = r#"
+[[setting]]
+name = "slow"
+link.ps = { down = 1, up = 1, delay = "40ms" }
+[[setting]]
+name = "falls"
+[[setting.link.hs.change]]
+at = "2s"
+down = 1
+[[assert]]
+workload = "small"
+setting = "slow"
+max_ratio = 1.5
+"#;
+
+#[test]
+fn each_workload_runs_in_each_setting() {
+    let e = Experiment::parse("t.toml", &format!("{GOOD}{SETTINGS}")).unwrap();
+    let names: Vec<&str> = e
+        .workloads
+        .iter()
+        .map(|w| w.name.get_ref().as_str())
+        .collect();
+    assert_eq!(names, ["small, slow", "small, falls"]);
+    let (slow, falls) = (&e.workloads[0], &e.workloads[1]);
+    assert!(slow.is_called("small") && slow.is_called("small, slow"));
+    assert!(!slow.is_called("small, falls"));
+    assert!(e.schemes[0].carries(falls));
+    let (ps, hs) = (&e.links[0], &e.links[1]);
+    assert_eq!(slow.on(ps).delay, Duration::from_millis(40));
+    assert_ne!(slow.on(ps).down, ps.down);
+    assert_eq!(falls.on(ps).delay, Duration::from_millis(25));
+    assert_eq!(falls.on(ps).down, ps.down);
+    assert_eq!(falls.on(hs).changes.len(), 1);
+    assert_eq!(slow.on(hs).changes.len(), 0);
+}
+
+#[test]
+fn wrong_settings_are_named() {
+    for (setting, complaint) in [
+        ("link.core = { down = 1 }", "is no link with rates"),
+        ("link.ps = { loss = 1.5 }", "loss is a probability"),
+        ("link.ps = { colour = 1 }", "unknown field `colour`"),
+    ] {
+        let text = format!("{GOOD}[[setting]]\nname = \"s\"\n{setting}\n");
+        let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+        let line = text.lines().count();
+        assert!(error.starts_with(&format!("t.toml:{line}: ")), "{error}");
+        assert!(error.contains(complaint), "{error}");
+    }
+    let text = format!("{GOOD}[[assert]]\nsetting = \"s\"\nmax_ratio = 1.0\n");
+    let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("\"s\" is no setting"), "{error}");
+}
+
+#[test]
+fn figures_of_the_paper_refer_to_what_there_is() {
+    let one = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
+    let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{one}[[paper]]\n{text}"));
+    let good = "figure = \"Fig. 9\"\nscheme = \"two\"\nversus = \"one\"\n\
+                quantity = \"seconds\"\nchange_percent = [-11, -5]\n";
+    let e = more(good).unwrap();
+    assert_eq!(e.papers[0].workloads(&e).collect::<Vec<_>>(), ["small"]);
+    let change = e.papers[0].change_percent.unwrap();
+    assert_eq!(change.ends(), (-11.0, -5.0));
+    for (from, to, words) in [
+        ("\"two\"", "\"three\"", "two, one"),
+        ("\"one\"", "\"two\"", "the scheme itself"),
+        ("\"seconds\"", "\"hours\"", "`seconds`"),
+        ("\"seconds\"", "\"joules\"", "[[energy]]"),
+        ("[-11, -5]", "[-5, -11]", "least to the greatest"),
+        ("[-11, -5]", "\"5 %\"", "[least, greatest]"),
+        ("change_percent", "value", "together with"),
+        ("versus = \"one\"\n", "", "together with"),
+        ("versus", "workload", "no workload"),
+        ("versus", "setting", "no setting"),
+        ("versus", "model", "no energy model"),
+    ] {
+        let text = good.replacen(from, to, 1);
+        let e = more(&text).unwrap_err().to_string();
+        assert!(e.starts_with("t.toml:") && e.contains(words), "{to}: {e}");
+        assert!(!e.contains('\n'), "{e}");
+    }
+}
+
+#[test]
+fn applications_are_checked() {
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen("bytes = \"512 KiB\"\n", "", 1);
+    let ladder = "ladder = [\"1 Mbit/s\", \"2 Mbit/s\"]";
+    let good = format!("video = {{ segment = \"2s\", length = \"20s\", {ladder} }}\n");
+    let e = Experiment::parse("t.toml", &format!("{text}{good}")).unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 22 * 250_000);
+    for (app, words) in [
+        (good.replace("1 Mbit/s", "3 Mbit/s"), "ladder: rising"),
+        (good.replace("\"20s\"", "\"1s\""), "at least a segment"),
+        ("page = { objects = [] }".into(), "from 1 to 10000"),
+        (
+            "stream = { rate = 1, length = \"1s\", message = 8 }".into(),
+            "from 16 B",
+        ),
+        (
+            "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
+            "least_gap is not above",
+        ),
+        (format!("{good}bytes = 1"), "or one of video"),
+    ] {
+        let error = Experiment::parse("t.toml", &format!("{text}{app}\n")).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let by_curl = format!("{text}{good}").replacen("client = \"fetch\"\n", "", 1);
+    let error = Experiment::parse("t.toml", &by_curl)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("client = \"fetch\""), "{error}");
 }

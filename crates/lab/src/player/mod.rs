@@ -28,6 +28,7 @@ use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
 use engine::{Command, Engine, Files};
 
+pub(crate) use engine::restoring;
 pub use model::{PlayedMedium, PlayedRadio, Shared};
 
 /// A clock of the lab's own: nanoseconds since it was made.
@@ -88,6 +89,21 @@ pub struct TimedChange {
     pub carrier: Option<bool>,
 }
 
+/// A packet that a link carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Number of the link, in the order in which they were given.
+    pub link: usize,
+    /// Which way it went.
+    pub direction: Direction,
+    /// IP bytes.
+    pub bytes: u32,
+    /// When its last bit left the queue.
+    pub departed: Timestamp,
+    /// When it reached the far end.
+    pub arrived: Timestamp,
+}
+
 /// How well the player kept time since [`Player::begin`].
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
@@ -109,6 +125,8 @@ pub struct Conditions {
 
 /// Handle on the thread that plays the links.
 pub struct Player {
+    clock: Clock,
+    links: Vec<String>,
     commands: Sender<Command>,
     wake: Arc<EventFd>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -125,16 +143,29 @@ impl Player {
         let wake = EventFd::from_flags(flags).doing("cannot make an event")?;
         let wake = Arc::new(wake);
         let (commands, receiver) = channel();
+        let names = links.iter().map(|link| link.name.clone()).collect();
         let engine = Engine::new(links, clock, seed, files, wake.clone(), receiver);
         let thread = std::thread::Builder::new()
             .name("link-player".into())
             .spawn(move || engine.run())
             .doing("cannot start the link player")?;
         Ok(Self {
+            clock,
+            links: names,
             commands,
             wake,
             thread: Some(thread),
         })
+    }
+
+    /// What the player's clock shows.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The names of the links, in the order in which they were given.
+    pub fn links(&self) -> &[String] {
+        &self.links
     }
 
     fn send(&self, command: Command) -> Result<()> {
@@ -191,6 +222,15 @@ impl Player {
     /// When the player has stopped.
     pub fn conditions(&self) -> Result<Conditions> {
         self.ask(Command::Conditions)
+    }
+
+    /// The packets that the links carried since [`Player::begin`], in order of
+    /// arrival on each; the first four million of them.
+    ///
+    /// # Errors
+    /// When the player has stopped.
+    pub fn passed(&self) -> Result<Vec<Passed>> {
+        self.ask(Command::Passed)
     }
 
     /// What each direction of each link did since the start.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod clone3;
+pub(crate) mod mptcp;
 pub(crate) mod packet;
 pub(crate) mod sched;
 pub(crate) mod setns;

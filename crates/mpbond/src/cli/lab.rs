@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mpbond_lab::experiment::Experiment;
-use mpbond_lab::{AccuracyRow, LINK_COUNTS, RunOptions, SPEEDS_MBPS};
+use mpbond_lab::{AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS};
+use mpbond_sim::duration_text;
+use mpbond_sim::trace::RateUnit;
 
 use super::failure::Failure;
+use super::lab_report::ReportArgs;
 use super::output::print;
 
 /// Run experiments: hosts, links and daemons on this one machine.
@@ -21,6 +24,7 @@ use super::output::print;
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
   mpbond lab list experiments
+  mpbond lab report out.json --html report.html
   mpbond lab shell experiments/demo.toml primary")]
 pub(super) struct LabArgs {
     #[command(subcommand)]
@@ -31,9 +35,11 @@ pub(super) struct LabArgs {
 enum LabCommand {
     Run(RunArgs),
     List(ListArgs),
+    Report(ReportArgs),
     Shell(ShellArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
+    Recordings(RecordingsArgs),
 }
 
 /// Run an experiment file and print its table.
@@ -52,6 +58,9 @@ struct RunArgs {
     /// Write the record there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page with tables and pictures there.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Keep the daemons' configurations and logs in this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -67,6 +76,9 @@ struct RunArgs {
     /// How often each scheme does each workload, instead of what the file says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
+    /// Leave out repetitions, then workloads, until it should take no longer than that.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    at_most: Option<Duration>,
     /// Only schemes whose name contains this; may be repeated.
     #[arg(long = "scheme", value_name = "TEXT")]
     schemes: Vec<String>,
@@ -81,7 +93,9 @@ struct RunArgs {
     quiet: bool,
 }
 
-/// List the experiments in a folder.
+/// List the experiments in a folder and the folders in it.
+///
+/// With their titles, about how long they take, and the figures of papers that they regenerate.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -154,6 +168,45 @@ struct PlayerAccuracyArgs {
     json: Option<PathBuf>,
 }
 
+/// Show what recorded links give, alone and together (MPBond, Figure 1).
+///
+/// Recordings are in Mahimahi's format, or tables of seconds and rates. Of each, and of every two
+/// and three of them added up, the distribution of throughput is shown, and how much more it is
+/// than the best and the worst of them alone.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab recordings Verizon-LTE-short.down TMobile-LTE-short.down ATT-LTE-driving-2016.down
+  mpbond lab recordings --unit byte/s --bin 1s wifi.csv cellular.csv --json")]
+struct RecordingsArgs {
+    /// The recordings; 1 to 16.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where in them to begin.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    offset: Duration,
+    /// How much of them to look at.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    length: Duration,
+    /// Throughput is taken over this long each.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    bin: Duration,
+    /// Unit of the rates in tables: bit/s, kbit/s, Mbit/s or byte/s.
+    #[arg(long, default_value = "Mbit/s", value_parser = rate_unit)]
+    unit: RateUnit,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    duration_text::parse(text).map_err(|e| e.to_string())
+}
+
+fn rate_unit(text: &str) -> Result<RateUnit, String> {
+    serde_json::from_value(text.into()).map_err(|_| "bit/s, kbit/s, Mbit/s or byte/s".to_owned())
+}
+
 fn failed(e: mpbond_lab::Error) -> Failure {
     Failure::with_code(&e, e.exit_code())
 }
@@ -163,6 +216,7 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::List(args) => args.run(),
+            LabCommand::Report(args) => args.run(),
             LabCommand::Shell(args) => {
                 mpbond_lab::shell(&args.experiment, &args.host, &args.program)
                     .map(ExitCode::from)
@@ -173,7 +227,27 @@ impl LabArgs {
                 Ok(ExitCode::SUCCESS)
             }
             LabCommand::PlayerAccuracy(args) => args.run(),
+            LabCommand::Recordings(args) => args.run(),
         }
+    }
+}
+
+impl RecordingsArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let options = RecordingOptions {
+            offset: self.offset,
+            length: self.length,
+            bin: self.bin,
+            unit: self.unit,
+        };
+        let report = mpbond_lab::recordings(&self.files, &options).map_err(failed)?;
+        if self.json {
+            let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
+            print(&format!("{text}\n"))?;
+        } else {
+            print(&report.to_text())?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -181,11 +255,13 @@ impl RunArgs {
     fn run(self) -> Result<ExitCode, Failure> {
         let options = RunOptions {
             json: self.json,
+            html: self.html,
             out: self.out,
             packet_log: self.packet_log,
             pcap: self.pcap,
             resume: self.resume,
             repetitions: self.repetitions,
+            at_most: self.at_most,
             schemes: self.schemes,
             workloads: self.workloads,
             binary: self.binary,
@@ -198,46 +274,10 @@ impl RunArgs {
 
 impl ListArgs {
     fn run(self) -> Result<ExitCode, Failure> {
-        let files = toml_files(&self.folder).map_err(|e| {
-            Failure::input(format_args!("cannot list {}: {e}", self.folder.display()))
-        })?;
-        let mut text = String::new();
-        for file in files {
-            let line = match Experiment::load(&file) {
-                Ok(e) => format!("{}  {}", file.display(), e.title),
-                // Other TOML may lie there; what is wrong with an experiment should show.
-                Err(e) => format!("{}  (not runnable: {e})", file.display()),
-            };
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        if text.is_empty() {
-            return Err(Failure::input(format_args!(
-                "no experiment (*.toml) in {}",
-                self.folder.display()
-            )));
-        }
-        print(&text)?;
+        let list = mpbond_lab::list(&self.folder).map_err(Failure::input)?;
+        print(&list)?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Those in `folder` and in its folders; experiments are grouped one level deep.
-fn toml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            for entry in std::fs::read_dir(&path)? {
-                files.push(entry?.path());
-            }
-        } else {
-            files.push(path);
-        }
-    }
-    files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    Ok(files)
 }
 
 impl PlayerAccuracyArgs {

@@ -8,6 +8,7 @@ mod energy;
 mod failure;
 mod id;
 mod lab;
+mod lab_report;
 mod link;
 mod logs;
 mod man;

@@ -161,6 +161,20 @@ impl Capacity {
         Self(Form::Pieces(pieces))
     }
 
+    /// Bits that it sends from `from` to `to`, when there is always something
+    /// to send.
+    pub fn bits_between(&self, from: Duration, to: Duration) -> f64 {
+        let (mut at, end) = (nanos(from), nanos(to));
+        let mut bits = 0.0;
+        while at < end {
+            let (bps, until) = self.at(at);
+            let until = until.min(end);
+            bits += bps as f64 * (until - at) as f64 / 1e9;
+            at = until;
+        }
+        bits
+    }
+
     /// The rate in bit/s at `at_ns`, and until when it holds (`u64::MAX`: for ever).
     pub(super) fn at(&self, at_ns: u64) -> (u64, u64) {
         match &self.0 {

@@ -3,10 +3,13 @@
 //! [`MahimahiTrace`] is the emulator's native input: one packet opportunity a
 //! line. [`RateProfile`] is a table of instants and rates. Both read untrusted
 //! text: sizes are bounded and every complaint names the file and the line.
+//! [`combinations`] says what several recorded links give together.
 
+mod aggregate;
 mod mahimahi;
 mod profile;
 
+pub use aggregate::{Combination, Distribution, Recording, combinations, throughput_mbps};
 pub use mahimahi::{MahimahiTrace, OPPORTUNITY_BYTES};
 pub use profile::{Column, ProfileForm, RateProfile, RateUnit};
 

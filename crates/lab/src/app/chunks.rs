@@ -1,0 +1,56 @@
+//! Chunks with pauses between them.
+
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::{Noticed, Ran, Setting, fetch_object, mean_and_p95};
+use crate::client::Progress;
+use crate::error::Result;
+use crate::experiment::Chunks;
+use crate::quantity::Quantity;
+use crate::watch::Watch;
+
+/// Fetches them over one connection.
+pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> Result<Ran> {
+    let (mut connection, start) = setting.dial.connect(setting.limit)?;
+    let deadline = start + setting.limit;
+    let mut rng = ChaCha8Rng::seed_from_u64(setting.seed);
+    let mut watch = Watch::since(start);
+    let mut intact = true;
+    let mut seconds = Vec::new();
+    for number in 0..chunks.count {
+        if number > 0 {
+            std::thread::sleep(gap(chunks, &mut rng));
+        }
+        let asked = Instant::now();
+        let bytes = chunks.bytes.0;
+        let mut arrived = |more| {
+            watch.saw(watch.bytes() + more, Instant::now());
+            progress(watch.bytes());
+        };
+        intact &= fetch_object(
+            &mut connection,
+            setting.content,
+            bytes,
+            deadline,
+            &mut arrived,
+        )?;
+        seconds.push(asked.elapsed().as_secs_f64());
+    }
+    let mut noticed = Noticed::new();
+    if let Some((mean, p95)) = mean_and_p95(seconds) {
+        noticed.extend([(Quantity::ChunkS, mean), (Quantity::ChunkP95S, p95)]);
+    }
+    Ok(Ran {
+        watch,
+        intact,
+        noticed,
+    })
+}
+
+fn gap(chunks: &Chunks, rng: &mut ChaCha8Rng) -> Duration {
+    let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    chunks.least_gap + (chunks.most_gap - chunks.least_gap).mul_f64(share)
+}

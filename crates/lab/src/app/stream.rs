@@ -1,0 +1,109 @@
+//! A stream of constant rate, whose messages say when they were sent.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::{Noticed, Ran, Setting, mean_and_p95};
+use crate::client::Progress;
+use crate::error::Result;
+use crate::experiment::Stream;
+use crate::quantity::Quantity;
+use crate::watch::Watch;
+
+/// Bytes of a stamp: nanoseconds of the machine's monotonic clock, big-endian.
+pub(crate) const STAMP_BYTES: usize = 8;
+
+/// The machine's monotonic clock, which all hosts of a lab share.
+pub(crate) fn stamp() -> u64 {
+    let now = nix::time::ClockId::CLOCK_MONOTONIC.now();
+    let now = now.map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Listens to the end. A message's delay is from its sending to having all of it.
+pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> Result<Ran> {
+    let (mut connection, start) = setting.dial.connect(setting.limit)?;
+    let deadline = start + setting.limit;
+    let message = stream.message.0;
+    let path = format!(
+        "/stream/{}/{}/{message}",
+        stream.bit_rate().bps(),
+        stream.length.as_millis()
+    );
+    let mut watch = Watch::since(start);
+    let mut reader = Messages::new(message as usize);
+    connection.get(&path, None, deadline, &mut |piece| {
+        reader.take(piece, stamp());
+        watch.saw(watch.bytes() + piece.len() as u64, Instant::now());
+        progress(watch.bytes());
+        io::Result::Ok(())
+    })?;
+    let intact = reader.at == 0 && !reader.delays_s.is_empty();
+    let longest = reader.delays_s.iter().copied().fold(0.0, f64::max);
+    let mut noticed = Noticed::from([(Quantity::DelayMaxS, longest)]);
+    if let Some((mean, p95)) = mean_and_p95(reader.delays_s) {
+        noticed.extend([(Quantity::DelayS, mean), (Quantity::DelayP95S, p95)]);
+    }
+    Ok(Ran {
+        watch,
+        intact,
+        noticed,
+    })
+}
+
+/// Cuts a stream into messages.
+struct Messages {
+    length: usize,
+    /// Bytes of the present one that have come.
+    at: usize,
+    stamp: [u8; STAMP_BYTES],
+    delays_s: Vec<f64>,
+}
+
+impl Messages {
+    fn new(length: usize) -> Self {
+        Self {
+            length,
+            at: 0,
+            stamp: [0; STAMP_BYTES],
+            delays_s: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, mut piece: &[u8], now_ns: u64) {
+        while !piece.is_empty() {
+            let (mine, rest) = piece.split_at(piece.len().min(self.length - self.at));
+            for (place, byte) in (self.at..STAMP_BYTES).zip(mine) {
+                self.stamp[place] = *byte;
+            }
+            self.at += mine.len();
+            piece = rest;
+            if self.at == self.length {
+                let sent = u64::from_be_bytes(self.stamp);
+                self.delays_s.push(now_ns.saturating_sub(sent) as f64 / 1e9);
+                self.at = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_anywhere() {
+        let mut whole = Vec::new();
+        for sent in [1_000_000_000_u64, 2_000_000_000] {
+            whole.extend(sent.to_be_bytes());
+            whole.extend([7; 12]);
+        }
+        for cut in 0..whole.len() {
+            let mut messages = Messages::new(20);
+            messages.take(&whole[..cut], 3_000_000_000);
+            messages.take(&whole[cut..], 3_000_000_000);
+            assert_eq!(messages.delays_s, [2.0, 1.0], "cut at {cut}");
+            assert_eq!(messages.at, 0);
+        }
+    }
+}

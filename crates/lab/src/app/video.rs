@@ -1,0 +1,60 @@
+//! A video over one kept connection, as players fetch it.
+
+use std::time::Instant;
+
+use mpbond_units::Timestamp;
+
+use super::video_player::{Next, VideoPlayer};
+use super::{Noticed, Ran, Setting, fetch_object};
+use crate::client::Progress;
+use crate::error::Result;
+use crate::experiment::Video;
+use crate::quantity::Quantity;
+use crate::watch::Watch;
+
+/// Plays `video` to the last segment's arrival.
+pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Result<Ran> {
+    let (mut connection, start) = setting.dial.connect(setting.limit)?;
+    let deadline = start + setting.limit;
+    let clock = || Timestamp::ZERO + start.elapsed();
+    let mut player = VideoPlayer::new(video.plan(), Timestamp::ZERO);
+    let mut watch = Watch::since(start);
+    let mut intact = true;
+    loop {
+        match player.next(clock()) {
+            Next::Fetch { quality, bytes, .. } => {
+                let asked = clock();
+                let mut arrived = |more| {
+                    watch.saw(watch.bytes() + more, Instant::now());
+                    progress(watch.bytes());
+                };
+                intact &= fetch_object(
+                    &mut connection,
+                    setting.content,
+                    bytes,
+                    deadline,
+                    &mut arrived,
+                )?;
+                player.fetched(asked, clock(), quality);
+            }
+            Next::Wait(until) => std::thread::sleep(until.since(clock())),
+            Next::Done => break,
+        }
+    }
+    let seen = player.watched();
+    let length = player.fetched_length().as_secs_f64();
+    let stalled = seen.stalled.as_secs_f64();
+    let noticed = Noticed::from([
+        (Quantity::BitrateMbps, seen.mean_bitrate_mbps),
+        (Quantity::Switches, f64::from(seen.switches)),
+        (Quantity::Stalls, f64::from(seen.stalls)),
+        (Quantity::StalledS, stalled),
+        (Quantity::StallRatio, stalled / length),
+        (Quantity::StartupS, seen.startup.as_secs_f64()),
+    ]);
+    Ok(Ran {
+        watch,
+        intact,
+        noticed,
+    })
+}

@@ -1,0 +1,403 @@
+//! A DASH player without its screen: which segment it fetches next, at which
+//! rate, and when it stalls. Pure: time comes in.
+//!
+//! Two ways to choose a rate. *Throughput*, as ExoPlayer does it (the player
+//! of the MPBond paper's section 6.6): the highest rate within 0.7 of the
+//! measured throughput, kept from rising while less than 10 s are buffered and
+//! from falling while more than 25 s are. *Buffer*, as Huang et al. describe
+//! it (BBA-0, SIGCOMM 2014): the lowest rate up to a reservoir, then linear in
+//! the buffer up to the highest at a cushion's end.
+
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+use serde::Deserialize;
+
+/// Share of the measured throughput that a rate may have.
+const BANDWIDTH_FRACTION: f64 = 0.7;
+/// With less in the buffer the rate does not rise.
+const RISE_FROM: Duration = Duration::from_secs(10);
+/// With more in the buffer the rate does not fall.
+const FALL_BELOW: Duration = Duration::from_secs(25);
+/// Of the throughput's window: sum of the square roots of segments' bytes.
+const WINDOW_WEIGHT: f64 = 2000.0;
+/// Smaller fetches say more of round trips than of rates.
+const LEAST_SAMPLE_BYTES: u64 = 16 << 10;
+/// BBA-0's reservoir and the end of its cushion, as shares of the buffer.
+const RESERVOIR: f64 = 0.3;
+const CUSHION_END: f64 = 0.9;
+
+/// How the rate is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Abr {
+    /// By the measured throughput.
+    #[default]
+    Throughput,
+    /// By what is buffered.
+    Buffer,
+}
+
+/// A video and how it is played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VideoPlan {
+    /// Length of a segment.
+    pub segment: Duration,
+    /// Length of what is played.
+    pub length: Duration,
+    /// Rates, rising; at least one.
+    pub ladder: Vec<BitRate>,
+    /// How one of them is chosen.
+    pub abr: Abr,
+    /// No more than this is fetched ahead.
+    pub buffer: Duration,
+    /// Playing starts with this much buffered.
+    pub start_with: Duration,
+    /// After a stall it goes on with this much.
+    pub resume_with: Duration,
+}
+
+impl VideoPlan {
+    fn segments(&self) -> u32 {
+        let whole = self.length.as_secs_f64() / self.segment.as_secs_f64();
+        whole.ceil().max(1.0) as u32
+    }
+
+    /// Bytes of a segment at a rate of the ladder.
+    fn bytes(&self, quality: usize) -> u64 {
+        let rate = self.ladder.get(quality).copied().unwrap_or(BitRate::ZERO);
+        rate.bytes_in(self.segment).max(1)
+    }
+}
+
+/// What the player wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This segment, at this place of the ladder, of so many bytes.
+    Fetch {
+        /// Which one, counting from 0.
+        segment: u32,
+        /// Place in the ladder.
+        quality: usize,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Nothing before that instant: the buffer is full.
+    Wait(Timestamp),
+    /// Everything is fetched.
+    Done,
+}
+
+/// What a viewer saw.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Watched {
+    /// Mean over the segments' rates.
+    pub mean_bitrate_mbps: f64,
+    /// How often the rate changed.
+    pub switches: u32,
+    /// How often playing stopped, the start not counted.
+    pub stalls: u32,
+    /// For how long.
+    pub stalled: Duration,
+    /// From the first request to the first picture.
+    pub startup: Duration,
+}
+
+/// The running player.
+#[derive(Debug, Clone)]
+pub struct VideoPlayer {
+    plan: VideoPlan,
+    begun: Timestamp,
+    /// Up to here `buffered` and `watched` are accounted for.
+    now: Timestamp,
+    buffered: Duration,
+    playing: bool,
+    started: bool,
+    fetched: u32,
+    last_quality: Option<usize>,
+    rate_sum_bps: f64,
+    samples: Vec<(f64, f64)>,
+    watched: Watched,
+}
+
+impl VideoPlayer {
+    /// A player whose viewer pressed the button at `now`.
+    pub fn new(plan: VideoPlan, now: Timestamp) -> Self {
+        Self {
+            plan,
+            begun: now,
+            now,
+            buffered: Duration::ZERO,
+            playing: false,
+            started: false,
+            fetched: 0,
+            last_quality: None,
+            rate_sum_bps: 0.0,
+            samples: Vec::new(),
+            watched: Watched::default(),
+        }
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, now: Timestamp) -> Next {
+        self.play_until(now);
+        if self.fetched >= self.plan.segments() {
+            return Next::Done;
+        }
+        let after = self.buffered + self.plan.segment;
+        if after > self.plan.buffer && self.playing {
+            return Next::Wait(self.now + (after - self.plan.buffer));
+        }
+        let quality = self.choose();
+        Next::Fetch {
+            segment: self.fetched,
+            quality,
+            bytes: self.plan.bytes(quality),
+        }
+    }
+
+    /// The segment that was asked for is there; it took from `asked` to `now`.
+    pub fn fetched(&mut self, asked: Timestamp, now: Timestamp, quality: usize) {
+        self.play_until(now);
+        let bytes = self.plan.bytes(quality);
+        let took = now.since(asked).as_secs_f64();
+        if bytes >= LEAST_SAMPLE_BYTES && took > 0.0 {
+            self.samples
+                .push(((bytes as f64).sqrt(), bytes as f64 * 8.0 / took));
+        }
+        self.fetched += 1;
+        self.buffered += self.plan.segment;
+        let rate = self.plan.ladder.get(quality).copied();
+        self.rate_sum_bps += rate.unwrap_or(BitRate::ZERO).bps() as f64;
+        if self.last_quality.is_some_and(|last| last != quality) {
+            self.watched.switches += 1;
+        }
+        self.last_quality = Some(quality);
+        let needed = if self.started {
+            self.plan.resume_with
+        } else {
+            self.plan.start_with
+        };
+        let all = self.fetched >= self.plan.segments();
+        if !self.playing && (self.buffered >= needed || all) {
+            if !self.started {
+                self.watched.startup = now.since(self.begun);
+            }
+            self.started = true;
+            self.playing = true;
+        }
+    }
+
+    /// What the viewer saw up to the end, which comes when the last buffered
+    /// segment is over.
+    pub fn watched(&self) -> Watched {
+        let mut watched = self.watched;
+        if self.fetched > 0 {
+            watched.mean_bitrate_mbps = self.rate_sum_bps / f64::from(self.fetched) / 1e6;
+        }
+        watched
+    }
+
+    /// Seconds of video that have been fetched.
+    pub fn fetched_length(&self) -> Duration {
+        self.plan.segment * self.fetched
+    }
+
+    fn play_until(&mut self, now: Timestamp) {
+        let mut passed = now.since(self.now);
+        self.now = self.now.max(now);
+        if self.playing {
+            let played = passed.min(self.buffered);
+            self.buffered -= played;
+            passed -= played;
+            let more_to_come = self.fetched < self.plan.segments();
+            if self.buffered.is_zero() && more_to_come {
+                self.playing = false;
+                self.watched.stalls += 1;
+            } else {
+                return;
+            }
+        }
+        if self.started {
+            self.watched.stalled += passed;
+        }
+    }
+
+    fn choose(&self) -> usize {
+        match self.plan.abr {
+            Abr::Throughput => self.by_throughput(),
+            Abr::Buffer => self.by_buffer(),
+        }
+    }
+
+    fn highest_within(&self, bps: f64) -> usize {
+        let fits = |rate: &BitRate| rate.bps() as f64 <= bps;
+        self.plan.ladder.iter().rposition(fits).unwrap_or(0)
+    }
+
+    fn by_throughput(&self) -> usize {
+        let Some(estimate) = self.throughput_bps() else {
+            return 0;
+        };
+        let ideal = self.highest_within(estimate * BANDWIDTH_FRACTION);
+        match self.last_quality {
+            Some(last) if ideal > last && self.buffered < RISE_FROM => last,
+            Some(last) if ideal < last && self.buffered > FALL_BELOW => last,
+            _ => ideal,
+        }
+    }
+
+    /// The median of the latest segments' throughputs, weighted by the square
+    /// roots of their sizes.
+    fn throughput_bps(&self) -> Option<f64> {
+        let mut weight = 0.0;
+        let mut window: Vec<(f64, f64)> = Vec::new();
+        for &(w, rate) in self.samples.iter().rev() {
+            if weight >= WINDOW_WEIGHT {
+                break;
+            }
+            let w = w.min(WINDOW_WEIGHT - weight);
+            weight += w;
+            window.push((rate, w));
+        }
+        window.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut below = 0.0;
+        for &(rate, w) in &window {
+            below += w;
+            if below >= weight / 2.0 {
+                return Some(rate);
+            }
+        }
+        None
+    }
+
+    /// Algorithm 1 of the BBA paper.
+    fn by_buffer(&self) -> usize {
+        let ladder = &self.plan.ladder;
+        let top = ladder.len().saturating_sub(1);
+        let bps = |place: usize| ladder.get(place).map_or(0.0, |rate| rate.bps() as f64);
+        let share = self.buffered.as_secs_f64() / self.plan.buffer.as_secs_f64();
+        let along = (share - RESERVOIR) / (CUSHION_END - RESERVOIR);
+        if along <= 0.0 {
+            return 0;
+        }
+        if along >= 1.0 {
+            return top;
+        }
+        let last = self.last_quality.unwrap_or(0);
+        let (higher, lower) = ((last + 1).min(top), last.saturating_sub(1));
+        let mapped = bps(0) + along * (bps(top) - bps(0));
+        if last < top && mapped >= bps(higher) {
+            self.highest_within(mapped)
+        } else if last > 0 && mapped <= bps(lower) {
+            let above = |rate: &BitRate| rate.bps() as f64 > mapped;
+            ladder.iter().position(above).unwrap_or(top)
+        } else {
+            last
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(abr: Abr) -> VideoPlan {
+        VideoPlan {
+            segment: Duration::from_secs(2),
+            length: Duration::from_secs(120),
+            ladder: [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
+                .map(BitRate::from_mbps)
+                .to_vec(),
+            abr,
+            buffer: Duration::from_secs(30),
+            start_with: Duration::from_millis(2500),
+            resume_with: Duration::from_secs(5),
+        }
+    }
+
+    /// Plays over a link of a rate that depends on the time; what was seen,
+    /// and how long fetching took.
+    fn watch(plan: VideoPlan, rate_mbps: impl Fn(f64) -> f64) -> (Watched, f64) {
+        let mut now = Timestamp::from_millis(1000);
+        let mut player = VideoPlayer::new(plan, now);
+        loop {
+            match player.next(now) {
+                Next::Fetch { bytes, quality, .. } => {
+                    let asked = now;
+                    let mut left = bytes as f64 * 8.0;
+                    while left > 0.0 {
+                        left -= rate_mbps(now.as_secs_f64() - 1.0) * 1e6 * 0.01;
+                        now += Duration::from_millis(10);
+                    }
+                    player.fetched(asked, now, quality);
+                }
+                Next::Wait(until) => {
+                    assert!(until > now);
+                    now = until;
+                }
+                Next::Done => return (player.watched(), now.as_secs_f64() - 1.0),
+            }
+        }
+    }
+
+    #[test]
+    fn steady_links_give_what_they_carry() {
+        // 0.7 of 6 Mbit/s is 4.2; the first segments are at the lowest rate.
+        let (seen, took) = watch(plan(Abr::Throughput), |_| 6.0);
+        assert_eq!((seen.stalls, seen.stalled), (0, Duration::ZERO));
+        assert!((3.0..=4.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
+        assert!(took < 120.0, "fetched ahead of playing");
+        // The buffer's way has no fraction: it goes up to the highest and back.
+        let (seen, _) = watch(plan(Abr::Buffer), |_| 6.0);
+        assert_eq!(seen.stalls, 0);
+        assert!((3.0..=7.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
+    }
+
+    #[test]
+    fn below_the_lowest_rate_it_stalls_by_the_difference() {
+        let one_rate = VideoPlan {
+            ladder: vec![BitRate::from_mbps(4.0)],
+            ..plan(Abr::Throughput)
+        };
+        // 120 s of 4 Mbit/s over 2 Mbit/s: 240 s to fetch. The viewer sees
+        // segments as they come, and is through when the last one is.
+        let (seen, took) = watch(one_rate, |_| 2.0);
+        assert!((took - 240.0).abs() < 0.1, "{took}");
+        let waited = seen.startup + seen.stalled;
+        let beyond = took - 120.0;
+        // What is buffered at the end is not yet played: at most 5 s and a bit.
+        assert!((waited.as_secs_f64() - beyond).abs() < 8.0, "{seen:?}");
+        assert!(seen.stalls >= 10 && seen.switches == 0, "{seen:?}");
+    }
+
+    #[test]
+    fn a_fall_of_the_rate_is_followed() {
+        for abr in [Abr::Throughput, Abr::Buffer] {
+            let (seen, _) = watch(plan(abr), |t| if t < 40.0 { 8.0 } else { 1.0 });
+            assert!(
+                seen.switches >= 2 && seen.mean_bitrate_mbps > 1.0,
+                "{abr:?} {seen:?}"
+            );
+            assert!(seen.stalled < Duration::from_secs(20), "{abr:?} {seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_is_never_overfull() {
+        let mut now = Timestamp::ZERO;
+        let mut player = VideoPlayer::new(plan(Abr::Throughput), now);
+        loop {
+            match player.next(now) {
+                Next::Fetch { quality, .. } => {
+                    now += Duration::from_millis(1);
+                    player.fetched(now.before(Duration::from_millis(1)), now, quality);
+                    assert!(player.buffered <= Duration::from_secs(30));
+                }
+                Next::Wait(until) => now = until,
+                Next::Done => break,
+            }
+        }
+        assert_eq!(player.fetched_length(), Duration::from_secs(120));
+    }
+}

@@ -1,0 +1,323 @@
+//! What a transfer costs: the links' packets through models of the radios at
+//! their ends.
+//!
+//! A device pays for receiving when a packet arrives, and for sending when it
+//! leaves the queue. A link to the proxy has one radio, the device's. All of a
+//! device's pipes share one radio.
+
+use mpbond_radio::{
+    Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, Profiles,
+    RadioProfile,
+};
+use mpbond_units::Timestamp;
+use toml::Spanned;
+
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{Direction, EnergyModel, Experiment, Link, Role, Scheme};
+use crate::player::Passed;
+use crate::record::{DeviceEnergy, Energy};
+
+const WWAN: &str = "wwan";
+const PIPE: &str = "pipe";
+
+/// One of an experiment's models, with the profiles that it names.
+pub(crate) struct Accountant<'a> {
+    experiment: &'a Experiment,
+    model: &'a EnergyModel,
+    profiles: Profiles,
+}
+
+/// A link's radios, at the near end and at the far one.
+struct Ends {
+    link: usize,
+    near: InterfaceId,
+    far: Option<InterfaceId>,
+}
+
+impl<'a> Accountant<'a> {
+    /// Finds the profiles of every model of the experiment.
+    ///
+    /// # Errors
+    /// For a profile that does not exist, or is wrong.
+    pub fn all(experiment: &'a Experiment) -> Result<Vec<Self>> {
+        let models = experiment.energy.iter();
+        models.map(|model| Self::new(experiment, model)).collect()
+    }
+
+    fn new(experiment: &'a Experiment, model: &'a EnergyModel) -> Result<Self> {
+        let mut profiles = Profiles::shipped().map_err(Error::run)?;
+        for file in &model.profiles {
+            let path = experiment.beside(file.get_ref());
+            let text = std::fs::read_to_string(&path).at("read", &path)?;
+            let name = path.display().to_string();
+            profiles
+                .load(&name, &text)
+                .map_err(|e| Error::Experiment(e.to_string()))?;
+        }
+        let accountant = Self {
+            experiment,
+            model,
+            profiles,
+        };
+        // What is missing is said before anything runs.
+        for radio in [&model.wwan, &model.pipe] {
+            accountant.radio(radio)?;
+        }
+        if let Some(device) = &model.access_point {
+            let profile = accountant.profiles.device(device.get_ref());
+            let figures = profile.and_then(|profile| profile.access_point());
+            figures.map_err(|e| accountant.wrong(device, &e))?;
+        }
+        Ok(accountant)
+    }
+
+    fn wrong(&self, at: &Spanned<String>, why: &dyn std::fmt::Display) -> Error {
+        let model = self.model.name.get_ref();
+        self.experiment
+            .error_at(at, &format!("energy \"{model}\": {why}"))
+    }
+
+    fn radio(&self, name: &Spanned<String>) -> Result<&RadioProfile> {
+        let profile = self.profiles.radio(name.get_ref());
+        profile.map_err(|e| self.wrong(name, &e))
+    }
+
+    /// The account of a transfer by `scheme` from `start` to `end`; `links`
+    /// are the names that the packets' numbers mean.
+    pub fn account(
+        &self,
+        scheme: &Scheme,
+        links: &[String],
+        passed: &[Passed],
+        end: Timestamp,
+    ) -> Result<Energy> {
+        let mut all = Collaboration::new(Placement::Recorded);
+        let ends = self.devices(scheme, links, &mut all)?;
+        let mut events: Vec<(Timestamp, InterfaceId, Packet)> = Vec::new();
+        for packet in passed {
+            let Some(at) = ends.iter().find(|e| e.link == packet.link) else {
+                continue;
+            };
+            let sends = Packet::up(packet.bytes);
+            let receives = Packet::down(packet.bytes);
+            let (near, far) = match packet.direction {
+                Direction::Down => ((packet.arrived, receives), (packet.departed, sends)),
+                Direction::Up => ((packet.departed, sends), (packet.arrived, receives)),
+            };
+            events.push((near.0, at.near, near.1));
+            events.extend(at.far.map(|interface| (far.0, interface, far.1)));
+        }
+        events.sort_by_key(|(at, ..)| *at);
+        for (at, interface, packet) in events {
+            all.packet(at, interface, packet);
+        }
+        Ok(self.energy(all.finish(end)))
+    }
+
+    /// Adds the devices that take part in `scheme`, and says which radios its
+    /// links end at.
+    fn devices(
+        &self,
+        scheme: &Scheme,
+        links: &[String],
+        all: &mut Collaboration,
+    ) -> Result<Vec<Ends>> {
+        let e = self.experiment;
+        let (wwan, pipe) = (self.radio(&self.model.wwan)?, self.radio(&self.model.pipe)?);
+        let number = |link: &Link| links.iter().position(|name| name == link.name.get_ref());
+        let mut ends = Vec::new();
+        let mut wwan_link = |all: &mut Collaboration, device, link: &Link| {
+            let near = all.add_interface(device, WWAN, wwan);
+            ends.extend(number(link).map(|link| Ends {
+                link,
+                near,
+                far: None,
+            }));
+        };
+        let primary = all.add_bare_device(e.host(Role::Primary).name.get_ref());
+        for link in scheme.direct_links(e) {
+            wwan_link(all, primary, link);
+        }
+        let mut pipes = Vec::new();
+        for helper in e.helpers().take(scheme.devices - 1) {
+            let device = all.add_bare_device(helper.name.get_ref());
+            for link in e.links_between(Role::Helper, Role::Proxy) {
+                if link.from == helper.name {
+                    wwan_link(all, device, link);
+                }
+            }
+            let to_it = e.links_between(Role::Primary, Role::Helper);
+            for link in to_it.filter(|link| link.to == helper.name) {
+                let far = all.add_interface(device, PIPE, pipe);
+                pipes.extend(number(link).map(|link| (link, far)));
+            }
+        }
+        if !pipes.is_empty() {
+            let near = all.add_interface(primary, PIPE, pipe);
+            ends.extend(pipes.into_iter().map(|(link, far)| Ends {
+                link,
+                near,
+                far: Some(far),
+            }));
+            if let Some(device) = &self.model.access_point {
+                let profile = self.profiles.device(device.get_ref());
+                profile
+                    .and_then(|profile| all.make_access_point(primary, profile))
+                    .map_err(|e| self.wrong(device, &e))?;
+            }
+        }
+        Ok(ends)
+    }
+
+    fn energy(&self, report: EnergyReport) -> Energy {
+        let part = |device: &DeviceReport, name: &str| {
+            let of_kind = device.interfaces.iter().filter(|i| i.name == name);
+            of_kind.map(|i| i.energy.joules).sum()
+        };
+        Energy {
+            model: self.model.name.get_ref().clone(),
+            joules: report.joules,
+            joules_without_last_tail: report.joules_without_last_tail,
+            joules_band: (report.joules_low, report.joules_high),
+            devices: report
+                .devices
+                .iter()
+                .map(|device| DeviceEnergy {
+                    host: device.name.clone(),
+                    joules: device.joules,
+                    joules_without_last_tail: device.joules_without_last_tail,
+                    wwan_joules: part(device, WWAN),
+                    pipe_joules: part(device, PIPE),
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTS: &str = r#"
+name = "t"
+[[host]]
+name = "primary"
+role = "primary"
+[[host]]
+name = "phone"
+role = "helper"
+[[host]]
+name = "watch"
+role = "helper"
+[[host]]
+name = "proxy"
+role = "proxy"
+address = "203.0.113.1"
+[[host]]
+name = "origin"
+role = "origin"
+address = "198.51.100.1"
+[[link]]
+name = "core"
+from = "proxy"
+to = "origin"
+[[workload]]
+name = "w"
+direction = "down"
+bytes = 1
+[[scheme]]
+name = "one"
+scheme = "mpbond"
+interception = "socks5"
+[[scheme]]
+name = "two"
+scheme = "mpbond"
+devices = 2
+interception = "socks5"
+"#;
+    const LINKS: [(&str, &str, &str); 5] = [
+        ("ps", "primary", "proxy"),
+        ("hs", "phone", "proxy"),
+        ("pipe", "primary", "phone"),
+        ("hs2", "watch", "proxy"),
+        ("pipe2", "primary", "watch"),
+    ];
+
+    fn account(model: &str, scheme: usize, passed: &[(usize, Direction)]) -> Result<Energy> {
+        let mut text = HOSTS.to_owned();
+        for (name, from, to) in LINKS {
+            text += &format!(
+                "[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ndown = 1\nup = 1\n"
+            );
+        }
+        text += &format!("[[energy]]\nname = \"m\"\n{model}");
+        let e = Experiment::parse("t.toml", &text)?;
+        let links = LINKS.map(|(name, ..)| name.to_owned());
+        let at = Timestamp::from_millis(5000);
+        let passed: Vec<Passed> = passed
+            .iter()
+            .map(|(link, direction)| Passed {
+                link: *link,
+                direction: *direction,
+                bytes: 1,
+                departed: at,
+                arrived: at,
+            })
+            .collect();
+        Accountant::all(&e)?[0].account(&e.schemes[scheme], &links, &passed, at)
+    }
+
+    const MODEL: &str = "wwan = \"lte-2012\"\npipe = \"wifi-s4\"\n";
+
+    /// Huang et al., MobiSys 2012, have 12.76 J for a lone packet.
+    #[test]
+    fn a_lone_packet_costs_what_the_radio_says() {
+        for direction in [Direction::Down, Direction::Up] {
+            let energy = account(MODEL, 0, &[(0, direction)]).unwrap();
+            assert!((energy.joules - 12.76).abs() < 0.13, "{energy:?}");
+            assert!(energy.joules_without_last_tail < 0.5, "{energy:?}");
+            assert_eq!(energy.joules_band, (energy.joules, energy.joules));
+        }
+    }
+
+    #[test]
+    fn a_pipe_costs_at_both_ends() {
+        let idle = account(MODEL, 1, &[]).unwrap();
+        let over_pipe = account(MODEL, 1, &[(2, Direction::Down)]).unwrap();
+        let hosts: Vec<&str> = over_pipe.devices.iter().map(|d| d.host.as_str()).collect();
+        assert_eq!(hosts, ["primary", "phone"], "who takes part");
+        for device in 0..2 {
+            let (before, after) = (&idle.devices[device], &over_pipe.devices[device]);
+            assert!(after.pipe_joules > before.pipe_joules, "{after:?}");
+            assert!(after.wwan_joules < 0.1, "{after:?}");
+        }
+        // Who does not take part costs nothing, whatever its links do.
+        let elsewhere = [
+            (2, Direction::Down),
+            (3, Direction::Down),
+            (4, Direction::Up),
+        ];
+        let with_others = account(MODEL, 1, &elsewhere).unwrap();
+        assert_eq!(with_others.joules, over_pipe.joules);
+    }
+
+    #[test]
+    fn an_access_point_brings_a_band() {
+        let model = format!("{MODEL}access_point = \"pixel-2\"\n");
+        let alone = account(&model, 0, &[(0, Direction::Down), (0, Direction::Up)]).unwrap();
+        assert_eq!(alone.joules_band, (alone.joules, alone.joules), "no pipe");
+        assert!(account(&model, 1, &[(2, Direction::Up)]).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_profile_is_named_with_its_line() {
+        let wrong = |model: &str| account(model, 0, &[]).unwrap_err().to_string();
+        let text = wrong("wwan = \"lte-2012\"\npipe = \"string\"\n");
+        assert!(
+            text.contains("energy \"m\"") && text.contains("string"),
+            "{text}"
+        );
+        let text = wrong(&format!("{MODEL}access_point = \"lg-urbane\"\n"));
+        assert!(text.contains("access_point"), "{text}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Whoever fetches in a transfer, made ready before it begins.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::app;
+use crate::client::{self, Outcome, Progress, Way};
+use crate::combine::Crew;
+use crate::content::Content;
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{
+    Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
+};
+use crate::fetch::{self, Dial, path_of};
+use crate::kibbutz::{Counts, Tether, one_path_only};
+use crate::origin::Received;
+use crate::wiring::Network;
+
+/// For connecting and a warm-up, on the slowest of links.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a transfer is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub experiment: &'a Experiment,
+    pub scheme: &'a Scheme,
+    pub workload: &'a Workload,
+    pub network: &'a Network,
+    pub content: &'a Content,
+    pub received: &'a Received,
+    /// Where the content that curl is to send may be written.
+    pub upload: &'a Path,
+    /// Where the origin is.
+    pub destination: SocketAddr,
+}
+
+/// A client, connected already where the scheme keeps its connection.
+pub(crate) enum Fetcher {
+    Curl(Way),
+    Own(fetch::Client),
+    Tethered {
+        client: fetch::Client,
+        tether: Tether,
+        /// Before the client connected.
+        before: Counts,
+    },
+    Crew(Crew),
+    /// An application, which connects as it likes.
+    Application {
+        dial: Dial,
+        tether: Option<(Tether, Counts)>,
+    },
+}
+
+impl Fetcher {
+    /// Makes the client of `job` ready, whose `way` is that into the daemons
+    /// where there are any.
+    ///
+    /// # Errors
+    /// When a connection that is to be kept cannot be made.
+    pub fn ready(job: Job, way: Option<&Way>) -> Result<Self> {
+        let Job {
+            experiment: e,
+            scheme,
+            workload,
+            network,
+            ..
+        } = job;
+        let path = scheme.direct_links(e).next();
+        let plain = || Way::Plain(path.map(|link| link.name.get_ref().clone()));
+        let way = way.cloned().unwrap_or_else(plain);
+        if e.client == Client::Curl {
+            if workload.direction == Direction::Up {
+                write_content(job)?;
+            }
+            return Ok(Self::Curl(way));
+        }
+        let destination = v4(job.destination)?;
+        let kept = scheme.connection == Connection::Kept;
+        if scheme.scheme == Carrier::Combine {
+            let mut crew = Crew::form(e, network, scheme, destination, READY_LIMIT)?;
+            if kept {
+                crew.warm_up(READY_LIMIT)?;
+            }
+            return Ok(Self::Crew(crew));
+        }
+        let host = network.host_in(Role::Primary)?.clone();
+        if workload.application().is_some() {
+            let tether = match scheme.scheme {
+                Carrier::Kibbutz => Some(Tether::set_up(e, network, scheme)?),
+                _ => None,
+            };
+            let way = tether.as_ref().map_or(way, Tether::way);
+            let before = tether.as_ref().map(Tether::counts).transpose()?;
+            return Ok(Self::Application {
+                dial: Dial {
+                    host,
+                    way,
+                    destination,
+                },
+                tether: tether.zip(before),
+            });
+        }
+        let client = |way| -> Result<fetch::Client> {
+            let mut client = fetch::Client::new(Dial {
+                host,
+                way,
+                destination,
+            });
+            if kept {
+                client.warm_up(workload.direction, job.content, READY_LIMIT)?;
+            }
+            Ok(client)
+        };
+        if scheme.scheme == Carrier::Kibbutz {
+            let tether = Tether::set_up(e, network, scheme)?;
+            let before = tether.counts()?;
+            let client = client(tether.way())?;
+            return Ok(Self::Tethered {
+                client,
+                tether,
+                before,
+            });
+        }
+        Ok(Self::Own(client(way)?))
+    }
+
+    /// Carries the transfer of `job` within `limit`.
+    ///
+    /// # Errors
+    /// When it fails or takes longer.
+    pub fn carry(self, job: Job, limit: Duration, progress: Progress) -> Result<Outcome> {
+        let (direction, bytes) = (job.workload.direction, job.workload.bytes.0);
+        match self {
+            Self::Curl(way) => by_curl(job, &way, limit, progress),
+            Self::Own(client) => by_client(client, job, limit, progress),
+            Self::Tethered {
+                client,
+                tether,
+                before,
+            } => {
+                let start = tether.counts()?;
+                let mut outcome = by_client(client, job, limit, progress)?;
+                let end = tether.counts()?;
+                outcome.unfit_because = one_path_only(direction, bytes, before, start, end);
+                outcome.shares = tether.shares(direction, &outcome.used);
+                Ok(outcome)
+            }
+            Self::Crew(crew) => crew.download(bytes, limit, progress),
+            Self::Application { dial, tether } => {
+                let app = job.workload.application();
+                let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
+                let setting = app::Setting {
+                    dial: &dial,
+                    content: job.content,
+                    seed: job.experiment.seed,
+                    limit,
+                };
+                let mut outcome = app::run(app, &setting, progress)?;
+                if let Some((tether, before)) = tether {
+                    let end = tether.counts()?;
+                    outcome.unfit_because =
+                        one_path_only(direction, outcome.bytes, before, before, end);
+                    outcome.shares = tether.shares(direction, &outcome.used);
+                }
+                Ok(outcome)
+            }
+        }
+    }
+}
+
+fn by_client(
+    client: fetch::Client,
+    job: Job,
+    limit: Duration,
+    progress: Progress,
+) -> Result<Outcome> {
+    let bytes = job.workload.bytes.0;
+    match job.workload.direction {
+        Direction::Down => client.download(bytes, limit, progress),
+        Direction::Up => client.upload(bytes, job.content, limit, job.received, progress),
+    }
+}
+
+fn by_curl(job: Job, way: &Way, limit: Duration, progress: Progress) -> Result<Outcome> {
+    let primary = job.network.host_in(Role::Primary)?;
+    let at_origin = |path: &str| format!("http://{}{path}", job.destination);
+    match job.workload.direction {
+        Direction::Down => {
+            let url = at_origin(&path_of(job.workload.bytes.0));
+            client::download(primary, &url, way, limit, progress)
+        }
+        Direction::Up => {
+            let url = at_origin("/upload");
+            client::upload(
+                primary,
+                &url,
+                way,
+                job.upload,
+                limit,
+                job.received,
+                progress,
+            )
+        }
+    }
+}
+
+/// Writes the file that curl is to send.
+fn write_content(job: Job) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let mut out = File::create(job.upload)?;
+        for piece in job.content.pieces(job.workload.bytes.0) {
+            out.write_all(&piece)?;
+        }
+        Ok(())
+    };
+    write().at("write", job.upload)
+}
+
+fn v4(address: SocketAddr) -> Result<SocketAddrV4> {
+    match address {
+        SocketAddr::V4(address) => Ok(address),
+        SocketAddr::V6(_) => Err(Error::run("the lab's hosts have no IPv6 addresses")),
+    }
+}

@@ -1,0 +1,73 @@
+//! What experiments there are.
+
+use std::path::{Path, PathBuf};
+
+use crate::duration::in_words;
+use crate::error::{Doing, Error, Result};
+use crate::experiment::Experiment;
+use crate::grid::Grid;
+
+/// Deeper folders are not looked into: links can make circles.
+const MAX_DEPTH: usize = 8;
+
+/// The experiments in `folder` and the folders in it, as a table: file, title,
+/// about how long they take, and which of a paper's figures they regenerate.
+///
+/// # Errors
+/// [`Error::System`] where a folder cannot be read, [`Error::Experiment`]
+/// where there is nothing in it. What is wrong with a single experiment stands
+/// in the table.
+pub fn list(folder: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    find(folder, MAX_DEPTH, &mut files)?;
+    files.sort();
+    if files.is_empty() {
+        return Err(Error::Experiment(format!(
+            "no experiment (*.toml) in {}",
+            folder.display()
+        )));
+    }
+    let mut grid = Grid::new(["file", "title", "takes about", "paper"], &[0, 1, 3]);
+    for file in files {
+        let name = file.display().to_string();
+        let row = match Experiment::load(&file) {
+            Ok(e) => {
+                let takes = e.expected_duration().map(in_words);
+                let mut figures: Vec<&str> = Vec::new();
+                for paper in &e.papers {
+                    let figure = paper.figure.get_ref();
+                    if !figures.contains(&figure.as_str()) {
+                        figures.push(figure);
+                    }
+                }
+                let figures = figures.join(", ");
+                // A recording that is not there is told when it is run.
+                let takes = takes.unwrap_or_else(|_| "?".into());
+                vec![name, e.title, takes, figures]
+            }
+            // Other TOML may lie there; what is wrong with an experiment should show.
+            Err(e) => vec![name, format!("(not runnable: {e})"), "-".into()],
+        };
+        grid.row(row);
+    }
+    let lines: Vec<String> = grid
+        .to_text()
+        .lines()
+        .map(|l| l.trim_end().to_owned())
+        .collect();
+    Ok(lines.join("\n") + "\n")
+}
+
+fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(folder).at("list", folder)? {
+        let path = entry.at("list", folder)?.path();
+        if path.is_dir() {
+            if depth > 0 {
+                find(&path, depth - 1, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What the paper found beside what was found here.
+
+use crate::experiment::{Experiment, PaperFigure};
+use crate::quantity::Quantity;
+use crate::record::{Comparison, Download, Estimate, Standing};
+use crate::statistics::estimate;
+
+/// One comparison for every published figure and workload that has run.
+pub(crate) fn comparisons(e: &Experiment, downloads: &[Download]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for paper in &e.papers {
+        for workload in paper.workloads(e) {
+            let ran = |d: &Download| d.workload == workload && d.name == *paper.scheme.get_ref();
+            if downloads.iter().any(ran) {
+                all.push(compare(e, paper, workload, downloads));
+            }
+        }
+    }
+    all
+}
+
+fn compare(e: &Experiment, p: &PaperFigure, workload: &str, downloads: &[Download]) -> Comparison {
+    let scheme = p.scheme.get_ref();
+    let versus = p.versus.as_ref().map(|v| v.get_ref().as_str());
+    let named = p.model.as_ref().map(|m| m.get_ref().clone());
+    let first = || e.energy.first().map(|m| m.name.get_ref().clone());
+    let measure = Measure {
+        quantity: p.quantity,
+        model: p
+            .quantity
+            .is_energy()
+            .then(|| named.or_else(first))
+            .flatten(),
+    };
+    let ours = match versus {
+        Some(other) => measure.change_percent(workload, scheme, other, downloads),
+        None => measure.estimate(workload, scheme, downloads),
+    };
+    let (low, high) = match (p.change_percent, p.value) {
+        (Some(published), _) | (None, Some(published)) => published.ends(),
+        // Checked when the file was read.
+        (None, None) => (f64::NAN, f64::NAN),
+    };
+    Comparison {
+        figure: p.figure.get_ref().clone(),
+        workload: workload.to_owned(),
+        scheme: scheme.clone(),
+        versus: versus.map(str::to_owned),
+        quantity: p.quantity,
+        model: measure.model,
+        published: (low, high),
+        note: p.note.clone(),
+        standing: ours.map(|ours| standing((low, high), p.quantity, ours)),
+        ours,
+    }
+}
+
+/// A quantity, and the model that it is accounted by.
+pub(crate) struct Measure {
+    pub quantity: Quantity,
+    pub model: Option<String>,
+}
+
+impl Measure {
+    /// Of one transfer.
+    pub fn of(&self, d: &Download) -> Option<f64> {
+        self.quantity.of(d, self.model.as_deref())
+    }
+
+    /// Of all fit repetitions of a scheme.
+    pub fn estimate(&self, workload: &str, scheme: &str, all: &[Download]) -> Option<Estimate> {
+        let mine = |d: &&Download| d.fit && d.workload == workload && d.name == scheme;
+        estimate(all.iter().filter(mine).filter_map(|d| self.of(d)))
+    }
+
+    /// By how much `scheme` differs from `other`, each in the same repetition,
+    /// in percent: what the machine and the links did meanwhile hit both.
+    pub fn change_percent(
+        &self,
+        workload: &str,
+        scheme: &str,
+        other: &str,
+        all: &[Download],
+    ) -> Option<Estimate> {
+        let fit = |d: &&Download| d.fit && d.workload == workload;
+        let mine = all.iter().filter(fit).filter(|d| d.name == scheme);
+        estimate(mine.filter_map(|d| {
+            let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
+            let theirs = self.of(all.iter().filter(fit).find(beside)?)?;
+            let ours = self.of(d)?;
+            (theirs != 0.0).then(|| (ours / theirs - 1.0) * 100.0)
+        }))
+    }
+}
+
+/// How ours, by its mean, stands to the published range.
+fn standing((low, high): (f64, f64), quantity: Quantity, ours: Estimate) -> Standing {
+    if (low..=high).contains(&ours.mean) {
+        return Standing::Within;
+    }
+    let reaches = |(from, to): (f64, f64)| from <= high && low <= to;
+    let better = (ours.mean < low) == quantity.less_is_better();
+    match (better, ours.mean_interval.is_some_and(reaches)) {
+        (true, false) => Standing::Better,
+        (true, true) => Standing::PerhapsBetter,
+        (false, true) => Standing::PerhapsWorse,
+        (false, false) => Standing::Worse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn download(name: &str, repetition: u32, seconds: f64) -> Download {
+        serde_json::from_value(serde_json::json!({
+            "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
+            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
+            "bytes": 1_000_000, "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds,
+            "sha256_ok": true, "longest_stall_s": 0.0, "subflows": [], "cpu_s": {},
+            "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn change_is_by_repetition() {
+        let all = [
+            download("a", 0, 0.9),
+            download("b", 0, 1.0),
+            download("a", 1, 2.4),
+            download("b", 1, 3.0),
+            download("a", 2, 7.0), // nothing to compare it with
+        ];
+        let change = |quantity| {
+            let measure = Measure {
+                quantity,
+                model: None,
+            };
+            measure.change_percent("w", "a", "b", &all)
+        };
+        let slower = change(Quantity::Seconds).unwrap();
+        assert!((slower.mean - -15.0).abs() < 1e-9, "{slower:?}");
+        let faster = change(Quantity::Mbps).unwrap();
+        let expected = (1.0 / 0.9 - 1.0 + 3.0 / 2.4 - 1.0) * 50.0;
+        assert!((faster.mean - expected).abs() < 1e-9, "{faster:?}");
+        assert!(change(Quantity::Joules).is_none());
+    }
+
+    #[test]
+    fn standings() {
+        let of = |values: &[f64], quantity| {
+            standing(
+                (-11.0, -5.0),
+                quantity,
+                estimate(values.iter().copied()).unwrap(),
+            )
+        };
+        let q = Quantity::Seconds;
+        assert_eq!(of(&[-11.0, -6.0], q), Standing::Within);
+        let far = [-20.0, -21.0, -20.0, -21.0];
+        assert_eq!(of(&far, q), Standing::Better);
+        assert_eq!(of(&far, Quantity::Mbps), Standing::Worse);
+        // Two values alone say little: here 19 either way.
+        assert_eq!(of(&[-20.0, -23.0], q), Standing::PerhapsBetter);
+        // From -4 no worse than -5 can be told when values lie so far apart.
+        assert_eq!(of(&[-8.0, 0.0, -4.0], q), Standing::PerhapsWorse);
+        assert_eq!(of(&[-2.0, -2.1, -2.2], q), Standing::Worse);
+        assert_eq!(of(&[-2.0], q), Standing::Worse);
+    }
+}

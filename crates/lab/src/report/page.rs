@@ -1,0 +1,247 @@
+//! One HTML file with everything in it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::escape::escaped;
+use super::figures::{self, Section};
+use super::setting;
+use super::study::Study;
+use crate::grid::Grid;
+use crate::record::{Download, RunReport, Verdict};
+use crate::table;
+
+const STYLE: &str = include_str!("page.css");
+
+/// Reasons for unfit runs beyond that are counted, not listed.
+const MAX_UNFIT: usize = 200;
+
+/// The report as one HTML file that needs nothing else. `date` is when it is
+/// made.
+pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
+    let title = escaped(title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
+         <p class=\"meta\">Made {}.</p>\n",
+        escaped(date)
+    );
+    out += &overview(studies).to_html();
+    out.push_str(
+        "<p class=\"note\">Intervals are 95 %: of means by Student's t, of medians by order \
+         statistics. Changes are paired by repetition, within which schemes follow each other. \
+         Unfit transfers, whose emulated links did not keep their own conditions, are in no \
+         figure. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
+    );
+    for (index, study) in studies.iter().enumerate() {
+        section(&mut out, index, study);
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+/// Every experiment in a line: also the head of the Markdown form.
+pub(super) fn overview(studies: &[Study]) -> Grid {
+    let header = [
+        "experiment",
+        "what",
+        "transfers",
+        "unfit",
+        "asserts that hold",
+        "paper's figures: as published or better",
+        "verdict",
+    ];
+    let mut grid = Grid::new(header, &[0, 1, 6]);
+    for s in studies {
+        let r = &s.report;
+        let of = |part: usize, all: usize| match all {
+            0 => "-".to_owned(),
+            all => format!("{part} of {all}"),
+        };
+        let held = r.asserts.iter().filter(|j| j.holds == Some(true)).count();
+        let good = r.paper.iter().filter(|c| c.is_reached()).count();
+        grid.row(vec![
+            r.experiment.clone(),
+            r.title.clone(),
+            r.downloads.len().to_string(),
+            unfit(r).count().to_string(),
+            of(held, r.asserts.len()),
+            of(good, r.paper.len()),
+            r.verdict().words().to_owned(),
+        ]);
+    }
+    grid
+}
+
+fn unfit(r: &RunReport) -> impl Iterator<Item = &Download> {
+    r.downloads.iter().filter(|d| !d.fit)
+}
+
+fn section(out: &mut String, index: usize, study: &Study) {
+    let r = &study.report;
+    let (class, words) = match r.verdict() {
+        Verdict::Passed => ("passed", "passed"),
+        Verdict::Failed => ("failed", "FAILED"),
+        Verdict::Unfit => ("unfit", "not everything could be judged"),
+    };
+    let _ = writeln!(
+        out,
+        "<h2 id=\"e{index}\">{}: {} <span class=\"verdict {class}\">{words}</span></h2>",
+        escaped(&r.experiment),
+        escaped(&r.title)
+    );
+    let _ = writeln!(out, "<p class=\"meta\">{}</p>", escaped(&provenance(study)));
+
+    let mut titled = |title: &str, note: &str, grid: &Grid| {
+        if !grid.is_empty() {
+            let _ = writeln!(out, "<h3>{}</h3>", escaped(title));
+            if !note.is_empty() {
+                let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(note));
+            }
+            out.push_str(&grid.to_html());
+        }
+    };
+    titled(
+        "Beside the paper",
+        "\"as published\": our mean lies in the published range; else it is better or worse, and \
+         \"within the noise\" where its interval reaches that range.",
+        &table::comparisons(&r.paper),
+    );
+    titled("What had to come out", "", &table::judgements(&r.asserts));
+    titled("Results", "", &table::summaries(&r.summary));
+    titled("What users noticed", "", &table::noticed(&r.summary));
+    for Section {
+        title,
+        note,
+        pictures,
+    } in figures::sections(study)
+    {
+        let _ = writeln!(
+            out,
+            "<h3>{}</h3>\n<p class=\"note\">{}</p>\n<div class=\"pictures\">",
+            escaped(&title),
+            escaped(note)
+        );
+        for picture in pictures {
+            out.push_str(&picture);
+        }
+        out.push_str("</div>\n");
+    }
+    let mut titled = |title: &str, note: &str, grid: &Grid| {
+        if !grid.is_empty() {
+            let _ = write!(
+                out,
+                "<h3>{}</h3>\n<p class=\"note\">{}</p>\n{}",
+                escaped(title),
+                escaped(note),
+                grid.to_html()
+            );
+        }
+    };
+    titled(
+        "Processor time",
+        "Seconds of each host's daemon during a transfer, means.",
+        &processor(r),
+    );
+    let e = &study.experiment;
+    titled("Links", "", &setting::links(e));
+    titled("Settings", "", &setting::settings(e));
+    titled("Schemes", "", &setting::schemes(e));
+    titled("Transfers", "", &setting::workloads(e));
+    titled("Energy models", "", &setting::energy(e));
+    troubles(out, r);
+    let _ = writeln!(
+        out,
+        "<details><summary>The experiment's file</summary><pre>{}</pre></details>",
+        // Line by line: `escaped` makes spaces of line ends.
+        e.text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+    );
+}
+
+/// When, from what, and how well the links kept their time.
+pub(super) fn provenance(study: &Study) -> String {
+    let r = &study.report;
+    let commit = r.commit.as_deref().unwrap_or("unknown");
+    let runs = study.runs.iter();
+    let runs: Vec<String> = runs
+        .map(|run| {
+            let reduced = run.reduced.as_ref();
+            let reduced = reduced.map_or(String::new(), |r| format!(", a short run: {r}"));
+            let (source, transfers, date) = (&run.source, run.transfers, &run.date);
+            format!("{source} ({transfers} transfers, {date}{reduced})")
+        })
+        .collect();
+    let worst = r.downloads.iter().map(|d| d.lateness_us.p99);
+    let worst = worst.fold(0.0, f64::max);
+    let realtime = r.downloads.iter().all(|d| d.lateness_us.realtime);
+    format!(
+        "Commit {commit}, Linux {}, from {}. Emulated links with{} real-time priority; 99 % of \
+         packets left them at most {worst:.0} µs late in the worst transfer (fit: at most {} µs).",
+        r.kernel,
+        runs.join("; "),
+        if realtime { "" } else { "out" },
+        study.experiment.max_lateness.as_micros()
+    )
+}
+
+fn processor(r: &RunReport) -> Grid {
+    let hosts: BTreeSet<&str> = r
+        .downloads
+        .iter()
+        .flat_map(|d| d.cpu_s.keys().map(String::as_str))
+        .collect();
+    let header = ["transfer", "scheme"]
+        .into_iter()
+        .chain(hosts.iter().copied());
+    let mut grid = Grid::new(header, &[0, 1]);
+    for s in &r.summary {
+        let mine = || {
+            let all = r.downloads.iter().filter(|d| d.fit);
+            all.filter(|d| d.name == s.scheme && d.workload == s.workload)
+        };
+        if mine().all(|d| d.cpu_s.is_empty()) {
+            continue;
+        }
+        let mut row = vec![s.workload.clone(), s.scheme.clone()];
+        row.extend(hosts.iter().map(|host| {
+            let mean = figures::mean(mine().filter_map(|d| d.cpu_s.get(*host).copied()));
+            mean.map_or("-".into(), |m| format!("{m:.3}"))
+        }));
+        grid.row(row);
+    }
+    grid
+}
+
+/// Transfers that do not count, and those that came out damaged.
+fn troubles(out: &mut String, r: &RunReport) {
+    let damaged: Vec<&Download> = r.downloads.iter().filter(|d| !d.sha256_ok).collect();
+    if !damaged.is_empty() {
+        out.push_str("<h3>Damaged transfers</h3>\n<ul>\n");
+        for d in damaged {
+            let _ = writeln!(out, "<li>{}</li>", escaped(&place(d)));
+        }
+        out.push_str("</ul>\n");
+    }
+    let count = unfit(r).count();
+    if count > 0 {
+        let _ = writeln!(out, "<h3>Unfit transfers: {count}</h3>\n<ul>");
+        for d in unfit(r).take(MAX_UNFIT) {
+            let why = d.unfit_because.as_deref().unwrap_or("no reason given");
+            let _ = writeln!(out, "<li>{}: {}</li>", escaped(&place(d)), escaped(why));
+        }
+        if count > MAX_UNFIT {
+            let _ = writeln!(out, "<li>and {} more</li>", count - MAX_UNFIT);
+        }
+        out.push_str("</ul>\n");
+    }
+}
+
+fn place(d: &Download) -> String {
+    format!(
+        "{}, {}, repetition {}",
+        d.name,
+        d.workload,
+        d.repetition + 1
+    )
+}

@@ -1,0 +1,182 @@
+//! What was run: links, settings, schemes, as tables.
+
+use serde::Serialize;
+
+use crate::experiment::{
+    Application, Carrier, Change, Connection, Experiment, Size, Start, name_of,
+};
+use crate::grid::Grid;
+
+/// A value as experiment files write it.
+fn text(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        Ok(serde_json::Value::Null) | Err(_) => "-".into(),
+        Ok(other) => other.to_string(),
+    }
+}
+
+fn duration(d: std::time::Duration) -> String {
+    format!("{d:?}")
+}
+
+fn changes(all: &[Change]) -> String {
+    let lines = all.iter().map(|c| {
+        let mut what = Vec::new();
+        what.extend(c.down.as_ref().map(|r| format!("down {}", text(r))));
+        what.extend(c.up.as_ref().map(|r| format!("up {}", text(r))));
+        what.extend(c.delay.map(|d| format!("delay {}", duration(d))));
+        what.extend(c.loss.map(|l| format!("loss {l}")));
+        what.extend(c.alive.map(|a| format!("alive {a}")));
+        let link = c.link.as_ref();
+        let link = link.map_or(String::new(), |l| format!("{} ", l.get_ref()));
+        format!("{}: {link}{}", duration(c.at), what.join(", "))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The links.
+pub(super) fn links(e: &Experiment) -> Grid {
+    let header = [
+        "link", "between", "down", "up", "delay", "jitter", "queue", "loss", "changes",
+    ];
+    let mut grid = Grid::new(header, &[0, 1, 8]);
+    for l in &e.links {
+        let between = format!("{} - {}", l.from.get_ref(), l.to.get_ref());
+        if l.down.is_none() {
+            let mut row = vec![l.name.get_ref().clone(), between, "a plain wire".into()];
+            row.resize(header.len(), String::new());
+            grid.row(row);
+            continue;
+        }
+        grid.row(vec![
+            l.name.get_ref().clone(),
+            between,
+            text(&l.down),
+            text(&l.up),
+            duration(l.delay),
+            duration(l.jitter),
+            text(l.queue),
+            l.loss.to_string(),
+            changes(&l.changes),
+        ]);
+    }
+    grid
+}
+
+/// What differs between settings; empty without any.
+pub(super) fn settings(e: &Experiment) -> Grid {
+    let header = ["setting", "link", "instead"];
+    let mut grid = Grid::new(header, &[0, 1, 2]);
+    for s in &e.settings {
+        for (link, set) in &s.links {
+            let mut what = Vec::new();
+            what.extend(set.down.as_ref().map(|r| format!("down {}", text(r))));
+            what.extend(set.up.as_ref().map(|r| format!("up {}", text(r))));
+            what.extend(set.delay.map(|d| format!("delay {}", duration(d))));
+            what.extend(set.queue.map(|q| format!("queue {}", text(q))));
+            what.extend(set.loss.map(|l| format!("loss {l}")));
+            what.extend(set.changes.as_ref().map(|c| changes(c)));
+            grid.row(vec![
+                s.name.get_ref().clone(),
+                link.get_ref().clone(),
+                what.join(", "),
+            ]);
+        }
+    }
+    grid
+}
+
+/// The schemes.
+pub(super) fn schemes(e: &Experiment) -> Grid {
+    let header = [
+        "scheme",
+        "carried by",
+        "devices",
+        "connection",
+        "congestion",
+        "start",
+        "scheduler",
+        "via",
+        "reinjection",
+        "feedback",
+    ];
+    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9]);
+    for s in &e.schemes {
+        let ours = s.scheme == Carrier::Mpbond;
+        let if_ours = |text: String| if ours { text } else { "-".into() };
+        let kept = s.connection == Connection::Kept;
+        let start = match s.start {
+            Start::Warm if ours || kept => format!("warm, idle {}", duration(s.idle)),
+            Start::Cold if ours => "cold".into(),
+            _ => "-".into(),
+        };
+        let carrier = match s.scheme {
+            Carrier::Combine => format!("combine, {} a chunk", Size(s.chunk_bytes())),
+            other => name_of(other),
+        };
+        let scheduler = match s.direct_share {
+            Some(share) => format!("{} {share}", name_of(s.scheduler)),
+            None => name_of(s.scheduler),
+        };
+        grid.row(vec![
+            s.name.get_ref().clone(),
+            carrier,
+            s.devices.to_string(),
+            name_of(s.connection),
+            s.congestion.clone(),
+            start,
+            if_ours(scheduler),
+            if_ours(name_of(s.interception)),
+            if_ours(if s.reinjection { "yes" } else { "no" }.into()),
+            if_ours(text(s.feedback)),
+        ]);
+    }
+    grid
+}
+
+/// What was carried.
+pub(super) fn workloads(e: &Experiment) -> Grid {
+    let header = ["transfer", "direction", "bytes", "changes", "faults"];
+    let mut grid = Grid::new(header, &[0, 1, 3, 4]);
+    for w in &e.workloads {
+        let faults = w.faults.iter().map(|f| {
+            let at = duration(f.at);
+            match (&f.kill, &f.blackhole) {
+                (Some(host), _) => format!("{at}: {} is killed", host.get_ref()),
+                (_, Some(link)) => format!("{at}: {} goes silent", link.get_ref()),
+                (None, None) => at,
+            }
+        });
+        grid.row(vec![
+            w.name.get_ref().clone(),
+            name_of(w.direction),
+            match w.application() {
+                None => w.bytes.to_string(),
+                Some(Application::Video(_)) => "a video".into(),
+                Some(Application::Page(_)) => "a page".into(),
+                Some(Application::Stream(_)) => "a stream".into(),
+                Some(Application::Chunks(_)) => "chunks".into(),
+            },
+            changes(&w.changes),
+            faults.collect::<Vec<_>>().join("\n"),
+        ]);
+    }
+    grid
+}
+
+/// The models of radios; empty without any.
+pub(super) fn energy(e: &Experiment) -> Grid {
+    let header = ["energy model", "WWAN", "pipe", "access point"];
+    let mut grid = Grid::new(header, &[0, 1, 2, 3]);
+    for m in &e.energy {
+        let access_point = m.access_point.as_ref();
+        grid.row(vec![
+            m.name.get_ref().clone(),
+            m.wwan.get_ref().clone(),
+            m.pipe.get_ref().clone(),
+            access_point.map_or("not accounted".into(), |a| a.get_ref().clone()),
+        ]);
+    }
+    grid
+}

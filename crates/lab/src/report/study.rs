@@ -1,0 +1,298 @@
+//! All results of one experiment.
+
+use serde::Deserialize;
+use toml::Table;
+
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::record::{Download, IdealProgress, RunReport};
+use crate::{paper, summary};
+
+/// A record as it is read for a report: what can be computed again is.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Saved {
+    /// The experiment's name.
+    pub experiment: String,
+    /// When the run began, UTC (RFC 3339).
+    pub date: String,
+    /// The repository's commit.
+    pub commit: Option<String>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Every transfer.
+    pub downloads: Vec<Download>,
+    /// The text of the experiment's file.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// How transfers would go on by the fluid bound.
+    #[serde(default)]
+    pub ideal: Vec<IdealProgress>,
+    /// What was left out so that the run was short.
+    #[serde(default)]
+    pub reduced: Option<String>,
+    /// Where it was read from, for people.
+    #[serde(skip)]
+    pub source: String,
+}
+
+impl Saved {
+    /// Reads a record from its JSON text; `source` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Experiment`] naming file, line and reason.
+    pub fn parse(source: &str, text: &str) -> Result<Self> {
+        let mut saved: Self = serde_json::from_str(text).map_err(|e| {
+            let why = e.to_string();
+            let why = why.split(" at line ").next().unwrap_or_default();
+            let line = e.line();
+            Error::Experiment(format!("{source}:{line}: no record of the lab: {why}"))
+        })?;
+        source.clone_into(&mut saved.source);
+        Ok(saved)
+    }
+
+    /// A run that has just ended.
+    pub fn of_run(source: &str, report: &RunReport) -> Self {
+        Self {
+            experiment: report.experiment.clone(),
+            date: report.date.clone(),
+            commit: report.commit.clone(),
+            kernel: report.kernel.clone(),
+            downloads: report.downloads.clone(),
+            file: report.file.clone(),
+            ideal: report.ideal.clone(),
+            reduced: report.reduced.clone(),
+            source: source.to_owned(),
+        }
+    }
+}
+
+/// One of the runs that a study is made of.
+#[derive(Debug, Clone)]
+pub struct Provenance {
+    pub(crate) source: String,
+    pub(crate) date: String,
+    pub(crate) transfers: usize,
+    /// What was left out so that it was short.
+    pub(crate) reduced: Option<String>,
+}
+
+/// All results of one experiment under one setting.
+#[derive(Debug)]
+pub struct Study {
+    pub(crate) experiment: Experiment,
+    pub(crate) runs: Vec<Provenance>,
+    pub(crate) report: RunReport,
+}
+
+impl Study {
+    /// The record of all its runs together, summed up anew.
+    pub fn report(&self) -> &RunReport {
+        &self.report
+    }
+}
+
+/// Joins records of the same experiment, in the order of their dates, and
+/// sums each up anew. `experiments` are (name of file, text) of experiment
+/// files: what they say of title, asserts and paper is taken instead of what
+/// the records keep.
+///
+/// A transfer that two records both hold (one run was taken up by the other)
+/// counts once; repetitions of separate runs go on counting.
+///
+/// # Errors
+/// [`Error::Experiment`] where records are not of one thing: the setting, the
+/// commit or the kernel differs; or a record does not say its setting.
+pub fn join(mut records: Vec<Saved>, experiments: &[(String, String)]) -> Result<Vec<Study>> {
+    records.sort_by(|a, b| a.date.cmp(&b.date));
+    let mut named: Vec<(&str, Experiment)> = Vec::new();
+    for (file, text) in experiments {
+        let experiment = Experiment::parse(file, text)?;
+        if !records.iter().any(|r| r.experiment == experiment.name) {
+            return Err(Error::Experiment(format!(
+                "{file}: no record is of its experiment \"{}\"",
+                experiment.name
+            )));
+        }
+        named.push((file, experiment));
+    }
+    let mut studies: Vec<Study> = Vec::new();
+    for record in records {
+        let found = studies
+            .iter_mut()
+            .find(|s| s.report.experiment == record.experiment);
+        match found {
+            Some(study) => add(study, record)?,
+            None => {
+                let own = named.iter().position(|(_, e)| e.name == record.experiment);
+                studies.push(begin(record, own.map(|i| named.swap_remove(i)))?);
+            }
+        }
+    }
+    for study in &mut studies {
+        sum_up(study);
+    }
+    Ok(studies)
+}
+
+fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
+    let source = &record.source;
+    let wrong = |why: String| Error::Experiment(format!("{source}: {why}"));
+    let experiment = match (named, &record.file) {
+        (Some((file, experiment)), kept) => {
+            if let Some(kept) = kept
+                && let Some(key) = difference(kept, &experiment.text)
+            {
+                return Err(wrong(format!(
+                    "what was run is not what {file} says: `{key}` differs"
+                )));
+            }
+            experiment
+        }
+        (None, Some(text)) => Experiment::parse(&format!("{source} (its experiment)"), text)?,
+        (None, None) => {
+            return Err(wrong(
+                "it does not say what was run: name the experiment's file with --experiment".into(),
+            ));
+        }
+    };
+    if experiment.name != record.experiment {
+        return Err(wrong(format!(
+            "the record of \"{}\" holds the file of \"{}\"",
+            record.experiment, experiment.name
+        )));
+    }
+    known_names(&experiment, &record)?;
+    Ok(Study {
+        runs: vec![provenance(&record, record.downloads.len())],
+        report: RunReport {
+            experiment: record.experiment,
+            title: experiment.title.clone(),
+            date: record.date,
+            commit: record.commit,
+            kernel: record.kernel,
+            downloads: record.downloads,
+            summary: Vec::new(),
+            asserts: Vec::new(),
+            paper: Vec::new(),
+            file: Some(experiment.text.clone()),
+            ideal: record.ideal,
+            reduced: None,
+        },
+        experiment,
+    })
+}
+
+/// Every transfer must be one that the experiment knows; what is not would
+/// vanish from tables.
+fn known_names(e: &Experiment, record: &Saved) -> Result<()> {
+    for (i, d) in record.downloads.iter().enumerate() {
+        let scheme = e.schemes.iter().any(|s| *s.name.get_ref() == d.name);
+        let workload = e.workloads.iter().any(|w| *w.name.get_ref() == d.workload);
+        if !scheme || !workload {
+            return Err(Error::Experiment(format!(
+                "{}: transfer {}: scheme \"{}\" with \"{}\" is not in experiment \"{}\"",
+                record.source,
+                i + 1,
+                d.name,
+                d.workload,
+                e.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn provenance(record: &Saved, transfers: usize) -> Provenance {
+    Provenance {
+        source: record.source.clone(),
+        date: record.date.clone(),
+        transfers,
+        reduced: record.reduced.clone(),
+    }
+}
+
+fn add(study: &mut Study, record: Saved) -> Result<()> {
+    let first = study.runs.first().map_or("", |r| r.source.as_str());
+    let refuse = |why: String| {
+        let source = &record.source;
+        let text = format!("{source}: cannot be joined with {first}: {why}");
+        Err(Error::Experiment(text))
+    };
+    let text = |commit: &Option<String>| commit.clone().unwrap_or_else(|| "unknown".into());
+    if record.commit != study.report.commit {
+        let (a, b) = (text(&record.commit), text(&study.report.commit));
+        return refuse(format!("commit {a}, not {b}"));
+    }
+    if record.kernel != study.report.kernel {
+        let (a, b) = (&record.kernel, &study.report.kernel);
+        return refuse(format!("kernel {a}, not {b}"));
+    }
+    if let Some(kept) = &record.file
+        && let Some(key) = difference(kept, &study.experiment.text)
+    {
+        return refuse(format!("`{key}` of the experiment differs"));
+    }
+    known_names(&study.experiment, &record)?;
+    let have = &mut study.report.downloads;
+    let next = have.iter().map(|d| d.repetition + 1).max().unwrap_or(0);
+    let new: Vec<Download> = record
+        .downloads
+        .iter()
+        .filter(|d| !have.iter().any(|h| is_same(h, d)))
+        .cloned()
+        .collect();
+    // A run that was taken up again goes on where it stopped; a separate one
+    // starts at 0, and its repetitions are further ones.
+    let clash = new.iter().any(|d| {
+        have.iter()
+            .any(|h| (h.repetition, &h.name, &h.workload) == (d.repetition, &d.name, &d.workload))
+    });
+    let shift = if clash { next } else { 0 };
+    study.runs.push(provenance(&record, new.len()));
+    // Short runs may have left out workloads.
+    let ideal = &mut study.report.ideal;
+    for curve in record.ideal {
+        let same = |c: &IdealProgress| (&c.scheme, &c.workload) == (&curve.scheme, &curve.workload);
+        if !ideal.iter().any(same) {
+            ideal.push(curve);
+        }
+    }
+    have.extend(new.into_iter().map(|mut d| {
+        d.repetition += shift;
+        d
+    }));
+    Ok(())
+}
+
+/// Whether two records tell of one transfer. Times of separate ones do not
+/// agree to the nanosecond; those of one may differ in the last bit, by having
+/// been written and read again.
+fn is_same(a: &Download, b: &Download) -> bool {
+    let near = |a: f64, b: f64| (a - b).abs() < 0.5e-9;
+    (a.repetition, &a.name, &a.workload) == (b.repetition, &b.name, &b.workload)
+        && near(a.seconds, b.seconds)
+        && near(a.longest_stall_s, b.longest_stall_s)
+}
+
+fn sum_up(study: &mut Study) {
+    let (e, report) = (&study.experiment, &mut study.report);
+    report.summary = summary::summaries(e, &report.downloads);
+    report.asserts = summary::judge(e, &report.downloads, &report.summary);
+    report.paper = paper::comparisons(e, &report.downloads);
+}
+
+/// The first key in which two experiments differ, but for what only says how
+/// results are looked at, and how many.
+fn difference(a: &str, b: &str) -> Option<String> {
+    let table = |text: &str| {
+        let mut table: Table = text.parse().unwrap_or_default();
+        for key in ["title", "repetitions", "assert", "paper", "parameter"] {
+            table.remove(key);
+        }
+        table
+    };
+    let (a, b) = (table(a), table(b));
+    let differs = |key: &&String| a.get(*key) != b.get(*key);
+    a.keys().chain(b.keys()).find(differs).cloned()
+}

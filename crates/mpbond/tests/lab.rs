@@ -1,0 +1,73 @@
+//! One small row of the lab, as a person runs it: mpbond beside the baselines,
+//! with the real daemons, over emulated links. The kernel's Multipath TCP is
+//! proven to use both paths, and found out where it cannot.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::path::Path;
+use std::process::Command;
+
+use mpbond_lab::{Download, RunReport};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/baselines.toml");
+const BYTES: u64 = 256 << 10;
+
+#[test]
+fn baselines_beside_mpbond() {
+    let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join("baselines.json");
+    let _ = std::fs::remove_file(&record);
+    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["lab", "run", "--quiet", FILE, "--json"])
+        .arg(&record)
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        // The row that must be unfit makes the run one that was not judged.
+        Some(4) => {}
+        Some(3) => {
+            println!("skipped: {complaint}");
+            return;
+        }
+        code => panic!("exit code {code:?}: {complaint}"),
+    }
+    let text = std::fs::read_to_string(&record).unwrap();
+    let report: RunReport = serde_json::from_str(&text).unwrap();
+    let of = |name: &str| -> Vec<&Download> {
+        let all = report.downloads.iter();
+        all.filter(|d| d.name == name).collect()
+    };
+    for (name, transfers) in [("kibbutz", 2), ("combine", 1), ("pams", 2)] {
+        let all = of(name);
+        assert_eq!(all.len(), transfers, "{name}");
+        for d in all {
+            used_both_paths(d);
+        }
+    }
+    // Nothing comes over a pipe that is dead: that is no kibbutz.
+    let [broken] = of("kibbutz without a pipe")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(broken.sha256_ok && !broken.fit, "{broken:?}");
+    let why = broken.unfit_because.as_deref().unwrap_or_default();
+    assert!(why.contains("no subflow was joined"), "{why}");
+}
+
+fn used_both_paths(d: &Download) {
+    assert!(d.sha256_ok, "{d:?}");
+    assert_eq!(d.bytes, BYTES);
+    assert!(d.ratio > 1.0, "nothing beats the bound: {d:?}");
+    // A busy machine may be late, and then says so; that is no fault of ours.
+    let why = d.unfit_because.as_deref().unwrap_or_default();
+    assert!(!why.contains("used one path"), "{why}");
+    assert!(!why.contains("did not carry"), "{why}");
+    let mut names: Vec<&str> = d.subflows.iter().map(|s| s.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["lte", "phone"]);
+    for share in &d.subflows {
+        assert!(share.bytes > BYTES / 50, "{share:?} of {}", d.name);
+    }
+    let carried: u64 = d.subflows.iter().map(|s| s.bytes).sum();
+    assert!(carried >= BYTES, "{carried}");
+    let arrived = d.progress.last().map(|(_, bytes)| *bytes);
+    assert_eq!(arrived, Some(BYTES), "{:?}", d.progress);
+}
