@@ -1,10 +1,12 @@
 //! How well the link player keeps rate and delay on this machine.
 //!
-//! One shaped link between two hosts, one speed after the other. For the rate
-//! a UDP sender keeps the link's queue full and the receiver counts; for the
-//! delay small packets cross the idle link. Both ends read the same clock.
+//! Shaped links between two hosts, one number of links and one speed after the
+//! other, all links busy at the same time. For the rate UDP senders keep the
+//! links' queues full and the receiver counts; for the delay small packets
+//! cross the idle links. Both ends read the same clock.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 use mpbond_units::BitRate;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Error, Result};
 use crate::experiment::Experiment;
 use crate::host::Host;
 use crate::isolate;
@@ -20,15 +22,18 @@ use crate::links::played_links;
 use crate::player::{Clock, Logs, Player};
 use crate::wiring::{Network, counters};
 
-/// Speeds that are tried, in Mbit/s.
-const SPEEDS_MBPS: [u32; 6] = [1, 5, 10, 20, 50, 100];
+/// Speeds of a link that are tried where nothing else is asked for, in Mbit/s.
+pub const SPEEDS_MBPS: [u32; 6] = [1, 5, 10, 20, 50, 100];
+/// Numbers of links at once that are tried.
+pub const LINK_COUNTS: [usize; 4] = [1, 2, 4, 8];
 /// One-way delay of the link.
 const DELAY: Duration = Duration::from_millis(25);
+/// Queue of a link: a sender that this machine holds up for less does not let
+/// it run empty.
+const QUEUE: Duration = Duration::from_secs(1);
 /// How long the queue is given to fill, and how long it is kept full then.
 const FILLING: Duration = Duration::from_millis(500);
 const FULL_FOR: Duration = Duration::from_secs(4);
-/// Name of the link and its devices.
-const LINK: &str = "link";
 /// Packets of the delay measurement, and how far apart they are.
 const PROBES: u32 = 200;
 const PROBE_EVERY: Duration = Duration::from_millis(10);
@@ -38,36 +43,48 @@ const HEADER_BYTES: usize = 28;
 const MAX_RATE_ERROR: f64 = 0.01;
 const MAX_DELAY_ERROR: Duration = Duration::from_micros(500);
 
-/// Where packets are sent to: the near host's address on the first link.
-const RECEIVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 77, 0, 1), 7000);
+/// Where packets for a link are sent to: the near host's address on it.
+fn receiver_address(link: usize) -> SocketAddr {
+    // The plan of addresses counts links, of which there are few.
+    let third = u8::try_from(link).unwrap_or(u8::MAX);
+    SocketAddr::from((Ipv4Addr::new(10, 77, third, 1), 7000))
+}
+
+/// Name of a link and its devices.
+fn name(link: usize) -> String {
+    format!("link{link}")
+}
 
 /// What [`player_accuracy`] found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AccuracyReport {
-    /// One row a speed.
+    /// One row a number of links and speed.
     pub rows: Vec<AccuracyRow>,
     /// Whether the player had real-time priority.
     pub realtime: bool,
 }
 
-/// The player at one speed.
+/// The player at one speed of so many links at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AccuracyRow {
-    /// The link's rate.
+    /// How many links there are.
+    pub links: usize,
+    /// The rate of each.
     pub rate: BitRate,
-    /// What came through, in IP bytes.
+    /// What came through that whose rate was most wrong, in IP bytes.
     pub measured: BitRate,
     /// Measured over nominal, less one.
     pub rate_error: f64,
-    /// One-way delay beyond that of the link and of sending, median,
-    /// milliseconds.
+    /// One-way delay beyond that of the link and of sending, milliseconds:
+    /// the median of that link whose median is most wrong.
     pub delay_error_p50_ms: f64,
-    /// Its 99th percentile.
+    /// The largest 99th percentile of a link.
     pub delay_error_p99_ms: f64,
-    /// Release after due time while the link was full, 99th percentile,
-    /// milliseconds.
+    /// Release after due time while the links were full, median, milliseconds.
+    pub lateness_p50_ms: f64,
+    /// Its 99th percentile.
     pub lateness_p99_ms: f64,
-    /// Share of a core that the player used while the link was full.
+    /// Share of a core that the player used while the links were full.
     pub core_share: f64,
 }
 
@@ -85,18 +102,19 @@ impl fmt::Display for AccuracyReport {
         writeln!(f, "link player, {priority} real-time priority")?;
         writeln!(
             f,
-            "{:>12} {:>14} {:>9} {:>14} {:>9} {:>13} {:>7}",
-            "link", "measured", "error", "delay error", "p99", "lateness p99", "core"
+            "{:>5} {:>12} {:>9} {:>12} {:>9} {:>13} {:>9} {:>7}",
+            "links", "each", "rate off", "delay off", "p99", "lateness p50", "p99", "core"
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:>12} {:>14} {:>7.3} % {:>11.3} ms {:>6.3} ms {:>10.3} ms {:>5.1} %  {}",
+                "{:>5} {:>12} {:>7.3} % {:>9.3} ms {:>6.3} ms {:>10.3} ms {:>6.3} ms {:>5.1} %  {}",
+                row.links,
                 row.rate.to_string(),
-                format!("{:.3}", row.measured),
                 row.rate_error * 100.0,
                 row.delay_error_p50_ms,
                 row.delay_error_p99_ms,
+                row.lateness_p50_ms,
                 row.lateness_p99_ms,
                 row.core_share * 100.0,
                 if row.holds() { "ok" } else { "MISSED" }
@@ -106,30 +124,40 @@ impl fmt::Display for AccuracyReport {
     }
 }
 
-/// Measures the player's rate and delay at 1 to 100 Mbit/s; about 40 s.
+/// Measures the player's rate, delay and lateness with so many links at once,
+/// each of so many Mbit/s; 7 s for each of them.
 ///
 /// Like [`crate::run()`], this runs the calling program a second time,
 /// isolated; see [`isolate::isolated`].
 ///
 /// # Errors
 /// When hosts or links cannot be made here.
-pub fn player_accuracy() -> Result<AccuracyReport> {
+pub fn player_accuracy(link_counts: &[usize], speeds_mbps: &[u32]) -> Result<AccuracyReport> {
     isolate::isolated(|_| {
         let mut report = AccuracyReport {
             rows: Vec::new(),
             realtime: true,
         };
-        for mbps in SPEEDS_MBPS {
-            let (row, realtime) = measure(mbps)?;
-            report.rows.push(row);
-            report.realtime &= realtime;
+        for links in link_counts {
+            for mbps in speeds_mbps {
+                let (row, realtime) = measure(*links, *mbps)?;
+                report.rows.push(row);
+                report.realtime &= realtime;
+            }
         }
         Ok(report)
     })
 }
 
-fn measure(mbps: u32) -> Result<(AccuracyRow, bool)> {
-    let delay_ms = DELAY.as_millis();
+fn experiment(links: usize, mbps: u32) -> Result<Experiment> {
+    let (delay_ms, queue_ms) = (DELAY.as_millis(), QUEUE.as_millis());
+    let mut shaped = String::new();
+    for link in (0..links).map(name) {
+        let _ = write!(
+            shaped,
+            r#"{{ name = "{link}", from = "near", to = "far", down = {mbps}, up = {mbps}, delay = "{delay_ms}ms", queue = "{queue_ms}ms" }}, "#
+        );
+    }
     let text = format!(
         r#"
         name = "accuracy"
@@ -138,58 +166,89 @@ fn measure(mbps: u32) -> Result<(AccuracyRow, bool)> {
             {{ name = "far", role = "proxy", address = "203.0.113.1" }},
             {{ name = "origin", role = "origin", address = "198.51.100.1" }},
         ]
-        link = [
-            {{ name = "{LINK}", from = "near", to = "far", down = {mbps}, up = {mbps}, delay = "{delay_ms}ms" }},
-            {{ name = "core", from = "far", to = "origin" }},
-        ]
+        link = [{shaped} {{ name = "core", from = "far", to = "origin" }}]
         scheme = [{{ name = "none", scheme = "single" }}]
         workload = [{{ name = "none", direction = "down", bytes = 1 }}]
         "#
     );
-    let experiment = Experiment::parse("accuracy", &text)?;
+    Experiment::parse("accuracy", &text)
+}
+
+fn measure(links: usize, mbps: u32) -> Result<(AccuracyRow, bool)> {
+    let experiment = experiment(links, mbps)?;
     let mut network = Network::build(&experiment)?;
     network.set_congestion("reno")?;
-    let links = played_links(&experiment, &mut network)?;
-    let player = Player::start(links, Clock::start(), 1, &Logs::default())?;
+    let played = played_links(&experiment, &mut network)?;
+    let player = Player::start(played, Clock::start(), 1, &Logs::default())?;
     let (near, far) = (network.host("near")?, network.host("far")?);
     let rate = BitRate::from_mbps(f64::from(mbps));
 
     player.begin(Vec::new())?;
-    let errors_ms = delay_errors(near, far, rate)?;
+    let errors_ms = on_each(links, |link| delay_errors(near, far, link, rate))?;
     player.begin(Vec::new())?;
     let started = Instant::now();
-    let measured = full_rate(near, far, rate)?;
+    let measured = on_each(links, |link| full_rate(near, far, link, rate))?;
     let conditions = player.conditions()?;
     let core_share = conditions.cpu.as_secs_f64() / started.elapsed().as_secs_f64();
     player.stop()?;
 
-    let quantile = |q: f64| {
-        let place = (errors_ms.len() as f64 * q) as usize;
-        let last = errors_ms.len().saturating_sub(1);
-        errors_ms.get(place.min(last)).copied().unwrap_or(f64::NAN)
-    };
+    let error_of = |measured: &BitRate| measured.bps() as f64 / rate.bps() as f64 - 1.0;
+    let measured = worst(measured, error_of).unwrap_or(BitRate::ZERO);
+    let quantiles = |q: f64| errors_ms.iter().map(move |sorted| quantile(sorted, q));
     let row = AccuracyRow {
+        links,
         rate,
         measured,
-        rate_error: measured.bps() as f64 / rate.bps() as f64 - 1.0,
-        delay_error_p50_ms: quantile(0.5),
-        delay_error_p99_ms: quantile(0.99),
+        rate_error: error_of(&measured),
+        delay_error_p50_ms: worst(quantiles(0.5), |e| *e).unwrap_or(f64::NAN),
+        delay_error_p99_ms: worst(quantiles(0.99), |e| *e).unwrap_or(f64::NAN),
+        lateness_p50_ms: conditions.lateness_p50.as_secs_f64() * 1e3,
         lateness_p99_ms: conditions.lateness_p99.as_secs_f64() * 1e3,
         core_share,
     };
     Ok((row, conditions.realtime))
 }
 
+/// That of which `error` is largest, whatever its sign.
+fn worst<T>(all: impl IntoIterator<Item = T>, error: impl Fn(&T) -> f64) -> Option<T> {
+    let all = all.into_iter();
+    all.max_by(|a, b| error(a).abs().total_cmp(&error(b).abs()))
+}
+
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = (sorted.len() as f64 * q) as usize;
+    let last = sorted.len().saturating_sub(1);
+    sorted.get(place.min(last)).copied().unwrap_or(f64::NAN)
+}
+
+/// Does `work` for each link at the same time.
+fn on_each<T: Send>(links: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let started: Vec<_> = (0..links)
+            .map(|link| scope.spawn(move || work(link)))
+            .collect();
+        started
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|_| Error::run("a thread of the measurement panicked"))?
+            })
+            .collect()
+    })
+}
+
 /// A receiver that gives up after a while, and a sender to it.
-fn sockets(near: &Host, far: &Host) -> Result<(UdpSocket, UdpSocket)> {
+fn sockets(near: &Host, far: &Host, link: usize) -> Result<(UdpSocket, UdpSocket)> {
     let receiver = near.enter(|| -> std::io::Result<_> {
-        let socket = UdpSocket::bind(RECEIVER)?;
+        let socket = UdpSocket::bind(receiver_address(link))?;
         socket.set_read_timeout(Some(Duration::from_secs(1)))?;
         Ok(socket)
     })?;
     let sender = far.enter(|| -> std::io::Result<_> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        socket.connect(SocketAddr::from(RECEIVER))?;
+        socket.connect(receiver_address(link))?;
         Ok(socket)
     })?;
     Ok((
@@ -199,9 +258,9 @@ fn sockets(near: &Host, far: &Host) -> Result<(UdpSocket, UdpSocket)> {
 }
 
 /// One-way delays of single packets beyond the nominal one, sorted, in ms.
-fn delay_errors(near: &Host, far: &Host, rate: BitRate) -> Result<Vec<f64>> {
+fn delay_errors(near: &Host, far: &Host, link: usize, rate: BitRate) -> Result<Vec<f64>> {
     const PAYLOAD: usize = 100;
-    let (receiver, sender) = sockets(near, far)?;
+    let (receiver, sender) = sockets(near, far, link)?;
     let clock = Clock::start();
     let nominal = DELAY + rate.time_for((PAYLOAD + HEADER_BYTES) as u64);
     let mut errors_ms = std::thread::scope(|scope| -> std::io::Result<Vec<f64>> {
@@ -240,21 +299,21 @@ fn delay_errors(near: &Host, far: &Host, rate: BitRate) -> Result<Vec<f64>> {
 
 /// What comes through a link whose queue never runs empty, by the near
 /// device's own counter: a receiving program might be too slow.
-fn full_rate(near: &Host, far: &Host, rate: BitRate) -> Result<BitRate> {
+fn full_rate(near: &Host, far: &Host, link: usize, rate: BitRate) -> Result<BitRate> {
     const PACKET_BYTES: u64 = 1500;
     const PAYLOAD: usize = PACKET_BYTES as usize - HEADER_BYTES;
-    let (_receiver, sender) = sockets(near, far)?;
+    let (_receiver, sender) = sockets(near, far, link)?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
         scope.spawn(move || {
-            // A fifth more than fits, in bursts that the queue takes.
-            let surplus = BitRate::from_bps(rate.bps() / 5 * 6);
+            // A tenth more than fits, after as much as the queue takes.
+            let surplus = BitRate::from_bps(rate.bps() / 10 * 11);
             let packet = [0; PAYLOAD];
             let start = Instant::now();
             let mut sent = 0;
             while !over.load(Ordering::Relaxed) {
-                while sent < surplus.bytes_in(start.elapsed()) {
+                while sent < surplus.bytes_in(start.elapsed() + QUEUE) {
                     // A full device queue is what is wanted.
                     let _ = sender.send(&packet);
                     sent += PACKET_BYTES;
@@ -264,12 +323,59 @@ fn full_rate(near: &Host, far: &Host, rate: BitRate) -> Result<BitRate> {
         });
         let measured = near.enter(|| -> std::io::Result<BitRate> {
             std::thread::sleep(FILLING);
-            let (start, before) = (Instant::now(), counters(LINK)?.received_packets);
+            let (start, before) = received(link)?;
             std::thread::sleep(FULL_FOR);
-            let packets = counters(LINK)?.received_packets - before;
-            Ok(BitRate::over(packets * PACKET_BYTES, start.elapsed()))
+            let (end, after) = received(link)?;
+            Ok(BitRate::over((after - before) * PACKET_BYTES, end - start))
         });
         over.store(true, Ordering::Relaxed);
         measured?.doing("the rate measurement failed")
     })
+}
+
+/// Packets that the near device of `link` has received, and when that was; in
+/// the near host.
+fn received(link: usize) -> std::io::Result<(Instant, u64)> {
+    // Counters that this machine took long to read were read at no known time.
+    const AT_ONCE: Duration = Duration::from_millis(1);
+    const TRIES: u32 = 50;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let before = Instant::now();
+        let packets = counters(&name(link))?.received_packets;
+        let took = before.elapsed();
+        last = Some((before + took / 2, packets));
+        if took < AT_ONCE {
+            break;
+        }
+    }
+    last.ok_or_else(|| std::io::Error::other("the counters were not read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_link_is_told() {
+        assert_eq!(worst([0.1, -0.3, 0.2], |e| *e), Some(-0.3));
+        assert_eq!(worst([], |e: &f64| *e), None);
+        let sorted: Vec<f64> = (0..200).map(f64::from).collect();
+        assert_eq!(quantile(&sorted, 0.5), 100.0);
+        assert_eq!(quantile(&sorted, 0.99), 198.0);
+        assert_eq!(quantile(&sorted, 1.0), 199.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn links_are_told_apart() {
+        let e = experiment(8, 20).unwrap();
+        assert_eq!(e.direct_links().count(), 8);
+        let plans = crate::plan::plan(&e);
+        for link in 0..8 {
+            let interface = &plans[0].interfaces[link];
+            assert_eq!(interface.link, name(link));
+            assert_eq!(interface.address, receiver_address(link).ip());
+        }
+    }
 }

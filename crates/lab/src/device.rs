@@ -27,6 +27,9 @@ const OUR_SIDE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub struct Device {
     file: File,
     kind: Kind,
+    name: String,
+    /// A socket on the host, to ask about the device.
+    on_host: UdpSocket,
 }
 
 enum Kind {
@@ -89,8 +92,8 @@ impl Means {
 }
 
 fn tun(host: &Host, name: &str) -> Result<Device> {
-    let file = host
-        .enter(|| sys::tun::open(name))?
+    let (file, on_host) = host
+        .enter(|| Ok::<_, io::Error>((sys::tun::open(name)?, any_socket()?)))?
         .doing(format_args!("cannot make device {name}"))?;
     host.netlink(&format!("set up {name}"), async |nl| {
         let settings = LinkUnspec::new_with_name(name)
@@ -103,6 +106,8 @@ fn tun(host: &Host, name: &str) -> Result<Device> {
     Ok(Device {
         file,
         kind: Kind::Tun,
+        name: name.to_owned(),
+        on_host,
     })
 }
 
@@ -125,7 +130,11 @@ fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Dev
             .build();
         nl.link().set(settings).execute().await
     })?;
-    host.enter(|| sys::packet::no_offloads(name))?
+    let on_host = host
+        .enter(|| {
+            sys::packet::no_offloads(name)?;
+            any_socket()
+        })?
         .doing(format_args!("cannot switch off the offloads of {name}"))?;
     other_side.netlink(&format!("set up {ours}"), async |nl| {
         let settings = LinkUnspec::new_with_name(ours)
@@ -139,8 +148,7 @@ fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Dev
     let (file, control) = other_side
         .enter(|| {
             let index = nix::net::if_::if_nametoindex(ours)?;
-            let control = UdpSocket::bind(("0.0.0.0", 0))?;
-            Ok::<_, io::Error>((sys::packet::open(index)?, control))
+            Ok::<_, io::Error>((sys::packet::open(index)?, any_socket()?))
         })?
         .doing(format_args!("cannot open a packet socket for {name}"))?;
     Ok(Device {
@@ -149,7 +157,14 @@ fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Dev
             ours: ours.to_owned(),
             control,
         },
+        name: name.to_owned(),
+        on_host,
     })
+}
+
+/// A socket to ask the kernel about devices of the calling thread's host.
+fn any_socket() -> io::Result<UdpSocket> {
+    UdpSocket::bind(("0.0.0.0", 0))
 }
 
 impl Device {
@@ -199,7 +214,11 @@ impl Device {
         match &self.kind {
             Kind::Tun => sys::tun::set_carrier(&self.file, carrier),
             Kind::Packet { ours, control } => sys::packet::set_up(control, ours, carrier),
-        }
+        }?;
+        // So that the host acts on it now. Where it cannot be asked, it does a
+        // little later.
+        let _ = sys::packet::see_carrier(&self.on_host, &self.name);
+        Ok(())
     }
 
     /// Packets from the host that were lost before [`Device::read`], since the

@@ -1,6 +1,7 @@
 //! A person's program in a host, in the foreground.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 
 use crate::error::Result;
@@ -18,7 +19,8 @@ pub(crate) fn with_terminal(
     work: impl FnOnce(&Inside) -> Result<u8>,
 ) -> Result<u8> {
     let outside = Outside {
-        leave_interrupts: true,
+        // From elsewhere they come to this process alone, and mean it.
+        leave_interrupts: std::io::stdin().is_terminal(),
         serve,
     };
     let done = isolate::isolated_with(outside, work);

@@ -63,7 +63,7 @@ mod table;
 mod watch;
 mod wiring;
 
-pub use accuracy::{AccuracyReport, AccuracyRow, player_accuracy};
+pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use behind::{BehindOptions, Forward, behind};
 pub use content::Content;
 pub use device::Device;

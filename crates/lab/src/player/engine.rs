@@ -320,6 +320,8 @@ impl Engine {
                     let now = self.clock.now();
                     self.restore(now);
                     self.agenda = changes.into_iter().map(|c| (now + c.at, c)).collect();
+                    // What happens at the same time happens in the given order.
+                    self.agenda.reverse();
                     self.agenda.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
                     self.lateness_ns = lateness_histogram();
                     self.count_lost();

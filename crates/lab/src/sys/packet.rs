@@ -82,6 +82,36 @@ pub(crate) fn lost(socket: &File) -> io::Result<u64> {
     Ok(u64::from(counts.tp_drops))
 }
 
+/// A request about the device called `name`.
+fn request(name: &str) -> libc::ifreq {
+    // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let longest = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(longest)) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// Asks whether the device called `name` in the network namespace of `socket`
+/// has a carrier. The kernel looks at changes of carriers at most once a
+/// second, but at this device's before it answers.
+pub(crate) fn see_carrier(socket: &std::net::UdpSocket, name: &str) -> io::Result<bool> {
+    const ETHTOOL_GLINK: u32 = 0xa;
+    let mut value = EthtoolValue {
+        command: ETHTOOL_GLINK,
+        data: 0,
+    };
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a device, ends its name in a zero, and points
+    // to the structure that its command is about; all outlive it.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(value.data != 0)
+}
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
 /// `struct ethtool_value`.
 #[repr(C)]
 struct EthtoolValue {
@@ -92,12 +122,7 @@ struct EthtoolValue {
 /// Sets the device called `name` in the network namespace of `socket` up or
 /// down; the other end of a veth pair then gains or loses its carrier.
 pub(crate) fn set_up(socket: &std::net::UdpSocket, name: &str, up: bool) -> io::Result<()> {
-    // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let longest = request.ifr_name.len() - 1;
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(longest)) {
-        *to = from as libc::c_char;
-    }
+    let mut request = request(name);
     // SAFETY: the request names a device and ends its name in a zero.
     check(unsafe {
         libc::ioctl(
@@ -127,16 +152,10 @@ pub(crate) fn no_offloads(name: &str) -> io::Result<()> {
     const ETHTOOL_STXCSUM: u32 = 0x17;
     const ETHTOOL_STSO: u32 = 0x1f;
     const ETHTOOL_SGSO: u32 = 0x24;
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let any = std::net::UdpSocket::bind(("0.0.0.0", 0))?;
     for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_STXCSUM] {
         let mut value = EthtoolValue { command, data: 0 };
-        // SAFETY: an all-zero `ifreq` is a valid value of that C struct.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        let longest = request.ifr_name.len() - 1;
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(longest)) {
-            *to = from as libc::c_char;
-        }
+        let mut request = request(name);
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: the request names a device, ends its name in a zero, and
         // points to the structure that its command is about; all outlive it.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mpbond_lab::{AccuracyRow, RecordingOptions, RunOptions};
+use mpbond_lab::{AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS};
 use mpbond_sim::duration_text;
 use mpbond_sim::trace::RateUnit;
 
@@ -146,11 +146,23 @@ struct OriginArgs {
 }
 
 /// Measure how well emulated links keep their rate and delay on this machine.
+///
+/// Against the number of links at once and the speed of each: how far off rate and delay are, and
+/// how late packets were. Exit code 1 where a target is missed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  mpbond lab player-accuracy --json accuracy.json")]
+Examples:
+  mpbond lab player-accuracy --json accuracy.json
+  mpbond lab player-accuracy --links 8 --mbps 5,10")]
 struct PlayerAccuracyArgs {
+    /// How many links at once.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = LINK_COUNTS.map(|n| n as u32))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=16))]
+    links: Vec<u32>,
+    /// How fast each is, in Mbit/s.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = SPEEDS_MBPS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    mbps: Vec<u32>,
     /// Write the figures there, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -270,7 +282,10 @@ impl ListArgs {
 
 impl PlayerAccuracyArgs {
     fn run(self) -> Result<ExitCode, Failure> {
-        let report = mpbond_lab::player_accuracy().map_err(failed)?;
+        let report = {
+            let links: Vec<usize> = self.links.iter().map(|n| *n as usize).collect();
+            mpbond_lab::player_accuracy(&links, &self.mbps).map_err(failed)?
+        };
         if let Some(file) = &self.json {
             let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
             std::fs::write(file, text + "\n")
