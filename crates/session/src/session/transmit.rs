@@ -20,6 +20,11 @@ const CONTROL_BYTES: usize = 4_096;
 /// tails of the energy models are of this order.
 const AWAKE: Duration = Duration::from_secs(1);
 
+/// A direct subflow that brought anything so recently works both ways: TCP stops without its own
+/// acknowledgements. Feedback then needs no helper, whose own radio may have done its part long
+/// before the pipe has. Longer than an ACK's delay and a round trip over a cellular path.
+const PROVEN: Duration = Duration::from_millis(150);
+
 /// A record's time on its path: short enough that small frames never wait long behind one, long
 /// enough that framing stays under half a percent at the rates of interest.
 const RECORD_TIME: Duration = Duration::from_millis(12);
@@ -233,9 +238,9 @@ impl Session {
         }
     }
 
-    /// The subflow for small frames: the least PAD that the feedback rule allows. Several with
-    /// about the same take turns, so that one that swallows everything delays feedback and does
-    /// not stop it.
+    /// The subflow for small frames: the least PAD that the feedback rule allows. Of several with
+    /// about the same, a direct one that is known to work; without such they take turns, so that
+    /// one that swallows everything delays feedback and does not stop it.
     fn control_subflow(&mut self, now: Timestamp) -> Option<usize> {
         let awake = |s: &crate::subflow::Subflow| {
             [s.data_in_at, s.last_out]
@@ -273,6 +278,13 @@ impl Session {
                 };
                 let near = least * 2 + Duration::from_millis(50);
                 best.retain(|(pad, _)| *pad <= near);
+                let proven = |i: usize| {
+                    let s = &self.subflows[i];
+                    s.helper.is_none() && now.since(s.rx_at) < PROVEN
+                };
+                if rule == FeedbackRule::Flexible && best.iter().any(|(_, i)| proven(*i)) {
+                    best.retain(|(_, i)| proven(*i));
+                }
                 self.ack_turn = self.ack_turn.wrapping_add(1);
                 let turn = (self.ack_turn % best.len() as u64) as usize;
                 return Some(best[turn].1);
