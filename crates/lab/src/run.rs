@@ -120,6 +120,14 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<Strin
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
     }
+    let without = experiment.leave_out_missing_recordings();
+    if experiment.workloads.is_empty() {
+        let without = without.unwrap_or_default();
+        return Err(Error::Experiment(format!(
+            "{}: nothing to run; {without}",
+            path.display()
+        )));
+    }
     let wanted = |chosen: &[String], name: &str| {
         chosen.is_empty() || chosen.iter().any(|c| name.contains(c.as_str()))
     };
@@ -159,11 +167,15 @@ fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<Strin
             options.workloads
         )));
     }
-    let reduced = match options.at_most {
+    let shorter = match options.at_most {
         Some(most) => duration::shorten(&mut experiment, most)?,
         None => None,
     };
-    Ok((experiment, reduced))
+    let reduced: Vec<String> = without.into_iter().chain(shorter).collect();
+    Ok((
+        experiment,
+        (!reduced.is_empty()).then(|| reduced.join("; ")),
+    ))
 }
 
 /// What a transfer starts from.

@@ -1,6 +1,7 @@
 //! One experiment under several conditions: each workload runs in each setting.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
@@ -68,6 +69,37 @@ pub(super) fn in_every_setting(e: &Experiment) -> Vec<Workload> {
         }
     }
     all
+}
+
+impl Experiment {
+    /// Drops the settings whose recordings are not there, and says which: not
+    /// everybody has those that may not be handed on.
+    pub(crate) fn leave_out_missing_recordings(&mut self) -> Option<String> {
+        let missing = |workload: &Workload| {
+            let links = self.links.iter().map(|link| workload.on(link));
+            links
+                .flat_map(|link| link.rates().cloned().collect::<Vec<_>>())
+                .filter_map(|rate| Some(self.beside(Path::new(rate.file()?))))
+                .find(|path| !path.exists())
+        };
+        let mut said: Vec<String> = Vec::new();
+        let mut left = Vec::new();
+        for workload in &self.workloads {
+            match (workload.setting_name(), missing(workload)) {
+                (Some(setting), Some(path)) => {
+                    let text = format!("\"{setting}\" ({} is missing)", path.display());
+                    if !said.contains(&text) {
+                        said.push(text);
+                    }
+                }
+                // Without a setting there is nothing to leave out: opening the
+                // recording will say what is wrong.
+                _ => left.push(workload.clone()),
+            }
+        }
+        self.workloads = left;
+        (!said.is_empty()).then(|| format!("left out: {}", said.join(", ")))
+    }
 }
 
 impl Workload {

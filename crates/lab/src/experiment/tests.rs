@@ -506,3 +506,23 @@ fn applications_are_checked() {
         .to_string();
     assert!(error.contains("client = \"fetch\""), "{error}");
 }
+
+#[test]
+fn settings_without_their_recordings_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("there.down"), "1\n2\n").unwrap();
+    let setting = |name: &str| {
+        format!("[[setting]]\nname = \"{name}\"\nlink.ps.down = {{ mahimahi = \"{name}.down\" }}\n")
+    };
+    let text = format!("{GOOD}{}{}", setting("there"), setting("elsewhere"));
+    let mut e = Experiment::parse("t.toml", &text).unwrap();
+    e.path = folder.path().join("t.toml");
+    let said = e.leave_out_missing_recordings().unwrap();
+    assert!(
+        said.contains("\"elsewhere\"") && said.contains("elsewhere.down"),
+        "{said}"
+    );
+    assert!(!said.contains("\"there\""), "{said}");
+    assert_eq!(e.workloads.len(), 1);
+    assert_eq!(e.leave_out_missing_recordings(), None);
+}

@@ -87,6 +87,14 @@ pub enum ResolveError<E> {
 }
 
 impl RateSpec {
+    /// The recording that it names, if it names one.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Mahimahi { file, .. } | Self::Profile { file, .. } => Some(file),
+            Self::Constant(_) | Self::Unlimited | Self::Schedule(_) => None,
+        }
+    }
+
     /// The rate itself. `read` gives the text of a named file.
     ///
     /// # Errors
