@@ -15,7 +15,8 @@ use crate::experiment::{
     Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
 };
 use crate::fetch::{self, Dial, path_of};
-use crate::kibbutz::{Counts, Tether, one_path_only};
+use crate::ideal::ideal_time;
+use crate::kibbutz::{Counts, Kibbutz, one_path_only};
 use crate::origin::Received;
 use crate::wiring::Network;
 
@@ -41,9 +42,9 @@ pub(crate) struct Job<'a> {
 pub(crate) enum Fetcher {
     Curl(Way),
     Own(fetch::Client),
-    Tethered {
+    Kibbutz {
         client: fetch::Client,
-        tether: Tether,
+        kibbutz: Kibbutz,
         /// Before the client connected.
         before: Counts,
     },
@@ -51,7 +52,7 @@ pub(crate) enum Fetcher {
     /// An application, which connects as it likes.
     Application {
         dial: Dial,
-        tether: Option<(Tether, Counts)>,
+        kibbutz: Option<(Kibbutz, Counts)>,
     },
 }
 
@@ -89,19 +90,19 @@ impl Fetcher {
         }
         let host = network.host_in(Role::Primary)?.clone();
         if workload.application().is_some() {
-            let tether = match scheme.scheme {
-                Carrier::Kibbutz => Some(Tether::set_up(e, network, scheme)?),
+            let kibbutz = match scheme.scheme {
+                Carrier::Kibbutz => Some(Kibbutz::set_up(e, network, scheme)?),
                 _ => None,
             };
-            let way = tether.as_ref().map_or(way, Tether::way);
-            let before = tether.as_ref().map(Tether::counts).transpose()?;
+            let way = kibbutz.as_ref().map_or(way, Kibbutz::way);
+            let before = kibbutz.as_ref().map(Kibbutz::counts).transpose()?;
             return Ok(Self::Application {
                 dial: Dial {
                     host,
                     way,
                     destination,
                 },
-                tether: tether.zip(before),
+                kibbutz: kibbutz.zip(before),
             });
         }
         let client = |way| -> Result<fetch::Client> {
@@ -116,12 +117,12 @@ impl Fetcher {
             Ok(client)
         };
         if scheme.scheme == Carrier::Kibbutz {
-            let tether = Tether::set_up(e, network, scheme)?;
-            let before = tether.counts()?;
-            let client = client(tether.way())?;
-            return Ok(Self::Tethered {
+            let kibbutz = Kibbutz::set_up(e, network, scheme)?;
+            let before = kibbutz.counts()?;
+            let client = client(kibbutz.way())?;
+            return Ok(Self::Kibbutz {
                 client,
-                tether,
+                kibbutz,
                 before,
             });
         }
@@ -137,20 +138,20 @@ impl Fetcher {
         match self {
             Self::Curl(way) => by_curl(job, &way, limit, progress),
             Self::Own(client) => by_client(client, job, limit, progress),
-            Self::Tethered {
+            Self::Kibbutz {
                 client,
-                tether,
+                kibbutz,
                 before,
             } => {
-                let start = tether.counts()?;
+                let start = kibbutz.counts()?;
                 let mut outcome = by_client(client, job, limit, progress)?;
-                let end = tether.counts()?;
-                outcome.unfit_because = one_path_only(direction, bytes, before, start, end);
-                outcome.shares = tether.shares(direction, &outcome.used);
+                let end = kibbutz.counts()?;
+                outcome.unfit_because = one_path_only(direction, bytes, true, before, start, end);
+                outcome.shares = kibbutz.shares(direction, &outcome.used);
                 Ok(outcome)
             }
             Self::Crew(crew) => crew.download(bytes, limit, progress),
-            Self::Application { dial, tether } => {
+            Self::Application { dial, kibbutz } => {
                 let app = job.workload.application();
                 let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
                 let setting = app::Setting {
@@ -160,16 +161,30 @@ impl Fetcher {
                     limit,
                 };
                 let mut outcome = app::run(app, &setting, progress)?;
-                if let Some((tether, before)) = tether {
-                    let end = tether.counts()?;
+                if let Some((kibbutz, before)) = kibbutz {
+                    let end = kibbutz.counts()?;
+                    let needed = needs_both(job, &outcome)?;
                     outcome.unfit_because =
-                        one_path_only(direction, outcome.bytes, before, before, end);
-                    outcome.shares = tether.shares(direction, &outcome.used);
+                        one_path_only(direction, outcome.bytes, needed, before, before, end);
+                    outcome.shares = kibbutz.shares(direction, &outcome.used);
                 }
                 Ok(outcome)
             }
         }
     }
+}
+
+/// Whether an application fetched so much that its first path alone would have
+/// been busy for more than half of the time. What fetches less, with pauses,
+/// may have found room enough there.
+fn needs_both(job: Job, outcome: &Outcome) -> Result<bool> {
+    let alone = Scheme {
+        scheme: Carrier::Single,
+        devices: 1,
+        ..job.scheme.clone()
+    };
+    let busy = ideal_time(job.experiment, &alone, job.workload, outcome.bytes)?;
+    Ok(busy.as_secs_f64() * 2.0 > outcome.seconds)
 }
 
 fn by_client(

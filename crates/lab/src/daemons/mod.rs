@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use self::text::{Status, Transfer};
+use self::text::{PathText, Status, Transfer};
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Direction, Experiment, Role, Scheme};
 use crate::isolate;
 use crate::record::SubflowShare;
+use crate::tether::Tether;
 use crate::wiring::Network;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -51,6 +52,8 @@ pub(crate) struct Daemons {
     /// Subflows that come up when all is well.
     subflows: usize,
     way: Way,
+    /// Of helpers that only forward.
+    tethers: Vec<Tether>,
 }
 
 struct Daemon {
@@ -99,6 +102,7 @@ impl Daemons {
             running: Vec::new(),
             subflows: 0,
             way: text::way_in(scheme.interception),
+            tethers: Vec::new(),
         };
         let e = setup.experiment;
         let (primary, proxy) = (e.host(Role::Primary), e.host(Role::Proxy));
@@ -107,10 +111,7 @@ impl Daemons {
             .take(scheme.devices - 1)
             .map(|h| h.name.get_ref().as_str())
             .collect();
-        let paths: Vec<&str> = scheme
-            .direct_links(e)
-            .map(|l| l.name.get_ref().as_str())
-            .collect();
+        let mut paths: Vec<PathText> = scheme.direct_links(e).map(PathText::of).collect();
         daemons.subflows = paths.len() + helpers.len();
 
         let primary_id = identity(setup, primary.name.get_ref())?;
@@ -122,6 +123,12 @@ impl Daemons {
         daemons.launch(setup, Role::Proxy, proxy.name.get_ref(), &text)?;
         let mut peers = Vec::new();
         for name in helpers {
+            if !scheme.split {
+                let tether = Tether::set_up(e, setup.network, name)?;
+                paths.push(PathText::tethered(name, tether.address));
+                daemons.tethers.push(tether);
+                continue;
+            }
             let id = identity(setup, name)?;
             let pipe = e
                 .links_between(Role::Primary, Role::Helper)

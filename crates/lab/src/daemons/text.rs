@@ -9,12 +9,39 @@ use serde::Deserialize;
 
 use super::{Setup, identity_file, socket};
 use crate::client::Way;
-use crate::experiment::{Interception, Role, Scheme, name_of};
+use crate::experiment::{Interception, Link, Role, Scheme, name_of};
 
 const PROXY_PORT: u16 = 4433;
 const HELPER_PORT: u16 = 4434;
 const SOCKS5: &str = "127.0.0.1:1080";
 const HTTP: &str = "127.0.0.1:8080";
+
+/// A `[[path]]` of the primary.
+pub(super) struct PathText {
+    name: String,
+    /// The key that says where it leaves, and its value.
+    leaves: (&'static str, String),
+}
+
+impl PathText {
+    /// A link of the primary's own.
+    pub fn of(link: &Link) -> Self {
+        let name = link.name.get_ref();
+        Self {
+            name: name.clone(),
+            leaves: ("interface", name.clone()),
+        }
+    }
+
+    /// Through a helper that forwards what comes from `address`. Named as the
+    /// helper, so that results with it and without stand side by side.
+    pub fn tethered(helper: &str, address: Ipv4Addr) -> Self {
+        Self {
+            name: helper.to_owned(),
+            leaves: ("source", address.to_string()),
+        }
+    }
+}
 
 /// How the client gets into a session that is set up as below.
 pub(super) fn way_in(interception: Interception) -> Way {
@@ -126,7 +153,7 @@ pub(super) fn primary_config(
     scheme: &Scheme,
     proxy: Ipv4Addr,
     proxy_id: &str,
-    paths: &[&str],
+    paths: &[PathText],
     helpers: &[(&str, Ipv4Addr, String)],
 ) -> String {
     let host = setup.experiment.host(Role::Primary).name.get_ref();
@@ -147,8 +174,9 @@ pub(super) fn primary_config(
         quoted(proxy_id),
     );
     for path in paths {
-        let path = quoted(path);
-        let _ = writeln!(text, "[[path]]\nname = {path}\ninterface = {path}");
+        let (key, value) = &path.leaves;
+        let (name, value) = (quoted(&path.name), quoted(value));
+        let _ = writeln!(text, "[[path]]\nname = {name}\n{key} = {value}");
     }
     for (name, pipe, id) in helpers {
         let _ = writeln!(

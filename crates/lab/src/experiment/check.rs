@@ -330,8 +330,28 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     if by_devices && e.client != Client::Fetch {
         return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
     }
-    if carrier == Carrier::Kibbutz && scheme.devices != 2 {
-        return Some("`kibbutz` is two devices: one can be tethered to one other");
+    if carrier == Carrier::Kibbutz {
+        match scheme.devices {
+            1 if scheme.direct_links(e).count() < 2 => {
+                return Some("`kibbutz` on one device needs two direct links");
+            }
+            1 | 2 => {}
+            _ => return Some("`kibbutz` is two devices: one can be tethered to one other"),
+        }
+    }
+    if !scheme.split {
+        if carrier != Carrier::Mpbond || scheme.devices == 1 {
+            return Some("split = false is for `mpbond` with a helper");
+        }
+        let kills_helper = |f: &super::Fault| {
+            let killed = f.kill.as_ref().and_then(|host| e.role_of(host.get_ref()));
+            killed == Some(Role::Helper)
+        };
+        if e.workloads_of(scheme)
+            .any(|w| w.faults.iter().any(kills_helper))
+        {
+            return Some("no daemon runs on a helper that only forwards: name its workloads");
+        }
     }
     if by_devices && scheme.direct_links(e).next().is_none() {
         return Some("a baseline needs a direct path");

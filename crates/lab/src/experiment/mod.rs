@@ -174,8 +174,9 @@ pub struct Scheme {
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
-    /// Names of the direct links to use; all of them when not given, but only
-    /// the first for anything but `mpbond`.
+    /// Names of the direct links to use; all of them when not given, but of a
+    /// baseline no more than it can use: the first, or the first two of
+    /// `kibbutz` on one device.
     pub paths: Option<Vec<Spanned<String>>>,
     /// Names of the workloads that it carries; all of them when not given.
     pub workloads: Option<Vec<Spanned<String>>>,
@@ -191,6 +192,12 @@ pub struct Scheme {
     /// How long a warm session idles before each transfer.
     #[serde(default = "default_idle", with = "duration_text")]
     pub idle: Duration,
+    /// Whether helpers end the primary's connections and make others of their
+    /// own, as MPBond has it. If not, they forward packets and translate
+    /// addresses: the subflow is one TCP connection from the primary's address
+    /// on the pipe to the proxy.
+    #[serde(default = "yes")]
+    pub split: bool,
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
@@ -239,7 +246,7 @@ pub enum Carrier {
     /// Plain TCP from the primary to the origin over its first direct link.
     Single,
     /// The kernel's Multipath TCP over the first direct link and a tethered
-    /// helper.
+    /// helper or, of one device, over its first two direct links.
     Kibbutz,
     /// HTTP byte ranges from a work queue, over the first direct link and by
     /// helpers that hand them on.
@@ -551,6 +558,7 @@ impl Scheme {
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
             Carrier::Mpbond => usize::MAX,
+            Carrier::Kibbutz if self.devices == 1 => 2,
             Carrier::Single | Carrier::Kibbutz | Carrier::Combine => 1,
         };
         e.direct_links()
@@ -562,6 +570,12 @@ impl Scheme {
     pub(crate) fn helpers<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
         let names = e.helpers().map(|h| h.name.get_ref());
         names.take(self.devices.saturating_sub(1))
+    }
+
+    /// Whether its helpers forward packets.
+    pub(crate) fn is_tethered(&self) -> bool {
+        let forwards = self.scheme == Carrier::Kibbutz || !self.split;
+        forwards && self.devices > 1
     }
 
     /// Bytes of a chunk of `combine`.

@@ -118,10 +118,11 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
         "start",
         "scheduler",
         "via",
+        "split",
         "reinjection",
         "feedback",
     ];
-    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9]);
+    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9, 10]);
     for s in &e.schemes {
         let ours = s.scheme == Carrier::Mpbond;
         let if_ours = |text: String| if ours { text } else { "-".into() };
@@ -148,6 +149,7 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
             start,
             if_ours(scheduler),
             if_ours(name_of(s.interception)),
+            if_ours(if s.split { "yes" } else { "no" }.into()),
             if_ours(if s.reinjection { "yes" } else { "no" }.into()),
             if_ours(text(s.feedback)),
         ]);

@@ -5,6 +5,9 @@ use crate::SubflowId;
 
 /// A fixed share of the bytes over direct subflows, the rest through helpers, whatever the links
 /// do: the instrument of the paper's section 6.2, not a scheduler to live with.
+///
+/// Where no subflow runs through a helper's relay, the first one that joined counts as direct, and
+/// the others as if they ran through helpers: so do those of helpers that only forward packets.
 #[derive(Debug)]
 pub struct FixedRatio {
     direct_share: f64,
@@ -27,16 +30,21 @@ impl FixedRatio {
 
 impl Scheduler for FixedRatio {
     fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], _: Backlog) -> Decision {
-        let both = subflows.iter().any(|s| s.helper.is_none())
-            && subflows.iter().any(|s| s.helper.is_some());
+        let relayed = subflows.iter().any(|s| s.helper.is_some());
+        let first = subflows.iter().map(|s| s.id).min();
+        let is_direct = |s: &SubflowView| match relayed {
+            true => s.helper.is_none(),
+            false => Some(s.id) == first,
+        };
+        let both = subflows.iter().any(is_direct) && !subflows.iter().all(is_direct);
         // The side that lags behind its share is next, idle or not: that is what fixed means.
         let total = self.direct_bytes + self.helper_bytes;
         let direct_next = self.direct_share > 0.0
             && (self.direct_share >= 1.0 || self.direct_bytes <= self.direct_share * total);
-        let side = |s: &&SubflowView| !both || s.helper.is_none() == direct_next;
+        let side = |s: &&SubflowView| !both || is_direct(s) == direct_next;
         match idle(subflows).filter(side).min_by_key(|s| s.pad) {
             Some(s) => {
-                self.chosen_is_direct = s.helper.is_none();
+                self.chosen_is_direct = is_direct(s);
                 Decision::Send(s.id)
             }
             None => wait(now),

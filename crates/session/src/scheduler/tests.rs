@@ -153,6 +153,13 @@ fn fixed_ratio_keeps_its_share() {
             .count();
         assert!(direct.abs_diff(want) <= 1, "{share}: {direct}");
     }
+    // Without a relay the first one that joined is the direct one, wherever it stands.
+    let tethered = views.map(|v| SubflowView { helper: None, ..v });
+    let mut s = FixedRatio::new(0.6);
+    let direct = (0..100)
+        .filter(|_| decide(&mut s, &[tethered[1], tethered[0]], 1) == Some(0))
+        .count();
+    assert!(direct.abs_diff(60) <= 1, "{direct}");
     // The side that is due is busy: wait, though the other one is idle.
     let mut s = FixedRatio::new(1.0);
     let views = [view(0, false, 1, 1.0), view(1, true, 1, 1.0)];
