@@ -2,6 +2,7 @@
 //! users notice of it.
 
 mod chunks;
+mod meter;
 mod page;
 mod stream;
 mod video;
