@@ -385,7 +385,7 @@ impl<'a> Lab<'a> {
     ) -> Result<Download> {
         let e = self.experiment;
         let most = workload.most_bytes();
-        let ideal = ideal_time(e, scheme, workload, most)?;
+        let ideal = ideal_time(e, scheme, workload, most.max(1))?;
         let destination = origin_address(e)?;
         let expected = match workload.application() {
             None => self

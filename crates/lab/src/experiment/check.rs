@@ -371,9 +371,9 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
         Some(chunk) if !CHUNKS.contains(&chunk.0) => return Some("chunk: from 1 KiB to 64 MiB"),
         _ => {}
     }
-    let mut carried = e.workloads_of(scheme);
-    if carrier == Carrier::Combine && carried.any(|w| w.direction == Direction::Up) {
-        return Some("`combine` only downloads: name its workloads");
+    let one_file = |w: &super::Workload| w.direction == Direction::Down && w.bytes.0 > 0;
+    if carrier == Carrier::Combine && !e.workloads_of(scheme).all(one_file) {
+        return Some("`combine` only downloads files: name its workloads");
     }
     let kills = |w: &super::Workload| w.faults.iter().any(|f| f.kill.is_some());
     if by_devices && e.workloads_of(scheme).any(kills) {
@@ -420,10 +420,13 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             workload.page.is_some(),
             workload.stream.is_some(),
             workload.chunks.is_some(),
+            workload.length.is_some(),
             workload.bytes.0 > 0,
         ];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
-            return wrong("bytes: from 1 B to 4 GiB, or one of video, page, stream and chunks");
+            return wrong(
+                "bytes: from 1 B to 4 GiB, or one of video, page, stream, chunks and for",
+            );
         }
         if let Some(app) = workload.application() {
             if workload.direction == Direction::Up {

@@ -327,6 +327,10 @@ pub struct Workload {
     pub stream: Option<Stream>,
     /// Instead of one body: chunks with pauses.
     pub chunks: Option<Chunks>,
+    /// Instead of a body of so many bytes: as much as comes in this time, from
+    /// before the client connects.
+    #[serde(rename = "for", default, with = "duration_text::option")]
+    pub length: Option<Duration>,
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
@@ -597,10 +601,11 @@ impl Workload {
         let page = self.page.as_ref().map(Application::Page);
         let stream = self.stream.as_ref().map(Application::Stream);
         let chunks = self.chunks.as_ref().map(Application::Chunks);
-        video.or(page).or(stream).or(chunks)
+        let timed = self.length.map(Application::Timed);
+        video.or(page).or(stream).or(chunks).or(timed)
     }
 
-    /// Bytes that it fetches, at the most.
+    /// Bytes that it fetches, at the most; 0 where only the links limit them.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.application()
             .map_or(self.bytes.0, |app| app.most_bytes())

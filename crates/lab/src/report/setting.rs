@@ -180,6 +180,7 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
                 Some(Application::Page(_)) => "a page".into(),
                 Some(Application::Stream(_)) => "a stream".into(),
                 Some(Application::Chunks(_)) => "chunks".into(),
+                Some(Application::Timed(length)) => format!("for {}", duration(length)),
             },
             changes(&w.changes),
             faults.collect::<Vec<_>>().join("\n"),
