@@ -12,12 +12,13 @@ use crate::combine::Crew;
 use crate::content::Content;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
-    Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
+    Application, Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
 };
 use crate::fetch::{self, Dial, path_of};
 use crate::ideal::ideal_time;
 use crate::kibbutz::{Counts, Kibbutz, one_path_only};
 use crate::origin::Received;
+use crate::quantity::Quantity;
 use crate::wiring::Network;
 
 /// For connecting and a warm-up, on the slowest of links.
@@ -53,6 +54,8 @@ pub(crate) enum Fetcher {
     Application {
         dial: Dial,
         kibbutz: Option<(Kibbutz, Counts)>,
+        /// The second user's, in dual mode.
+        second: Option<Dial>,
     },
 }
 
@@ -94,6 +97,7 @@ impl Fetcher {
                 Carrier::Kibbutz => Some(Kibbutz::set_up(e, network, scheme)?),
                 _ => None,
             };
+            let second = scheme.dual.then(|| second_user(job, &way)).transpose()?;
             let way = kibbutz.as_ref().map_or(way, Kibbutz::way);
             let before = kibbutz.as_ref().map(Kibbutz::counts).transpose()?;
             return Ok(Self::Application {
@@ -103,6 +107,7 @@ impl Fetcher {
                     destination,
                 },
                 kibbutz: kibbutz.zip(before),
+                second,
             });
         }
         let client = |way| -> Result<fetch::Client> {
@@ -151,7 +156,11 @@ impl Fetcher {
                 Ok(outcome)
             }
             Self::Crew(crew) => crew.download(bytes, limit, progress),
-            Self::Application { dial, kibbutz } => {
+            Self::Application {
+                dial,
+                kibbutz,
+                second,
+            } => {
                 let app = job.workload.application();
                 let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
                 let setting = app::Setting {
@@ -160,7 +169,10 @@ impl Fetcher {
                     seed: job.experiment.seed,
                     limit,
                 };
-                let mut outcome = app::run(app, &setting, progress)?;
+                let mut outcome = match &second {
+                    None => app::run(app, &setting, progress)?,
+                    Some(dial) => two_users(app, &setting, dial, progress)?,
+                };
                 if let Some((kibbutz, before)) = kibbutz {
                     let end = kibbutz.counts()?;
                     let needed = needs_both(job, &outcome)?;
@@ -172,6 +184,57 @@ impl Fetcher {
             }
         }
     }
+}
+
+/// How the user of the first helper's device reaches the origin, whose own
+/// daemon is where the primary's is, on a host of its own.
+fn second_user(job: Job, way: &Way) -> Result<Dial> {
+    let Job { experiment: e, .. } = job;
+    let missing = || Error::run("dual mode needs a helper with a link of its own");
+    let helper = job.scheme.devices_beside(e).next().ok_or_else(missing)?;
+    let way = match way {
+        Way::Plain(Some(_)) => {
+            let link = e.uplink_of(helper).ok_or_else(missing)?;
+            Way::Plain(Some(link.name.get_ref().clone()))
+        }
+        way => way.clone(),
+    };
+    Ok(Dial {
+        host: job.network.host(helper)?.clone(),
+        way,
+        destination: v4(job.destination)?,
+    })
+}
+
+/// Runs an application for both users at the same time, with pauses of their
+/// own; the outcome is the first one's, with what the second one noticed.
+fn two_users(
+    app: Application,
+    first: &app::Setting,
+    second: &Dial,
+    progress: Progress,
+) -> Result<Outcome> {
+    let second = app::Setting {
+        dial: second,
+        seed: first.seed.wrapping_add(1),
+        ..*first
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| app::run(app, &second, &mut |_| {}));
+        let outcome = app::run(app, first, progress);
+        let other = other.join();
+        let other = other.map_err(|_| Error::run("the second user's client panicked"))??;
+        let mut outcome = outcome?;
+        outcome.intact = Some(outcome.intact == Some(true) && other.intact == Some(true));
+        for (quantity, of_second) in [
+            (Quantity::ChunkS, Quantity::SecondChunkS),
+            (Quantity::ChunkP95S, Quantity::SecondChunkP95S),
+        ] {
+            let noticed = other.noticed.get(&quantity);
+            outcome.noticed.extend(noticed.map(|x| (of_second, *x)));
+        }
+        Ok(outcome)
+    })
 }
 
 /// Whether an application fetched so much that its first path alone would have

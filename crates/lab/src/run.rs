@@ -1,6 +1,6 @@
 //! Runs an experiment from beginning to end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -419,6 +419,7 @@ impl<'a> Lab<'a> {
         for (host, seconds) in &mut cpu_s {
             *seconds -= cpu_before.get(host).copied().unwrap_or_default();
         }
+        let cpu_percent = cpu_percent(e, &cpu_s, outcome.seconds);
         let shares = match daemons {
             Some(daemons) => daemons
                 .shares(workload.direction, &destination.to_string())?
@@ -469,6 +470,7 @@ impl<'a> Lab<'a> {
             progress: outcome.series,
             noticed: outcome.noticed,
             cpu_s,
+            cpu_percent,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
@@ -546,6 +548,18 @@ fn origin_address(e: &Experiment) -> Result<SocketAddr> {
     let address = e.host(Role::Origin).address;
     let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
     Ok(SocketAddr::from((address, ORIGIN_PORT)))
+}
+
+/// Processor time over the transfer's of the busiest host in each role.
+fn cpu_percent(e: &Experiment, cpu_s: &BTreeMap<String, f64>, seconds: f64) -> BTreeMap<Role, f64> {
+    let mut all = BTreeMap::new();
+    for host in &e.hosts {
+        let used = cpu_s.get(host.name.get_ref()).copied().unwrap_or(0.0);
+        let most: &mut f64 = all.entry(host.role).or_default();
+        *most = most.max(100.0 * used / seconds);
+    }
+    all.remove(&Role::Origin);
+    all
 }
 
 /// Why a transfer by `fixed-ratio` did not keep to its ratio, if it did not: a

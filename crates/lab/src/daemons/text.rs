@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-use super::{Setup, identity_file, socket};
+use super::{Instance, Setup, identity_file, socket};
 use crate::client::Way;
-use crate::experiment::{Interception, Link, Role, Scheme, name_of};
+use crate::experiment::{Interception, Link, Scheme, name_of};
 
 const PROXY_PORT: u16 = 4433;
 const HELPER_PORT: u16 = 4434;
@@ -97,9 +97,10 @@ fn quoted(text: impl Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-fn common(setup: &Setup, host: &str) -> String {
-    let identity = identity_file(setup, host);
-    let socket = socket(setup, host);
+fn common(setup: &Setup, at: &Instance) -> String {
+    // A device is its key, whatever it does.
+    let identity = identity_file(setup, at.host);
+    let socket = socket(setup, at);
     format!(
         "identity = {}\nstatus_socket = {}\n",
         quoted(identity.display()),
@@ -110,10 +111,11 @@ fn common(setup: &Setup, host: &str) -> String {
 pub(super) fn proxy_config(
     setup: &Setup,
     scheme: &Scheme,
-    primary_id: &str,
+    at: &Instance,
+    users: &[String],
     origin: Ipv4Addr,
 ) -> String {
-    let host = setup.experiment.host(Role::Proxy).name.get_ref();
+    let users: Vec<String> = users.iter().map(quoted).collect();
     format!(
         "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
          trust = [{}]\n\
@@ -122,8 +124,8 @@ pub(super) fn proxy_config(
          congestion = {}\n\
          [destinations]\n\
          allow = [\"{origin}/32\"]\n",
-        common(setup, host),
-        quoted(primary_id),
+        common(setup, at),
+        users.join(", "),
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(&scheme.congestion),
@@ -132,7 +134,7 @@ pub(super) fn proxy_config(
 
 pub(super) fn helper_config(
     setup: &Setup,
-    name: &str,
+    at: &Instance,
     pipe: Ipv4Addr,
     primary_id: &str,
     proxy: Ipv4Addr,
@@ -142,8 +144,8 @@ pub(super) fn helper_config(
          listen = \"{pipe}:{HELPER_PORT}\"\n{}\
          trust = [{}]\n\
          proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
-        quoted(name),
-        common(setup, name),
+        quoted(at.host),
+        common(setup, at),
         quoted(primary_id),
     )
 }
@@ -151,12 +153,11 @@ pub(super) fn helper_config(
 pub(super) fn primary_config(
     setup: &Setup,
     scheme: &Scheme,
-    proxy: Ipv4Addr,
-    proxy_id: &str,
+    at: &Instance,
+    (proxy, proxy_id): (Ipv4Addr, &str),
     paths: &[PathText],
     helpers: &[(&str, Ipv4Addr, String)],
 ) -> String {
-    let host = setup.experiment.host(Role::Primary).name.get_ref();
     let mut text = format!(
         "{}\
          scheduler = {}\n\
@@ -166,7 +167,7 @@ pub(super) fn primary_config(
          [proxy]\n\
          address = \"{proxy}:{PROXY_PORT}\"\n\
          id = {}\n",
-        common(setup, host),
+        common(setup, at),
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(name_of(scheme.feedback)),

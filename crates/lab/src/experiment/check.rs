@@ -339,6 +339,20 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
             _ => return Some("`kibbutz` is two devices: one can be tethered to one other"),
         }
     }
+    if scheme.dual {
+        let possible = match carrier {
+            Carrier::Mpbond => scheme.devices == 2 && scheme.split,
+            Carrier::Single => e.helpers().next().is_some(),
+            Carrier::Kibbutz | Carrier::Combine => false,
+        };
+        if !possible {
+            return Some("dual is for `mpbond` on two devices, or for `single` beside a helper");
+        }
+        let fits = |w: &super::Workload| w.chunks.is_some() && w.faults.is_empty();
+        if !e.workloads_of(scheme).all(fits) {
+            return Some("dual is for `chunks` without faults: name its workloads");
+        }
+    }
     if !scheme.split {
         if carrier != Carrier::Mpbond || scheme.devices == 1 {
             return Some("split = false is for `mpbond` with a helper");

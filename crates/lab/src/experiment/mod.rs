@@ -132,7 +132,7 @@ pub struct HostSpec {
 }
 
 /// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Where the client runs.
@@ -198,6 +198,12 @@ pub struct Scheme {
     /// on the pipe to the proxy.
     #[serde(default = "yes")]
     pub split: bool,
+    /// Dual mode: the first helper's user does the same at the same time, with
+    /// pauses of its own. Of `mpbond` each device is the other one's helper, of
+    /// `single` each user has the own link only. Results are of the primary's
+    /// user, but for quantities that say so.
+    #[serde(default)]
+    pub dual: bool,
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
@@ -580,6 +586,13 @@ impl Scheme {
     pub(crate) fn is_tethered(&self) -> bool {
         let forwards = self.scheme == Carrier::Kibbutz || !self.split;
         forwards && self.devices > 1
+    }
+
+    /// The helpers whose radios it uses: its own, and a second user's device.
+    pub(crate) fn devices_beside<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
+        let names = e.helpers().map(|h| h.name.get_ref());
+        let used = self.devices.saturating_sub(1);
+        names.take(used.max(usize::from(self.dual)))
     }
 
     /// Bytes of a chunk of `combine`.

@@ -143,7 +143,11 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
         grid.row(vec![
             s.name.get_ref().clone(),
             carrier,
-            s.devices.to_string(),
+            if s.dual {
+                format!("{}, dual", s.devices)
+            } else {
+                s.devices.to_string()
+            },
             name_of(s.connection),
             s.congestion.clone(),
             start,
