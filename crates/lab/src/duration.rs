@@ -30,7 +30,8 @@ pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
 }
 
 fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Result<Duration> {
-    let ideal = ideal_time(e, scheme, workload, workload.most_bytes())?;
+    // Of every workload, so that what the links never carry is found out.
+    let ideal = ideal_time(e, scheme, workload, workload.most_bytes().max(1))?;
     let own = workload.application().map(|app| app.usual_time());
     let mut all = own.unwrap_or_else(|| ideal.mul_f64(OVER_IDEAL)) + BETWEEN;
     if scheme.scheme == Carrier::Mpbond {
@@ -115,6 +116,9 @@ fn shorten_application(w: &mut Workload) -> bool {
     }
     if let Some(stream) = &mut w.stream {
         stream.length = SHORT_APPLICATION;
+    }
+    if let Some(length) = &mut w.length {
+        *length = SHORT_APPLICATION;
     }
     if let Some(chunks) = &mut w.chunks {
         let share = SHORT_APPLICATION.as_secs_f64() / usual.as_secs_f64();

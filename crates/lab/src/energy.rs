@@ -139,15 +139,12 @@ impl<'a> Accountant<'a> {
             wwan_link(all, primary, link);
         }
         let mut pipes = Vec::new();
-        for helper in e.helpers().take(scheme.devices - 1) {
-            let device = all.add_bare_device(helper.name.get_ref());
-            for link in e.links_between(Role::Helper, Role::Proxy) {
-                if link.from == helper.name {
-                    wwan_link(all, device, link);
-                }
+        for helper in scheme.devices_beside(e) {
+            let device = all.add_bare_device(helper);
+            if let Some(link) = e.uplink_of(helper) {
+                wwan_link(all, device, link);
             }
-            let to_it = e.links_between(Role::Primary, Role::Helper);
-            for link in to_it.filter(|link| link.to == helper.name) {
+            if let Some(link) = e.pipe_of(helper) {
                 let far = all.add_interface(device, PIPE, pipe);
                 pipes.extend(number(link).map(|link| (link, far)));
             }

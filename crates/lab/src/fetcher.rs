@@ -12,11 +12,13 @@ use crate::combine::Crew;
 use crate::content::Content;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
-    Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
+    Application, Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
 };
 use crate::fetch::{self, Dial, path_of};
-use crate::kibbutz::{Counts, Tether, one_path_only};
+use crate::ideal::ideal_time;
+use crate::kibbutz::{Counts, Kibbutz, one_path_only};
 use crate::origin::Received;
+use crate::quantity::Quantity;
 use crate::wiring::Network;
 
 /// For connecting and a warm-up, on the slowest of links.
@@ -41,9 +43,9 @@ pub(crate) struct Job<'a> {
 pub(crate) enum Fetcher {
     Curl(Way),
     Own(fetch::Client),
-    Tethered {
+    Kibbutz {
         client: fetch::Client,
-        tether: Tether,
+        kibbutz: Kibbutz,
         /// Before the client connected.
         before: Counts,
     },
@@ -51,7 +53,9 @@ pub(crate) enum Fetcher {
     /// An application, which connects as it likes.
     Application {
         dial: Dial,
-        tether: Option<(Tether, Counts)>,
+        kibbutz: Option<(Kibbutz, Counts)>,
+        /// The second user's, in dual mode.
+        second: Option<Dial>,
     },
 }
 
@@ -89,19 +93,21 @@ impl Fetcher {
         }
         let host = network.host_in(Role::Primary)?.clone();
         if workload.application().is_some() {
-            let tether = match scheme.scheme {
-                Carrier::Kibbutz => Some(Tether::set_up(e, network, scheme)?),
+            let kibbutz = match scheme.scheme {
+                Carrier::Kibbutz => Some(Kibbutz::set_up(e, network, scheme)?),
                 _ => None,
             };
-            let way = tether.as_ref().map_or(way, Tether::way);
-            let before = tether.as_ref().map(Tether::counts).transpose()?;
+            let second = scheme.dual.then(|| second_user(job, &way)).transpose()?;
+            let way = kibbutz.as_ref().map_or(way, Kibbutz::way);
+            let before = kibbutz.as_ref().map(Kibbutz::counts).transpose()?;
             return Ok(Self::Application {
                 dial: Dial {
                     host,
                     way,
                     destination,
                 },
-                tether: tether.zip(before),
+                kibbutz: kibbutz.zip(before),
+                second,
             });
         }
         let client = |way| -> Result<fetch::Client> {
@@ -116,12 +122,12 @@ impl Fetcher {
             Ok(client)
         };
         if scheme.scheme == Carrier::Kibbutz {
-            let tether = Tether::set_up(e, network, scheme)?;
-            let before = tether.counts()?;
-            let client = client(tether.way())?;
-            return Ok(Self::Tethered {
+            let kibbutz = Kibbutz::set_up(e, network, scheme)?;
+            let before = kibbutz.counts()?;
+            let client = client(kibbutz.way())?;
+            return Ok(Self::Kibbutz {
                 client,
-                tether,
+                kibbutz,
                 before,
             });
         }
@@ -137,20 +143,24 @@ impl Fetcher {
         match self {
             Self::Curl(way) => by_curl(job, &way, limit, progress),
             Self::Own(client) => by_client(client, job, limit, progress),
-            Self::Tethered {
+            Self::Kibbutz {
                 client,
-                tether,
+                kibbutz,
                 before,
             } => {
-                let start = tether.counts()?;
+                let start = kibbutz.counts()?;
                 let mut outcome = by_client(client, job, limit, progress)?;
-                let end = tether.counts()?;
-                outcome.unfit_because = one_path_only(direction, bytes, before, start, end);
-                outcome.shares = tether.shares(direction, &outcome.used);
+                let end = kibbutz.counts()?;
+                outcome.unfit_because = one_path_only(direction, bytes, true, before, start, end);
+                outcome.shares = kibbutz.shares(direction, &outcome.used);
                 Ok(outcome)
             }
             Self::Crew(crew) => crew.download(bytes, limit, progress),
-            Self::Application { dial, tether } => {
+            Self::Application {
+                dial,
+                kibbutz,
+                second,
+            } => {
                 let app = job.workload.application();
                 let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
                 let setting = app::Setting {
@@ -159,17 +169,85 @@ impl Fetcher {
                     seed: job.experiment.seed,
                     limit,
                 };
-                let mut outcome = app::run(app, &setting, progress)?;
-                if let Some((tether, before)) = tether {
-                    let end = tether.counts()?;
+                let mut outcome = match &second {
+                    None => app::run(app, &setting, progress)?,
+                    Some(dial) => two_users(app, &setting, dial, progress)?,
+                };
+                if let Some((kibbutz, before)) = kibbutz {
+                    let end = kibbutz.counts()?;
+                    let needed = needs_both(job, &outcome)?;
                     outcome.unfit_because =
-                        one_path_only(direction, outcome.bytes, before, before, end);
-                    outcome.shares = tether.shares(direction, &outcome.used);
+                        one_path_only(direction, outcome.bytes, needed, before, before, end);
+                    outcome.shares = kibbutz.shares(direction, &outcome.used);
                 }
                 Ok(outcome)
             }
         }
     }
+}
+
+/// How the user of the first helper's device reaches the origin, whose own
+/// daemon is where the primary's is, on a host of its own.
+fn second_user(job: Job, way: &Way) -> Result<Dial> {
+    let Job { experiment: e, .. } = job;
+    let missing = || Error::run("dual mode needs a helper with a link of its own");
+    let helper = job.scheme.devices_beside(e).next().ok_or_else(missing)?;
+    let way = match way {
+        Way::Plain(Some(_)) => {
+            let link = e.uplink_of(helper).ok_or_else(missing)?;
+            Way::Plain(Some(link.name.get_ref().clone()))
+        }
+        way => way.clone(),
+    };
+    Ok(Dial {
+        host: job.network.host(helper)?.clone(),
+        way,
+        destination: v4(job.destination)?,
+    })
+}
+
+/// Runs an application for both users at the same time, with pauses of their
+/// own; the outcome is the first one's, with what the second one noticed.
+fn two_users(
+    app: Application,
+    first: &app::Setting,
+    second: &Dial,
+    progress: Progress,
+) -> Result<Outcome> {
+    let second = app::Setting {
+        dial: second,
+        seed: first.seed.wrapping_add(1),
+        ..*first
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| app::run(app, &second, &mut |_| {}));
+        let outcome = app::run(app, first, progress);
+        let other = other.join();
+        let other = other.map_err(|_| Error::run("the second user's client panicked"))??;
+        let mut outcome = outcome?;
+        outcome.intact = Some(outcome.intact == Some(true) && other.intact == Some(true));
+        for (quantity, of_second) in [
+            (Quantity::ChunkS, Quantity::SecondChunkS),
+            (Quantity::ChunkP95S, Quantity::SecondChunkP95S),
+        ] {
+            let noticed = other.noticed.get(&quantity);
+            outcome.noticed.extend(noticed.map(|x| (of_second, *x)));
+        }
+        Ok(outcome)
+    })
+}
+
+/// Whether an application fetched so much that its first path alone would have
+/// been busy for more than half of the time. What fetches less, with pauses,
+/// may have found room enough there.
+fn needs_both(job: Job, outcome: &Outcome) -> Result<bool> {
+    let alone = Scheme {
+        scheme: Carrier::Single,
+        devices: 1,
+        ..job.scheme.clone()
+    };
+    let busy = ideal_time(job.experiment, &alone, job.workload, outcome.bytes)?;
+    Ok(busy.as_secs_f64() * 2.0 > outcome.seconds)
 }
 
 fn by_client(

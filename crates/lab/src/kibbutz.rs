@@ -1,15 +1,13 @@
 //! The baseline `kibbutz`: the kernel's own Multipath TCP over tethering, which
 //! MPBond's section 6 compares with.
 //!
-//! The helper forwards packets towards its own path and translates their
-//! addresses. The primary has the pipe's address as a second end point, with
-//! a routing table that leads over the pipe (see `plan`), and the origin
-//! speaks Multipath TCP. A tether that is broken makes the kernel use one path
-//! without a word, so every transfer is proven to have used both.
+//! The helper forwards packets (see `tether`). The primary has the pipe's
+//! address as a second end point, and the origin speaks Multipath TCP. Without
+//! a helper it is Multipath TCP over two of the primary's own links, as in the
+//! paper's section 6.7. A path that is broken makes the kernel use the other
+//! one without a word, so every transfer is proven to have used both.
 
-use std::io::Write;
 use std::net::Ipv4Addr;
-use std::process::Stdio;
 
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
@@ -17,24 +15,30 @@ use crate::experiment::{Direction, Experiment, Role, Scheme};
 use crate::host::Host;
 use crate::record::SubflowShare;
 use crate::sys::mptcp::Subflow;
+use crate::tether::{Tether, told};
 use crate::wiring::{Network, counters};
 
-/// The name of our table among the helper's packet rules.
-const TABLE: &str = "mpbond_lab_tether";
 /// A subflow that carried less than one part in so many of a file was open at
 /// most, not used.
 const LEAST_SHARE: u64 = 50;
 
-/// A tether between primary and helper; dropping it takes it down.
-pub(crate) struct Tether {
+/// Multipath TCP between primary and origin; dropping it takes it down.
+pub(crate) struct Kibbutz {
     primary: Host,
-    helper: Host,
-    helper_name: String,
-    pipe: String,
-    pipe_address: Ipv4Addr,
-    path: String,
-    path_address: Ipv4Addr,
+    first: End,
+    second: End,
     congestion: String,
+    /// Of the helper, where there is one.
+    _tether: Option<Tether>,
+}
+
+/// One of the primary's two ends.
+struct End {
+    /// The path's name, or the helper's.
+    name: String,
+    /// The device on the primary.
+    device: String,
+    address: Ipv4Addr,
 }
 
 /// What the primary's kernel has counted so far.
@@ -42,10 +46,10 @@ pub(crate) struct Tether {
 pub(crate) struct Counts {
     /// Answers to the joining of a subflow.
     joined: u64,
-    /// Bytes that came over the pipe, with headers.
-    pipe_in: u64,
+    /// Bytes that came over the second path, with headers.
+    second_in: u64,
     /// Bytes that left over it.
-    pipe_out: u64,
+    second_out: u64,
 }
 
 /// What a subflow carried of one transfer.
@@ -61,7 +65,7 @@ pub(crate) struct Used {
     pub last_in_s: f64,
 }
 
-impl Tether {
+impl Kibbutz {
     /// Sets up what `scheme` needs on its hosts.
     ///
     /// # Errors
@@ -69,56 +73,55 @@ impl Tether {
     pub fn set_up(e: &Experiment, network: &Network, scheme: &Scheme) -> Result<Self> {
         let missing = |what: &str| Error::run(format!("scheme kibbutz: no {what}"));
         let primary = e.host(Role::Primary).name.get_ref();
-        let helper = scheme.helpers(e).next().ok_or_else(|| missing("helper"))?;
-        let path = scheme
-            .direct_links(e)
-            .next()
-            .ok_or_else(|| missing("path"))?;
-        let pipe = e.pipe_of(helper).ok_or_else(|| missing("pipe"))?;
-        let way_out = e.uplink_of(helper).ok_or_else(|| missing("HS-Path"))?;
-        let address = |link: &str| network.address(primary, link).ok_or_else(|| missing(link));
-        let (path, pipe) = (path.name.get_ref(), pipe.name.get_ref());
-        let tether = Self {
-            primary: network.host(primary)?.clone(),
-            helper: network.host(helper)?.clone(),
-            helper_name: helper.clone(),
-            pipe: pipe.clone(),
-            pipe_address: address(pipe)?,
-            path: path.clone(),
-            path_address: address(path)?,
-            congestion: scheme.congestion.clone(),
+        let mut paths = scheme.direct_links(e).map(|link| link.name.get_ref());
+        let mut path = || -> Result<End> {
+            let name = paths.next().ok_or_else(|| missing("path"))?;
+            let address = network.address(primary, name);
+            Ok(End {
+                name: name.clone(),
+                device: name.clone(),
+                address: address.ok_or_else(|| missing(name))?,
+            })
         };
-        tether.helper.sysctl("net.ipv4.ip_forward", "1")?;
-        let way_out = way_out.name.get_ref();
-        // Older nft wants closing braces on lines of their own.
-        let rules = format!(
-            "table ip {TABLE} {{\n\
-             chain after {{\n\
-             type nat hook postrouting priority srcnat;\n\
-             oifname \"{way_out}\" masquerade\n\
-             }}\n\
-             }}\n"
-        );
-        told(&tether.helper, "nft", &["-f", "-"], &rules)?;
+        let first = path()?;
+        let (second, tether) = match scheme.helpers(e).next() {
+            Some(helper) => {
+                let tether = Tether::set_up(e, network, helper)?;
+                let end = End {
+                    name: helper.clone(),
+                    device: tether.pipe.clone(),
+                    address: tether.address,
+                };
+                (end, Some(tether))
+            }
+            None => (path()?, None),
+        };
+        let kibbutz = Self {
+            primary: network.host(primary)?.clone(),
+            first,
+            second,
+            congestion: scheme.congestion.clone(),
+            _tether: tether,
+        };
         let origin = network.host_in(Role::Origin)?;
-        for host in [&tether.primary, origin] {
+        for host in [&kibbutz.primary, origin] {
             let limits = "mptcp limits set subflow 2 add_addr_accepted 2";
             told(host, "ip", &words(limits), "")?;
         }
         // One lost SYN must not switch Multipath TCP off for what follows.
-        let _ = tether.primary.sysctl("net.mptcp.blackhole_timeout", "0");
-        let endpoint = format!(
-            "mptcp endpoint add {} dev {} subflow",
-            tether.pipe_address, tether.pipe
-        );
-        told(&tether.primary, "ip", &words(&endpoint), "")?;
-        Ok(tether)
+        let _ = kibbutz.primary.sysctl("net.mptcp.blackhole_timeout", "0");
+        let End {
+            address, device, ..
+        } = &kibbutz.second;
+        let endpoint = format!("mptcp endpoint add {address} dev {device} subflow");
+        told(&kibbutz.primary, "ip", &words(&endpoint), "")?;
+        Ok(kibbutz)
     }
 
     /// How the client reaches the origin.
     pub fn way(&self) -> Way {
         Way::Mptcp {
-            source: self.path_address,
+            source: self.first.address,
             congestion: self.congestion.clone(),
         }
     }
@@ -131,11 +134,11 @@ impl Tether {
         let read = || -> std::io::Result<Counts> {
             let text = std::fs::read_to_string("/proc/thread-self/net/netstat")?;
             let joined = read_counter(&text, "MPTcpExt", "MPJoinSynAckRx");
-            let pipe = counters(&self.pipe)?;
+            let second = counters(&self.second.device)?;
             Ok(Counts {
                 joined: joined.unwrap_or(0),
-                pipe_in: pipe.received_bytes,
-                pipe_out: pipe.sent_bytes,
+                second_in: second.received_bytes,
+                second_out: second.sent_bytes,
             })
         };
         let counts = self.primary.enter(read)?;
@@ -145,13 +148,9 @@ impl Tether {
     /// What each path carried.
     pub fn shares(&self, direction: Direction, used: &[Used]) -> Vec<SubflowShare> {
         let name = |source: Ipv4Addr| {
-            if source == self.pipe_address {
-                self.helper_name.clone()
-            } else if source == self.path_address {
-                self.path.clone()
-            } else {
-                source.to_string()
-            }
+            let ends = [&self.first, &self.second];
+            let end = ends.into_iter().find(|end| end.address == source);
+            end.map_or_else(|| source.to_string(), |end| end.name.clone())
         };
         let share = |used: &Used| SubflowShare {
             name: name(used.source),
@@ -169,20 +168,20 @@ impl Tether {
     }
 }
 
-impl Drop for Tether {
+impl Drop for Kibbutz {
     fn drop(&mut self) {
         // What fails is found by the next one that is set up.
         let _ = told(&self.primary, "ip", &words("mptcp endpoint flush"), "");
-        let _ = told(&self.helper, "nft", &["delete", "table", "ip", TABLE], "");
-        let _ = self.helper.sysctl("net.ipv4.ip_forward", "0");
     }
 }
 
 /// Why a transfer of `bytes` is not one over both paths, if it is not. The
-/// connection was made after `before`, the transfer began at `start`.
+/// connection was made after `before`, the transfer began at `start`. Where
+/// both were not `needed`, it is enough that both were open.
 pub(crate) fn one_path_only(
     direction: Direction,
     bytes: u64,
+    needed: bool,
     before: Counts,
     start: Counts,
     end: Counts,
@@ -191,11 +190,11 @@ pub(crate) fn one_path_only(
         return Some("Multipath TCP used one path: no subflow was joined".into());
     }
     let (carried, least) = match direction {
-        Direction::Down => (end.pipe_in - start.pipe_in, bytes / LEAST_SHARE),
-        Direction::Up => (end.pipe_out - start.pipe_out, bytes / LEAST_SHARE),
+        Direction::Down => (end.second_in - start.second_in, bytes / LEAST_SHARE),
+        Direction::Up => (end.second_out - start.second_out, bytes / LEAST_SHARE),
     };
-    (carried < least).then(|| {
-        format!("Multipath TCP used one path: the pipe carried {carried} of {bytes} bytes")
+    (needed && carried < least).then(|| {
+        format!("Multipath TCP used one path: the other one carried {carried} of {bytes} bytes")
     })
 }
 
@@ -233,35 +232,6 @@ fn words(text: &str) -> Vec<&str> {
     text.split(' ').collect()
 }
 
-/// Runs a program in `host` with `input`, and fails with its complaint.
-fn told(host: &Host, program: &str, arguments: &[&str], input: &str) -> Result<()> {
-    let mut child = host
-        .command(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .doing(format_args!("cannot start {program}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that ends early says itself why.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child
-        .wait_with_output()
-        .doing(format_args!("cannot wait for {program}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let complaint = complaint.lines().next().unwrap_or("no complaint");
-    Err(Error::run(format!(
-        "{}: {program} {} failed: {complaint}",
-        host.name(),
-        arguments.join(" ")
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -281,12 +251,13 @@ mod tests {
 
     #[test]
     fn both_proofs_are_needed() {
-        let counts = |joined, pipe_in, pipe_out| Counts {
+        let counts = |joined, second_in, second_out| Counts {
             joined,
-            pipe_in,
-            pipe_out,
+            second_in,
+            second_out,
         };
-        let down = |before, start, end| one_path_only(Direction::Down, 100_000, before, start, end);
+        let down =
+            |before, start, end| one_path_only(Direction::Down, 100_000, true, before, start, end);
         let before = counts(4, 1_000, 0);
         assert_eq!(down(before, before, counts(5, 50_000, 900)), None);
         // A subflow that a kept connection joined before the transfer counts.
@@ -300,11 +271,17 @@ mod tests {
         let up = one_path_only(
             Direction::Up,
             100_000,
+            true,
             before,
             start,
             counts(5, 10_000, 90_000),
         );
         assert_eq!(up, None);
+        // What little an application fetches may all come over the first path,
+        // but the other one has to be there.
+        let little = |end| one_path_only(Direction::Down, 100_000, false, before, before, end);
+        assert_eq!(little(counts(5, 1_000, 0)), None);
+        assert!(little(counts(4, 1_000, 0)).is_some());
     }
 
     #[test]

@@ -60,6 +60,7 @@ mod statistics;
 mod summary;
 mod sys;
 mod table;
+mod tether;
 mod watch;
 mod wiring;
 

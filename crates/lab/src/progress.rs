@@ -69,7 +69,8 @@ impl Progress {
         }
     }
 
-    /// A line for transfer number `number` (from 0), of `bytes`.
+    /// A line for transfer number `number` (from 0), of `bytes`; 0 where
+    /// nobody knows.
     pub fn transfer(&self, number: usize, label: &str, bytes: u64) -> Line<'_> {
         let left = in_words(self.pace.left());
         Line {
@@ -100,11 +101,14 @@ impl Line<'_> {
         }
         self.shown = Instant::now();
         let mbps = done as f64 * 8e-6 / elapsed.as_secs_f64();
+        let of_all = match self.bytes {
+            0 => String::new(),
+            bytes => format!(" of {:.1}", mebibytes(bytes)),
+        };
         let text = format!(
-            "{}: {:.1} of {:.1} MiB, {mbps:.1} Mbit/s, {:.1} s",
+            "{}: {:.1}{of_all} MiB, {mbps:.1} Mbit/s, {:.1} s",
             self.label,
             mebibytes(done),
-            mebibytes(self.bytes),
             elapsed.as_secs_f64()
         );
         if self.progress.terminal {

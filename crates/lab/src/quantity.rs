@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bins;
+use crate::experiment::Role;
 use crate::record::Download;
 
 /// A figure of a transfer.
@@ -50,17 +51,26 @@ pub enum Quantity {
     ChunkS,
     /// Of chunks: the 95th percentile of their times, in seconds.
     ChunkP95S,
+    /// Of chunks in dual mode: the second user's mean time of one, in seconds.
+    SecondChunkS,
+    /// Of chunks in dual mode: the second user's 95th percentile, in seconds.
+    SecondChunkP95S,
     /// Of a stream: the mean one-way delay of its messages, in seconds.
     DelayS,
     /// Of a stream: the 95th percentile of their delays, in seconds.
     DelayP95S,
     /// Of a stream: the longest of their delays, in seconds.
     DelayMaxS,
+    /// Processor time of the primary's daemons over the transfer's, in percent
+    /// of one processor; zero where none runs.
+    CpuPrimary,
+    /// The same of the helper that is busiest.
+    CpuHelper,
 }
 
 impl Quantity {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -81,9 +91,13 @@ impl Quantity {
         Self::PageS,
         Self::ChunkS,
         Self::ChunkP95S,
+        Self::SecondChunkS,
+        Self::SecondChunkP95S,
         Self::DelayS,
         Self::DelayP95S,
         Self::DelayMaxS,
+        Self::CpuPrimary,
+        Self::CpuHelper,
     ];
 
     /// In words.
@@ -109,9 +123,13 @@ impl Quantity {
             Self::PageS => "page load time",
             Self::ChunkS => "chunk time",
             Self::ChunkP95S => "chunk time, 95th percentile",
+            Self::SecondChunkS => "second user's chunk time",
+            Self::SecondChunkP95S => "second user's chunk time, 95th percentile",
             Self::DelayS => "one-way delay",
             Self::DelayP95S => "one-way delay, 95th percentile",
             Self::DelayMaxS => "one-way delay, longest",
+            Self::CpuPrimary => "processor time on the primary",
+            Self::CpuHelper => "processor time on a helper",
         }
     }
 
@@ -127,9 +145,12 @@ impl Quantity {
             | Self::PageS
             | Self::ChunkS
             | Self::ChunkP95S
+            | Self::SecondChunkS
+            | Self::SecondChunkP95S
             | Self::DelayS
             | Self::DelayP95S
             | Self::DelayMaxS => "s",
+            Self::CpuPrimary | Self::CpuHelper => "%",
             Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps => "Mbit/s",
             Self::Joules | Self::JoulesWithoutLastTail => "J",
             Self::Ratio
@@ -182,6 +203,8 @@ impl Quantity {
             Self::StallS => Some(d.longest_stall_s),
             Self::RedundantShare => Some(d.redundant_bytes? as f64 / d.bytes as f64),
             Self::FinishSpreadS => d.finish_spread_s(),
+            Self::CpuPrimary => d.cpu_percent.get(&Role::Primary).copied(),
+            Self::CpuHelper => d.cpu_percent.get(&Role::Helper).copied(),
             Self::BitrateMbps
             | Self::Switches
             | Self::Stalls
@@ -191,6 +214,8 @@ impl Quantity {
             | Self::PageS
             | Self::ChunkS
             | Self::ChunkP95S
+            | Self::SecondChunkS
+            | Self::SecondChunkP95S
             | Self::DelayS
             | Self::DelayP95S
             | Self::DelayMaxS => d.noticed.get(&self).copied(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Client, Connection, Direction, Interception};
+use crate::experiment::{Client, Connection, Direction, Interception, Role};
 use crate::quantity::Quantity;
 
 /// What a run of an experiment gave: the whole of the JSON file.
@@ -101,6 +101,10 @@ pub struct Download {
     pub noticed: BTreeMap<Quantity, f64>,
     /// Processor seconds of each host's daemon during the transfer.
     pub cpu_s: BTreeMap<String, f64>,
+    /// The same over the transfer's time, in percent of one processor, of the
+    /// busiest host in each role; zero where no daemon runs.
+    #[serde(default)]
+    pub cpu_percent: BTreeMap<Role, f64>,
     /// What it cost all devices that took part, by each of the experiment's
     /// models.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! Runs an experiment from beginning to end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, Received};
 use crate::player::{Clock, Conditions, Logs, Player};
 use crate::progress::Progress;
-use crate::record::{Download, Lateness, RunReport, Verdict};
+use crate::record::{Download, Lateness, RunReport, SubflowShare, Verdict};
 use crate::report::{self, Saved};
 use crate::resume::Done;
 use crate::wiring::Network;
@@ -397,7 +397,7 @@ impl<'a> Lab<'a> {
     ) -> Result<Download> {
         let e = self.experiment;
         let most = workload.most_bytes();
-        let ideal = ideal_time(e, scheme, workload, most)?;
+        let ideal = ideal_time(e, scheme, workload, most.max(1))?;
         let destination = origin_address(e)?;
         let expected = match workload.application() {
             None => self
@@ -431,6 +431,7 @@ impl<'a> Lab<'a> {
         for (host, seconds) in &mut cpu_s {
             *seconds -= cpu_before.get(host).copied().unwrap_or_default();
         }
+        let cpu_percent = cpu_percent(e, &cpu_s, outcome.seconds);
         let shares = match daemons {
             Some(daemons) => daemons
                 .shares(workload.direction, &destination.to_string())?
@@ -453,6 +454,7 @@ impl<'a> Lab<'a> {
         let unfit = passed_by
             .then(|| "the daemons did not carry it: the client got past them".to_owned())
             .or_else(|| outcome.unfit_because.clone())
+            .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
             .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
         let ideal_seconds = ideal.as_secs_f64();
         let us = |span: Duration| span.as_secs_f64() * 1e6;
@@ -480,6 +482,7 @@ impl<'a> Lab<'a> {
             progress: outcome.series,
             noticed: outcome.noticed,
             cpu_s,
+            cpu_percent,
             energy,
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
@@ -542,7 +545,7 @@ impl<'a> Lab<'a> {
         Shares {
             redundant_bytes: Some(0),
             subflows: path
-                .map(|link| crate::record::SubflowShare {
+                .map(|link| SubflowShare {
                     name: link.name.get_ref().clone(),
                     bytes: outcome.bytes,
                     finished_s: Some(outcome.seconds),
@@ -557,6 +560,36 @@ fn origin_address(e: &Experiment) -> Result<SocketAddr> {
     let address = e.host(Role::Origin).address;
     let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
     Ok(SocketAddr::from((address, ORIGIN_PORT)))
+}
+
+/// Processor time over the transfer's of the busiest host in each role.
+fn cpu_percent(e: &Experiment, cpu_s: &BTreeMap<String, f64>, seconds: f64) -> BTreeMap<Role, f64> {
+    let mut all = BTreeMap::new();
+    for host in &e.hosts {
+        let used = cpu_s.get(host.name.get_ref()).copied().unwrap_or(0.0);
+        let most: &mut f64 = all.entry(host.role).or_default();
+        *most = most.max(100.0 * used / seconds);
+    }
+    all.remove(&Role::Origin);
+    all
+}
+
+/// Why a transfer by `fixed-ratio` did not keep to its ratio, if it did not: a
+/// subflow was lost, or they joined in another order.
+fn ratio_not_kept(e: &Experiment, scheme: &Scheme, shares: &[SubflowShare]) -> Option<String> {
+    /// A few frames of the least file that such a scheme is run with.
+    const TOLERANCE: f64 = 0.03;
+    let wanted = scheme.direct_share.filter(|_| scheme.devices > 1)?;
+    let sum = |of: &dyn Fn(&&SubflowShare) -> bool| -> u64 {
+        shares.iter().filter(of).map(|share| share.bytes).sum()
+    };
+    let is_direct = |share: &&SubflowShare| {
+        let mut direct = scheme.direct_links(e);
+        direct.any(|link| *link.name.get_ref() == share.name)
+    };
+    let kept = sum(&is_direct) as f64 / sum(&|_| true).max(1) as f64;
+    ((kept - wanted).abs() > TOLERANCE)
+        .then(|| format!("the direct share of the bytes was {kept:.2}, not {wanted:.2}"))
 }
 
 /// Why the links did not do what the experiment says, if they did not.
@@ -576,5 +609,5 @@ fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<St
 pub(crate) fn needs_nft(e: &Experiment) -> bool {
     e.schemes
         .iter()
-        .any(|s| s.interception == Interception::Transparent || s.scheme == Carrier::Kibbutz)
+        .any(|s| s.interception == Interception::Transparent || s.is_tethered())
 }

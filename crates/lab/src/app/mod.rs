@@ -2,8 +2,10 @@
 //! users notice of it.
 
 mod chunks;
+mod meter;
 mod page;
 mod stream;
+mod timed;
 mod video;
 pub mod video_player;
 
@@ -53,6 +55,7 @@ pub(crate) fn run(app: Application, setting: &Setting, progress: Progress) -> Re
         Application::Page(page) => page::load(page, setting, progress)?,
         Application::Stream(stream) => stream::listen(stream, setting, progress)?,
         Application::Chunks(chunks) => chunks::fetch(chunks, setting, progress)?,
+        Application::Timed(length) => timed::fetch(length, setting, progress)?,
     };
     let seconds = start.elapsed().as_secs_f64();
     Ok(Outcome {

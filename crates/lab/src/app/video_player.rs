@@ -3,7 +3,7 @@
 //!
 //! Two ways to choose a rate. *Throughput*, as ExoPlayer does it (the player
 //! of the MPBond paper's section 6.6): the highest rate within 0.7 of the
-//! measured throughput, kept from rising while less than 10 s are buffered and
+//! measured throughput (`meter`), kept from rising while less than 10 s are buffered and
 //! from falling while more than 25 s are. *Buffer*, as Huang et al. describe
 //! it (BBA-0, SIGCOMM 2014): the lowest rate up to a reservoir, then linear in
 //! the buffer up to the highest at a cushion's end.
@@ -13,16 +13,14 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 use serde::Deserialize;
 
+use super::meter::Meter;
+
 /// Share of the measured throughput that a rate may have.
 const BANDWIDTH_FRACTION: f64 = 0.7;
 /// With less in the buffer the rate does not rise.
 const RISE_FROM: Duration = Duration::from_secs(10);
 /// With more in the buffer the rate does not fall.
 const FALL_BELOW: Duration = Duration::from_secs(25);
-/// Of the throughput's window: sum of the square roots of segments' bytes.
-const WINDOW_WEIGHT: f64 = 2000.0;
-/// Smaller fetches say more of round trips than of rates.
-const LEAST_SAMPLE_BYTES: u64 = 16 << 10;
 /// BBA-0's reservoir and the end of its cushion, as shares of the buffer.
 const RESERVOIR: f64 = 0.3;
 const CUSHION_END: f64 = 0.9;
@@ -116,7 +114,7 @@ pub struct VideoPlayer {
     fetched: u32,
     last_quality: Option<usize>,
     rate_sum_bps: f64,
-    samples: Vec<(f64, f64)>,
+    meter: Meter,
     watched: Watched,
 }
 
@@ -133,7 +131,7 @@ impl VideoPlayer {
             fetched: 0,
             last_quality: None,
             rate_sum_bps: 0.0,
-            samples: Vec::new(),
+            meter: Meter::default(),
             watched: Watched::default(),
         }
     }
@@ -160,11 +158,7 @@ impl VideoPlayer {
     pub fn fetched(&mut self, asked: Timestamp, now: Timestamp, quality: usize) {
         self.play_until(now);
         let bytes = self.plan.bytes(quality);
-        let took = now.since(asked).as_secs_f64();
-        if bytes >= LEAST_SAMPLE_BYTES && took > 0.0 {
-            self.samples
-                .push(((bytes as f64).sqrt(), bytes as f64 * 8.0 / took));
-        }
+        self.meter.transferred(bytes, now.since(asked));
         self.fetched += 1;
         self.buffered += self.plan.segment;
         let rate = self.plan.ladder.get(quality).copied();
@@ -236,39 +230,12 @@ impl VideoPlayer {
     }
 
     fn by_throughput(&self) -> usize {
-        let Some(estimate) = self.throughput_bps() else {
-            return 0;
-        };
-        let ideal = self.highest_within(estimate * BANDWIDTH_FRACTION);
+        let ideal = self.highest_within(self.meter.bps() * BANDWIDTH_FRACTION);
         match self.last_quality {
             Some(last) if ideal > last && self.buffered < RISE_FROM => last,
             Some(last) if ideal < last && self.buffered > FALL_BELOW => last,
             _ => ideal,
         }
-    }
-
-    /// The median of the latest segments' throughputs, weighted by the square
-    /// roots of their sizes.
-    fn throughput_bps(&self) -> Option<f64> {
-        let mut weight = 0.0;
-        let mut window: Vec<(f64, f64)> = Vec::new();
-        for &(w, rate) in self.samples.iter().rev() {
-            if weight >= WINDOW_WEIGHT {
-                break;
-            }
-            let w = w.min(WINDOW_WEIGHT - weight);
-            weight += w;
-            window.push((rate, w));
-        }
-        window.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut below = 0.0;
-        for &(rate, w) in &window {
-            below += w;
-            if below >= weight / 2.0 {
-                return Some(rate);
-            }
-        }
-        None
     }
 
     /// Algorithm 1 of the BBA paper.
@@ -343,7 +310,7 @@ mod tests {
 
     #[test]
     fn steady_links_give_what_they_carry() {
-        // 0.7 of 6 Mbit/s is 4.2; the first segments are at the lowest rate.
+        // 0.7 of 6 Mbit/s is 4.2; the first segments are at half a Mbit/s.
         let (seen, took) = watch(plan(Abr::Throughput), |_| 6.0);
         assert_eq!((seen.stalls, seen.stalled), (0, Duration::ZERO));
         assert!((3.0..=4.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
@@ -352,6 +319,26 @@ mod tests {
         let (seen, _) = watch(plan(Abr::Buffer), |_| 6.0);
         assert_eq!(seen.stalls, 0);
         assert!((3.0..=7.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
+    }
+
+    #[test]
+    fn small_segments_do_not_keep_the_rate_down() {
+        // Two seconds of the lowest rate are 11 KB, less than a round trip brings.
+        let many_rates = VideoPlan {
+            ladder: [0.045, 0.09, 0.13, 0.26, 0.52, 1.0, 2.1, 4.2]
+                .map(BitRate::from_mbps)
+                .to_vec(),
+            ..plan(Abr::Throughput)
+        };
+        let mut player = VideoPlayer::new(many_rates.clone(), Timestamp::ZERO);
+        let first = player.next(Timestamp::ZERO);
+        // 0.7 of the first guess, 1 Mbit/s.
+        assert!(matches!(first, Next::Fetch { quality: 4, .. }), "{first:?}");
+        let (seen, _) = watch(many_rates.clone(), |_| 8.0);
+        assert!(seen.mean_bitrate_mbps > 3.0, "{seen:?}");
+        // A link that starts badly, so that the lowest rate is all there is.
+        let (seen, _) = watch(many_rates, |t| if t < 20.0 { 0.05 } else { 8.0 });
+        assert!(seen.mean_bitrate_mbps > 2.0, "{seen:?}");
     }
 
     #[test]

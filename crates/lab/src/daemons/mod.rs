@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use self::text::{Status, Transfer};
+use self::text::{PathText, Status, Transfer};
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Direction, Experiment, Role, Scheme};
 use crate::isolate;
 use crate::record::SubflowShare;
+use crate::tether::Tether;
 use crate::wiring::Network;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -48,14 +49,63 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct Daemons {
     binary: PathBuf,
     running: Vec<Daemon>,
-    /// Subflows that come up when all is well.
-    subflows: usize,
     way: Way,
+    /// Of helpers that only forward.
+    tethers: Vec<Tether>,
+}
+
+/// One of up to two daemons on a host.
+struct Instance<'a> {
+    host: &'a str,
+    /// Of its files and its socket.
+    name: String,
+}
+
+impl<'a> Instance<'a> {
+    fn first(host: &'a str) -> Self {
+        let name = host.to_owned();
+        Self { host, name }
+    }
+
+    /// Of dual mode. Hosts' names have no dots.
+    fn second(host: &'a str) -> Self {
+        let name = format!("{host}.2");
+        Self { host, name }
+    }
+}
+
+/// The user of a helper's device, in dual mode.
+struct SecondUser {
+    host: String,
+    id: String,
+    /// The device's own link.
+    path: PathText,
+    /// Where the first user's device listens as a helper.
+    helper_address: Ipv4Addr,
+}
+
+impl SecondUser {
+    fn of(setup: &Setup, host: &str) -> Result<Self> {
+        let e = setup.experiment;
+        let missing = |what: &str| Error::run(format!("helper {host} has no {what}"));
+        let primary = e.host(Role::Primary).name.get_ref();
+        let uplink = e.uplink_of(host).ok_or_else(|| missing("HS-Path"))?;
+        let pipe = e.pipe_of(host).ok_or_else(|| missing("pipe"))?;
+        let address = setup.network.address(primary, pipe.name.get_ref());
+        Ok(Self {
+            host: host.to_owned(),
+            id: identity(setup, host)?,
+            path: PathText::of(uplink),
+            helper_address: address.ok_or_else(|| missing("pipe"))?,
+        })
+    }
 }
 
 struct Daemon {
     host: String,
     role: Role,
+    /// Subflows of a primary that come up when all is well.
+    subflows: usize,
     child: Child,
     socket: PathBuf,
     log: PathBuf,
@@ -97,8 +147,8 @@ impl Daemons {
         let mut daemons = Self {
             binary: setup.binary.to_owned(),
             running: Vec::new(),
-            subflows: 0,
             way: text::way_in(scheme.interception),
+            tethers: Vec::new(),
         };
         let e = setup.experiment;
         let (primary, proxy) = (e.host(Role::Primary), e.host(Role::Proxy));
@@ -107,34 +157,61 @@ impl Daemons {
             .take(scheme.devices - 1)
             .map(|h| h.name.get_ref().as_str())
             .collect();
-        let paths: Vec<&str> = scheme
-            .direct_links(e)
-            .map(|l| l.name.get_ref().as_str())
-            .collect();
-        daemons.subflows = paths.len() + helpers.len();
+        let mut paths: Vec<PathText> = scheme.direct_links(e).map(PathText::of).collect();
+        let subflows = paths.len() + helpers.len();
 
         let primary_id = identity(setup, primary.name.get_ref())?;
         let proxy_id = identity(setup, proxy.name.get_ref())?;
         let proxy_address = address_of(e, Role::Proxy)?;
         let origin_address = address_of(e, Role::Origin)?;
 
-        let text = text::proxy_config(setup, scheme, &primary_id, origin_address);
-        daemons.launch(setup, Role::Proxy, proxy.name.get_ref(), &text)?;
+        let mut users = vec![primary_id.clone()];
+        let second = match helpers.first() {
+            Some(name) if scheme.dual => Some(SecondUser::of(setup, name)?),
+            _ => None,
+        };
+        users.extend(second.as_ref().map(|second| second.id.clone()));
+        let at_proxy = Instance::first(proxy.name.get_ref());
+        let text = text::proxy_config(setup, scheme, &at_proxy, &users, origin_address);
+        daemons.launch(setup, Role::Proxy, &at_proxy, 0, &text)?;
         let mut peers = Vec::new();
         for name in helpers {
+            if !scheme.split {
+                let tether = Tether::set_up(e, setup.network, name)?;
+                paths.push(PathText::tethered(name, tether.address));
+                daemons.tethers.push(tether);
+                continue;
+            }
             let id = identity(setup, name)?;
             let pipe = e
                 .links_between(Role::Primary, Role::Helper)
                 .find(|l| l.to.get_ref() == name)
                 .and_then(|l| setup.network.address(name, l.name.get_ref()))
                 .ok_or_else(|| Error::run(format!("helper {name} has no pipe")))?;
-            let text = text::helper_config(setup, name, pipe, &primary_id, proxy_address);
-            daemons.launch(setup, Role::Helper, name, &text)?;
+            let at = Instance::first(name);
+            let text = text::helper_config(setup, &at, pipe, &primary_id, proxy_address);
+            daemons.launch(setup, Role::Helper, &at, 0, &text)?;
             peers.push((name, pipe, id));
         }
+        let proxy = (proxy_address, proxy_id.as_str());
+        let at = Instance::first(primary.name.get_ref());
+        if let Some(second) = &second {
+            let at = Instance::second(primary.name.get_ref());
+            let listen = second.helper_address;
+            let text = text::helper_config(setup, &at, listen, &second.id, proxy_address);
+            daemons.launch(setup, Role::Helper, &at, 0, &text)?;
+        }
         daemons.wait_until_up()?;
-        let text = text::primary_config(setup, scheme, proxy_address, &proxy_id, &paths, &peers);
-        daemons.launch(setup, Role::Primary, primary.name.get_ref(), &text)?;
+        let text = text::primary_config(setup, scheme, &at, proxy, &paths, &peers);
+        daemons.launch(setup, Role::Primary, &at, subflows, &text)?;
+        if let Some(second) = second {
+            let at = Instance::second(&second.host);
+            let paths = [second.path];
+            let name = primary.name.get_ref().as_str();
+            let peers = [(name, second.helper_address, primary_id)];
+            let text = text::primary_config(setup, scheme, &at, proxy, &paths, &peers);
+            daemons.launch(setup, Role::Primary, &at, 2, &text)?;
+        }
         daemons.wait_until_up()?;
         Ok(daemons)
     }
@@ -144,7 +221,7 @@ impl Daemons {
         &self.way
     }
 
-    /// Waits until every subflow is up.
+    /// Waits until every subflow of every primary is up.
     ///
     /// # Errors
     /// After a time limit, with the end of every log.
@@ -152,20 +229,19 @@ impl Daemons {
         let deadline = Instant::now() + JOIN_LIMIT;
         loop {
             self.check_alive()?;
-            let up = self
-                .status(Role::Primary)?
-                .sessions
-                .iter()
-                .flat_map(|s| &s.subflows)
-                .filter(|s| s.state == "up")
-                .count();
-            if up >= self.subflows {
+            let (mut up, mut wanted) = (0, 0);
+            for primary in self.running.iter().filter(|d| d.role == Role::Primary) {
+                let sessions = self.status_of(primary)?.sessions;
+                let subflows = sessions.iter().flat_map(|s| &s.subflows);
+                up += subflows.filter(|s| s.state == "up").count();
+                wanted += primary.subflows;
+            }
+            if up >= wanted {
                 return Ok(());
             }
             if Instant::now() > deadline {
                 return Err(Error::run(format!(
-                    "{up} of {} subflows came up within {} s\n{}",
-                    self.subflows,
+                    "{up} of {wanted} subflows came up within {} s\n{}",
                     JOIN_LIMIT.as_secs(),
                     self.log_tails()
                 )));
@@ -180,16 +256,18 @@ impl Daemons {
         Some(Pid::from_raw(daemon.child.id() as i32))
     }
 
-    /// Processor seconds that each host's daemon has used.
+    /// Processor seconds that each host's daemons have used.
     pub fn cpu_seconds(&self) -> BTreeMap<String, f64> {
-        self.running
-            .iter()
-            .filter_map(|d| {
-                let pid = Pid::from_raw(d.child.id() as i32);
-                let used = nix::time::clock_getcpuclockid(pid).ok()?.now().ok()?;
-                Some((d.host.clone(), Duration::from(used).as_secs_f64()))
-            })
-            .collect()
+        let mut all = BTreeMap::new();
+        for daemon in &self.running {
+            let pid = Pid::from_raw(daemon.child.id() as i32);
+            let clock = nix::time::clock_getcpuclockid(pid);
+            if let Ok(used) = clock.and_then(|clock| clock.now()) {
+                let seconds: &mut f64 = all.entry(daemon.host.clone()).or_default();
+                *seconds += Duration::from(used).as_secs_f64();
+            }
+        }
+        all
     }
 
     /// What each subflow carried of the last transfer to `destination`, by
@@ -273,10 +351,18 @@ impl Daemons {
         text
     }
 
-    fn launch(&mut self, setup: &Setup, role: Role, host: &str, config: &str) -> Result<()> {
-        let path = setup.folder.join(format!("{host}.toml"));
+    fn launch(
+        &mut self,
+        setup: &Setup,
+        role: Role,
+        at: &Instance,
+        subflows: usize,
+        config: &str,
+    ) -> Result<()> {
+        let name = &at.name;
+        let path = setup.folder.join(format!("{name}.toml"));
         std::fs::write(&path, config).at("write", &path)?;
-        let log = setup.folder.join(format!("{host}.log"));
+        let log = setup.folder.join(format!("{name}.log"));
         let output = File::create(&log).at("write", &log)?;
         let subcommand = match role {
             Role::Proxy => "proxy",
@@ -284,10 +370,10 @@ impl Daemons {
             Role::Primary | Role::Origin => "primary",
         };
         // One left over from the last scheme would look like a fresh one.
-        let _ = std::fs::remove_file(socket(setup, host));
+        let _ = std::fs::remove_file(socket(setup, at));
         let child = setup
             .network
-            .host(host)?
+            .host(at.host)?
             .command(setup.binary)
             .args([subcommand, "--config"])
             .arg(&path)
@@ -297,10 +383,11 @@ impl Daemons {
             .spawn()
             .doing(format_args!("cannot start {}", setup.binary.display()))?;
         self.running.push(Daemon {
-            host: host.to_owned(),
+            host: at.host.to_owned(),
             role,
+            subflows,
             child,
-            socket: socket(setup, host),
+            socket: socket(setup, at),
             log,
         });
         Ok(())
@@ -338,12 +425,14 @@ impl Daemons {
         Ok(())
     }
 
+    /// Of the first daemon in that role: of two primaries the first user's.
     fn status(&self, role: Role) -> Result<Status> {
-        let daemon = self
-            .running
-            .iter()
-            .find(|d| d.role == role)
-            .ok_or_else(|| Error::run("no such daemon runs"))?;
+        let mut running = self.running.iter();
+        let daemon = running.find(|d| d.role == role);
+        self.status_of(daemon.ok_or_else(|| Error::run("no such daemon runs"))?)
+    }
+
+    fn status_of(&self, daemon: &Daemon) -> Result<Status> {
         let output = command(&self.binary)
             .args(["status", "--json", "--socket"])
             .arg(&daemon.socket)
@@ -392,8 +481,8 @@ fn identity_file(setup: &Setup, host: &str) -> PathBuf {
     setup.scratch.join(format!("{host}.pem"))
 }
 
-fn socket(setup: &Setup, host: &str) -> PathBuf {
-    setup.scratch.join(format!("{host}.sock"))
+fn socket(setup: &Setup, at: &Instance) -> PathBuf {
+    setup.scratch.join(format!("{}.sock", at.name))
 }
 
 /// The device id of `host`, whose identity is made when it has none yet.

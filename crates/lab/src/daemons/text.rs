@@ -7,14 +7,41 @@ use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-use super::{Setup, identity_file, socket};
+use super::{Instance, Setup, identity_file, socket};
 use crate::client::Way;
-use crate::experiment::{Interception, Role, Scheme, name_of};
+use crate::experiment::{Interception, Link, Scheme, name_of};
 
 const PROXY_PORT: u16 = 4433;
 const HELPER_PORT: u16 = 4434;
 const SOCKS5: &str = "127.0.0.1:1080";
 const HTTP: &str = "127.0.0.1:8080";
+
+/// A `[[path]]` of the primary.
+pub(super) struct PathText {
+    name: String,
+    /// The key that says where it leaves, and its value.
+    leaves: (&'static str, String),
+}
+
+impl PathText {
+    /// A link of the primary's own.
+    pub fn of(link: &Link) -> Self {
+        let name = link.name.get_ref();
+        Self {
+            name: name.clone(),
+            leaves: ("interface", name.clone()),
+        }
+    }
+
+    /// Through a helper that forwards what comes from `address`. Named as the
+    /// helper, so that results with it and without stand side by side.
+    pub fn tethered(helper: &str, address: Ipv4Addr) -> Self {
+        Self {
+            name: helper.to_owned(),
+            leaves: ("source", address.to_string()),
+        }
+    }
+}
 
 /// How the client gets into a session that is set up as below.
 pub(super) fn way_in(interception: Interception) -> Way {
@@ -70,9 +97,10 @@ fn quoted(text: impl Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-fn common(setup: &Setup, host: &str) -> String {
-    let identity = identity_file(setup, host);
-    let socket = socket(setup, host);
+fn common(setup: &Setup, at: &Instance) -> String {
+    // A device is its key, whatever it does.
+    let identity = identity_file(setup, at.host);
+    let socket = socket(setup, at);
     format!(
         "identity = {}\nstatus_socket = {}\n",
         quoted(identity.display()),
@@ -83,10 +111,11 @@ fn common(setup: &Setup, host: &str) -> String {
 pub(super) fn proxy_config(
     setup: &Setup,
     scheme: &Scheme,
-    primary_id: &str,
+    at: &Instance,
+    users: &[String],
     origin: Ipv4Addr,
 ) -> String {
-    let host = setup.experiment.host(Role::Proxy).name.get_ref();
+    let users: Vec<String> = users.iter().map(quoted).collect();
     format!(
         "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
          trust = [{}]\n\
@@ -95,8 +124,8 @@ pub(super) fn proxy_config(
          congestion = {}\n\
          [destinations]\n\
          allow = [\"{origin}/32\"]\n",
-        common(setup, host),
-        quoted(primary_id),
+        common(setup, at),
+        users.join(", "),
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(&scheme.congestion),
@@ -105,7 +134,7 @@ pub(super) fn proxy_config(
 
 pub(super) fn helper_config(
     setup: &Setup,
-    name: &str,
+    at: &Instance,
     pipe: Ipv4Addr,
     primary_id: &str,
     proxy: Ipv4Addr,
@@ -115,8 +144,8 @@ pub(super) fn helper_config(
          listen = \"{pipe}:{HELPER_PORT}\"\n{}\
          trust = [{}]\n\
          proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
-        quoted(name),
-        common(setup, name),
+        quoted(at.host),
+        common(setup, at),
         quoted(primary_id),
     )
 }
@@ -124,12 +153,11 @@ pub(super) fn helper_config(
 pub(super) fn primary_config(
     setup: &Setup,
     scheme: &Scheme,
-    proxy: Ipv4Addr,
-    proxy_id: &str,
-    paths: &[&str],
+    at: &Instance,
+    (proxy, proxy_id): (Ipv4Addr, &str),
+    paths: &[PathText],
     helpers: &[(&str, Ipv4Addr, String)],
 ) -> String {
-    let host = setup.experiment.host(Role::Primary).name.get_ref();
     let mut text = format!(
         "{}\
          scheduler = {}\n\
@@ -139,7 +167,7 @@ pub(super) fn primary_config(
          [proxy]\n\
          address = \"{proxy}:{PROXY_PORT}\"\n\
          id = {}\n",
-        common(setup, host),
+        common(setup, at),
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(name_of(scheme.feedback)),
@@ -147,8 +175,9 @@ pub(super) fn primary_config(
         quoted(proxy_id),
     );
     for path in paths {
-        let path = quoted(path);
-        let _ = writeln!(text, "[[path]]\nname = {path}\ninterface = {path}");
+        let (key, value) = &path.leaves;
+        let (name, value) = (quoted(&path.name), quoted(value));
+        let _ = writeln!(text, "[[path]]\nname = {name}\n{key} = {value}");
     }
     for (name, pipe, id) in helpers {
         let _ = writeln!(

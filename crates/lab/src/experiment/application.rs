@@ -1,5 +1,6 @@
 //! What an application does instead of one transfer: watching a video, loading
-//! a page, listening to a stream, fetching chunks now and then.
+//! a page, listening to a stream, fetching chunks now and then, downloading
+//! for a given time.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use super::Size;
 use crate::app::video_player::{Abr, VideoPlan};
 
-/// One of a workload's keys `video`, `page`, `stream` and `chunks`.
+/// One of a workload's keys `video`, `page`, `stream`, `chunks` and `for`.
 #[derive(Debug, Clone, Copy)]
 pub enum Application<'a> {
     /// A DASH video.
@@ -22,6 +23,8 @@ pub enum Application<'a> {
     Stream(&'a Stream),
     /// Chunks with pauses between them.
     Chunks(&'a Chunks),
+    /// As much as comes in so long.
+    Timed(Duration),
 }
 
 /// A video that a player with a choice of rates plays.
@@ -162,6 +165,10 @@ impl Application<'_> {
                 c.least_gap > c.most_gap || c.most_gap > MAX_LENGTH,
                 "chunks: least_gap is not above most_gap, and that not above an hour",
             )),
+            Self::Timed(length) => wrong(
+                length.is_zero() || *length > MAX_LENGTH,
+                "for: more than nothing, at most an hour",
+            ),
         }
     }
 
@@ -172,6 +179,7 @@ impl Application<'_> {
             Self::Stream(s) => s.length,
             Self::Chunks(c) => c.least_gap * c.count.saturating_sub(1),
             Self::Page(_) => Duration::ZERO,
+            Self::Timed(length) => *length,
         }
     }
 
@@ -186,10 +194,11 @@ impl Application<'_> {
                 (pause + Duration::from_secs(1)) * c.count
             }
             Self::Page(_) => Duration::from_secs(5),
+            Self::Timed(length) => *length,
         }
     }
 
-    /// Bytes that it fetches at the most.
+    /// Bytes that it fetches at the most; 0 where only the links limit them.
     pub(crate) fn most_bytes(&self) -> u64 {
         match self {
             Self::Video(v) => {
@@ -200,6 +209,7 @@ impl Application<'_> {
             Self::Page(p) => p.objects.iter().map(|o| o.0).sum(),
             Self::Stream(s) => s.bit_rate().bytes_in(s.length),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
+            Self::Timed(_) => 0,
         }
     }
 }

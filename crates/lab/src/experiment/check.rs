@@ -330,8 +330,42 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     if by_devices && e.client != Client::Fetch {
         return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
     }
-    if carrier == Carrier::Kibbutz && scheme.devices != 2 {
-        return Some("`kibbutz` is two devices: one can be tethered to one other");
+    if carrier == Carrier::Kibbutz {
+        match scheme.devices {
+            1 if scheme.direct_links(e).count() < 2 => {
+                return Some("`kibbutz` on one device needs two direct links");
+            }
+            1 | 2 => {}
+            _ => return Some("`kibbutz` is two devices: one can be tethered to one other"),
+        }
+    }
+    if scheme.dual {
+        let possible = match carrier {
+            Carrier::Mpbond => scheme.devices == 2 && scheme.split,
+            Carrier::Single => e.helpers().next().is_some(),
+            Carrier::Kibbutz | Carrier::Combine => false,
+        };
+        if !possible {
+            return Some("dual is for `mpbond` on two devices, or for `single` beside a helper");
+        }
+        let fits = |w: &super::Workload| w.chunks.is_some() && w.faults.is_empty();
+        if !e.workloads_of(scheme).all(fits) {
+            return Some("dual is for `chunks` without faults: name its workloads");
+        }
+    }
+    if !scheme.split {
+        if carrier != Carrier::Mpbond || scheme.devices == 1 {
+            return Some("split = false is for `mpbond` with a helper");
+        }
+        let kills_helper = |f: &super::Fault| {
+            let killed = f.kill.as_ref().and_then(|host| e.role_of(host.get_ref()));
+            killed == Some(Role::Helper)
+        };
+        if e.workloads_of(scheme)
+            .any(|w| w.faults.iter().any(kills_helper))
+        {
+            return Some("no daemon runs on a helper that only forwards: name its workloads");
+        }
     }
     if by_devices && scheme.direct_links(e).next().is_none() {
         return Some("a baseline needs a direct path");
@@ -351,9 +385,9 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
         Some(chunk) if !CHUNKS.contains(&chunk.0) => return Some("chunk: from 1 KiB to 64 MiB"),
         _ => {}
     }
-    let mut carried = e.workloads_of(scheme);
-    if carrier == Carrier::Combine && carried.any(|w| w.direction == Direction::Up) {
-        return Some("`combine` only downloads: name its workloads");
+    let one_file = |w: &super::Workload| w.direction == Direction::Down && w.bytes.0 > 0;
+    if carrier == Carrier::Combine && !e.workloads_of(scheme).all(one_file) {
+        return Some("`combine` only downloads files: name its workloads");
     }
     let kills = |w: &super::Workload| w.faults.iter().any(|f| f.kill.is_some());
     if by_devices && e.workloads_of(scheme).any(kills) {
@@ -400,10 +434,13 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             workload.page.is_some(),
             workload.stream.is_some(),
             workload.chunks.is_some(),
+            workload.length.is_some(),
             workload.bytes.0 > 0,
         ];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
-            return wrong("bytes: from 1 B to 4 GiB, or one of video, page, stream and chunks");
+            return wrong(
+                "bytes: from 1 B to 4 GiB, or one of video, page, stream, chunks and for",
+            );
         }
         if let Some(app) = workload.application() {
             if workload.direction == Direction::Up {

@@ -132,7 +132,7 @@ pub struct HostSpec {
 }
 
 /// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Where the client runs.
@@ -174,8 +174,9 @@ pub struct Scheme {
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
-    /// Names of the direct links to use; all of them when not given, but only
-    /// the first for anything but `mpbond`.
+    /// Names of the direct links to use; all of them when not given, but of a
+    /// baseline no more than it can use: the first, or the first two of
+    /// `kibbutz` on one device.
     pub paths: Option<Vec<Spanned<String>>>,
     /// Names of the workloads that it carries; all of them when not given.
     pub workloads: Option<Vec<Spanned<String>>>,
@@ -191,6 +192,18 @@ pub struct Scheme {
     /// How long a warm session idles before each transfer.
     #[serde(default = "default_idle", with = "duration_text")]
     pub idle: Duration,
+    /// Whether helpers end the primary's connections and make others of their
+    /// own, as MPBond has it. If not, they forward packets and translate
+    /// addresses: the subflow is one TCP connection from the primary's address
+    /// on the pipe to the proxy.
+    #[serde(default = "yes")]
+    pub split: bool,
+    /// Dual mode: the first helper's user does the same at the same time, with
+    /// pauses of its own. Of `mpbond` each device is the other one's helper, of
+    /// `single` each user has the own link only. Results are of the primary's
+    /// user, but for quantities that say so.
+    #[serde(default)]
+    pub dual: bool,
     /// Whether bytes may be sent again on another subflow.
     #[serde(default = "yes")]
     pub reinjection: bool,
@@ -239,7 +252,7 @@ pub enum Carrier {
     /// Plain TCP from the primary to the origin over its first direct link.
     Single,
     /// The kernel's Multipath TCP over the first direct link and a tethered
-    /// helper.
+    /// helper or, of one device, over its first two direct links.
     Kibbutz,
     /// HTTP byte ranges from a work queue, over the first direct link and by
     /// helpers that hand them on.
@@ -320,6 +333,10 @@ pub struct Workload {
     pub stream: Option<Stream>,
     /// Instead of one body: chunks with pauses.
     pub chunks: Option<Chunks>,
+    /// Instead of a body of so many bytes: as much as comes in this time, from
+    /// before the client connects.
+    #[serde(rename = "for", default, with = "duration_text::option")]
+    pub length: Option<Duration>,
     /// What goes wrong meanwhile.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
@@ -551,6 +568,7 @@ impl Scheme {
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
             Carrier::Mpbond => usize::MAX,
+            Carrier::Kibbutz if self.devices == 1 => 2,
             Carrier::Single | Carrier::Kibbutz | Carrier::Combine => 1,
         };
         e.direct_links()
@@ -562,6 +580,19 @@ impl Scheme {
     pub(crate) fn helpers<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
         let names = e.helpers().map(|h| h.name.get_ref());
         names.take(self.devices.saturating_sub(1))
+    }
+
+    /// Whether its helpers forward packets.
+    pub(crate) fn is_tethered(&self) -> bool {
+        let forwards = self.scheme == Carrier::Kibbutz || !self.split;
+        forwards && self.devices > 1
+    }
+
+    /// The helpers whose radios it uses: its own, and a second user's device.
+    pub(crate) fn devices_beside<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e String> {
+        let names = e.helpers().map(|h| h.name.get_ref());
+        let used = self.devices.saturating_sub(1);
+        names.take(used.max(usize::from(self.dual)))
     }
 
     /// Bytes of a chunk of `combine`.
@@ -583,10 +614,11 @@ impl Workload {
         let page = self.page.as_ref().map(Application::Page);
         let stream = self.stream.as_ref().map(Application::Stream);
         let chunks = self.chunks.as_ref().map(Application::Chunks);
-        video.or(page).or(stream).or(chunks)
+        let timed = self.length.map(Application::Timed);
+        video.or(page).or(stream).or(chunks).or(timed)
     }
 
-    /// Bytes that it fetches, at the most.
+    /// Bytes that it fetches, at the most; 0 where only the links limit them.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.application()
             .map_or(self.bytes.0, |app| app.most_bytes())

@@ -118,10 +118,11 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
         "start",
         "scheduler",
         "via",
+        "split",
         "reinjection",
         "feedback",
     ];
-    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9]);
+    let mut grid = Grid::new(header, &[0, 1, 3, 4, 5, 6, 7, 8, 9, 10]);
     for s in &e.schemes {
         let ours = s.scheme == Carrier::Mpbond;
         let if_ours = |text: String| if ours { text } else { "-".into() };
@@ -142,12 +143,17 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
         grid.row(vec![
             s.name.get_ref().clone(),
             carrier,
-            s.devices.to_string(),
+            if s.dual {
+                format!("{}, dual", s.devices)
+            } else {
+                s.devices.to_string()
+            },
             name_of(s.connection),
             s.congestion.clone(),
             start,
             if_ours(scheduler),
             if_ours(name_of(s.interception)),
+            if_ours(if s.split { "yes" } else { "no" }.into()),
             if_ours(if s.reinjection { "yes" } else { "no" }.into()),
             if_ours(text(s.feedback)),
         ]);
@@ -178,6 +184,7 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
                 Some(Application::Page(_)) => "a page".into(),
                 Some(Application::Stream(_)) => "a stream".into(),
                 Some(Application::Chunks(_)) => "chunks".into(),
+                Some(Application::Timed(length)) => format!("for {}", duration(length)),
             },
             changes(&w.changes),
             faults.collect::<Vec<_>>().join("\n"),

@@ -5,6 +5,9 @@ use crate::SubflowId;
 
 /// A fixed share of the bytes over direct subflows, the rest through helpers, whatever the links
 /// do: the instrument of the paper's section 6.2, not a scheduler to live with.
+///
+/// Where no subflow runs through a helper's relay, the first one that joined counts as direct, and
+/// the others as if they ran through helpers: so do those of helpers that only forward packets.
 #[derive(Debug)]
 pub struct FixedRatio {
     direct_share: f64,
@@ -26,17 +29,24 @@ impl FixedRatio {
 }
 
 impl Scheduler for FixedRatio {
-    fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], _: Backlog) -> Decision {
-        let both = subflows.iter().any(|s| s.helper.is_none())
-            && subflows.iter().any(|s| s.helper.is_some());
-        // The side that lags behind its share is next, idle or not: that is what fixed means.
-        let total = self.direct_bytes + self.helper_bytes;
-        let direct_next = self.direct_share > 0.0
-            && (self.direct_share >= 1.0 || self.direct_bytes <= self.direct_share * total);
-        let side = |s: &&SubflowView| !both || s.helper.is_none() == direct_next;
+    fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], backlog: Backlog) -> Decision {
+        let relayed = subflows.iter().any(|s| s.helper.is_some());
+        let first = subflows.iter().map(|s| s.id).min();
+        let is_direct = |s: &SubflowView| match relayed {
+            true => s.helper.is_none(),
+            false => Some(s.id) == first,
+        };
+        let both = subflows.iter().any(is_direct) && !subflows.iter().all(is_direct);
+        // Of all that there is so far each side takes its share as fast as it can: a helper that is
+        // ahead of its pipe is what the section is about. One side is always due.
+        let all = self.direct_bytes + self.helper_bytes + backlog.unscheduled_bytes as f64;
+        let direct_due = self.direct_bytes < self.direct_share * all;
+        let helper_due = self.helper_bytes < (1.0 - self.direct_share) * all || !direct_due;
+        let due = |s: &SubflowView| if is_direct(s) { direct_due } else { helper_due };
+        let side = |s: &&SubflowView| !both || due(s);
         match idle(subflows).filter(side).min_by_key(|s| s.pad) {
             Some(s) => {
-                self.chosen_is_direct = s.helper.is_none();
+                self.chosen_is_direct = is_direct(s);
                 Decision::Send(s.id)
             }
             None => wait(now),

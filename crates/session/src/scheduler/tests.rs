@@ -153,6 +153,24 @@ fn fixed_ratio_keeps_its_share() {
             .count();
         assert!(direct.abs_diff(want) <= 1, "{share}: {direct}");
     }
+    // Each side takes its share of what there is at its own pace, and no more.
+    let mut s = FixedRatio::new(0.5);
+    let busy = [view(0, false, 1, 1.0), view(1, true, 1, 1.0)];
+    let mut left = 100_000;
+    let mut ahead = 0;
+    while decide(&mut s, &busy, left) == Some(1) {
+        left -= 10_000;
+        ahead += 10_000;
+    }
+    assert_eq!(ahead, 50_000);
+    assert_eq!(decide(&mut s, &views, left), Some(0));
+    // Without a relay the first one that joined is the direct one, wherever it stands.
+    let tethered = views.map(|v| SubflowView { helper: None, ..v });
+    let mut s = FixedRatio::new(0.6);
+    let direct = (0..100)
+        .filter(|_| decide(&mut s, &[tethered[1], tethered[0]], 1) == Some(0))
+        .count();
+    assert!(direct.abs_diff(60) <= 1, "{direct}");
     // The side that is due is busy: wait, though the other one is idle.
     let mut s = FixedRatio::new(1.0);
     let views = [view(0, false, 1, 1.0), view(1, true, 1, 1.0)];

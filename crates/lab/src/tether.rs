@@ -1,0 +1,96 @@
+//! A helper that forwards packets: what tethering is.
+//!
+//! It translates the addresses of what comes over the pipe and sends it out
+//! over its own path. The primary's routing table for the pipe's address (see
+//! `plan`) leads there, so that whatever is bound to that address is tethered.
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::process::Stdio;
+
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{Experiment, Role};
+use crate::host::Host;
+use crate::wiring::Network;
+
+/// The name of our table among the helper's packet rules.
+const TABLE: &str = "mpbond_lab_tether";
+
+/// A helper that forwards; dropping it ends that.
+pub(crate) struct Tether {
+    host: Host,
+    /// The pipe's device on the primary.
+    pub pipe: String,
+    /// The primary's address on the pipe.
+    pub address: Ipv4Addr,
+}
+
+impl Tether {
+    /// Makes `helper` forward what comes over its pipe.
+    ///
+    /// # Errors
+    /// When the kernel or `nft` refuses.
+    pub fn set_up(e: &Experiment, network: &Network, helper: &str) -> Result<Self> {
+        let missing = |what: &str| Error::run(format!("helper {helper} has no {what}"));
+        let primary = e.host(Role::Primary).name.get_ref();
+        let pipe = e.pipe_of(helper).ok_or_else(|| missing("pipe"))?;
+        let pipe = pipe.name.get_ref();
+        let way_out = e.uplink_of(helper).ok_or_else(|| missing("HS-Path"))?;
+        let way_out = way_out.name.get_ref();
+        let address = network.address(primary, pipe);
+        let tether = Self {
+            host: network.host(helper)?.clone(),
+            pipe: pipe.clone(),
+            address: address.ok_or_else(|| missing("pipe"))?,
+        };
+        tether.host.sysctl("net.ipv4.ip_forward", "1")?;
+        // Older nft wants closing braces on lines of their own.
+        let rules = format!(
+            "table ip {TABLE} {{\n\
+             chain after {{\n\
+             type nat hook postrouting priority srcnat;\n\
+             oifname \"{way_out}\" masquerade\n\
+             }}\n\
+             }}\n"
+        );
+        told(&tether.host, "nft", &["-f", "-"], &rules)?;
+        Ok(tether)
+    }
+}
+
+impl Drop for Tether {
+    fn drop(&mut self) {
+        // What fails is found by the next one that is set up.
+        let _ = told(&self.host, "nft", &["delete", "table", "ip", TABLE], "");
+        let _ = self.host.sysctl("net.ipv4.ip_forward", "0");
+    }
+}
+
+/// Runs a program in `host` with `input`, and fails with its complaint.
+pub(crate) fn told(host: &Host, program: &str, arguments: &[&str], input: &str) -> Result<()> {
+    let mut child = host
+        .command(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .doing(format_args!("cannot start {program}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that ends early says itself why.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child
+        .wait_with_output()
+        .doing(format_args!("cannot wait for {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let complaint = complaint.lines().next().unwrap_or("no complaint");
+    Err(Error::run(format!(
+        "{}: {program} {} failed: {complaint}",
+        host.name(),
+        arguments.join(" ")
+    )))
+}
