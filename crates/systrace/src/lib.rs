@@ -55,7 +55,7 @@ pub use names::{Name, Names};
 pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
-pub use report::{FunctionReport, Report, ReportOptions, Table};
+pub use report::{FunctionReport, Report, ReportJson, ReportOptions, Table};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};
