@@ -3,6 +3,7 @@
 mod charts;
 mod json;
 mod page;
+mod pictures;
 mod tables;
 mod timeline;
 mod words;

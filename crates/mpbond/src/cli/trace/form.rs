@@ -76,8 +76,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 fn write_csv(folder: &Path, tables: &[&Table]) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Failure::run(format_args!("cannot make {}: {e}", folder.display())))?;
+    make_folder(folder)?;
     for table in tables {
         write(&folder.join(format!("{}.csv", table.name)), &table.csv())?;
     }
@@ -87,4 +86,9 @@ fn write_csv(folder: &Path, tables: &[&Table]) -> Result<(), Failure> {
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", path.display())))
+}
+
+pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Failure::run(format_args!("cannot make {}: {e}", folder.display())))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mpbond_systrace::ReportOptions;
 
-use super::form::{FormArgs, write};
+use super::form::{FormArgs, make_folder, write};
 use super::input::InputArgs;
 use super::rules::{ClassArgs, FunctionArgs, IdleRuleArgs, WindowArgs};
 use crate::cli::failure::Failure;
@@ -20,6 +20,7 @@ use crate::cli::output::print;
 Examples:
   mpbond trace report launch.html
   mpbond trace report launch.html --html report.html
+  mpbond trace report launch.html --svg pictures
   mpbond trace report cpu.trace --csv tables --overhead 2.5us
   mpbond trace report launch.html --json | jq .findings")]
 pub(super) struct ReportArgs {
@@ -28,6 +29,9 @@ pub(super) struct ReportArgs {
     /// Write one HTML page there.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write every figure, as SVG, into this folder, made when absent.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// The page's title [default: the file's name].
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -55,9 +59,15 @@ impl ReportArgs {
             let name = self.input.file.file_name().unwrap_or_default();
             let name = name.to_string_lossy().into_owned();
             write(page, &report.html(self.title.as_ref().unwrap_or(&name)))?;
-            if !self.form.elsewhere() {
-                return print(&findings(&report.findings()));
+        }
+        if let Some(folder) = &self.svg {
+            make_folder(folder)?;
+            for (name, picture) in report.pictures(&options.classes) {
+                write(&folder.join(format!("{name}.svg")), &picture)?;
             }
+        }
+        if (self.html.is_some() || self.svg.is_some()) && !self.form.elsewhere() {
+            return print(&findings(&report.findings()));
         }
         let tables = report.tables();
         self.form.show_tables(
