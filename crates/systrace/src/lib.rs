@@ -61,6 +61,7 @@ pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};
 pub use trace::{
     BinderKind, BinderRecord, BlockRecord, BlockedRecord, CounterRecord, FrequencyRecord,
-    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, Trace, TraceBuilder, WakeRecord,
+    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, TimerRecord, Trace, TraceBuilder,
+    WakeRecord,
 };
 pub use usage::{CpuUsage, FrequencyUsage, ProcessParallelism, Run, Usage};
