@@ -93,6 +93,16 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["lab", "report"],
         &["lab", "origin"],
         &["lab", "player-accuracy"],
+        &["trace"],
+        &["trace", "summary"],
+        &["trace", "report"],
+        &["trace", "usage"],
+        &["trace", "tlp"],
+        &["trace", "idle"],
+        &["trace", "functions"],
+        &["trace", "perf"],
+        &["trace", "net"],
+        &["trace", "query"],
     ] {
         for flag in ["-h", "--help"] {
             let args: Vec<&str> = command.iter().copied().chain([flag]).collect();

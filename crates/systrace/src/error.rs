@@ -77,6 +77,15 @@ impl std::error::Error for TraceError {
     }
 }
 
+/// What is wrong with a file of rules, and where, in one line.
+pub(crate) fn toml_error(text: &str, e: &toml::de::Error) -> String {
+    let message = e.message().trim().replace('\n', "; ");
+    match e.span().and_then(|s| text.get(..s.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
+}
+
 /// Something that a trace lacks, as its reader noticed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

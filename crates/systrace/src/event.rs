@@ -101,6 +101,12 @@ pub enum Payload<'a> {
         /// Name of the handler, where the trace says.
         handler: &'a [u8],
     },
+    /// A kernel timer expires (`hrtimer_expire_entry`, `timer_expire_entry`).
+    Timer {
+        /// Kernel function that it calls: `hrtimer_wakeup` and `process_timeout` wake a task that
+        /// sleeps by its own wish.
+        function: &'a [u8],
+    },
     /// A packet passes a point of the network stack.
     Net {
         /// Which point.

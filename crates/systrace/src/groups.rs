@@ -39,9 +39,9 @@ impl FunctionGroups {
     /// `name` and `prefixes`.
     ///
     /// # Errors
-    /// The parser's message, which names line and column.
+    /// One line that says which line of the text is wrong and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
+        toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 
     /// The place in `list` of the group that a function belongs to: the one
@@ -104,6 +104,8 @@ mod tests {
         .unwrap();
         assert_eq!(FunctionGroups::find(&g.package, "a.b.c"), Some(1));
         assert_eq!(FunctionGroups::find(&g.package, "a.c"), Some(0));
-        assert!(FunctionGroups::parse("[[packet]]").is_err());
+        let e = FunctionGroups::parse("# mine\n\n[[packet]]\n").unwrap_err();
+        assert!(e.starts_with("line 3: unknown field `packet`"), "{e}");
+        assert!(!e.contains('\n'), "{e}");
     }
 }

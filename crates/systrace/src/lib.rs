@@ -55,12 +55,13 @@ pub use names::{Name, Names};
 pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
-pub use report::{FunctionReport, Report, ReportOptions, Table};
+pub use report::{FunctionReport, Report, ReportJson, ReportOptions, Table};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};
 pub use trace::{
     BinderKind, BinderRecord, BlockRecord, BlockedRecord, CounterRecord, FrequencyRecord,
-    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, Trace, TraceBuilder, WakeRecord,
+    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, TimerRecord, Trace, TraceBuilder,
+    WakeRecord,
 };
 pub use usage::{CpuUsage, FrequencyUsage, ProcessParallelism, Run, Usage};

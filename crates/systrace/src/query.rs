@@ -99,10 +99,12 @@ impl Database {
     /// SQLite's message, such as when the file exists and is no empty database.
     pub fn save(&self, path: &std::path::Path) -> Result<(), String> {
         let path = path.to_str().ok_or("the file name is not UTF-8")?;
-        self.connection
-            .execute("VACUUM INTO ?", [path])
-            .map(|_| ())
-            .map_err(text)
+        // SQLite counts a copy as writing.
+        let writable = |yes: bool| self.connection.pragma_update(None, "query_only", !yes);
+        writable(true).map_err(text)?;
+        let saved = self.connection.execute("VACUUM INTO ?", [path]);
+        writable(false).map_err(text)?;
+        saved.map(|_| ()).map_err(text)
     }
 }
 

@@ -66,9 +66,9 @@ impl ClassRules {
     /// Rules from TOML text.
     ///
     /// # Errors
-    /// The parser's message, which names line and column.
+    /// One line that says which line of the text is wrong and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
+        toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 }
 

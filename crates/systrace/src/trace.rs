@@ -32,6 +32,8 @@ pub struct Trace {
     pub power: Vec<PowerRecord>,
     /// Interrupts, by time.
     pub irqs: Vec<IrqRecord>,
+    /// Timers that expire, by time.
+    pub timers: Vec<TimerRecord>,
     /// Packets in the network stack, by time.
     pub net: Vec<NetRecord>,
     /// Names of and facts about tasks.
@@ -213,6 +215,17 @@ pub struct IrqRecord {
     pub handler: Name,
 }
 
+/// A kernel timer expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerRecord {
+    /// When, ns.
+    pub ns: u64,
+    /// CPU.
+    pub cpu: u32,
+    /// Kernel function that it calls.
+    pub function: Name,
+}
+
 /// A packet at a point of the network stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetRecord {
@@ -281,6 +294,7 @@ impl TraceBuilder {
             trace.frequencies,
             trace.power,
             trace.irqs,
+            trace.timers,
             trace.net,
             marks
         );
@@ -422,6 +436,10 @@ impl Sink for TraceBuilder {
                     number,
                     handler,
                 });
+            }
+            Payload::Timer { function } => {
+                let function = t.names.add(function);
+                t.timers.push(TimerRecord { ns, cpu, function });
             }
             Payload::Net {
                 point, skb, len, ..

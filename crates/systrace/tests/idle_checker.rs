@@ -246,7 +246,9 @@ fn storage_and_power_explain() {
     s.after(30_000).run(SHELL);
     s.after(10).line("suspend_resume: dpm_suspend[2] end");
     s.after(10).sleep();
-    s.after(50_000).run(NOISE);
+    s.after(50_000).run(SERVER);
+    s.after(100).sleep();
+    s.after(20_000).run(NOISE);
     s.after(100).sleep();
     let r = report(&s.text, &IdleRules::shipped());
     let ms = |cause: &str| {
@@ -258,8 +260,9 @@ fn storage_and_power_explain() {
     assert_eq!(ms("storage I/O"), 9.0);
     assert_eq!(ms("power management"), 30.0);
     assert_eq!(ms("timer or device, not told apart"), 50.0);
+    assert_eq!(ms("nothing to do but kernel upkeep"), 20.0);
     assert!(
-        (r.explained_percent - 100.0 * 39.0 / 89.0).abs() < 0.2,
+        (r.explained_percent - 100.0 * 59.0 / 109.0).abs() < 0.2,
         "{}",
         r.explained_percent
     );
@@ -286,6 +289,40 @@ fn a_steady_pace_is_told_from_chance() {
         episodes(&report_of(&[20_000, 3_000, 70_000, 9_000, 31_000, 14_000])),
         0
     );
+}
+
+/// Work that a kernel thread hands on is that of the task which gets it; a timer that a task set
+/// is told from a device.
+#[test]
+fn what_ends_the_wait_is_followed() {
+    let mut s = Script::new();
+    s.run(SHELL);
+    s.after(100).sleep();
+    // The kernel thread wakes a task: no upkeep.
+    s.after(30_000).run(NOISE);
+    s.after(50).wake(SHELL);
+    s.after(50).switch(SHELL, "S");
+    s.after(100).sleep();
+    // A timer that the task set itself, in an interrupt.
+    s.after(40_000).line(
+        "hrtimer_expire_entry: hrtimer=00000000c0ffee00 function=hrtimer_wakeup now=5070000000",
+    );
+    s.run(SHELL);
+    s.after(100).sleep();
+    // Another kind of timer says nothing about the task.
+    s.after(15_000).line(
+        "hrtimer_expire_entry: hrtimer=00000000c0ffee00 function=tick_sched_timer now=5085000000",
+    );
+    s.run(SHELL);
+    s.after(100).sleep();
+    let r = report(&s.text, &IdleRules::shipped());
+    let ms = |cause: &str| {
+        let row = r.causes.iter().find(|c| c.cause == cause);
+        row.map_or(0.0, |c| (c.idle_s * 1e3).round())
+    };
+    assert_eq!(ms("nothing to do but kernel upkeep"), 0.0);
+    assert_eq!(ms("a task's own timer"), 40.0);
+    assert_eq!(ms("timer or device, not told apart"), 45.0);
 }
 
 /// Real traces: every episode gets a cause, and the times add up.

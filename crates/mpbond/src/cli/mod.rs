@@ -14,6 +14,7 @@ mod logs;
 mod man;
 mod output;
 mod status;
+mod trace;
 mod trust;
 mod units;
 
@@ -60,6 +61,7 @@ Examples:
   mpbond primary --config primary.toml
   mpbond doctor primary               what is wrong, and what to do about it
   mpbond status --watch               what every path carries, once a second
+  mpbond trace report trace.dat       where a device's time goes
 
 `mpbond ROLE --help` shows a complete configuration of that role.
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage or configuration.";
@@ -78,6 +80,7 @@ enum Command {
     Untrust(trust::UntrustArgs),
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
+    Trace(trace::TraceArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -113,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::Untrust(args) => args.run(),
         Command::Lab(args) => args.run(),
         Command::Link(args) => args.run(),
+        Command::Trace(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Man(args) => args.run(),
     });

@@ -21,6 +21,9 @@ const SAME_WAKE_NS: u64 = 100_000;
 /// Tasks that are looked at: later ones are woken by earlier ones.
 const MAX_SUSPECTS: usize = 8;
 
+/// Tasks that are followed from an episode's end: more is a storm, and no single cause.
+const MAX_WOKEN: usize = 32;
+
 /// Facts about one episode that rules may ask for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
@@ -33,6 +36,12 @@ pub(super) struct Evidence {
     pub blocked_in: Vec<String>,
     pub wakes: Vec<String>,
     pub irq: Vec<String>,
+    /// Timer that ended it.
+    pub timer: Vec<String>,
+    /// Tasks that the first one wakes, and those in turn.
+    pub leads_to: Vec<String>,
+    /// All tasks that run because of its end, the first included.
+    pub all_woken: Vec<String>,
     pub functions: Vec<String>,
     pub ipc: Vec<IpcWait>,
     pub suspects: Vec<Suspect>,
@@ -116,6 +125,7 @@ impl<'t> Index<'t> {
         found.wakes = first.map(|s| s.name.clone()).collect();
         if let Some(first) = suspects.first() {
             self.ending(e, first, &mut found);
+            self.follow(e, &suspects, first, &mut found);
         }
         for s in &suspects {
             found.functions.extend(self.functions_across(s.task, e));
@@ -199,16 +209,63 @@ impl<'t> Index<'t> {
         };
         found.from_interrupt = wake.by == 0;
         found.periodic = self.is_periodic(first.task, wake.ns);
+        // An interrupt handler takes microseconds; a millisecond is generous.
+        let near = |ns: u64| ns + 1_000_000 >= wake.ns;
         let irqs = &self.trace.irqs;
         let to = irqs.partition_point(|i| i.ns <= wake.ns);
-        let near = irqs.get(..to).unwrap_or_default().iter().rev();
-        // An interrupt handler takes microseconds; a millisecond is generous.
-        for i in near.take_while(|i| i.ns + 1_000_000 >= wake.ns) {
-            if i.cpu == wake.cpu && i.enter {
-                found.irq.push(self.trace.names.get(i.handler).to_owned());
+        let before = irqs.get(..to).unwrap_or_default().iter().rev();
+        let irq = before
+            .take_while(|i| near(i.ns))
+            .find(|i| i.cpu == wake.cpu && i.enter);
+        let timers = &self.trace.timers;
+        let to = timers.partition_point(|t| t.ns <= wake.ns);
+        let before = timers.get(..to).unwrap_or_default().iter().rev();
+        let timer = before
+            .take_while(|t| near(t.ns))
+            .find(|t| t.cpu == wake.cpu);
+        // A timer runs inside an interrupt: the later of the two did it.
+        match (irq, timer) {
+            (irq, Some(t)) if irq.is_none_or(|i| i.ns <= t.ns) => {
+                found
+                    .timer
+                    .push(self.trace.names.get(t.function).to_owned());
+            }
+            (Some(i), _) => found.irq.push(self.trace.names.get(i.handler).to_owned()),
+            _ => {}
+        }
+    }
+
+    /// What the end of an episode sets in motion: whom the first task wakes, whom those wake, and
+    /// so on. Kernel threads that only hand work on are looked through in this way.
+    fn follow(&self, e: &Episode, suspects: &[Suspect], first: &Suspect, found: &mut Evidence) {
+        // The handler of a threaded interrupt is named after it: `irq/409-inv_irq`.
+        if first.name.starts_with("irq/") {
+            found.irq.push(first.name.clone());
+        }
+        let (mut chain, mut woken) = (vec![first.task], vec![first.task]);
+        let wakes = &self.trace.wakes;
+        let at = wakes.partition_point(|w| w.ns < e.start);
+        let until = first.after.0.saturating_add(NEXT_NS);
+        for w in wakes.get(at..).unwrap_or_default() {
+            if w.ns > until || woken.len() >= MAX_WOKEN {
                 break;
             }
+            if chain.contains(&w.by) && !chain.contains(&w.task) {
+                chain.push(w.task);
+                found.leads_to.push(self.trace.tasks.name(w.task));
+            }
+            // By an interrupt of the same moment, or by a task that runs because of it.
+            let because = w.by == 0 || woken.contains(&w.by);
+            if because && !woken.contains(&w.task) {
+                woken.push(w.task);
+            }
         }
+        // A trace without wake-ups does not tell one thing's consequences from another's.
+        if wakes.is_empty() {
+            woken.extend(suspects.iter().map(|s| s.task));
+        }
+        let names = woken.iter().map(|t| self.trace.tasks.name(*t));
+        found.all_woken = names.collect();
     }
 
     /// Whether a task's last wake-ups, this one included, came at a steady pace,

@@ -229,8 +229,8 @@ impl IdleReport {
             explained_percent: causes
                 .iter()
                 .filter(|c| c.explained)
-                .map(|c| c.percent)
-                .sum(),
+                // An empty sum of floats is -0.
+                .fold(0.0, |sum, c| sum + c.percent),
             causes,
             findings,
             details,

@@ -54,6 +54,12 @@ pub struct Condition {
     pub wakes: Vec<String>,
     /// Parts of the name of the interrupt that ended the episode.
     pub irq: Vec<String>,
+    /// Beginnings of the names of tasks that the first one wakes, or that those wake in turn.
+    pub leads_to: Vec<String>,
+    /// Names of all tasks that run because of its end begin with one of these.
+    pub only_wakes: Vec<String>,
+    /// Beginnings of the kernel function of the timer that ended it.
+    pub timer: Vec<String>,
     /// Parts of the names of functions across it or right after it.
     pub function: Vec<String>,
     /// A request was waiting for its reply all along.
@@ -86,9 +92,9 @@ impl IdleRules {
     /// Rules from TOML text.
     ///
     /// # Errors
-    /// The parser's message, which names line and column.
+    /// One line that says which line of the text is wrong and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
+        toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 
     /// The first rule that holds, and the request that made it hold if one did.
@@ -110,6 +116,10 @@ impl Condition {
                     .iter()
                     .any(|f| wanted.iter().any(|w| f.starts_with(w)))
         };
+        let all_begin = |wanted: &[String], found: &[String]| {
+            let fits = |f: &String| wanted.iter().any(|w| f.starts_with(w));
+            wanted.is_empty() || (!found.is_empty() && found.iter().all(fits))
+        };
         let contains = |wanted: &[String], found: &[String]| {
             wanted.is_empty() || found.iter().any(|f| wanted.iter().any(|w| f.contains(w)))
         };
@@ -120,6 +130,9 @@ impl Condition {
             && flag(self.periodic, e.periodic)
             && begins(&self.blocked_in, &e.blocked_in)
             && begins(&self.wakes, &e.wakes)
+            && begins(&self.leads_to, &e.leads_to)
+            && all_begin(&self.only_wakes, &e.all_woken)
+            && begins(&self.timer, &e.timer)
             && contains(&self.irq, &e.irq)
             && contains(&self.function, &e.functions)
             && self.min_ms.is_none_or(|m| e.length_ms >= m)

@@ -96,10 +96,10 @@ fn number(v: f64) -> String {
 }
 
 /// A table; cells are plain text.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn table(head: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<table><tr>");
     for h in head {
-        let _ = write!(out, "<th>{}</th>", escape(h));
+        let _ = write!(out, "<th>{}</th>", escape(h.as_ref()));
     }
     out.push_str("</tr>");
     for row in rows {

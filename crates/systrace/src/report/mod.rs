@@ -1,7 +1,9 @@
 //! One reading, all analyses, one page.
 
 mod charts;
+mod json;
 mod page;
+mod pictures;
 mod tables;
 mod timeline;
 mod words;
@@ -23,6 +25,7 @@ use crate::summary::{Summarizer, Summary};
 use crate::tasks::ClassRules;
 use crate::trace::{Trace, TraceBuilder};
 use crate::usage::{CpuUsage, ProcessParallelism, Run};
+pub use json::ReportJson;
 pub use tables::Table;
 
 /// Rules and settings of a [`Report`]; [`Default`] is what the paper used.
@@ -75,6 +78,8 @@ pub struct Report {
     pub functions: Option<FunctionReport>,
     /// Hardware events by process.
     pub microarch: Vec<MicroarchRow>,
+    /// Hardware events by task.
+    pub microarch_tasks: Vec<MicroarchRow>,
     /// The events behind it.
     pub trace: Trace,
     /// What each CPU ran.
@@ -96,6 +101,19 @@ pub struct FunctionReport {
     pub mismatched_returns: u64,
 }
 
+impl FunctionReport {
+    /// What a finished profile holds.
+    pub fn of(profile: &FunctionProfile) -> Self {
+        Self {
+            functions: profile.functions(),
+            top_share_curve: profile.top_share_curve(),
+            services: profile.services(),
+            packages: profile.packages(),
+            mismatched_returns: profile.mismatched_returns(),
+        }
+    }
+}
+
 impl Report {
     /// Reads a trace once and derives everything from it.
     ///
@@ -113,14 +131,11 @@ impl Report {
         let trace = trace.finish();
         let runs = trace.runs();
         profile.finish();
-        let functions = (profile.calls() > 0).then(|| FunctionReport {
-            functions: profile.functions(),
-            top_share_curve: profile.top_share_curve(),
-            services: profile.services(),
-            packages: profile.packages(),
-            mismatched_returns: profile.mismatched_returns(),
-        });
-        let has_samples = summary.samples.is_some();
+        let functions = (profile.calls() > 0).then(|| FunctionReport::of(&profile));
+        let (mut by_process, mut by_task) = (Vec::new(), Vec::new());
+        if summary.samples.is_some() {
+            (by_process, by_task) = (microarch.by_process(), microarch.by_task());
+        }
         let window_ns = u64::try_from(options.window.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
             usage: CpuUsage::of(&trace, &runs, &options.classes),
@@ -130,11 +145,8 @@ impl Report {
             idle: IdleReport::of(&trace, &runs, &options.idle),
             net: net_delays(&trace),
             functions,
-            microarch: if has_samples {
-                microarch.by_process()
-            } else {
-                Vec::new()
-            },
+            microarch: by_process,
+            microarch_tasks: by_task,
             summary,
             trace,
             runs,

@@ -2,6 +2,10 @@ use std::fmt::Write as _;
 
 use super::charts::{bars, escape, line, table};
 use super::{Report, timeline};
+use crate::activity::Concurrency;
+use crate::functions::GroupTime;
+use crate::idle::{IdleCause, IdleReport};
+use crate::usage::Usage;
 
 const STYLE: &str = include_str!("../../data/report.css");
 const SCRIPT: &str = include_str!("../../data/report.js");
@@ -53,28 +57,73 @@ pub(super) fn page(r: &Report, title: &str) -> String {
     out
 }
 
+/// Label, share in percent, text: a bar each.
+type Bars = Vec<(String, f64, String)>;
+
+pub(super) fn usage_bars(list: &[Usage], numbered: bool) -> Bars {
+    let bar = |u: &Usage| {
+        let label = if numbered {
+            format!("{} ({})", u.name, u.id)
+        } else {
+            u.name.clone()
+        };
+        let text = format!("{:.1} %, {:.3} s", u.percent_of_busy, u.busy_s);
+        (label, u.percent_of_busy, text)
+    };
+    list.iter().take(ROWS).map(bar).collect()
+}
+
+pub(super) fn cause_bars(idle: &IdleReport) -> Bars {
+    let bar = |c: &IdleCause| {
+        let text = format!(
+            "{:.1} %, {:.3} s in {} episodes{}",
+            c.percent,
+            c.idle_s,
+            c.episodes,
+            if c.anomaly { ", anomalous" } else { "" }
+        );
+        (c.cause.clone(), c.percent, text)
+    };
+    idle.causes.iter().map(bar).collect()
+}
+
+pub(super) fn level_bars(c: &Concurrency) -> Bars {
+    let bar = |i| {
+        let share = 100.0 * c.share(i);
+        (
+            format!("c{i}: {i} CPUs busy"),
+            share,
+            format!("{share:.2} %"),
+        )
+    };
+    (0..c.level_ns.len()).map(bar).collect()
+}
+
+pub(super) fn group_bars(list: &[GroupTime]) -> Bars {
+    let bar = |g: &GroupTime| {
+        let text = format!("{:.1} %, {:.2} ms", g.percent, g.us as f64 / 1e3);
+        (g.name.clone(), g.percent, text)
+    };
+    list.iter().filter(|g| g.us > 0).map(bar).collect()
+}
+
+pub(super) fn sliding_points(origin: u64, list: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    let point = |(t, tlp): &(u64, f64)| (t.saturating_sub(origin) as f64 / 1e9, *tlp);
+    list.iter().map(point).collect()
+}
+
+pub(super) fn top_points(curve: &[f64]) -> Vec<(f64, f64)> {
+    (1..).zip(curve).map(|(n, s)| (f64::from(n), *s)).collect()
+}
+
 fn usage(r: &Report, out: &mut String) {
     let Some(u) = &r.usage else { return };
-    let rows = |list: &[crate::usage::Usage], numbered: bool| -> Vec<(String, f64, String)> {
-        list.iter()
-            .take(ROWS)
-            .map(|u| {
-                let label = if numbered {
-                    format!("{} ({})", u.name, u.id)
-                } else {
-                    u.name.clone()
-                };
-                let text = format!("{:.1} %, {:.3} s", u.percent_of_busy, u.busy_s);
-                (label, u.percent_of_busy, text)
-            })
-            .collect()
-    };
     out.push_str("<h2>CPU time</h2><h3>By class (Figure 3a)</h3>");
-    out.push_str(&bars(&rows(&u.classes, false)));
+    out.push_str(&bars(&usage_bars(&u.classes, false)));
     out.push_str("<h3>By process (Figure 3b)</h3>");
-    out.push_str(&bars(&rows(&u.processes, true)));
+    out.push_str(&bars(&usage_bars(&u.processes, true)));
     out.push_str("<h3>By task</h3>");
-    out.push_str(&bars(&rows(&u.tasks, true)));
+    out.push_str(&bars(&usage_bars(&u.tasks, true)));
     out.push_str("<h3>By CPU</h3>");
     let cpus: Vec<_> = r
         .summary
@@ -113,21 +162,7 @@ fn usage(r: &Report, out: &mut String) {
 fn idle(r: &Report, out: &mut String) {
     let Some(idle) = &r.idle else { return };
     out.push_str("<h2>Idle (Table 4)</h2>");
-    let rows: Vec<_> = idle
-        .causes
-        .iter()
-        .map(|c| {
-            let text = format!(
-                "{:.1} %, {:.3} s in {} episodes{}",
-                c.percent,
-                c.idle_s,
-                c.episodes,
-                if c.anomaly { ", anomalous" } else { "" }
-            );
-            (c.cause.clone(), c.percent, text)
-        })
-        .collect();
-    out.push_str(&bars(&rows));
+    out.push_str(&bars(&cause_bars(idle)));
     if idle.findings.is_empty() {
         return;
     }
@@ -161,23 +196,8 @@ fn idle(r: &Report, out: &mut String) {
 fn parallelism(r: &Report, out: &mut String) {
     let Some(c) = &r.concurrency else { return };
     out.push_str("<h2>Thread-level parallelism (Figure 5)</h2>");
-    let rows: Vec<_> = (0..c.level_ns.len())
-        .map(|i| {
-            let share = 100.0 * c.share(i);
-            (
-                format!("c{i}: {i} CPUs busy"),
-                share,
-                format!("{share:.2} %"),
-            )
-        })
-        .collect();
-    out.push_str(&bars(&rows));
-    let origin = c.start_ns;
-    let points: Vec<_> = r
-        .sliding_tlp
-        .iter()
-        .map(|(t, tlp)| ((t.saturating_sub(origin)) as f64 / 1e9, *tlp))
-        .collect();
+    out.push_str(&bars(&level_bars(c)));
+    let points = sliding_points(c.start_ns, &r.sliding_tlp);
     out.push_str(&line(&points, false, "s", "TLP"));
     let rows: Vec<Vec<String>> = r
         .processes
@@ -216,23 +236,13 @@ fn functions(r: &Report, out: &mut String) {
     let head = ["function", "calls", "own ms", "with callees ms"];
     out.push_str(&table(&head, &rows));
     out.push_str("<h3>Share of the hottest N functions, % (Figure 4)</h3>");
-    let points: Vec<_> = (1..)
-        .zip(&f.top_share_curve)
-        .map(|(n, s)| (f64::from(n), *s))
-        .collect();
+    let points = top_points(&f.top_share_curve);
     out.push_str(&line(&points, true, "N (logarithmic)", "%"));
     for (title, list) in [
         ("Services (Figure 3c)", &f.services),
         ("Basic data structures (Table 2)", &f.packages),
     ] {
-        let rows: Vec<_> = list
-            .iter()
-            .filter(|g| g.us > 0)
-            .map(|g| {
-                let text = format!("{:.1} %, {:.2} ms", g.percent, g.us as f64 / 1e3);
-                (g.name.clone(), g.percent, text)
-            })
-            .collect();
+        let rows = group_bars(list);
         if !rows.is_empty() {
             let _ = write!(out, "<h3>{}</h3>{}", escape(title), bars(&rows));
         }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Report;
+use super::{FunctionReport, Report};
+use crate::functions::AcrossTraces;
+use crate::microarch::MicroarchRow;
 use crate::net_path::NetStep;
 use crate::usage::Usage;
 
@@ -14,7 +16,7 @@ pub struct Table {
     /// Short name, fit for a file name.
     pub name: &'static str,
     /// Heads of the columns, with units.
-    pub columns: Vec<&'static str>,
+    pub columns: Vec<String>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
 }
@@ -45,7 +47,7 @@ impl Table {
             out.push_str(text.trim_end());
             out.push('\n');
         };
-        line(&mut self.columns.iter().copied());
+        line(&mut self.columns.iter().map(String::as_str));
         for row in shown {
             line(&mut row.iter().map(String::as_str));
         }
@@ -72,7 +74,7 @@ impl Table {
             }
             out.push_str("\r\n");
         };
-        line(&mut self.columns.iter().copied());
+        line(&mut self.columns.iter().map(String::as_str));
         for row in &self.rows {
             line(&mut row.iter().map(String::as_str));
         }
@@ -93,8 +95,17 @@ impl Report {
         list.extend(self.parallelism_tables());
         list.extend(self.idle_tables());
         list.push(self.net_table());
-        list.extend(self.function_tables());
-        list.push(self.microarch_table());
+        list.extend(self.functions.iter().flat_map(FunctionReport::tables));
+        list.push(microarch_table(
+            "microarchitecture",
+            "process",
+            &self.microarch,
+        ));
+        list.push(microarch_table(
+            "microarchitecture-tasks",
+            "task",
+            &self.microarch_tasks,
+        ));
         list.retain(|t| !t.rows.is_empty());
         list
     }
@@ -234,12 +245,12 @@ impl Report {
             rows.collect(),
         )
     }
+}
 
-    fn function_tables(&self) -> Vec<Table> {
-        let Some(f) = &self.functions else {
-            return Vec::new();
-        };
-        let rows = f.functions.iter().map(|f| {
+impl FunctionReport {
+    /// Table 3's columns of one trace, then Figure 3(c) and Table 2.
+    pub fn tables(&self) -> Vec<Table> {
+        let rows = self.functions.iter().map(|f| {
             vec![
                 f.name.clone(),
                 f.calls.to_string(),
@@ -263,50 +274,76 @@ impl Report {
                 &["function", "calls", "own µs", "with callees µs"],
                 rows.collect(),
             ),
-            group("services", &f.services),
-            group("data-structures", &f.packages),
+            group("services", &self.services),
+            group("data-structures", &self.packages),
         ]
     }
+}
 
-    fn microarch_table(&self) -> Table {
-        let show = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{v:.3}"));
-        let rows = self.microarch.iter().map(|m| {
+impl AcrossTraces {
+    /// Table 3: mean and standard deviation over several traces.
+    pub fn table(list: &[Self]) -> Table {
+        let rows = list.iter().map(|f| {
             vec![
-                m.id.to_string(),
-                m.name.clone(),
-                show(m.cpi),
-                show(m.l1i_mpki),
-                show(m.l1d_mpki),
-                show(m.l2_mpki),
-                show(m.l2_miss_percent),
-                show(m.itlb_mpki),
-                show(m.dtlb_mpki),
-                show(m.branch_miss_percent),
+                f.name.clone(),
+                format!("{:.1}", f.calls.0),
+                format!("{:.2}", f.calls.1),
+                format!("{:.3}", f.exclusive_ms.0),
+                format!("{:.3}", f.exclusive_ms.1),
             ]
         });
         table(
-            "microarchitecture",
+            "functions-across",
             &[
-                "process",
-                "name",
-                "CPI",
-                "L1I MPKI",
-                "L1D MPKI",
-                "L2 MPKI",
-                "L2 miss %",
-                "iTLB MPKI",
-                "dTLB MPKI",
-                "mispredicted %",
+                "function",
+                "calls mean",
+                "calls SD",
+                "own ms mean",
+                "own ms SD",
             ],
             rows.collect(),
         )
     }
 }
 
+fn microarch_table(name: &'static str, of: &'static str, list: &[MicroarchRow]) -> Table {
+    let show = |v: Option<f64>| v.map_or_else(String::new, |v| format!("{v:.3}"));
+    let rows = list.iter().map(|m| {
+        vec![
+            m.id.to_string(),
+            m.name.clone(),
+            show(m.cpi),
+            show(m.l1i_mpki),
+            show(m.l1d_mpki),
+            show(m.l2_mpki),
+            show(m.l2_miss_percent),
+            show(m.itlb_mpki),
+            show(m.dtlb_mpki),
+            show(m.branch_miss_percent),
+        ]
+    });
+    table(
+        name,
+        &[
+            of,
+            "name",
+            "CPI",
+            "L1I MPKI",
+            "L1D MPKI",
+            "L2 MPKI",
+            "L2 miss %",
+            "iTLB MPKI",
+            "dTLB MPKI",
+            "mispredicted %",
+        ],
+        rows.collect(),
+    )
+}
+
 fn table(name: &'static str, columns: &[&'static str], rows: Vec<Vec<String>>) -> Table {
     Table {
         name,
-        columns: columns.to_vec(),
+        columns: columns.iter().map(|c| (*c).to_owned()).collect(),
         rows,
     }
 }

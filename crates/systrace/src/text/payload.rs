@@ -81,6 +81,9 @@ fn typed<'a>(name: &str, args: &'a [u8]) -> Option<Payload<'a>> {
                 .map(|w| w.strip_suffix(b"]").unwrap_or(w))
                 .unwrap_or_default(),
         },
+        "hrtimer_expire_entry" | "timer_expire_entry" => Payload::Timer {
+            function: word(args, b"function=")?,
+        },
         "task_newtask" => Payload::TaskName {
             pid: field(args, b"pid=")? as u32,
             comm: between(args, b"comm=", b" clone_flags=")?,

@@ -1,4 +1,4 @@
-use mpbond_systrace::{Report, ReportOptions, open};
+use mpbond_systrace::{ClassRules, Report, ReportOptions, open};
 
 use super::sample;
 
@@ -22,6 +22,11 @@ fn every_sample_gives_a_page() {
                 assert!(!page.contains(outside), "{name} refers to {outside}");
             }
             assert!(!report.findings().is_empty(), "{name}");
+            for (picture, svg) in report.pictures(&ClassRules::shipped()) {
+                assert!(svg.starts_with("<svg xmlns="), "{name}: {picture}");
+                assert_eq!(svg.matches("<svg").count(), 1, "{name}: {picture}");
+                assert!(svg.ends_with("</svg>\n"), "{name}: {picture}");
+            }
             let timeline = page.contains("id=\"timeline-data\"");
             assert_eq!(timeline, report.usage.is_some(), "{name}");
         }

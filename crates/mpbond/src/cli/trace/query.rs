@@ -1,0 +1,90 @@
+//! `mpbond trace query`: questions of one's own, in SQL.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mpbond_systrace::{Database, ReportOptions, SCHEMA, Table};
+
+use super::form::FormArgs;
+use super::input::InputArgs;
+use super::rules::{ClassArgs, IdleRuleArgs};
+use crate::cli::failure::Failure;
+use crate::cli::output::print;
+
+/// Ask a trace in SQL.
+///
+/// The trace becomes an SQLite database in memory; --schema prints its tables, --save keeps it.
+/// Times are ns on the trace's clock.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond trace query --schema
+  mpbond trace query trace.dat 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC'
+  mpbond trace query trace.dat --save trace.sqlite")]
+pub(super) struct QueryArgs {
+    /// The trace; "-" is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    /// One SELECT.
+    #[arg(value_name = "SQL", required_unless_present_any = ["save", "schema"])]
+    sql: Option<String>,
+    /// Write the database to this file, which must not be there yet.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Print the tables that there are, and stop.
+    #[arg(long, exclusive = true)]
+    schema: bool,
+    /// No word on how far reading has got.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    form: FormArgs,
+    #[command(flatten)]
+    classes: ClassArgs,
+    #[command(flatten)]
+    idle: IdleRuleArgs,
+}
+
+impl QueryArgs {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let Some(file) = self.file.filter(|_| !self.schema) else {
+            return print(SCHEMA);
+        };
+        let mut options = ReportOptions::default();
+        self.classes.apply(&mut options)?;
+        self.idle.apply(&mut options)?;
+        let input = InputArgs {
+            file,
+            quiet: self.quiet,
+        };
+        let report = input.report(&options)?;
+        let database = Database::of(&report, &options.classes)
+            .map_err(|e| Failure::run(format_args!("cannot make the database: {e}")))?;
+        if let Some(path) = &self.save {
+            database
+                .save(path)
+                .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", path.display())))?;
+        }
+        let Some(sql) = &self.sql else {
+            return Ok(());
+        };
+        let wrong = |e: String| Failure::input(format_args!("SQL: {}", e.replace('\n', " ")));
+        let answer = database.query(sql).map_err(wrong)?;
+        let cells = |row: &Vec<serde_json::Value>| row.iter().map(cell).collect();
+        let table = Table {
+            name: "answer",
+            columns: answer.columns.clone(),
+            rows: answer.rows.iter().map(cells).collect(),
+        };
+        self.form.show_tables(&[&table], "", &answer)
+    }
+}
+
+/// A text without its quotes; nothing for null.
+fn cell(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

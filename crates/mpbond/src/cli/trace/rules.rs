@@ -1,0 +1,96 @@
+//! Rules and settings that analyses take, from files and options.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use mpbond_sim::duration_text;
+use mpbond_systrace::{ClassRules, FunctionGroups, IdleRules, ReportOptions};
+
+use crate::cli::failure::Failure;
+
+#[derive(Debug, Default, Args)]
+pub(super) struct ClassArgs {
+    /// Who counts as kernel, daemon and app, in place of the rules shipped (TOML).
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(super) struct IdleRuleArgs {
+    /// Known causes of idle, in place of the rules shipped (TOML).
+    #[arg(long, value_name = "FILE")]
+    idle_rules: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(super) struct FunctionArgs {
+    /// Services and packages of functions, in place of the paper's (TOML).
+    #[arg(long, value_name = "FILE")]
+    groups: Option<PathBuf>,
+    /// What tracing one call costs, taken off every call [default: 4us, as in the paper].
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    overhead: Option<Duration>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(super) struct WindowArgs {
+    /// Windows of the parallelism over time [default: 100ms].
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    window: Option<Duration>,
+}
+
+impl ClassArgs {
+    pub(super) fn apply(&self, options: &mut ReportOptions) -> Result<(), Failure> {
+        set(
+            &mut options.classes,
+            self.classes.as_deref(),
+            ClassRules::parse,
+        )
+    }
+}
+
+impl IdleRuleArgs {
+    pub(super) fn apply(&self, options: &mut ReportOptions) -> Result<(), Failure> {
+        set(
+            &mut options.idle,
+            self.idle_rules.as_deref(),
+            IdleRules::parse,
+        )
+    }
+}
+
+impl FunctionArgs {
+    pub(super) fn apply(&self, options: &mut ReportOptions) -> Result<(), Failure> {
+        options.overhead = self.overhead.unwrap_or(options.overhead);
+        set(
+            &mut options.groups,
+            self.groups.as_deref(),
+            FunctionGroups::parse,
+        )
+    }
+}
+
+impl WindowArgs {
+    pub(super) fn apply(&self, options: &mut ReportOptions) {
+        options.window = self.window.unwrap_or(options.window);
+    }
+}
+
+fn set<T>(
+    value: &mut T,
+    file: Option<&Path>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<(), Failure> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Failure::input(format_args!("{}: {e}", file.display())))?;
+    *value = parse(&text).map_err(|e| Failure::input(format_args!("{}: {e}", file.display())))?;
+    Ok(())
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    duration_text::parse(text).map_err(|e| e.to_string())
+}

@@ -1,0 +1,165 @@
+//! The paper's figures as pictures that stand alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::charts::{bars, line};
+use super::{Report, page};
+use crate::tasks::{ClassRules, TaskClass};
+
+/// Columns of the timeline: two units of a picture 860 wide.
+const COLUMNS: u64 = 380;
+
+/// Of a lane of the timeline.
+const LANE: u64 = 26;
+
+impl Report {
+    /// Name, fit for a file name, and SVG of every figure that the trace has the data for.
+    pub fn pictures(&self, classes: &ClassRules) -> Vec<(&'static str, String)> {
+        let mut list: Vec<(&'static str, String)> = Vec::new();
+        let mut add = |name, svg: String| {
+            if !svg.is_empty() {
+                list.push((name, alone(&svg)));
+            }
+        };
+        if let Some(svg) = timeline(self, classes) {
+            add("timeline", svg);
+        }
+        let mut add_bars = |name, rows: Vec<(String, f64, String)>| {
+            if !rows.is_empty() {
+                add(name, bars(&rows));
+            }
+        };
+        if let Some(u) = &self.usage {
+            add_bars("classes", page::usage_bars(&u.classes, false));
+            add_bars("processes", page::usage_bars(&u.processes, true));
+            add_bars("tasks", page::usage_bars(&u.tasks, true));
+        }
+        if let Some(idle) = &self.idle {
+            add_bars("idle-causes", page::cause_bars(idle));
+        }
+        if let Some(c) = &self.concurrency {
+            add_bars("concurrency", page::level_bars(c));
+        }
+        if let Some(f) = &self.functions {
+            add_bars("services", page::group_bars(&f.services));
+            add_bars("data-structures", page::group_bars(&f.packages));
+        }
+        if let Some(c) = &self.concurrency {
+            let points = page::sliding_points(c.start_ns, &self.sliding_tlp);
+            add("sliding-tlp", line(&points, false, "s", "TLP"));
+        }
+        if let Some(f) = &self.functions {
+            let points = page::top_points(&f.top_share_curve);
+            add("top-functions", line(&points, true, "N (logarithmic)", "%"));
+        }
+        list
+    }
+}
+
+/// An inline picture with what it takes from the page's style.
+fn alone(svg: &str) -> String {
+    const STYLE: &str = "<style>text{font:12px system-ui,sans-serif;fill:#1d2430}.bars rect{fill:#3b6fb6}.curve{fill:none;stroke:#3b6fb6;stroke-width:1.5}.axis{fill:none;stroke:#98a2b3}</style><path d=\"M0 0H860V4000H0z\" fill=\"#fff\"/>";
+    let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    // The first tag's end: attributes of ours hold no angle brackets.
+    let mut out = svg.replacen('>', &format!(">{STYLE}"), 1);
+    out.push('\n');
+    out
+}
+
+/// A lane a CPU: how much of each column it was busy, in the colour of the class that ran most;
+/// below, idle of all CPUs.
+fn timeline(r: &Report, rules: &ClassRules) -> Option<String> {
+    let (start, end) = r.trace.window().filter(|(start, end)| end > start)?;
+    let column = |ns: u64| {
+        (u128::from(ns - start) * u128::from(COLUMNS)).div_euclid(u128::from(end - start)) as u64
+    };
+    let edge =
+        |c: u64| start + ((u128::from(end - start) * u128::from(c)) / u128::from(COLUMNS)) as u64;
+    let mut cpus: BTreeMap<u32, BTreeMap<u64, BTreeMap<TaskClass, u64>>> = BTreeMap::new();
+    let mut spread = |cpu: u32, from: u64, to: u64, class: TaskClass| {
+        let lane = cpus.entry(cpu).or_default();
+        for c in column(from)..=column(to.saturating_sub(1).max(from)).min(COLUMNS - 1) {
+            let part = to.min(edge(c + 1)).saturating_sub(from.max(edge(c)));
+            *lane.entry(c).or_default().entry(class).or_default() += part;
+        }
+    };
+    for run in &r.runs {
+        if run.task != 0 {
+            spread(
+                run.cpu,
+                run.start,
+                run.end,
+                r.trace.tasks.class(run.task, rules),
+            );
+        }
+    }
+    const COLOURS: [(TaskClass, &str, &str); 4] = [
+        (TaskClass::App, "apps", "#d9822b"),
+        (TaskClass::Daemon, "daemons", "#3b6fb6"),
+        (TaskClass::Kernel, "kernel", "#6b7a90"),
+        (TaskClass::Unknown, "not known", "#b9a4d6"),
+    ];
+    let high = LANE * cpus.len() as u64 + 60;
+    let mut out = format!("<svg viewBox=\"0 0 860 {high}\" role=\"img\">");
+    for (i, (cpu, lane)) in cpus.iter().enumerate() {
+        let floor = LANE * (i as u64 + 1);
+        let _ = write!(
+            out,
+            "<text x=\"8\" y=\"{}\">CPU {cpu}</text><path class=\"axis\" d=\"M70 {floor}h760\"/>",
+            floor - 6
+        );
+        for (class, _, colour) in COLOURS {
+            let mut path = String::new();
+            for (c, times) in lane {
+                let most = times.iter().max_by_key(|(_, ns)| **ns).map(|(c, _)| *c);
+                let busy: u64 = times.values().sum();
+                let width = (edge(c + 1) - edge(*c)).max(1);
+                let tall = ((LANE - 6) * busy).div_ceil(width).min(LANE - 6);
+                if most == Some(class) && tall > 0 {
+                    let _ = write!(path, "M{} {floor}v-{tall}", 71 + 2 * c);
+                }
+            }
+            if !path.is_empty() {
+                let _ = write!(
+                    out,
+                    "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+                );
+            }
+        }
+    }
+    let base = LANE * cpus.len() as u64;
+    if let Some(idle) = &r.idle {
+        let mut path = String::new();
+        for f in &idle.findings {
+            let from = column(f.start_ns.clamp(start, end));
+            let to = column(f.end_ns.clamp(start, end)).max(from + 1);
+            let _ = write!(path, "M{} {}h{}", 70 + 2 * from, base + 12, 2 * (to - from));
+        }
+        if !path.is_empty() {
+            let _ = write!(
+                out,
+                "<text x=\"8\" y=\"{}\">stalls</text><path d=\"{path}\" stroke=\"#c62f2f\" stroke-width=\"10\"/>",
+                base + 16
+            );
+        }
+    }
+    let _ = write!(
+        out,
+        "<text x=\"70\" y=\"{0}\">0 s</text><text x=\"830\" y=\"{0}\" text-anchor=\"end\">{1:.3} s</text>",
+        base + 34,
+        (end - start) as f64 / 1e9
+    );
+    for (i, (_, name, colour)) in COLOURS.iter().enumerate() {
+        let x = 250 + 110 * i;
+        let _ = write!(
+            out,
+            "<path d=\"M{x} {0}h10\" stroke=\"{colour}\" stroke-width=\"10\"/><text x=\"{1}\" y=\"{2}\">{name}</text>",
+            base + 30,
+            x + 15,
+            base + 34
+        );
+    }
+    out.push_str("</svg>");
+    Some(out)
+}
