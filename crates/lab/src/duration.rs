@@ -88,9 +88,21 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
         said.push(format!("{} of {planned} repetitions", e.repetitions));
     }
     let all = e.workloads.clone();
-    let mut keep = all.len();
-    while keep > 1 && e.expected_duration()? > most {
-        keep -= 1;
+    // The most that fit: each try asks for the bound of every transfer.
+    let (mut keep, mut too_many) = (1, all.len() + 1);
+    if e.expected_duration()? <= most {
+        keep = all.len();
+    }
+    while keep + 1 < too_many && keep < all.len() {
+        let some = keep.midpoint(too_many);
+        e.workloads = evenly(&all, some).cloned().collect();
+        if e.expected_duration()? <= most {
+            keep = some;
+        } else {
+            too_many = some;
+        }
+    }
+    if keep < all.len() {
         e.workloads = evenly(&all, keep).cloned().collect();
     }
     if keep < all.len() {
