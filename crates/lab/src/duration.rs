@@ -22,21 +22,31 @@ const OVER_IDEAL: f64 = 1.15;
 pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
     let mut once = Vec::new();
     for scheme in &e.schemes {
-        for (number, workload) in e.workloads_of(scheme).enumerate() {
-            once.push(of(e, scheme, workload, number == 0)?);
+        let mut before: Option<&Workload> = None;
+        for workload in e.workloads_of(scheme) {
+            let fresh = before.is_none_or(|before| before.leaves_other_links(e, workload));
+            once.push(of(e, scheme, workload, fresh)?);
+            before = Some(workload);
         }
     }
     Ok(once.repeat(e.repetitions as usize))
 }
 
-fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Result<Duration> {
+fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, fresh: bool) -> Result<Duration> {
     // Of every workload, so that what the links never carry is found out.
     let ideal = ideal_time(e, scheme, workload, workload.most_bytes().max(1))?;
-    let own = workload.application().map(|app| app.usual_time());
-    let mut all = own.unwrap_or_else(|| ideal.mul_f64(OVER_IDEAL)) + BETWEEN;
+    let by_bytes = ideal.mul_f64(OVER_IDEAL);
+    let usual = match workload.application() {
+        None => by_bytes,
+        // It would rather fetch less.
+        Some(app) if app.adapts() => app.usual_time(),
+        Some(app) => app.usual_time().max(by_bytes),
+    };
+    let mut all = usual + BETWEEN;
     if scheme.scheme == Carrier::Mpbond {
-        // They stay from transfer to transfer, but for a cold start or a fault.
-        if first || scheme.start == Start::Cold || !workload.faults.is_empty() {
+        // They stay from transfer to transfer, but for a cold start or a fault,
+        // and where the links are others.
+        if fresh || scheme.start == Start::Cold || !workload.faults.is_empty() {
             all += DAEMONS;
         }
     }
@@ -52,12 +62,16 @@ fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, first: bool) -> Resu
 const SHORT_IDLE: Duration = Duration::from_secs(1);
 
 /// How long an application goes on in a run that has to be short.
-const SHORT_APPLICATION: Duration = Duration::from_secs(15);
+const SHORT_APPLICATION: Duration = Duration::from_secs(12);
+
+/// Of the values of a `parameter`, so many always stay: with fewer there is no
+/// line to see.
+const LEAST_VALUES: usize = 2;
 
 /// Makes `e` take about `most` at most: fewer repetitions, then fewer
-/// workloads, evenly spread, then shorter idle times and applications. Says
-/// what it did; none when nothing had to be done. At least one repetition of
-/// one workload stays.
+/// workloads, evenly spread, then shorter idle times and applications, then
+/// schemes of fewer values of the parameter. Says what it did; none when
+/// nothing had to be done. At least one repetition of one workload stays.
 ///
 /// # Errors
 /// As [`Experiment::expected_duration`].
@@ -74,11 +88,22 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
         said.push(format!("{} of {planned} repetitions", e.repetitions));
     }
     let all = e.workloads.clone();
-    let mut keep = all.len();
-    while keep > 1 && e.expected_duration()? > most {
-        keep -= 1;
-        let kept = (0..keep).filter_map(|i| all.get(i * all.len() / keep));
-        e.workloads = kept.cloned().collect();
+    // The most that fit: each try asks for the bound of every transfer.
+    let (mut keep, mut too_many) = (1, all.len() + 1);
+    if e.expected_duration()? <= most {
+        keep = all.len();
+    }
+    while keep + 1 < too_many && keep < all.len() {
+        let some = keep.midpoint(too_many);
+        e.workloads = evenly(&all, some).cloned().collect();
+        if e.expected_duration()? <= most {
+            keep = some;
+        } else {
+            too_many = some;
+        }
+    }
+    if keep < all.len() {
+        e.workloads = evenly(&all, keep).cloned().collect();
     }
     if keep < all.len() {
         said.push(format!("{keep} of {} workloads", all.len()));
@@ -100,11 +125,36 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
             said.push(format!("applications of {SHORT_APPLICATION:?}"));
         }
     }
+    let all = e.schemes.clone();
+    let mut values: Vec<f64> = all.iter().filter_map(|s| s.parameter).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let mut keep = values.len();
+    while keep > LEAST_VALUES && e.expected_duration()? > most {
+        keep -= 1;
+        let kept: Vec<f64> = evenly(&values, keep).copied().collect();
+        let stays = |s: &&Scheme| s.parameter.is_none_or(|p| kept.contains(&p));
+        e.schemes = all.iter().filter(stays).cloned().collect();
+    }
+    if e.schemes.len() < all.len() {
+        said.push(format!("{} of {} schemes", e.schemes.len(), all.len()));
+    }
     Ok((!said.is_empty()).then(|| said.join(", ")))
+}
+
+/// `count` of `all`, evenly spread; the first one is among them.
+fn evenly<T>(all: &[T], count: usize) -> impl Iterator<Item = &T> {
+    (0..count).filter_map(move |i| all.get(i * all.len() / count))
 }
 
 /// Whether the workload had an application that was longer.
 fn shorten_application(w: &mut Workload) -> bool {
+    // How long it takes to fetch what does not adapt, only the links say.
+    if let Some(video) = w.video.as_mut().filter(|v| v.ladder.len() == 1) {
+        let longer = video.length > SHORT_APPLICATION;
+        video.length = video.length.min(SHORT_APPLICATION);
+        return longer;
+    }
     let Some(usual) = w.application().map(|app| app.usual_time()) else {
         return false;
     };
@@ -284,6 +334,24 @@ mod tests {
             short(S(1)),
             (1, 1, said(&format!("{one}, idle times of 1s")))
         );
+    }
+
+    #[test]
+    fn a_short_run_leaves_out_values_of_the_parameter() {
+        let mut e = experiment("warm", 1);
+        let one = e.schemes[0].clone();
+        e.schemes = (0..5)
+            .map(|i| Scheme {
+                parameter: Some(f64::from(i)),
+                ..one.clone()
+            })
+            .collect();
+        e.schemes.push(one);
+        let said = shorten(&mut e, S(16)).unwrap().unwrap();
+        assert!(said.ends_with("4 of 6 schemes"), "{said}");
+        let kept: Vec<_> = e.schemes.iter().map(|s| s.parameter).collect();
+        assert_eq!(kept, [Some(0.0), Some(1.0), Some(3.0), None]);
+        assert!(e.expected_duration().unwrap() <= S(16));
     }
 
     /// What `experiments/run` does with QUICK=1: each its share of what is

@@ -281,6 +281,7 @@ impl<'a> Lab<'a> {
         done: &mut Done,
     ) -> Result<()> {
         let mut daemons: Option<Daemons> = None;
+        let mut before: Option<&Workload> = None;
         for workload in self.experiment.workloads_of(scheme) {
             let place = *number;
             *number += 1;
@@ -293,6 +294,11 @@ impl<'a> Lab<'a> {
                 self.listening.set_congestion(&scheme.congestion)?;
                 self.congestion.clone_from(&scheme.congestion);
             }
+            let e = self.experiment;
+            if before.is_some_and(|before| before.leaves_other_links(e, workload)) {
+                daemons = None;
+            }
+            before = Some(workload);
             // Between transfers the links are as at the start.
             self.player.reset()?;
             for c in setting_changes(self.experiment, workload)? {

@@ -164,7 +164,11 @@ impl Estimator {
             if self.history.len() == HISTORY_LEN {
                 self.history.pop_front();
             }
-            self.history.push_back((now, info.bytes_arrived));
+            // What is acknowledged out of order is counted in segments, as if each were full: when
+            // its place is reached, the sum can be a little less than it was.
+            let before = self.history.back().map_or(0, |(_, arrived)| *arrived);
+            self.history
+                .push_back((now, info.bytes_arrived.max(before)));
         }
         // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
         // sample says it better where the flow was limited by the path.
@@ -435,6 +439,17 @@ mod tests {
             app_limited: false,
             slow_start: false,
         }
+    }
+
+    #[test]
+    fn what_arrived_out_of_order_may_have_been_less() {
+        let mut e = Estimator::new(true);
+        for (at, arrived) in [(0, 10_000), (10, 9_000), (20, 12_000)] {
+            e.on_path(ms(at), info(arrived, MB));
+        }
+        assert_eq!(e.taken_at(ms(5)), 10_000);
+        assert_eq!(e.taken_at(ms(15)), 11_000);
+        assert_eq!(e.taken_at(ms(30)), 12_000);
     }
 
     #[test]

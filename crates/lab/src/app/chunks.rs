@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::{Noticed, Ran, Setting, fetch_object, mean_and_p95};
+use super::{Noticed, Ran, Setting, fetch_object, mean_and_p95, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Chunks;
@@ -47,6 +47,7 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
         watch,
         intact,
         noticed,
+        used: used(&connection, start),
     })
 }
 

@@ -20,7 +20,9 @@ use crate::content::Content;
 use crate::error::Result;
 use crate::experiment::Application;
 use crate::fetch::{Connection, Dial, path_of};
+use crate::kibbutz::{self, Used};
 use crate::quantity::Quantity;
+use crate::sys::mptcp;
 use crate::watch::Watch;
 
 /// What an application runs with.
@@ -42,6 +44,15 @@ struct Ran {
     /// Every byte was the right one.
     intact: bool,
     noticed: Noticed,
+    /// What each subflow of Multipath TCP carried; of a page, with its many
+    /// connections, nobody asks.
+    used: Vec<Used>,
+}
+
+/// What the subflows of a connection, made at `start`, carried until now.
+fn used(connection: &Connection, start: Instant) -> Vec<Used> {
+    let subflows = mptcp::subflows(connection.stream()).unwrap_or_default();
+    kibbutz::used(&[], &subflows, start.elapsed().as_secs_f64())
 }
 
 /// Runs the application to its end.
@@ -65,6 +76,7 @@ pub(crate) fn run(app: Application, setting: &Setting, progress: Progress) -> Re
         longest_stall: ran.watch.longest(),
         intact: Some(ran.intact),
         noticed: ran.noticed,
+        used: ran.used,
         series: ran.watch.into_series(),
         ..Outcome::default()
     })

@@ -54,6 +54,7 @@ pub(super) fn load(page: &Page, setting: &Setting, progress: Progress) -> Result
         watch: work.watch,
         intact: work.intact,
         noticed,
+        used: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Noticed, Ran, Setting, mean_and_p95};
+use super::{Noticed, Ran, Setting, mean_and_p95, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Stream;
@@ -48,6 +48,7 @@ pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> 
         watch,
         intact,
         noticed,
+        used: used(&connection, start),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Noticed, Ran, Setting};
+use super::{Noticed, Ran, Setting, used};
 use crate::client::Progress;
 use crate::error::{Doing, Error, Result};
 use crate::fetch::path_of;
@@ -41,5 +41,6 @@ pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> 
         intact: intact && watch.bytes() > 0,
         watch,
         noticed: Noticed::new(),
+        used: used(&connection, start),
     })
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use mpbond_units::Timestamp;
 
 use super::video_player::{Next, VideoPlayer};
-use super::{Noticed, Ran, Setting, fetch_object};
+use super::{Noticed, Ran, Setting, fetch_object, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Video;
@@ -56,5 +56,6 @@ pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Res
         watch,
         intact,
         noticed,
+        used: used(&connection, start),
     })
 }

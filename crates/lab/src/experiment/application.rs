@@ -172,6 +172,15 @@ impl Application<'_> {
         }
     }
 
+    /// Whether it fetches less over slower links.
+    pub(crate) fn adapts(&self) -> bool {
+        match self {
+            Self::Video(v) => v.ladder.len() > 1,
+            Self::Page(_) | Self::Stream(_) | Self::Chunks(_) => false,
+            Self::Timed(_) => true,
+        }
+    }
+
     /// The least time that it takes whatever the network does.
     pub(crate) fn least_time(&self) -> Duration {
         match self {

@@ -124,6 +124,13 @@ impl Workload {
         link
     }
 
+    /// Whether the links that it leaves behind are not those that `next`
+    /// begins with: what a session has learnt of them is then of another place.
+    pub(crate) fn leaves_other_links(&self, e: &Experiment, next: &Self) -> bool {
+        let changed = |link: &Link| !self.on(link).changes.is_empty();
+        self.setting_name() != next.setting_name() || e.links.iter().any(changed)
+    }
+
     /// The name of the setting that it runs in.
     pub(crate) fn setting_name(&self) -> Option<&str> {
         let (setting, _) = self.setting.as_ref()?;

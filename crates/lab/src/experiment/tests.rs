@@ -299,7 +299,8 @@ fn baselines_are_what_their_papers_say() {
     let kill = "[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"\n";
     let more = |scheme: &str, line: &str| format!("{scheme}{line}\n");
     for (scheme, behind, words) in [
-        ("scheme = \"kibbutz\"\n".into(), "", "two devices"),
+        ("scheme = \"kibbutz\"\n".into(), "", "two direct links"),
+        (more(combine, "split = false"), "", "split = false is for"),
         (
             more(kibbutz, "interception = \"http\""),
             "",
@@ -525,4 +526,74 @@ fn settings_without_their_recordings_are_left_out() {
     assert!(!said.contains("\"there\""), "{said}");
     assert_eq!(e.workloads.len(), 1);
     assert_eq!(e.leave_out_missing_recordings(), None);
+}
+
+#[test]
+fn schemes_that_need_more_say_what() {
+    let scheme = "devices = 2\ninterception = \"socks5\"\n";
+    let wrong = |from: &str, to: &str, words: &str| {
+        let (_, complaint) = complaint(from, to);
+        assert!(complaint.contains(words), "{to}: {complaint}");
+    };
+    let one = "devices = 1\ninterception = \"socks5\"\nsplit = false\n";
+    wrong(scheme, one, "with a helper");
+    wrong(scheme, &format!("{scheme}dual = true\n"), "`chunks`");
+    let alone = "devices = 1\ninterception = \"socks5\"\ndual = true\n";
+    wrong(scheme, alone, "on two devices");
+    let killed = "bytes = \"512 KiB\"\n[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"\n";
+    let good = GOOD.replace("bytes = \"512 KiB\"\n", killed);
+    Experiment::parse("t.toml", &good).unwrap();
+    let tethered = good.replace(scheme, &format!("{scheme}split = false\n"));
+    let refused = Experiment::parse("t.toml", &tethered)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("only forwards"), "{refused}");
+    let fetch = |scheme: &str, work: &str| {
+        let text = GOOD.replace("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n");
+        let text = text.replace(
+            "scheme = \"mpbond\"\ndevices = 2\ninterception = \"socks5\"\n",
+            scheme,
+        );
+        Experiment::parse("t.toml", &text.replace("bytes = \"512 KiB\"\n", work))
+    };
+    let refused = |scheme: &str, work: &str, words: &str| {
+        let refused = fetch(scheme, work).unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    };
+    refused(
+        "scheme = \"combine\"\ndevices = 2\n",
+        "for = \"9s\"\n",
+        "only downloads files",
+    );
+    refused(
+        "scheme = \"single\"\n",
+        "for = \"0s\"\n",
+        "more than nothing",
+    );
+    refused(
+        "scheme = \"single\"\n",
+        "for = \"1s\"\nbytes = 9\n",
+        "one of video",
+    );
+    let e = fetch("scheme = \"single\"\n", "for = \"9s\"\n").unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 0);
+    let seconds = e.expected_duration().unwrap().as_secs_f64();
+    assert!((9.0..10.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn links_that_are_others_are_noticed() {
+    let more = "[[workload]]\nname = \"again\"\ndirection = \"down\"\nbytes = 9\n\
+                [[workload]]\nname = \"falls\"\ndirection = \"down\"\nbytes = 9\n\
+                [[workload.change]]\nlink = \"ps\"\nat = \"1s\"\ndown = 1\n";
+    let parse = |more: &str| Experiment::parse("t.toml", &format!("{GOOD}{more}")).unwrap();
+    let leaves =
+        |e: &Experiment, a: usize, b: usize| e.workloads[a].leaves_other_links(e, &e.workloads[b]);
+    let e = parse(more);
+    assert!(!leaves(&e, 0, 1) && !leaves(&e, 1, 2));
+    assert!(leaves(&e, 2, 0), "what has fallen is as at the start again");
+    let settings = "[[setting]]\nname = \"x\"\nlink.ps = { down = 4 }\n\
+                    [[setting]]\nname = \"y\"\nlink.ps = { down = 5 }\n";
+    let e = parse(settings);
+    assert!(leaves(&e, 0, 1) && !leaves(&e, 0, 0));
 }
