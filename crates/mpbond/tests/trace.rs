@@ -321,6 +321,28 @@ fn a_scenario_is_played_on_a_device() {
     assert_eq!(ok(&["record", "--list-scenarios"], b"").lines().count(), 15);
 }
 
+/// A stall that was planted is named with everybody in it; a trace without one names nobody.
+#[test]
+fn a_planted_stall_is_named() {
+    let stall = include_bytes!("../../systrace/tests/data/stalled_request.txt");
+    let text = ok(&["idle", "-"], stall);
+    let line = text.lines().find(|l| l.starts_with("* ")).unwrap();
+    for part in [
+        "voice-UI hand-over",
+        "clockwork (700)",
+        "Binder_2 (315)",
+        "mediaserver",
+        "setOutputDevice",
+        "120.",
+    ] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let report = json(&["report", "-", "--json"], stall);
+    assert_eq!(report["idle"]["findings"].as_array().unwrap().len(), 1);
+    let none = json(&["idle", "-", "--json"], SWITCHES.as_bytes());
+    assert_eq!(none["findings"], serde_json::json!([]));
+}
+
 /// The shared samples, each through the program.
 #[test]
 fn every_sample_is_reported_on() {
