@@ -95,6 +95,7 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["lab", "player-accuracy"],
         &["trace"],
         &["trace", "summary"],
+        &["trace", "record"],
         &["trace", "report"],
         &["trace", "usage"],
         &["trace", "tlp"],

@@ -15,25 +15,33 @@ const SWITCHES: &str = "\
 ";
 
 struct Outcome {
+    id: u32,
     code: i32,
     stdout: String,
     stderr: String,
 }
 
 fn trace(args: &[&str], input: &[u8]) -> Outcome {
+    trace_with(args, input, &[])
+}
+
+fn trace_with(args: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Outcome {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mpbond"))
         .arg("trace")
         .args(args)
         .env_remove("RUST_LOG")
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let id = child.id();
     // A program that fails on its arguments does not read.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
     Outcome {
+        id,
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -183,6 +191,156 @@ fn a_cut_trace_is_told_of() {
     assert!(outcome.stderr.contains("not whole: "), "{}", outcome.stderr);
     let s = json(&["summary", "-", "--json"], cut);
     assert!(s["incomplete"].is_string(), "{s}");
+}
+
+/// What this machine's kernel records is read back; where it may not, that is said.
+#[test]
+fn this_machine_records_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt").display().to_string();
+    let groups = "sched,irq,timer,net";
+    let args = ["record", "-o", &file, "--events", groups, "--buffer", "4"];
+    let args: Vec<&str> = args
+        .iter()
+        .chain(&["--", "sleep", "0.2"])
+        .copied()
+        .collect();
+    let outcome = trace(&args, b"");
+    if outcome.code == 3 {
+        assert!(outcome.stderr.contains("tracer"), "{}", outcome.stderr);
+        eprintln!("skipped: {}", outcome.stderr.trim());
+        return;
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let s = json(&["summary", &file, "--json"], b"");
+    assert!(s["events"]["sched_switch"].as_u64().unwrap() > 0, "{s}");
+    assert!(s["span_s"].as_f64().unwrap() > 0.15, "{s}");
+    let usage = json(&["usage", &file, "--json"], b"");
+    let tasks = usage["tasks"].as_array().unwrap().iter();
+    let names: Vec<&str> = tasks.map(|t| t["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"sleep"), "{names:?}");
+    for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+        let Ok(left) = std::fs::read_dir(format!("{root}/instances")) else {
+            continue;
+        };
+        let own = format!("mpbond-{}", outcome.id);
+        assert!(
+            left.flatten().all(|f| f.file_name() != *own),
+            "{own} is left"
+        );
+    }
+    // A program that fails makes the record fail, but not vanish.
+    let args = ["record", "-o", &file, "--events", "sched", "--", "false"];
+    let outcome = trace(&args, b"");
+    assert_eq!(outcome.code, 1);
+    assert!(
+        outcome.stderr.contains("false ended with"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(json(&["summary", &file, "--json"], b"")["span_s"].is_number());
+}
+
+/// A stand-in for adb that notes what it is asked, and answers as a small watch does.
+#[test]
+fn a_scenario_is_played_on_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let bin = at("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let (log, answer) = (at("log"), at("answer"));
+    std::fs::write(&answer, format!("TRACE:\n{SWITCHES}")).unwrap();
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\nesac\n"
+    );
+    let adb = format!("{bin}/adb");
+    std::fs::write(&adb, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&adb, mode).unwrap();
+    let scenarios = at("mine.toml");
+    let text = "[[scenario]]\nname = \"tap\"\ncategory = \"x\"\ndoes = \"y\"\nrecord_s = 1\nprepare = [{ key = \"WAKEUP\" }]\nsteps = [{ tap = [0.5, 0.5] }, { wait_ms = 10 }, { swipe = [0.0, 0.0, 1.0, 1.0, 100] }]\n";
+    std::fs::write(&scenarios, text).unwrap();
+    let out = at("runs");
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    let args = [
+        "record",
+        "--adb",
+        "--serial",
+        "w1",
+        "--scenarios",
+        &scenarios,
+        "--scenario",
+        "tap",
+        "--repeat",
+        "1",
+        "-o",
+        &out,
+    ];
+    let outcome = trace_with(&args, b"", &[("PATH", &path)]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("tap-1.atrace: 3 events in 1.000 s"),
+        "{}",
+        outcome.stdout
+    );
+    let said = std::fs::read_to_string(&log).unwrap();
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        said[..3],
+        [
+            "-s w1 get-state",
+            "-s w1 shell wm size",
+            "-s w1 shell input keyevent WAKEUP"
+        ]
+    );
+    assert!(
+        said[3].starts_with("-s w1 exec-out atrace -z -b 32768 -t 3 sched "),
+        "{}",
+        said[3]
+    );
+    assert_eq!(
+        said[4..],
+        [
+            "-s w1 shell input tap 160 160",
+            "-s w1 shell input swipe 0 0 320 319 100"
+        ]
+    );
+    // Nothing known of that name; no device; no adb.
+    let e = fails(&["record", "--adb", "--scenario", "nap", "-o", &out], b"");
+    assert!(
+        e.contains("no scenario \"nap\"; there are update, notif"),
+        "{e}"
+    );
+    let none = trace_with(
+        &["record", "--adb", "-d", "1s", "-o", &out],
+        b"",
+        &[("PATH", "/nonexistent")],
+    );
+    assert_eq!(none.code, 3, "{}", none.stderr);
+    assert!(none.stderr.contains("adb can't be run"), "{}", none.stderr);
+    assert_eq!(ok(&["record", "--list-scenarios"], b"").lines().count(), 15);
+}
+
+/// A stall that was planted is named with everybody in it; a trace without one names nobody.
+#[test]
+fn a_planted_stall_is_named() {
+    let stall = include_bytes!("../../systrace/tests/data/stalled_request.txt");
+    let text = ok(&["idle", "-"], stall);
+    let line = text.lines().find(|l| l.starts_with("* ")).unwrap();
+    for part in [
+        "voice-UI hand-over",
+        "clockwork (700)",
+        "Binder_2 (315)",
+        "mediaserver",
+        "setOutputDevice",
+        "120.",
+    ] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let report = json(&["report", "-", "--json"], stall);
+    assert_eq!(report["idle"]["findings"].as_array().unwrap().len(), 1);
+    let none = json(&["idle", "-", "--json"], SWITCHES.as_bytes());
+    assert_eq!(none["findings"], serde_json::json!([]));
 }
 
 /// The shared samples, each through the program.

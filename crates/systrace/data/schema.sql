@@ -25,6 +25,8 @@ CREATE TABLE frequency (ns INTEGER, cpu INTEGER, khz INTEGER);
 CREATE TABLE power (ns INTEGER, begins INTEGER, action TEXT);
 -- Interrupts: hard is 0 for softirqs, enter is 0 at the end.
 CREATE TABLE irq (ns INTEGER, cpu INTEGER, hard INTEGER, enter INTEGER, number INTEGER, handler TEXT);
+-- Kernel timers that expire, and the kernel function that each calls.
+CREATE TABLE timer (ns INTEGER, cpu INTEGER, function TEXT);
 -- Packets in the network stack: point is Queue, StartXmit, Xmit, DriverReceive,
 -- Receive, Copy or Free.
 CREATE TABLE net (ns INTEGER, cpu INTEGER, tid INTEGER, point TEXT, skb INTEGER, len INTEGER);

@@ -27,6 +27,7 @@ mod perfetto;
 #[cfg(feature = "sqlite")]
 mod query;
 mod report;
+mod scenario;
 mod sink;
 mod source;
 mod summary;
@@ -56,6 +57,7 @@ pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
 pub use report::{FunctionReport, Report, ReportJson, ReportOptions, Table};
+pub use scenario::{Scenario, Step};
 pub use sink::Sink;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};

@@ -204,6 +204,14 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         t.names.get(r.handler)
     );
     fill!(
+        "timer",
+        "?,?,?",
+        t.timers,
+        |r| r.ns as i64,
+        r.cpu,
+        t.names.get(r.function)
+    );
+    fill!(
         "net",
         "?,?,?,?,?,?",
         t.net,

@@ -110,6 +110,27 @@ impl Tasks {
         }
     }
 
+    /// Names processes whose main thread the trace never names, after their first thread that it
+    /// does, in brackets: `(RenderThread)`.
+    pub(crate) fn name_processes(&mut self) {
+        let mut named: Vec<(u32, u32, String)> = Vec::new();
+        for (tid, task) in &self.map {
+            let Some(process) = task.process.filter(|p| p != tid) else {
+                continue;
+            };
+            let leader = self.map.get(&process);
+            let unnamed = leader.is_none_or(|l| l.process_name.is_none() && l.name.is_empty());
+            if unnamed && !task.name.is_empty() {
+                named.push((process, *tid, format!("({})", task.name)));
+            }
+        }
+        named.sort_unstable();
+        for (process, _, name) in named {
+            let leader = self.map.entry(process).or_default();
+            leader.process_name.get_or_insert(name);
+        }
+    }
+
     /// What is known about a task.
     pub fn get(&self, tid: u32) -> Option<&Task> {
         self.map.get(&tid)
@@ -209,6 +230,11 @@ mod tests {
         assert_eq!(class(30), TaskClass::Unknown);
         assert_eq!(class(40), TaskClass::Kernel);
         assert_eq!(class(99), TaskClass::Unknown);
+        assert_eq!(tasks.process_name(10), "system_server");
+        tasks.seen(52, b"Later", Some(50));
+        tasks.seen(51, b"RenderThread", Some(50));
+        tasks.name_processes();
+        assert_eq!(tasks.process_name(50), "(RenderThread)");
         assert_eq!(tasks.process_name(10), "system_server");
         tasks.seen(10, b"<...>", None);
         assert_eq!(tasks.name(10), "system_server");

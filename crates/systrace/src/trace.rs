@@ -300,6 +300,7 @@ impl TraceBuilder {
         );
         // A file that was joined to itself: exact repeats tell nothing new.
         trace.switches.dedup();
+        trace.tasks.name_processes();
         trace.slices = slices(&marks, main.last);
         trace.span = Some((main.first, main.last));
         trace

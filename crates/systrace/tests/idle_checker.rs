@@ -161,6 +161,13 @@ fn report(text: &str, rules: &IdleRules) -> IdleReport {
     IdleReport::of(&t, &t.runs(), rules).unwrap()
 }
 
+/// The trace that documents and other tests use is this very one.
+#[test]
+fn the_stored_stall_is_the_planted_one() {
+    let stored = include_str!("data/stalled_request.txt");
+    assert_eq!(stored, launch(120, true).replace("mixer", "mediaserver"));
+}
+
 #[test]
 fn a_stalled_request_is_found_and_named() {
     for binder in [true, false] {

@@ -21,9 +21,18 @@ struct Head<'a> {
     rest: &'a str,
 }
 
-/// Whether a line is the head of a sample.
+/// Longest name of a task, bytes: the kernel's TASK_COMM_LEN without its end.
+const MAX_COMM_BYTES: usize = 15;
+
+/// Whether a line tells by itself that a file is of this kind. Prose may have a number and a colon
+/// ("it holds 3 events: ..."), so that more is asked for than of the lines that follow.
 pub(crate) fn is_head(line: &[u8]) -> bool {
-    std::str::from_utf8(line).is_ok_and(|l| Head::parse(l).is_some())
+    let head = std::str::from_utf8(line).ok().and_then(Head::parse);
+    head.is_some_and(|h| {
+        let address = h.rest.split(' ').next().unwrap_or_default();
+        let address = address.bytes().all(|b| b.is_ascii_hexdigit());
+        h.comm.len() <= MAX_COMM_BYTES && address
+    })
 }
 
 impl<'a> Head<'a> {
@@ -256,6 +265,24 @@ fn header(line: &str, fixed: &mut FxHashMap<String, u64>, sink: &mut dyn Sink) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_is_no_head() {
+        for line in [
+            "It holds 3 events: sched_switch and more",
+            "the event counts by an independent count of 31 lines:",
+            "| a | 4 tasks: twelve |",
+        ] {
+            assert!(!is_head(line.as_bytes()), "{line}");
+        }
+        for line in [
+            "java  3244 cpu-clock:",
+            "swapper     0 [002] 441995.133575: 1 cycles:",
+            "noploop 21796/21797 12.5: 250000 cycles:ppp:  ffffffff8103ce17 native_write_msr ([k])",
+        ] {
+            assert!(is_head(line.as_bytes()), "{line}");
+        }
+    }
 
     #[test]
     fn heads_of_every_shape() {

@@ -6,6 +6,7 @@ mod input;
 mod parts;
 #[cfg(feature = "sqlite")]
 mod query;
+mod record;
 mod report;
 mod rules;
 mod summary;
@@ -25,6 +26,7 @@ use super::failure::Failure;
 #[command(after_help = "\
 Examples:
   mpbond trace report watch.html --html report.html     all there is to say, in one page
+  mpbond trace record -o trace.txt --duration 5s        of this machine
   mpbond trace summary trace.dat --json                 for scripts
   mpbond trace idle launch.perfetto-trace               why nothing ran, and who stalled whom
   mpbond trace functions run1.trace run2.trace run3.trace
@@ -41,6 +43,7 @@ pub(super) struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum TraceCommand {
     Summary(summary::SummaryArgs),
+    Record(record::RecordArgs),
     Report(report::ReportArgs),
     Usage(parts::UsageArgs),
     Tlp(parts::TlpArgs),
@@ -56,6 +59,7 @@ impl TraceArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             TraceCommand::Summary(args) => args.run(),
+            TraceCommand::Record(args) => args.run(),
             TraceCommand::Report(args) => args.run(),
             TraceCommand::Usage(args) => args.run(),
             TraceCommand::Tlp(args) => args.run(),
