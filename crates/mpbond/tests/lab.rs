@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mpbond_lab::{Download, RunReport};
+use mpbond_lab::{Download, Quantity, RunReport};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/baselines.toml");
 const BYTES: u64 = 256 << 10;
@@ -36,12 +36,35 @@ fn baselines_beside_mpbond() {
         let all = report.downloads.iter();
         all.filter(|d| d.name == name).collect()
     };
-    for (name, transfers) in [("kibbutz", 2), ("combine", 1), ("pams", 2)] {
+    for (name, transfers) in [
+        ("kibbutz", 2),
+        ("combine", 1),
+        ("pams", 2),
+        ("pams, no split", 1),
+    ] {
         let all = of(name);
         assert_eq!(all.len(), transfers, "{name}");
         for d in all {
             used_both_paths(d);
         }
+    }
+    // A helper that only forwards has no daemon.
+    let [tethered] = of("pams, no split")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(
+        !tethered.cpu_s.contains_key("phone"),
+        "{:?}",
+        tethered.cpu_s
+    );
+    // Both users have got their chunks, each by the own daemon.
+    let [dual] = of("dual mode")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(dual.sha256_ok && dual.bytes == 2 * (64 << 10), "{dual:?}");
+    for quantity in [Quantity::ChunkS, Quantity::SecondChunkS] {
+        let seconds = dual.noticed.get(&quantity).copied();
+        assert!(seconds.is_some_and(|s| s > 0.02), "{:?}", dual.noticed);
     }
     // Nothing comes over a pipe that is dead: that is no kibbutz.
     let [broken] = of("kibbutz without a pipe")[..] else {

@@ -124,13 +124,18 @@ impl Client {
             });
             let mut arrivals = Vec::new();
             let mut so_far = 0;
-            while !sending.is_finished() {
+            loop {
+                // Asked first, so that the last look finds all of it.
+                let last = sending.is_finished();
                 let now = received.bytes() - before;
                 if now > so_far {
                     so_far = now;
                     arrivals.push((Instant::now(), now));
                 }
                 progress(now);
+                if last {
+                    break;
+                }
                 std::thread::sleep(POLL);
             }
             let sent = sending.join();
