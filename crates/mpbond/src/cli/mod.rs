@@ -1,5 +1,6 @@
 //! The command line.
 
+mod capture;
 mod completions;
 mod cpulog;
 mod daemon;
@@ -72,6 +73,7 @@ enum Command {
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
     Energy(energy::EnergyArgs),
+    Capture(capture::CaptureArgs),
     Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
     Trust(trust::TrustArgs),
@@ -107,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => args.run(),
         Command::Doctor(args) => args.run(),
         Command::Energy(args) => energy::energy(&args).map_err(failure::Failure::bad_input),
+        Command::Capture(args) => args.run(),
         Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
         Command::Trust(args) => args.run(),
