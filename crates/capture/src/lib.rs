@@ -19,9 +19,11 @@ mod packet_log;
 mod packet_logger;
 mod pcap;
 mod pcapng;
+mod pcapng_write;
 mod reader;
 mod source;
 mod svg;
+pub mod wifi;
 
 pub use cpu_log::{CPU_LOG_HEADER, CpuLog};
 pub use error::{CaptureError, Place};

@@ -10,12 +10,14 @@ use clap::{Args, Subcommand};
 use super::failure::Failure;
 
 mod bt;
+mod merge;
 
 /// Analyse captures: Bluetooth logs, sniffers' captures, delays.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond capture bt btsnoop_hci.log --svg modes.svg
+  mpbond capture merge a.pcap b.pcap c.pcap -o all.pcapng
 
 `mpbond capture COMMAND --help` shows more. docs/measurement.md says what the figures mean.")]
 pub(super) struct CaptureArgs {
@@ -26,12 +28,14 @@ pub(super) struct CaptureArgs {
 #[derive(Debug, Subcommand)]
 enum CaptureCommand {
     Bt(bt::BtArgs),
+    Merge(merge::MergeArgs),
 }
 
 impl CaptureArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             CaptureCommand::Bt(args) => args.run(),
+            CaptureCommand::Merge(args) => args.run(),
         }
     }
 }
