@@ -14,6 +14,7 @@ mod link;
 mod logs;
 mod man;
 mod output;
+mod probe;
 mod status;
 mod trust;
 mod units;
@@ -74,6 +75,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Energy(energy::EnergyArgs),
     Capture(capture::CaptureArgs),
+    Probe(probe::ProbeArgs),
+    ProbeServer(probe::ProbeServerArgs),
     Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
     Trust(trust::TrustArgs),
@@ -110,6 +113,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => args.run(),
         Command::Energy(args) => energy::energy(&args).map_err(failure::Failure::bad_input),
         Command::Capture(args) => args.run(),
+        Command::Probe(args) => args.run(),
+        Command::ProbeServer(args) => args.run(),
         Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
         Command::Trust(args) => args.run(),
