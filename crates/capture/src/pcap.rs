@@ -94,6 +94,7 @@ impl Pcap {
             at: Timestamp::from_nanos(ns),
             link_type: self.link_type,
             interface: 0,
+            flags: 0,
             original_bytes: original,
             offset,
             before: RECORD_HEADER,

@@ -269,6 +269,7 @@ impl Pcapng {
             at,
             link_type: interface.link_type,
             interface: number,
+            flags: 0,
             original_bytes: original,
             offset,
             before: BEFORE,

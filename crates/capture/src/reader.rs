@@ -5,7 +5,9 @@ use std::io::{Chain, Cursor, Read};
 use flate2::read::MultiGzDecoder;
 use mpbond_units::Timestamp;
 
+use crate::btsnoop::{self, Btsnoop};
 use crate::error::{CaptureError, Place};
+use crate::packet_logger::{self, PacketLogger};
 use crate::pcap::{self, Pcap};
 use crate::pcapng::{self, Pcapng};
 use crate::source::Source;
@@ -33,6 +35,21 @@ impl LinkType {
     pub const IPV6: Self = Self(229);
     /// Linux cooked, version 2.
     pub const LINUX_SLL2: Self = Self(276);
+    /// Bluetooth HCI, each packet behind an octet that says what it is.
+    pub const HCI_H4: Self = Self(187);
+    /// The same behind four octets that say which way it went.
+    pub const HCI_H4_WITH_DIRECTION: Self = Self(201);
+    /// Bluetooth HCI as the kernel's monitor has it, in pcap files.
+    pub const HCI_LINUX_MONITOR: Self = Self(254);
+    /// Bluetooth HCI of btsnoop files without type octets. No registered number (those have 28
+    /// bits), as with the next three.
+    pub const BTSNOOP_H1: Self = Self(1 << 28 | 1001);
+    /// Bluetooth HCI of btsnoop files with type octets.
+    pub const BTSNOOP_H4: Self = Self(1 << 28 | 1002);
+    /// Bluetooth HCI of btsnoop files from the kernel's monitor.
+    pub const BTSNOOP_MONITOR: Self = Self(1 << 28 | 2001);
+    /// Bluetooth HCI of PacketLogger files.
+    pub const PACKET_LOGGER: Self = Self(1 << 28 | 1);
 }
 
 /// One captured packet.
@@ -44,6 +61,8 @@ pub struct Record<'a> {
     pub link_type: LinkType,
     /// On which interface of the file; 0 where the format knows only one.
     pub interface: u32,
+    /// What btsnoop and PacketLogger say of the packet besides; 0 elsewhere.
+    pub flags: u32,
     /// What was kept of the packet.
     pub data: &'a [u8],
     /// How long the packet was, in bytes.
@@ -59,6 +78,10 @@ pub enum Format {
     Pcap,
     /// pcapng.
     Pcapng,
+    /// btsnoop, of any of its data links.
+    Btsnoop,
+    /// Apple's PacketLogger.
+    PacketLogger,
     /// The lab's packet log.
     PacketLog,
     /// A log of the processor.
@@ -121,10 +144,15 @@ pub(crate) fn open<R: Read>(
         Format::PacketLog
     } else if head.starts_with(crate::cpu_log::HEADER_START) {
         Format::CpuLog
+    } else if btsnoop::is(head) {
+        Format::Btsnoop
+    } else if packet_logger::is(head) {
+        Format::PacketLogger
     } else {
         let shown: Vec<String> = head.iter().take(4).map(|b| format!("{b:02x}")).collect();
         return Err(fail(format!(
-            "neither a pcap or pcapng capture nor a packet or processor log (begins with {})",
+            "neither a pcap, pcapng, btsnoop or PacketLogger capture nor a packet or processor log \
+             (begins with {})",
             shown.join(" ")
         )));
     };
@@ -134,9 +162,11 @@ pub(crate) fn open<R: Read>(
 enum Kind {
     Pcap(Pcap),
     Pcapng(Pcapng),
+    Btsnoop(Btsnoop),
+    PacketLogger(PacketLogger),
 }
 
-/// Reads a capture of either format, gzipped or not, in constant memory.
+/// Reads a capture of any format, gzipped or not, in constant memory.
 pub struct Reader<R: Read> {
     source: Source<Unpacked<R>>,
     kind: Kind,
@@ -160,6 +190,8 @@ impl<R: Read> Reader<R> {
         let kind = match format {
             Format::Pcap => Kind::Pcap(Pcap::open(&mut source)?),
             Format::Pcapng => Kind::Pcapng(Pcapng::default()),
+            Format::Btsnoop => Kind::Btsnoop(Btsnoop::open(&mut source)?),
+            Format::PacketLogger => Kind::PacketLogger(PacketLogger::open(&mut source)?),
             Format::PacketLog | Format::CpuLog => {
                 return Err(source.error(0, "a log, not a capture"));
             }
@@ -184,6 +216,8 @@ impl<R: Read> Reader<R> {
         let found = match &mut self.kind {
             Kind::Pcap(pcap) => pcap.next(&mut self.source),
             Kind::Pcapng(pcapng) => pcapng.next(&mut self.source),
+            Kind::Btsnoop(btsnoop) => btsnoop.next(&mut self.source),
+            Kind::PacketLogger(logger) => logger.next(&mut self.source),
         };
         match found {
             Ok(Some(at)) => {
@@ -204,16 +238,16 @@ impl<R: Read> Reader<R> {
     /// The name that the file gives to an interface, if it does.
     pub fn interface_name(&self, interface: u32) -> Option<&str> {
         match &self.kind {
-            Kind::Pcap(_) => None,
             Kind::Pcapng(pcapng) => pcapng.interface_name(interface),
+            _ => None,
         }
     }
 
     /// Packets without a time (simple packet blocks), which were skipped.
     pub fn skipped(&self) -> u64 {
         match &self.kind {
-            Kind::Pcap(_) => 0,
             Kind::Pcapng(pcapng) => pcapng.without_time(),
+            _ => 0,
         }
     }
 }
@@ -223,6 +257,7 @@ pub(crate) struct Found {
     pub at: Timestamp,
     pub link_type: LinkType,
     pub interface: u32,
+    pub flags: u32,
     pub original_bytes: u32,
     pub offset: u64,
     /// Bytes before the data, the data, and bytes after it.
@@ -242,6 +277,7 @@ impl Found {
             at: self.at,
             link_type: self.link_type,
             interface: self.interface,
+            flags: self.flags,
             data: data
                 .get(self.before..self.before + self.captured)
                 .unwrap_or_default(),

@@ -239,7 +239,7 @@ fn damage_is_named_with_its_offset() {
         (vec![], "it: offset 0: the file is empty"),
         (
             b"GIF89a".to_vec(),
-            "it: offset 0: neither a pcap or pcapng capture nor a packet or processor log (begins with 47 49 46 38)",
+            "it: offset 0: neither a pcap, pcapng, btsnoop or PacketLogger capture nor a packet or processor log (begins with 47 49 46 38)",
         ),
         (
             whole[..20].to_vec(),

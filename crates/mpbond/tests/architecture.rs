@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Own crates, and which other own ones each may depend on. A crate that is not listed is a
 /// decision that has not been taken.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("units", &[]),
     ("session", &["units"]),
     ("radio", &["units"]),
@@ -19,6 +19,7 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("systrace", &["units"]),
     ("net", &["session", "units"]),
     ("intercept", &["session", "units"]),
+    ("probe", &[]),
     ("lab", &["radio", "sim", "units"]),
     (
         "mpbond",
@@ -27,6 +28,7 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
             "intercept",
             "lab",
             "net",
+            "probe",
             "radio",
             "session",
             "sim",

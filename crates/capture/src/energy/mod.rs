@@ -76,6 +76,10 @@ pub fn run<R: Read>(
                 let mut reader = Reader::of(source, format)?;
                 capture::account(&input.name, &mut reader, &mut accounts)
             }
+            Format::Btsnoop | Format::PacketLogger => {
+                let reason = "a Bluetooth log: `mpbond capture bt` reads it, energy does not";
+                return Err(source.error(0, reason).into());
+            }
             Format::PacketLog => packet_log(source, &mut accounts),
             Format::CpuLog => cpu_log(&input.name, source, &mut accounts),
         };

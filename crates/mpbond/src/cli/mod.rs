@@ -1,5 +1,6 @@
 //! The command line.
 
+mod capture;
 mod completions;
 mod cpulog;
 mod daemon;
@@ -13,6 +14,7 @@ mod link;
 mod logs;
 mod man;
 mod output;
+mod probe;
 mod status;
 mod trace;
 mod trust;
@@ -74,6 +76,9 @@ enum Command {
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
     Energy(energy::EnergyArgs),
+    Capture(capture::CaptureArgs),
+    Probe(probe::ProbeArgs),
+    ProbeServer(probe::ProbeServerArgs),
     Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
     Trust(trust::TrustArgs),
@@ -110,6 +115,9 @@ pub fn main() -> ExitCode {
         Command::Status(args) => args.run(),
         Command::Doctor(args) => args.run(),
         Command::Energy(args) => energy::energy(&args).map_err(failure::Failure::bad_input),
+        Command::Capture(args) => args.run(),
+        Command::Probe(args) => args.run(),
+        Command::ProbeServer(args) => args.run(),
         Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
         Command::Trust(args) => args.run(),

@@ -1,0 +1,541 @@
+//! What a log says of its links: modes and how long, Sniff that was not wanted, throughput.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use mpbond_units::Timestamp;
+use serde::Serialize;
+
+use super::decoder::{Decoder, Happening, LinkId, seconds};
+use super::infer::{Entry, Side, StateMachine, infer};
+use super::throughput::{Bins, Direction, Throughput};
+use crate::error::CaptureError;
+use crate::reader::{Reader, Record};
+
+/// Sniff is not wanted when the side that asked for it had received within so long before: shorter
+/// than any inactivity timer that was seen (2 s), so that no idle link is taken for one.
+const RECEIVING_S: f64 = 1.0;
+
+/// Qualcomm's controllers send their own diagnostics to the host under this number: no connection.
+const VENDOR_DIAGNOSTICS: u16 = 0x0edc;
+
+const ACTIVE: u8 = 0;
+const SNIFF: u8 = 2;
+
+/// A change of a link's mode.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModeChange {
+    /// Since the first record.
+    pub time_s: f64,
+    /// Which link.
+    pub handle: u16,
+    /// `active`, `sniff`, `hold`, `park`, or `unknown`.
+    pub mode: &'static str,
+    /// In slots of 0.625 ms; 0 for Active.
+    pub interval_slots: u16,
+    /// Who asked for Sniff; `None` of other changes.
+    pub asked_by: Option<Side>,
+}
+
+/// What the host asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Commands {
+    /// Sniff Mode commands.
+    pub sniff: u64,
+    /// Exit Sniff Mode commands.
+    pub exit_sniff: u64,
+}
+
+/// How long a link was in each mode, from its first Mode Change to its end or that of the log.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Dwell {
+    /// Active.
+    pub active: f64,
+    /// Sniff.
+    pub sniff: f64,
+    /// Hold and Park.
+    pub other: f64,
+    /// Before the first Mode Change of a connection whose beginning the log does not have: it
+    /// may have been in any mode.
+    pub unknown: f64,
+    /// Before the first Mode Change of a connection that the log saw begin: Active.
+    pub active_before_first_change: f64,
+}
+
+/// A time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Interval {
+    /// Since the first record.
+    pub start_s: f64,
+    /// Since the first record.
+    pub end_s: f64,
+}
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Link {
+    /// Which controller of the host.
+    pub adapter: u16,
+    /// Its number.
+    pub handle: u16,
+    /// How many connections had this number before.
+    pub connection: u32,
+    /// Since the first record; `None` when the log began later.
+    pub connected_s: Option<f64>,
+    /// Since the first record; `None` when the log ended before.
+    pub disconnected_s: Option<f64>,
+    /// By mode, while the link was there.
+    pub dwell_s: Dwell,
+    /// The last mode, from the link's end to the log's: it stands for nothing, but tools that do
+    /// not look for the end of a link count it in.
+    pub after_disconnect_s: f64,
+    /// Stays in Sniff that began while the side that asked was receiving (Wear OS paper,
+    /// section 3.3).
+    pub undesired_sniff: Vec<Interval>,
+    /// Each side's timer.
+    pub state_machine: StateMachine,
+    /// Both ways.
+    pub throughput: Vec<Throughput>,
+    #[serde(skip)]
+    pub(super) drawn: Drawn,
+}
+
+/// What the picture needs besides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Drawn {
+    pub(super) sent: Vec<(f64, f64)>,
+    pub(super) received: Vec<(f64, f64)>,
+    /// Entries into Sniff, who asked.
+    pub(super) entries: Vec<(f64, Side)>,
+    /// Returns to Active, who asked.
+    pub(super) exits: Vec<(f64, Side)>,
+    /// Modes from when on.
+    pub(super) modes: Vec<(f64, u8)>,
+    pub(super) end_s: f64,
+}
+
+/// Entries into Sniff of all links.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sniffs {
+    /// The log's own host asked.
+    pub local: u64,
+    /// The other end asked.
+    pub peer: u64,
+}
+
+/// What a log says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BluetoothReport {
+    /// Records of any kind.
+    pub records: u64,
+    /// Since the first record.
+    pub last_record_s: f64,
+    /// ACL packets.
+    pub acl: u64,
+    /// L2CAP packets, put together.
+    pub l2cap: u64,
+    /// RFCOMM frames on channels whose opening the log has.
+    pub rfcomm: u64,
+    /// Packets that have RFCOMM's form and check sequence on other channels.
+    pub rfcomm_by_form: u64,
+    /// Payload of all these RFCOMM frames, without the multiplexer's own.
+    pub rfcomm_payload_bytes: u64,
+    /// Credits given by all these RFCOMM frames.
+    pub rfcomm_credits: u64,
+    /// Number Of Completed Packets events.
+    pub completed_packets: u64,
+    /// In the log's order.
+    pub mode_changes: Vec<ModeChange>,
+    /// Of the log's host.
+    pub commands: Commands,
+    /// Who asked for Sniff.
+    pub sniff_asked_by: Sniffs,
+    /// By controller, number and connection.
+    pub links: Vec<Link>,
+    /// What makes the figures less than sure.
+    pub notes: Vec<String>,
+    /// Why reading stopped early.
+    pub incomplete: Option<String>,
+}
+
+/// A link while the log is read.
+#[derive(Default)]
+struct Followed {
+    connected: Option<f64>,
+    disconnected: Option<f64>,
+    without_modes: bool,
+    first_seen: f64,
+    /// Mode now, and since when; `None` before the first change.
+    mode: Option<(u8, f64)>,
+    active_since: Option<f64>,
+    /// When the host asked, and what had gone each way until then: the answer takes a while, and
+    /// traffic goes on.
+    asked_sniff: Option<(f64, Option<f64>, Option<f64>)>,
+    asked_exit: bool,
+    last_sent: Option<f64>,
+    last_received: Option<f64>,
+    undesired_from: Option<f64>,
+    dwell: Dwell,
+    undesired: Vec<Interval>,
+    entries: Vec<Entry>,
+    sent: Bins,
+    received: Bins,
+    drawn: Drawn,
+}
+
+impl Followed {
+    fn spend(&mut self, until: f64) {
+        if let Some((mode, since)) = self.mode {
+            let dwell = match mode {
+                ACTIVE => &mut self.dwell.active,
+                SNIFF => &mut self.dwell.sniff,
+                _ => &mut self.dwell.other,
+            };
+            // Clocks of logs go back at times.
+            *dwell += (until - since).max(0.0);
+        } else if self.connected.is_some() {
+            self.dwell.active_before_first_change = (until - self.first_seen).max(0.0);
+        } else {
+            self.dwell.unknown = (until - self.first_seen).max(0.0);
+        }
+    }
+
+    /// Gives who asked, where the change is into Sniff.
+    fn change(&mut self, at: f64, mode: u8) -> Option<Side> {
+        self.spend(at);
+        let before = self.mode.replace((mode, at)).map(|(mode, _)| mode);
+        self.drawn.modes.push((at, mode));
+        match mode {
+            SNIFF if before != Some(SNIFF) => {
+                let (by, asked_at, sent, received) = match self.asked_sniff.take() {
+                    Some((when, sent, received)) => (Side::Local, when, sent, received),
+                    None => (Side::Peer, at, self.last_received, self.last_sent),
+                };
+                self.entries.push(Entry {
+                    by,
+                    at_s: asked_at,
+                    active_s: self.active_since,
+                    sent_s: sent,
+                    received_s: received,
+                });
+                self.drawn.entries.push((at, by));
+                if received.is_some_and(|last| asked_at - last <= RECEIVING_S) {
+                    self.undesired_from = Some(at);
+                }
+                Some(by)
+            }
+            ACTIVE => {
+                let by = if std::mem::take(&mut self.asked_exit) {
+                    Side::Local
+                } else {
+                    Side::Peer
+                };
+                if before == Some(SNIFF) {
+                    self.drawn.exits.push((at, by));
+                }
+                self.active_since = Some(at);
+                self.end_undesired(at);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn end_undesired(&mut self, at: f64) {
+        if let Some(start_s) = self.undesired_from.take() {
+            self.undesired.push(Interval { start_s, end_s: at });
+        }
+    }
+
+    fn finish(mut self, id: LinkId, end: f64) -> Link {
+        let log_end = end;
+        let end = self.disconnected.unwrap_or(end);
+        let mut after = (log_end - end).max(0.0);
+        if self.without_modes {
+            self.dwell = Dwell::default();
+        } else {
+            self.spend(end);
+        }
+        self.end_undesired(end);
+        self.drawn.sent = self.sent.rates_kbps().collect();
+        self.drawn.received = self.received.rates_kbps().collect();
+        self.drawn.end_s = end;
+        let round = |s: &mut f64| *s = (*s * 1e6).round() / 1e6;
+        let dwell = &mut self.dwell;
+        for s in [
+            &mut dwell.active,
+            &mut dwell.sniff,
+            &mut dwell.other,
+            &mut dwell.unknown,
+            &mut dwell.active_before_first_change,
+            &mut after,
+        ] {
+            round(s);
+        }
+        let both = [
+            self.sent.summary(Direction::Sent),
+            self.received.summary(Direction::Received),
+        ];
+        Link {
+            adapter: id.adapter,
+            handle: id.handle,
+            connection: id.connection,
+            connected_s: self.connected,
+            disconnected_s: self.disconnected,
+            dwell_s: self.dwell,
+            after_disconnect_s: after,
+            undesired_sniff: self.undesired,
+            state_machine: infer(&self.entries),
+            throughput: both.into_iter().flatten().collect(),
+            drawn: self.drawn,
+        }
+    }
+}
+
+/// Takes a log record by record.
+#[derive(Default)]
+pub struct Analysis {
+    decoder: Decoder,
+    start: Option<Timestamp>,
+    last_s: f64,
+    report: Counted,
+    links: BTreeMap<LinkId, Followed>,
+}
+
+#[derive(Default)]
+struct Counted {
+    records: u64,
+    hci: u64,
+    cut: u64,
+    backwards: u64,
+    acl: u64,
+    l2cap: u64,
+    rfcomm: u64,
+    rfcomm_by_form: u64,
+    rfcomm_payload_bytes: u64,
+    rfcomm_credits: u64,
+    completed: u64,
+    mode_changes: Vec<ModeChange>,
+    commands: Commands,
+    asked_by: Sniffs,
+}
+
+impl Analysis {
+    /// Takes the next record.
+    pub fn push(&mut self, record: &Record<'_>) {
+        let start = *self.start.get_or_insert(record.at);
+        let at = seconds(start, record.at);
+        self.report.records += 1;
+        self.report.backwards += u64::from(at < self.last_s);
+        self.last_s = self.last_s.max(at);
+        let Self {
+            decoder,
+            report,
+            links,
+            ..
+        } = self;
+        let is_hci = decoder.push(record, &mut |what| hear(report, links, at, what));
+        self.report.hci += u64::from(is_hci);
+    }
+
+    /// What the log said; `incomplete` when reading it stopped early.
+    pub fn finish(self, incomplete: Option<String>) -> BluetoothReport {
+        let Self {
+            report,
+            links,
+            last_s,
+            ..
+        } = self;
+        let mut notes = Vec::new();
+        if report.cut > 0 {
+            notes.push(format!(
+                "{} ACL packets were cut when they were logged: what they carried is not known",
+                report.cut
+            ));
+        }
+        if report.backwards > 0 {
+            notes.push(format!("time goes back at {} records", report.backwards));
+        }
+        let connected = |l: &Followed| l.connected.is_some() || l.mode.is_some();
+        let before = links.len();
+        let links: BTreeMap<LinkId, Followed> = links
+            .into_iter()
+            .filter(|(id, l)| id.handle != VENDOR_DIAGNOSTICS || connected(l))
+            .collect();
+        if links.len() < before {
+            notes.push(format!(
+                "packets with the number 0x{VENDOR_DIAGNOSTICS:03x} are the controller's own \
+                 diagnostics, and left out of links"
+            ));
+        }
+        let unknown = links
+            .values()
+            .filter(|l| l.connected.is_none() && l.mode.is_none() && !l.without_modes)
+            .count();
+        if unknown > 0 {
+            notes.push(format!(
+                "{unknown} links have neither a beginning nor a change of mode here: their mode is \
+                 not known"
+            ));
+        }
+        let joined = links
+            .values()
+            .filter(|l| l.connected.is_none() && l.mode.is_some())
+            .count();
+        if joined > 0 {
+            notes.push(format!(
+                "{joined} links were there before the log began: their mode is not known until it \
+                 first changes"
+            ));
+        }
+        BluetoothReport {
+            records: report.records,
+            last_record_s: last_s,
+            acl: report.acl,
+            l2cap: report.l2cap,
+            rfcomm: report.rfcomm,
+            rfcomm_by_form: report.rfcomm_by_form,
+            rfcomm_payload_bytes: report.rfcomm_payload_bytes,
+            rfcomm_credits: report.rfcomm_credits,
+            completed_packets: report.completed,
+            mode_changes: report.mode_changes,
+            commands: report.commands,
+            sniff_asked_by: report.asked_by,
+            links: links
+                .into_iter()
+                .map(|(id, link)| link.finish(id, last_s))
+                .collect(),
+            notes,
+            incomplete,
+        }
+    }
+}
+
+/// Reads a whole log. What is whole before an error counts, and `incomplete` says the error.
+///
+/// # Errors
+/// When the file is no capture at all, or holds no Bluetooth.
+pub fn analyse<R: Read>(file: &str, from: R) -> Result<BluetoothReport, CaptureError> {
+    let mut reader = Reader::new(file, from)?;
+    let mut analysis = Analysis::default();
+    let incomplete = loop {
+        match reader.next() {
+            Ok(Some(record)) => analysis.push(&record),
+            Ok(None) => break None,
+            Err(e) => break Some(e),
+        }
+    };
+    if analysis.report.records > 0 && analysis.report.hci == 0 {
+        return Err(CaptureError {
+            file: file.to_owned(),
+            place: crate::error::Place::Offset(0),
+            reason: "a capture without Bluetooth HCI packets".to_owned(),
+        });
+    }
+    match incomplete {
+        Some(e) if analysis.report.records == 0 => Err(e),
+        other => Ok(analysis.finish(other.map(|e| e.to_string()))),
+    }
+}
+
+fn link(links: &mut BTreeMap<LinkId, Followed>, id: LinkId, at: f64) -> &mut Followed {
+    links.entry(id).or_insert_with(|| Followed {
+        first_seen: at,
+        ..Followed::default()
+    })
+}
+
+fn hear(
+    report: &mut Counted,
+    links: &mut BTreeMap<LinkId, Followed>,
+    at: f64,
+    what: Happening<'_>,
+) {
+    match what {
+        Happening::Connected {
+            link: id,
+            without_modes,
+        } => {
+            let link = link(links, id, at);
+            link.connected = Some(at);
+            link.without_modes = without_modes;
+        }
+        Happening::Disconnected(id) => link(links, id, at).disconnected = Some(at),
+        Happening::Asked { link: id, sniff } => {
+            let link = link(links, id, at);
+            if sniff {
+                report.commands.sniff += 1;
+                link.asked_sniff = Some((at, link.last_sent, link.last_received));
+            } else {
+                report.commands.exit_sniff += 1;
+                link.asked_exit = true;
+            }
+        }
+        // The event names no link; hosts ask one at a time.
+        Happening::Declined { sniff: true } => {
+            links.values_mut().for_each(|l| l.asked_sniff = None);
+        }
+        Happening::Declined { sniff: false } => {
+            links.values_mut().for_each(|l| l.asked_exit = false);
+        }
+        Happening::Mode {
+            link: id,
+            mode,
+            interval_slots,
+        } => {
+            let asked_by = link(links, id, at).change(at, mode);
+            match asked_by {
+                Some(Side::Local) => report.asked_by.local += 1,
+                Some(Side::Peer) => report.asked_by.peer += 1,
+                None => {}
+            }
+            report.mode_changes.push(ModeChange {
+                time_s: at,
+                handle: id.handle,
+                mode: match mode {
+                    ACTIVE => "active",
+                    1 => "hold",
+                    SNIFF => "sniff",
+                    3 => "park",
+                    _ => "unknown",
+                },
+                interval_slots,
+                asked_by,
+            });
+        }
+        Happening::Acl {
+            link: id,
+            received,
+            bytes,
+            whole,
+        } => {
+            report.acl += 1;
+            report.cut += u64::from(!whole);
+            let link = link(links, id, at);
+            if received {
+                link.received.add(at, bytes);
+                link.last_received = Some(at);
+            } else {
+                link.sent.add(at, bytes);
+                link.last_sent = Some(at);
+            }
+        }
+        Happening::L2cap { .. } => report.l2cap += 1,
+        Happening::Rfcomm {
+            channel_known,
+            frame,
+            ..
+        } => {
+            if channel_known {
+                report.rfcomm += 1;
+            } else {
+                report.rfcomm_by_form += 1;
+            }
+            report.rfcomm_credits += u64::from(frame.credits.unwrap_or_default());
+            if frame.dlci != 0 {
+                report.rfcomm_payload_bytes += frame.payload.len() as u64;
+            }
+        }
+        Happening::Completed => report.completed += 1,
+    }
+}

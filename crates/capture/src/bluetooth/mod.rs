@@ -1,0 +1,22 @@
+//! Bluetooth as a host sees it: HCI packets of any capture, their L2CAP and RFCOMM, the modes of
+//! links, and what traffic and modes say about either side's state machine (Wear OS paper,
+//! section 3).
+
+mod analysis;
+mod decoder;
+mod hci;
+mod infer;
+mod l2cap;
+mod picture;
+mod rfcomm;
+mod throughput;
+
+pub use analysis::{
+    Analysis, BluetoothReport, Commands, Dwell, Interval, Link, ModeChange, Sniffs, analyse,
+};
+pub use decoder::{Decoder, Happening, LinkId};
+pub use hci::{HciKind, HciPacket, hci};
+pub use infer::{Inferred, ResetBy, Side, StateMachine};
+pub use l2cap::PSM_RFCOMM;
+pub use rfcomm::{RfcommFrame, RfcommKind, rfcomm};
+pub use throughput::{Blackouts, Direction, Throughput};

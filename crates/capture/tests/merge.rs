@@ -1,0 +1,401 @@
+//! Merging sniffers' captures, against generated truth and real captures.
+
+// Helpers of tests may fail loudly, as the tests themselves.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::HashMap;
+
+use mpbond_capture::wifi::{MergeError, MergeReport, Merged, Sniffer, Times, merge};
+use mpbond_capture::{LinkType, Reader};
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples/wifi");
+
+fn sniffer(name: &str) -> Option<Sniffer> {
+    let path = format!("{SAMPLES}/{name}");
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {path} is not there");
+        return None;
+    };
+    Some(Sniffer::read(name, &bytes[..]).unwrap())
+}
+
+/// xorshift64*, so that a seed gives the same captures everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller).
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.next()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.next()).cos()
+    }
+}
+
+/// What was on the air: when, and which octets; each frame carries its number in the body.
+struct Air {
+    frames: Vec<(f64, Vec<u8>)>,
+}
+
+const AP: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const STATION: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+fn numbered(
+    control: u8,
+    retry: bool,
+    from: [u8; 6],
+    to: [u8; 6],
+    sequence: u16,
+    body: &[u8],
+) -> Vec<u8> {
+    let mut f = vec![control, if retry { 8 } else { 0 }, 0, 0];
+    f.extend(to);
+    f.extend(from);
+    f.extend(AP);
+    f.extend((sequence << 4).to_le_bytes());
+    f.extend(body);
+    f
+}
+
+/// Beacons each 102.4 ms; data each few ms, each followed by an ACK; one in ten is sent again
+/// once, one in fifty twice, without an ACK of the first.
+fn air(seconds: f64, dice: &mut Dice) -> Air {
+    let mut frames = Vec::new();
+    let mut beacon = 0_u32;
+    while f64::from(beacon) * 0.1024 < seconds {
+        let at = f64::from(beacon) * 0.1024 + 0.0001 * dice.next();
+        let tsf = (at * 1e6) as u64 + 77_000_000;
+        frames.push((
+            at,
+            numbered(0x80, false, AP, [255; 6], beacon as u16, &tsf.to_le_bytes()),
+        ));
+        beacon += 1;
+    }
+    let mut ack = vec![0xd4, 0, 0, 0];
+    ack.extend(STATION);
+    let (mut at, mut number) = (0.001, 0_u32);
+    while at < seconds {
+        // Contents repeat now and then, and numbers wrap around: only time tells these apart.
+        let body = (number % 30_000).to_le_bytes();
+        let data = |retry| numbered(0x08, retry, STATION, AP, number as u16, &body);
+        frames.push((at, data(false)));
+        let chance = dice.next();
+        let again = if chance < 0.02 {
+            2
+        } else {
+            usize::from(chance < 0.1)
+        };
+        for _ in 0..again {
+            at += 0.000_15 + 0.000_5 * dice.next();
+            frames.push((at, data(true)));
+        }
+        frames.push((at + 0.000_044, ack.clone()));
+        at += 0.002 + 0.004 * dice.next();
+        number += 1;
+    }
+    frames.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Air { frames }
+}
+
+/// A sniffer: its clock (true seconds to its own), jitter and loss. Gives the capture and which
+/// frames of the air are in it.
+struct Heard {
+    capture: Vec<u8>,
+    frames: Vec<usize>,
+}
+
+const START_S: f64 = 1_474_410_869.0;
+
+fn hear(
+    air: &Air,
+    dice: &mut Dice,
+    loss: f64,
+    jitter_us: f64,
+    clock: impl Fn(f64) -> f64,
+) -> Heard {
+    let mut capture = Vec::new();
+    for field in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, 105] {
+        capture.extend(field.to_le_bytes());
+    }
+    let mut frames = Vec::new();
+    for (i, (at, data)) in air.frames.iter().enumerate() {
+        if dice.next() < loss {
+            continue;
+        }
+        let us = (clock(*at) * 1e6 + jitter_us * dice.normal()).round() as i64
+            + START_S as i64 * 1_000_000;
+        let length = data.len() as u32;
+        for field in [
+            (us / 1_000_000) as u32,
+            (us % 1_000_000) as u32,
+            length,
+            length,
+        ] {
+            capture.extend(field.to_le_bytes());
+        }
+        capture.extend(data);
+        frames.push(i);
+    }
+    Heard { capture, frames }
+}
+
+fn read(heard: &[Heard]) -> Vec<Sniffer> {
+    let names = ["a", "b", "c"];
+    let both = heard.iter().zip(names);
+    both.map(|(h, name)| Sniffer::read(name, &h.capture[..]).unwrap())
+        .collect()
+}
+
+/// Against the truth, shares of the frames that any had.
+#[derive(Debug)]
+struct Verdict {
+    exactly_once: f64,
+    twice: f64,
+    /// Groups that hold two transmissions: told by an origin more than that transmission had.
+    false_merges: f64,
+    anonymous_wrong: f64,
+    p95_us: f64,
+}
+
+fn judge(merged: &Merged<'_>, air: &Air, heard: &[Heard], main: impl Fn(f64) -> f64) -> Verdict {
+    let mut had: HashMap<usize, u64> = HashMap::new();
+    for (who, h) in heard.iter().enumerate() {
+        for i in &h.frames {
+            *had.entry(*i).or_default() |= 1 << who;
+        }
+    }
+    let mut times = vec![0_u32; air.frames.len()];
+    let (mut wrong, mut wrong_anonymous, mut anonymous) = (0, 0, 0);
+    let mut errors = Vec::new();
+    for frame in &merged.frames {
+        let (who, index) = frame.copy;
+        let truth = heard[who].frames[index];
+        times[truth] += 1;
+        let is_anonymous = air.frames[truth].1[0] == 0xd4;
+        anonymous += usize::from(is_anonymous);
+        if frame.origins & !had[&truth] != 0 {
+            wrong_anonymous += usize::from(is_anonymous);
+            wrong += usize::from(!is_anonymous);
+        }
+        let at_us = frame.at.as_nanos() as f64 / 1e3 - START_S * 1e6;
+        errors.push((at_us - main(air.frames[truth].0) * 1e6).abs());
+    }
+    errors.sort_by(f64::total_cmp);
+    let numbered: Vec<usize> = had
+        .keys()
+        .copied()
+        .filter(|i| air.frames[*i].1[0] != 0xd4)
+        .collect();
+    let share = |n: usize| n as f64 / numbered.len() as f64;
+    for (i, _) in had.iter().filter(|(i, _)| air.frames[**i].1[0] == 0xd4) {
+        wrong_anonymous += usize::from(times[*i] != 1);
+    }
+    Verdict {
+        exactly_once: share(numbered.iter().filter(|i| times[**i] == 1).count()),
+        twice: share(numbered.iter().filter(|i| times[**i] > 1).count()),
+        false_merges: share(wrong),
+        anonymous_wrong: wrong_anonymous as f64 / anonymous as f64,
+        p95_us: errors[errors.len() * 95 / 100],
+    }
+}
+
+fn fit(report: &MergeReport, i: usize, offset_us: f64, skew_ppm: f64) {
+    let input = &report.inputs[i];
+    assert!((input.skew_ppm - skew_ppm).abs() < 0.2, "{input:?}");
+    assert!((input.offset_us - offset_us).abs() < 5.0, "{input:?}");
+}
+
+/// The paper's: three sniffers, 7.3 % loss each, skews of 15 and 9 ppm, jitter of 4 us.
+#[test]
+fn three_sniffers_make_one_capture() {
+    for seed in [1, 2, 3] {
+        let mut dice = Dice(seed * 0x9e37_79b9);
+        let air = air(90.0, &mut dice);
+        let heard = [
+            hear(&air, &mut dice, 0.073, 4.0, |t| t),
+            hear(&air, &mut dice, 0.073, 4.0, |t| t * (1.0 + 15e-6) + 1.25),
+            hear(&air, &mut dice, 0.073, 4.0, |t| t * (1.0 + 9e-6) - 3.5),
+        ];
+        let sniffers = read(&heard);
+        let merged = merge(&sniffers, Times::Consensus).unwrap();
+        let v = judge(&merged, &air, &heard, |t| t);
+        assert!(v.exactly_once >= 0.999, "{v:?}");
+        assert!(v.twice <= 0.001 && v.false_merges <= 0.001, "{v:?}");
+        assert!(v.anonymous_wrong <= 0.001, "{v:?}");
+        assert!(v.p95_us <= 6.0, "{v:?}");
+        let r = &merged.report;
+        fit(r, 1, 1.25e6, 15.0);
+        fit(r, 2, -3.5e6, 9.0);
+        assert!(
+            r.completeness > 0.99 && r.completeness <= 1.0,
+            "{}",
+            r.completeness
+        );
+        for input in &r.inputs {
+            assert!((input.loss - 0.073).abs() < 0.01, "{input:?}");
+            assert!(input.clock_pieces <= 1, "{input:?}");
+        }
+        // With the main sniffer's own stamps its jitter stays: the figure above can fail.
+        let own = merge(&sniffers, Times::Main).unwrap();
+        let v = judge(&own, &air, &heard, |t| t);
+        assert!(v.p95_us > 6.0, "{v:?}");
+    }
+}
+
+/// Clocks that change their rate by the minute: a line would be off by milliseconds.
+#[test]
+fn wandering_clocks_are_followed() {
+    let mut dice = Dice(77);
+    let air = air(600.0, &mut dice);
+    let wander = |t: f64| t * (1.0 + 15e-6) + 0.001 * (t / 60.0).sin();
+    let heard = [
+        hear(&air, &mut dice, 0.073, 4.0, |t| t),
+        hear(&air, &mut dice, 0.073, 4.0, wander),
+    ];
+    let sniffers = read(&heard);
+    let merged = merge(&sniffers, Times::Consensus).unwrap();
+    let v = judge(&merged, &air, &heard, |t| t);
+    assert!(
+        merged.report.inputs[1].clock_pieces > 8,
+        "{:?}",
+        merged.report
+    );
+    assert!(v.exactly_once >= 0.999 && v.false_merges <= 0.001, "{v:?}");
+    assert!(v.p95_us <= 8.0, "{v:?}");
+}
+
+#[test]
+fn duplicates_go_and_retransmissions_stay() {
+    let mut dice = Dice(5);
+    let air = air(20.0, &mut dice);
+    let mut heard = [
+        hear(&air, &mut dice, 0.0, 0.0, |t| t),
+        hear(&air, &mut dice, 0.0, 0.0, |t| t + 1.0),
+    ];
+    // The second sniffer's driver hands every frame up twice.
+    let mut twice = heard[1].capture[..24].to_vec();
+    let mut at = 24;
+    while at < heard[1].capture.len() {
+        let kept = u32::from_le_bytes(heard[1].capture[at + 8..at + 12].try_into().unwrap());
+        let end = at + 16 + kept as usize;
+        for _ in 0..2 {
+            twice.extend_from_slice(&heard[1].capture[at..end]);
+        }
+        at = end;
+    }
+    heard[1].capture = twice;
+    let sniffers = read(&heard);
+    let merged = merge(&sniffers, Times::Main).unwrap();
+    let r = &merged.report;
+    assert_eq!(r.merged_frames, air.frames.len() as u64);
+    assert_eq!(r.inputs[1].duplicates, air.frames.len() as u64);
+    let retries = air.frames.iter().filter(|(_, f)| f[1] == 8).count();
+    assert_eq!(r.retransmissions, retries as u64);
+}
+
+/// What is written can be read: frames, order, times, who had them.
+#[test]
+fn the_result_is_a_capture() {
+    let mut dice = Dice(9);
+    let air = air(5.0, &mut dice);
+    let heard = [
+        hear(&air, &mut dice, 0.2, 1.0, |t| t),
+        hear(&air, &mut dice, 0.2, 1.0, |t| t + 2.0),
+    ];
+    let sniffers = read(&heard);
+    let merged = merge(&sniffers, Times::Consensus).unwrap();
+    let mut file = Vec::new();
+    merged.write(&mut file).unwrap();
+    let mut reader = Reader::new("it", &file[..]).unwrap();
+    let mut count = 0;
+    let mut interfaces = [0; 2];
+    while let Some(record) = reader.next().unwrap() {
+        let frame = &merged.frames[count];
+        assert_eq!(
+            (record.at, record.link_type),
+            (frame.at, LinkType::IEEE802_11)
+        );
+        let (who, index) = frame.copy;
+        assert_eq!(record.data, &air.frames[heard[who].frames[index]].1[..]);
+        interfaces[record.interface as usize] += 1;
+        count += 1;
+    }
+    assert_eq!(count, merged.frames.len());
+    assert!(interfaces[0] > interfaces[1] && interfaces[1] > 0);
+    let text = String::from_utf8_lossy(&file).into_owned();
+    for origin in ["origin=1", "origin=2", "origin=1+2"] {
+        assert!(text.contains(origin));
+    }
+}
+
+#[test]
+fn derived_beacon_sets_agree_with_their_truth() {
+    let (Some(a), Some(b)) = (
+        sniffer("derived_wltrace_s0.pcap"),
+        sniffer("derived_wltrace_s1.pcap"),
+    ) else {
+        return;
+    };
+    let both = [a, b];
+    let merged = merge(&both, Times::Consensus).unwrap();
+    let r = &merged.report;
+    assert_eq!((r.inputs[0].frames, r.inputs[1].frames), (282, 247));
+    let b = &r.inputs[1];
+    assert_eq!(b.reference_frames, 147, "beacons in common");
+    // Plain least squares: 1,734,218.3 us, 18.467 ppm, median 2.8 us.
+    assert!((b.offset_us - 1_734_218.3).abs() < 0.5, "{b:?}");
+    assert!((b.skew_ppm - 18.467).abs() < 0.05, "{b:?}");
+    assert!(b.residual_median_us < 2.85, "{b:?}");
+    assert_eq!(r.merged_frames, 313, "{r:?}");
+}
+
+/// A real pair over hours; the README's figures are of a straight line.
+#[test]
+fn a_real_pair_agrees_with_the_readme() {
+    for (day, offset_s, skew, median_ms) in [
+        ("2024-03-07", -0.6897, -5.42, 0.171),
+        ("2024-02-15", -0.0209, -5.61, 0.091),
+    ] {
+        let name = |i: u32| format!("fryza_{day}_pos{i}.pcap");
+        let (Some(a), Some(b)) = (sniffer(&name(1)), sniffer(&name(2))) else {
+            return;
+        };
+        let both = [a, b];
+        let merged = merge(&both, Times::Main).unwrap();
+        let b = &merged.report.inputs[1];
+        // The offset moves by 86 ms meanwhile: its median depends on which frames are taken.
+        assert!((b.median_offset_us / 1e6 - offset_s).abs() < 0.005, "{b:?}");
+        assert!((b.skew_ppm - skew).abs() < 0.1, "{b:?}");
+        assert!(b.residual_median_us <= median_ms * 1e3, "{b:?}");
+    }
+}
+
+#[test]
+fn captures_without_common_frames_are_refused() {
+    let (mut one, mut two) = (Dice(1), Dice(2));
+    let (first, mut second) = (air(3.0, &mut one), air(3.0, &mut two));
+    for (_, f) in &mut second.frames {
+        f[9] = 99;
+    }
+    let heard = [
+        hear(&first, &mut one, 0.0, 0.0, |t| t),
+        hear(&second, &mut two, 0.0, 0.0, |t| t),
+    ];
+    let sniffers = read(&heard);
+    let refused = merge(&sniffers, Times::Main).unwrap_err();
+    assert!(matches!(&refused, MergeError::NothingCommon { .. }));
+    assert_eq!(
+        merge(&sniffers[..1], Times::Main).unwrap_err(),
+        MergeError::Number
+    );
+    let not_wifi = Sniffer::read(
+        "it",
+        &b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0"[..],
+    );
+    assert_eq!(not_wifi.unwrap_err().to_string(), "it: offset 0: no frames");
+}

@@ -1,0 +1,85 @@
+//! Another host's clock against ours, out of exchanges (RFC 5905, section 8), with a bound.
+
+use serde::Serialize;
+
+use crate::record::difference_us;
+
+/// The four stamps of an exchange, ns since the Unix epoch by whoever's clock it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Exchange {
+    /// We sent.
+    pub t1_ns: u64,
+    /// The server received.
+    pub t2_ns: u64,
+    /// The server sent.
+    pub t3_ns: u64,
+    /// We received.
+    pub t4_ns: u64,
+}
+
+/// The server's clock minus ours.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClockOffset {
+    /// The middle of where it can be.
+    pub offset_us: f64,
+    /// It can be so far from there, no matter how the delay divides over the two ways. One-way
+    /// delays have the same error.
+    pub error_us: f64,
+    /// The clocks went apart during the run: no offset fits all exchanges, the middle is a guess.
+    pub drifted: bool,
+}
+
+impl ClockOffset {
+    /// Nothing arrives before it was sent: each exchange bounds the offset from either side, and
+    /// the tightest bounds of all hold. `None` without exchanges.
+    pub fn of(exchanges: impl IntoIterator<Item = Exchange>) -> Option<Self> {
+        let mut bounds: Option<(f64, f64)> = None;
+        for e in exchanges {
+            let high = difference_us(e.t1_ns, e.t2_ns);
+            let low = difference_us(e.t4_ns, e.t3_ns);
+            bounds = Some(match bounds {
+                None => (low, high),
+                Some((l, h)) => (l.max(low), h.min(high)),
+            });
+        }
+        let (low, high) = bounds?;
+        Some(Self {
+            offset_us: f64::midpoint(low, high),
+            error_us: (high - low).abs() / 2.0,
+            drifted: high < low,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever the ways take, the true offset lies within the bound.
+        #[test]
+        fn the_bound_holds(
+            offset_us in -1_000_000_i64..1_000_000,
+            ways in proptest::collection::vec((1_u64..100_000, 0_u64..500, 1_u64..100_000), 1..50),
+        ) {
+            let base = 10_u64.pow(18);
+            let exchanges = ways.iter().enumerate().map(|(i, (out, inside, back))| {
+                let t1 = base + i as u64 * 1_000_000_000;
+                let there = |ns: u64| ns.checked_add_signed(offset_us * 1000).unwrap();
+                Exchange {
+                    t1_ns: t1,
+                    t2_ns: there(t1 + out * 1000),
+                    t3_ns: there(t1 + (out + inside) * 1000),
+                    t4_ns: t1 + (out + inside + back) * 1000,
+                }
+            });
+            let found = ClockOffset::of(exchanges).unwrap();
+            prop_assert!(!found.drifted);
+            prop_assert!((found.offset_us - offset_us as f64).abs() <= found.error_us + 1e-3);
+            let least = ways.iter().map(|w| w.0).min().unwrap() + ways.iter().map(|w| w.2).min().unwrap();
+            prop_assert!((found.error_us - least as f64 / 2.0).abs() < 1e-3);
+        }
+    }
+}

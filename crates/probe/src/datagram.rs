@@ -1,0 +1,398 @@
+//! Probes that are one datagram and are answered by one: ICMP echo and our own UDP. Any number may
+//! be on their way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::background::Waker;
+use crate::clock_offset::Exchange;
+use crate::error::ProbeError;
+use crate::message::Message;
+use crate::options::{Method, Options};
+use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
+use crate::sys::{self, Received};
+
+/// What answers carry at most, with an IP header.
+const BUFFER: usize = 66_000;
+/// Answers that may still be doubled are remembered for so many probes.
+const REMEMBERED: u32 = 100_000;
+
+/// A probe on its way.
+struct Sent {
+    deadline: Instant,
+    user_ns: u64,
+    kernel_ns: Option<u64>,
+    wire_ns: Option<u64>,
+}
+
+struct Engine<'a> {
+    options: &'a Options,
+    socket: Socket,
+    kind: Kind,
+    run: u64,
+    /// By number.
+    waiting: BTreeMap<u32, Sent>,
+    /// Which probe a transmit stamp is of.
+    keys: HashMap<u32, u32>,
+    next_key: u32,
+    answered: BTreeMap<u32, ()>,
+    packet: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+/// How the payload is wrapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Udp,
+    /// The kernel fills identifier and checksum in, and sorts answers out.
+    IcmpDatagram {
+        v6: bool,
+    },
+    /// Answers to all come, of IPv4 with their IP header.
+    IcmpRaw {
+        v6: bool,
+    },
+}
+
+/// Octets of an ICMP header.
+const ICMP: usize = 8;
+
+pub(crate) fn run(
+    options: &Options,
+    each: &mut impl FnMut(Probe) -> bool,
+) -> Result<(), ProbeError> {
+    let (socket, kind) = open(options)?;
+    // Stamps are asked for; a kernel that has none still lets us probe.
+    let _ = sys::ask_for_stamps(&socket);
+    socket
+        .set_nonblocking(true)
+        .map_err(ProbeError::io("a socket"))?;
+    let mut engine = Engine {
+        options,
+        socket,
+        kind,
+        run: sys::now_ns() ^ u64::from(std::process::id()) << 40,
+        waiting: BTreeMap::new(),
+        keys: HashMap::new(),
+        next_key: 0,
+        answered: BTreeMap::new(),
+        packet: Vec::new(),
+        buffer: vec![0; BUFFER],
+    };
+    engine.run(each)
+}
+
+fn open(options: &Options) -> Result<(Socket, Kind), ProbeError> {
+    let (target, v6) = (options.target, options.target.is_ipv6());
+    let domain = Domain::for_address(target);
+    let (socket, kind, to) = if options.method == Method::Udp {
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+            .map_err(ProbeError::io("a UDP socket"))?;
+        (socket, Kind::Udp, target)
+    } else {
+        let protocol = if v6 {
+            Protocol::ICMPV6
+        } else {
+            Protocol::ICMPV4
+        };
+        let to = SocketAddr::new(target.ip(), 0);
+        match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+            Ok(socket) => (socket, Kind::IcmpDatagram { v6 }, to),
+            Err(_) => {
+                let socket =
+                    Socket::new(domain, Type::RAW, Some(protocol)).map_err(ProbeError::Icmp)?;
+                (socket, Kind::IcmpRaw { v6 }, to)
+            }
+        }
+    };
+    socket
+        .connect(&to.into())
+        .map_err(ProbeError::io("no way to the target"))?;
+    Ok((socket, kind))
+}
+
+impl Engine<'_> {
+    fn run(&mut self, each: &mut impl FnMut(Probe) -> bool) -> Result<(), ProbeError> {
+        let waker = match self.options.warm_up {
+            Some(_) => Some(Waker::new(self.options.target)?),
+            None => None,
+        };
+        let start = Instant::now();
+        let lead = self.options.warm_up.unwrap_or_default();
+        let (mut bursts, mut sent, mut woken) = (0_u32, 0_u32, false);
+        loop {
+            let now = Instant::now();
+            let next = start + lead + self.options.interval * bursts;
+            let all_sent = sent >= self.options.count;
+            if !all_sent && !woken && now + lead >= next {
+                if let Some(waker) = &waker {
+                    waker.wake();
+                }
+                woken = true;
+            }
+            if !all_sent && now >= next {
+                for _ in 0..self.options.burst {
+                    if sent < self.options.count {
+                        self.send(sent)?;
+                        sent += 1;
+                    }
+                }
+                bursts += 1;
+                woken = false;
+                continue;
+            }
+            if !self.expire(now, each) || (all_sent && self.waiting.is_empty()) {
+                return Ok(());
+            }
+            let mut until = self.waiting.values().map(|s| s.deadline).min();
+            if !all_sent {
+                let wake = if woken {
+                    next
+                } else {
+                    next - lead.min(next - start)
+                };
+                until = Some(until.map_or(wake, |u| u.min(wake)));
+            }
+            let limit = until.map_or(Duration::ZERO, |u| u.saturating_duration_since(now));
+            let ready = sys::wait(&self.socket, limit).map_err(ProbeError::io("poll"))?;
+            if ready && !self.answers(each)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, seq: u32) -> Result<(), ProbeError> {
+        let message = Message {
+            is_answer: false,
+            run: self.run,
+            seq,
+            t2_ns: 0,
+            t3_ns: 0,
+        };
+        self.packet.clear();
+        let head = if self.kind == Kind::Udp { 0 } else { ICMP };
+        self.packet
+            .resize(head + self.options.size_bytes.max(crate::message::LEAST), 0);
+        if let Some(body) = self.packet.get_mut(head..) {
+            message.write(body);
+        }
+        self.wrap(seq);
+        let deadline = Instant::now() + self.options.timeout;
+        let user_ns = sys::now_ns();
+        match self.socket.send(&self.packet) {
+            Ok(_) => {
+                self.keys.insert(self.next_key, seq);
+                self.next_key = self.next_key.wrapping_add(1);
+            }
+            // An earlier probe was refused, or the way is blocked for now: this one is lost.
+            Err(e) if passing(&e) => {}
+            Err(e) => return Err(ProbeError::io("sending a probe")(e)),
+        }
+        self.waiting.insert(
+            seq,
+            Sent {
+                deadline,
+                user_ns,
+                kernel_ns: None,
+                wire_ns: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// The ICMP header around the payload (RFC 792, RFC 4443 section 4).
+    fn wrap(&mut self, seq: u32) {
+        let v6 = match self.kind {
+            Kind::Udp => return,
+            Kind::IcmpDatagram { v6 } | Kind::IcmpRaw { v6 } => v6,
+        };
+        let id = (self.run as u16).to_be_bytes();
+        let number = (seq as u16).to_be_bytes();
+        let header = [
+            if v6 { 128 } else { 8 },
+            0,
+            0,
+            0,
+            id[0],
+            id[1],
+            number[0],
+            number[1],
+        ];
+        for (to, from) in self.packet.iter_mut().zip(header) {
+            *to = from;
+        }
+        // The kernel does it for ICMPv6.
+        if !v6 {
+            let sum = checksum(&self.packet).to_be_bytes();
+            for (to, from) in self.packet.iter_mut().skip(2).zip(sum) {
+                *to = from;
+            }
+        }
+    }
+
+    /// Gives up what is late.
+    fn expire(&mut self, now: Instant, each: &mut impl FnMut(Probe) -> bool) -> bool {
+        while let Some(first) = self.waiting.first_entry() {
+            if first.get().deadline > now {
+                break;
+            }
+            let (seq, _) = first.remove_entry();
+            if !each(Probe::lost(seq, self.options.method)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn answers(&mut self, each: &mut impl FnMut(Probe) -> bool) -> Result<bool, ProbeError> {
+        loop {
+            let got = match sys::receive(&self.socket, &mut self.buffer, false) {
+                Ok(Some(got)) => got,
+                Ok(None) => break,
+                Err(e) if passing(&e) => continue,
+                Err(e) => return Err(ProbeError::io("receiving")(e)),
+            };
+            let user_ns = sys::now_ns();
+            // The probe's own stamp was queued before its answer could come.
+            self.transmit_stamps();
+            let Some(message) = self.unwrap(got.bytes) else {
+                continue;
+            };
+            let Some(probe) = self.answer(&message, &got, user_ns) else {
+                continue;
+            };
+            if !each(probe) {
+                return Ok(false);
+            }
+        }
+        self.transmit_stamps();
+        Ok(true)
+    }
+
+    /// Our message in what was received.
+    fn unwrap(&self, bytes: usize) -> Option<Message> {
+        let mut data = self.buffer.get(..bytes)?;
+        if self.kind == (Kind::IcmpRaw { v6: false }) {
+            let header = usize::from(data.first()? & 0xf) * 4;
+            data = data.get(header..)?;
+        }
+        match self.kind {
+            Kind::Udp => {
+                let message = Message::read(data)?;
+                return (message.run == self.run && message.is_answer).then_some(message);
+            }
+            Kind::IcmpDatagram { v6 } | Kind::IcmpRaw { v6 } => {
+                let reply = if v6 { 129 } else { 0 };
+                if *data.first()? != reply {
+                    return None;
+                }
+            }
+        }
+        let message = Message::read(data.get(ICMP..)?)?;
+        (message.run == self.run).then_some(message)
+    }
+
+    fn answer(&mut self, message: &Message, got: &Received, user_ns: u64) -> Option<Probe> {
+        let method = self.options.method;
+        let Some(sent) = self.waiting.remove(&message.seq) else {
+            // Late answers of lost probes are not doubled ones.
+            self.answered.get(&message.seq)?;
+            let mut again = Probe::answered(message.seq, method, Stamps::default(), None);
+            again.duplicate = true;
+            return Some(again);
+        };
+        self.answered.insert(message.seq, ());
+        if let Some(old) = message.seq.checked_sub(REMEMBERED) {
+            self.answered.remove(&old);
+        }
+        let pair = |out: Option<u64>, came: Option<u64>| Some((out?, came?));
+        let stamps = Stamps {
+            user: Some(Pair {
+                source: UserSource::ClockGettime,
+                out_ns: sent.user_ns,
+                in_ns: user_ns,
+            }),
+            kernel: pair(sent.kernel_ns, got.software_ns).map(|(out_ns, in_ns)| Pair {
+                source: KernelSource::SoTimestamping,
+                out_ns,
+                in_ns,
+            }),
+            wire: pair(sent.wire_ns, got.hardware_ns).map(|(out_ns, in_ns)| Pair {
+                source: WireSource::Hardware,
+                out_ns,
+                in_ns,
+            }),
+        };
+        let mut probe = Probe::answered(message.seq, method, stamps, None);
+        if method == Method::Udp {
+            probe.exchange = Some(Exchange {
+                t1_ns: sent.kernel_ns.unwrap_or(sent.user_ns),
+                t2_ns: message.t2_ns,
+                t3_ns: message.t3_ns,
+                t4_ns: got.software_ns.unwrap_or(user_ns),
+            });
+        }
+        Some(probe)
+    }
+
+    fn transmit_stamps(&mut self) {
+        let mut nothing = [0; 256];
+        while let Ok(Some(got)) = sys::receive(&self.socket, &mut nothing, true) {
+            let Some(seq) = got.sent_key.and_then(|key| self.keys.get(&key)) else {
+                continue;
+            };
+            if let Some(sent) = self.waiting.get_mut(seq) {
+                sent.kernel_ns = sent.kernel_ns.or(got.software_ns);
+                sent.wire_ns = sent.wire_ns.or(got.hardware_ns);
+            }
+        }
+        if self.waiting.is_empty() {
+            self.keys.clear();
+        }
+    }
+}
+
+/// Errors that tell of an earlier packet, or of a way that may open again.
+fn passing(e: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        e.kind(),
+        ConnectionRefused
+            | HostUnreachable
+            | NetworkUnreachable
+            | WouldBlock
+            | Interrupted
+            | NetworkDown
+    ) || e.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// RFC 1071.
+fn checksum(data: &[u8]) -> u16 {
+    let mut sum: u32 = 0;
+    for pair in data.chunks(2) {
+        let (high, low) = (pair.first(), pair.get(1));
+        sum += u32::from(*high.unwrap_or(&0)) << 8 | u32::from(*low.unwrap_or(&0));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1071, section 3: the sum of these is ddf2.
+    #[test]
+    fn checksums_agree_with_the_rfc() {
+        assert_eq!(
+            checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+            !0xddf2
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! Probes over TCP: handshakes, refusals, and HTTP on an open connection. One at a time.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::background::Waker;
+use crate::error::ProbeError;
+use crate::options::{Method, Options};
+use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
+use crate::sys;
+
+/// A reply in one segment is no longer.
+const REPLY: usize = 16 * 1024;
+
+pub(crate) fn run(
+    options: &Options,
+    each: &mut impl FnMut(Probe) -> bool,
+) -> Result<(), ProbeError> {
+    let waker = match options.warm_up {
+        Some(_) => Some(Waker::new(options.target)?),
+        None => None,
+    };
+    let mut connection = None;
+    let start = Instant::now();
+    let lead = options.warm_up.unwrap_or_default();
+    for seq in 0..options.count {
+        // A slow answer delays what follows, and nothing is sent in a heap to catch up.
+        sleep_until(start + options.interval * seq);
+        if let Some(waker) = &waker {
+            waker.wake();
+            sleep_until(Instant::now() + lead);
+        }
+        let probe = match options.method {
+            Method::Http => {
+                let mut open = match connection.take() {
+                    Some(open) => open,
+                    None => Connection::open(options)?,
+                };
+                let probe = open.probe(seq, options)?;
+                // What comes late would be taken for the next answer.
+                if !probe.lost && !open.closing {
+                    connection = Some(open);
+                }
+                probe
+            }
+            _ => handshake(seq, options)?,
+        };
+        if !each(probe) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn sleep_until(at: Instant) {
+    std::thread::sleep(at.saturating_duration_since(Instant::now()));
+}
+
+fn tcp(options: &Options) -> Result<Socket, ProbeError> {
+    let failed = ProbeError::io("a TCP socket");
+    let domain = Domain::for_address(options.target);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(&failed)?;
+    // `connect` keeps to it, too.
+    socket
+        .set_write_timeout(Some(options.timeout))
+        .map_err(&failed)?;
+    socket.set_tcp_nodelay(true).map_err(&failed)?;
+    let any = match options.target {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    socket.bind(&any.into()).map_err(&failed)?;
+    Ok(socket)
+}
+
+fn timed_out(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    ) || matches!(
+        e.raw_os_error(),
+        Some(libc::EINPROGRESS | libc::EHOSTUNREACH | libc::ENETUNREACH)
+    )
+}
+
+fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
+    let socket = tcp(options)?;
+    let to = options.target.into();
+    let out_ns = sys::now_ns();
+    let done = socket.connect(&to);
+    let in_ns = sys::now_ns();
+    let refused = match &done {
+        Ok(()) => false,
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => true,
+        Err(e) if timed_out(e) => return Ok(Probe::lost(seq, options.method)),
+        Err(_) => {
+            return Err(ProbeError::io("connecting")(
+                done.err().unwrap_or_else(|| io::ErrorKind::Other.into()),
+            ));
+        }
+    };
+    let unfit = |reason: &str| {
+        Err(ProbeError::Target {
+            target: options.target,
+            reason: reason.to_owned(),
+        })
+    };
+    match (options.method, refused) {
+        (Method::Syn, true) => return unfit("the port is closed: use the method rst"),
+        (Method::Rst, false) => return unfit("the port is open: use the method syn"),
+        _ => {}
+    }
+    let mut kernel_us = None;
+    if !refused {
+        kernel_us = sys::handshake_us(&socket).ok().map(f64::from);
+        // A reset instead of a close: no state is left at either end.
+        let _ = socket.set_linger(Some(Duration::ZERO));
+    }
+    let stamps = Stamps {
+        user: Some(Pair {
+            source: UserSource::ClockGettime,
+            out_ns,
+            in_ns,
+        }),
+        ..Stamps::default()
+    };
+    Ok(Probe::answered(seq, options.method, stamps, kernel_us))
+}
+
+/// An open connection to an HTTP server.
+struct Connection {
+    socket: Socket,
+    request: String,
+    /// Octets sent since stamps were asked for: the kernel counts by them.
+    sent_bytes: u32,
+    closing: bool,
+}
+
+impl Connection {
+    fn open(options: &Options) -> Result<Self, ProbeError> {
+        let socket = tcp(options)?;
+        socket
+            .connect(&options.target.into())
+            .map_err(ProbeError::io("connecting"))?;
+        let _ = sys::ask_for_stamps(&socket);
+        let host = options.target;
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: mpbond-probe\r\n\r\n",
+            options.http_path
+        );
+        Ok(Self {
+            socket,
+            request,
+            sent_bytes: 0,
+            closing: false,
+        })
+    }
+
+    fn probe(&mut self, seq: u32, options: &Options) -> Result<Probe, ProbeError> {
+        let lost = Ok(Probe::lost(seq, options.method));
+        let deadline = Instant::now() + options.timeout;
+        let out_ns = sys::now_ns();
+        if (&self.socket).write_all(self.request.as_bytes()).is_err() {
+            return lost;
+        }
+        self.sent_bytes = self.sent_bytes.wrapping_add(self.request.len() as u32);
+        let key = self.sent_bytes.wrapping_sub(1);
+        let mut reply = Vec::new();
+        let mut first = None;
+        let (mut kernel_out, mut wire_out) = (None, None);
+        let mut buffer = [0; 4096];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ready = sys::wait(&self.socket, left).map_err(ProbeError::io("poll"))?;
+            if !ready && left.is_zero() {
+                return lost;
+            }
+            let got = match sys::receive(&self.socket, &mut buffer, false) {
+                Ok(got) => got,
+                Err(_) => return lost,
+            };
+            let in_ns = sys::now_ns();
+            let mut nothing = [0; 256];
+            while let Ok(Some(sent)) = sys::receive(&self.socket, &mut nothing, true) {
+                if sent.sent_key == Some(key) {
+                    kernel_out = kernel_out.or(sent.software_ns);
+                    wire_out = wire_out.or(sent.hardware_ns);
+                }
+            }
+            let Some(got) = got else { continue };
+            if got.bytes == 0 {
+                return lost;
+            }
+            first.get_or_insert((in_ns, got));
+            reply.extend_from_slice(buffer.get(..got.bytes).unwrap_or_default());
+            match http_end(&reply) {
+                Reply::Partial if reply.len() < REPLY => {}
+                Reply::Whole { closing } => {
+                    self.closing = closing;
+                    break;
+                }
+                Reply::Partial | Reply::Unfit => {
+                    return Err(ProbeError::Target {
+                        target: options.target,
+                        reason: "its HTTP reply has no Content-Length or is not short".to_owned(),
+                    });
+                }
+            }
+        }
+        let Some((in_ns, got)) = first else {
+            return lost;
+        };
+        let pair = |out: Option<u64>, came: Option<u64>| Some((out?, came?));
+        let stamps = Stamps {
+            user: Some(Pair {
+                source: UserSource::ClockGettime,
+                out_ns,
+                in_ns,
+            }),
+            kernel: pair(kernel_out, got.software_ns).map(|(out_ns, in_ns)| Pair {
+                source: KernelSource::SoTimestamping,
+                out_ns,
+                in_ns,
+            }),
+            wire: pair(wire_out, got.hardware_ns).map(|(out_ns, in_ns)| Pair {
+                source: WireSource::Hardware,
+                out_ns,
+                in_ns,
+            }),
+        };
+        Ok(Probe::answered(seq, options.method, stamps, None))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Reply {
+    Partial,
+    Whole { closing: bool },
+    Unfit,
+}
+
+/// Whether an HTTP/1.1 reply is whole (RFC 9112, section 6.3).
+fn http_end(reply: &[u8]) -> Reply {
+    let Some(end) = reply.windows(4).position(|w| w == b"\r\n\r\n") else {
+        return Reply::Partial;
+    };
+    let head = String::from_utf8_lossy(reply.get(..end).unwrap_or_default()).to_ascii_lowercase();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap_or_default();
+    if !status.starts_with("http/1.") {
+        return Reply::Unfit;
+    }
+    let (mut length, mut closing) = (None, status.starts_with("http/1.0"));
+    for line in lines {
+        match line.split_once(':') {
+            Some(("content-length", n)) => length = n.trim().parse::<usize>().ok(),
+            Some(("connection", how)) => closing = how.contains("close"),
+            _ => {}
+        }
+    }
+    if ["204", "304"]
+        .iter()
+        .any(|s| status.split(' ').nth(1) == Some(s))
+    {
+        length = Some(0);
+    }
+    match length {
+        None => Reply::Unfit,
+        Some(n) if reply.len() - end - 4 >= n => Reply::Whole { closing },
+        Some(_) => Reply::Partial,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_end_where_they_say() {
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 3\r\n\r\nabc";
+        for end in 0..ok.len() {
+            assert_eq!(http_end(&ok[..end]), Reply::Partial, "{end}");
+        }
+        assert_eq!(http_end(ok), Reply::Whole { closing: false });
+        let closing = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+        assert_eq!(http_end(closing), Reply::Whole { closing: true });
+        assert_eq!(http_end(b"HTTP/1.1 200 OK\r\n\r\n"), Reply::Unfit);
+        assert_eq!(http_end(b"SSH-2.0\r\n\r\n"), Reply::Unfit);
+        let endless = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n";
+        assert_eq!(http_end(endless), Reply::Unfit);
+    }
+}

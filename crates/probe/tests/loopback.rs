@@ -1,0 +1,185 @@
+//! Probes over loopback: every method is answered, and the clocks stand in their order.
+
+// Helpers of tests may fail loudly, as the tests themselves.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+use mpbond_probe::{
+    KernelSource, Method, Options, Probe, ProbeError, Server, ServerOptions, Summary, run,
+};
+
+fn server(address: &str) -> Server {
+    let listen = address.parse().unwrap();
+    Server::start(ServerOptions { listen }).unwrap()
+}
+
+fn options(target: SocketAddr, method: Method) -> Options {
+    let mut options = Options::new(target, method);
+    options.count = 50;
+    options.interval = Duration::from_millis(1);
+    options.timeout = Duration::from_secs(5);
+    options
+}
+
+fn probes(options: &Options) -> (Vec<Probe>, Summary) {
+    let mut all = Vec::new();
+    let summary = run(options, |p| {
+        all.push(*p);
+        true
+    });
+    (all, summary.unwrap())
+}
+
+/// User, kernel, kernel, user: each later than the one before.
+fn in_order(probe: &Probe) {
+    let (user, kernel) = (probe.stamps.user.unwrap(), probe.stamps.kernel.unwrap());
+    assert_eq!(kernel.source, KernelSource::SoTimestamping);
+    let order = [user.out_ns, kernel.out_ns, kernel.in_ns, user.in_ns];
+    assert!(order.is_sorted(), "{order:?}");
+    assert!(probe.d_u_us.unwrap() >= probe.d_k_us.unwrap());
+    assert_eq!(probe.d_n_us, None, "loopback has no hardware");
+}
+
+#[test]
+fn datagrams_are_answered_and_stamped_by_both_ends() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let server = server(address);
+        let (all, s) = probes(&options(server.address(), Method::Udp));
+        assert_eq!((s.sent, s.lost, s.duplicates, all.len()), (50, 0, 0, 50));
+        all.iter().for_each(in_order);
+        // Both ends have the same clock here: the truth is 0, and it lies within the bound.
+        let clock = s.clock.unwrap();
+        assert!(clock.offset_us.abs() <= clock.error_us + 0.001, "{clock:?}");
+        assert!(!clock.drifted);
+        assert!(s.one_way_out_us.unwrap().min > 0.0);
+        assert!(s.delta_d_u_out_us.unwrap().min > 0.0);
+    }
+}
+
+#[test]
+fn http_is_answered_on_one_connection() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let server = server(address);
+        let (all, s) = probes(&options(server.address(), Method::Http));
+        assert_eq!((s.sent, s.lost), (50, 0));
+        all.iter().for_each(in_order);
+    }
+}
+
+#[test]
+fn handshakes_and_refusals_are_probes() {
+    let open = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_, s) = probes(&options(open.local_addr().unwrap(), Method::Syn));
+    assert_eq!((s.sent, s.lost), (50, 0));
+    assert!(s.d_u_us.unwrap().median > 0.0 && s.d_k_us.is_some());
+
+    let closed = open.local_addr().unwrap();
+    let e = run(&options(closed, Method::Rst), |_| true).unwrap_err();
+    assert!(matches!(&e, ProbeError::Target { .. }), "{e}");
+    drop(open);
+    let (_, s) = probes(&options(closed, Method::Rst));
+    assert_eq!((s.sent, s.lost), (50, 0));
+    let e = run(&options(closed, Method::Syn), |_| true).unwrap_err();
+    assert!(e.to_string().contains("closed"), "{e}");
+}
+
+#[test]
+fn echoes_are_answered_where_they_may_be_sent() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let mut options = options(address.parse().unwrap(), Method::Icmp);
+        options.burst = 5;
+        let mut all = Vec::new();
+        match run(&options, |p| {
+            all.push(*p);
+            true
+        }) {
+            Err(ProbeError::Icmp(e)) => eprintln!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+            Ok(s) => {
+                assert_eq!((s.sent, s.lost, s.duplicates), (50, 0, 0));
+                all.iter().for_each(in_order);
+            }
+        }
+    }
+}
+
+/// Nobody answers: every probe is lost, none hangs. Nobody listens: the same.
+#[test]
+fn silence_is_loss() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut options = options(silent.local_addr().unwrap(), Method::Udp);
+    options.count = 5;
+    options.timeout = Duration::from_millis(50);
+    let (all, s) = probes(&options);
+    assert_eq!((s.sent, s.lost), (5, 5));
+    assert!(all.iter().all(|p| p.lost && p.d_u_us.is_none()));
+    drop(silent);
+    let (_, s) = probes(&options);
+    assert_eq!((s.sent, s.lost), (5, 5));
+}
+
+/// One who answers twice, and late ones first.
+#[test]
+fn doubled_and_reordered_answers_are_counted() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut options = options(socket.local_addr().unwrap(), Method::Udp);
+    options.count = 4;
+    let thread = std::thread::spawn(move || {
+        let mut held = Vec::new();
+        let mut buffer = [0; 2000];
+        for _ in 0..4 {
+            let (n, from) = socket.recv_from(&mut buffer).unwrap();
+            let mut answer = buffer[..n].to_vec();
+            answer[5] = 1;
+            held.push((answer, from));
+        }
+        for (answer, from) in held.iter().rev().chain(held.iter()) {
+            socket.send_to(answer, from).unwrap();
+        }
+    });
+    let mut options = Options {
+        interval: Duration::from_millis(5),
+        ..options
+    };
+    // A probe that is never answered keeps the run open until the doubled ones have come.
+    options.count = 5;
+    options.timeout = Duration::from_millis(300);
+    let (_, s) = probes(&options);
+    thread.join().unwrap();
+    assert_eq!((s.sent, s.lost, s.duplicates, s.reordered), (5, 1, 4, 3));
+}
+
+#[test]
+fn wake_up_packets_do_not_count() {
+    let server = server("127.0.0.1:0");
+    let mut options = options(server.address(), Method::Udp);
+    options.count = 10;
+    options.interval = Duration::from_millis(10);
+    options.warm_up = Some(Duration::from_millis(2));
+    options.background = Some(Duration::from_millis(1));
+    let (all, s) = probes(&options);
+    assert_eq!((s.sent, s.lost, s.duplicates), (10, 0, 0));
+    all.iter().for_each(in_order);
+}
+
+#[test]
+fn impossible_options_are_refused() {
+    let target = "127.0.0.1:9".parse().unwrap();
+    let wrong: [fn(&mut Options); 5] = [
+        |o| o.interval = Duration::from_micros(999),
+        |o| o.burst = 0,
+        |o| o.size_bytes = 20,
+        |o| o.timeout = Duration::ZERO,
+        |o| o.background = Some(Duration::ZERO),
+    ];
+    for change in wrong {
+        let mut options = options(target, Method::Udp);
+        change(&mut options);
+        assert!(matches!(
+            run(&options, |_| true),
+            Err(ProbeError::Option(_))
+        ));
+    }
+}
