@@ -145,6 +145,19 @@ fn questions_in_sql() {
 }
 
 #[test]
+#[cfg(feature = "parquet")]
+fn tables_as_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("tables").display().to_string();
+    assert_eq!(
+        ok(&["query", "-", "--parquet", &out], SWITCHES.as_bytes()),
+        ""
+    );
+    let file = std::fs::read(Path::new(&out).join("run.parquet")).unwrap();
+    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
+}
+
+#[test]
 fn bad_input_is_one_line_with_file_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str, bytes: &[u8]| {

@@ -12,6 +12,8 @@ mod activity;
 mod archive;
 mod clocks;
 mod clusters;
+#[cfg(feature = "parquet")]
+mod columns;
 mod error;
 mod event;
 mod functions;

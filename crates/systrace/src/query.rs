@@ -69,6 +69,11 @@ impl Database {
         Ok(Self { connection })
     }
 
+    #[cfg(feature = "parquet")]
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Answers one SELECT.
     ///
     /// # Errors

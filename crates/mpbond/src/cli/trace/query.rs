@@ -11,6 +11,12 @@ use super::rules::{ClassArgs, IdleRuleArgs};
 use crate::cli::failure::Failure;
 use crate::cli::output::print;
 
+/// Options with which no question is needed.
+#[cfg(not(feature = "parquet"))]
+const OTHER_WAYS: [&str; 2] = ["save", "schema"];
+#[cfg(feature = "parquet")]
+const OTHER_WAYS: [&str; 3] = ["save", "schema", "parquet"];
+
 /// Ask a trace in SQL.
 ///
 /// The trace becomes an SQLite database in memory; --schema prints its tables, --save keeps it.
@@ -26,11 +32,15 @@ pub(super) struct QueryArgs {
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     file: Option<PathBuf>,
     /// One SELECT.
-    #[arg(value_name = "SQL", required_unless_present_any = ["save", "schema"])]
+    #[arg(value_name = "SQL", required_unless_present_any = OTHER_WAYS)]
     sql: Option<String>,
     /// Write the database to this file, which must not be there yet.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Write each table as NAME.parquet into this folder, made when absent.
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "FOLDER")]
+    parquet: Option<PathBuf>,
     /// Print the tables that there are, and stop.
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -64,6 +74,14 @@ impl QueryArgs {
             database
                 .save(path)
                 .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", path.display())))?;
+        }
+        #[cfg(feature = "parquet")]
+        if let Some(folder) = &self.parquet {
+            super::form::make_folder(folder)?;
+            let open = |name: &str| std::fs::File::create(folder.join(format!("{name}.parquet")));
+            database.parquet(open).map_err(|e| {
+                Failure::run(format_args!("cannot write to {}: {e}", folder.display()))
+            })?;
         }
         let Some(sql) = &self.sql else {
             return Ok(());
