@@ -323,7 +323,7 @@ pub struct DelayReport {
     pub clock_error_us: Option<f64>,
     /// What was taken off d1.
     pub clock: Option<ClockBound>,
-    /// Bytes that passed the server, and the phone, again.
+    /// Bytes that the server sent again; without its capture, that the phone had again.
     pub retransmitted_bytes: u64,
     /// What makes the figures less than sure.
     pub notes: Vec<String>,
@@ -393,7 +393,10 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
         total,
         clock_error_us: clock.map(|c| c.error_us),
         clock,
-        retransmitted_bytes: transfers.clone().map(|t| t.retransmitted_bytes).sum(),
+        retransmitted_bytes: transfers
+            .clone()
+            .next()
+            .map_or(0, |t| t.retransmitted_bytes),
         notes,
         incomplete: transfers.filter_map(|t| t.incomplete.clone()).next(),
     })
