@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use mpbond_capture::bluetooth::analyse;
 use mpbond_capture::energy::{EnergyOptions, Input, run};
 use mpbond_capture::{Reader, network};
 use mpbond_radio::Profiles;
@@ -33,6 +34,27 @@ fn capture() -> Vec<u8> {
         frame[source..source + 4].copy_from_slice(&[10, 0, 0, 2]);
         frame[destination..destination + 4].copy_from_slice(&[198, 51, 100, 1]);
         file.extend(frame.get(..kept as usize).unwrap());
+    }
+    file
+}
+
+/// A Bluetooth log: a download over RFCOMM with the controller's counts.
+fn bluetooth_log() -> Vec<u8> {
+    let mut file = b"btsnoop\0\0\0\0\x01\0\0\x03\xea".to_vec();
+    for i in 0..FRAMES {
+        let mut packet = vec![2, 5, 0x20, 58, 0, 54, 0, 0x41, 0, 0x0b, 0xef, 101];
+        packet.resize(62, 7);
+        packet.push(0x9a);
+        if i % 3 == 2 {
+            packet = vec![4, 0x13, 5, 1, 5, 0, 2, 0];
+        }
+        let length = (packet.len() as u32).to_be_bytes();
+        file.extend(length);
+        file.extend(length);
+        file.extend(1_u32.to_be_bytes());
+        file.extend(0_u32.to_be_bytes());
+        file.extend((0x00e1_e63d_0000_0000 + u64::from(i) * 500).to_be_bytes());
+        file.extend(packet);
     }
     file
 }
@@ -97,6 +119,26 @@ fn main() {
             };
             let options = EnergyOptions::with_profile("lte-2012");
             black_box(run(vec![input], &options, &profiles).unwrap().joules);
+        }),
+    );
+    let log = bluetooth_log();
+    row(
+        "btsnoop, records",
+        time_ms(|| {
+            let mut reader = Reader::new("it", &log[..]).unwrap();
+            while let Some(record) = reader.next().unwrap() {
+                black_box(record.original_bytes);
+            }
+        }),
+    );
+    row(
+        "btsnoop, analysis",
+        time_ms(|| {
+            let report = analyse("it", &log[..]).unwrap();
+            assert_eq!(
+                report.rfcomm_by_form + report.completed_packets,
+                u64::from(FRAMES)
+            );
         }),
     );
 }

@@ -11,6 +11,7 @@ pub mod bluetooth;
 mod btsnoop;
 mod cpu_log;
 pub mod cpu_sampling;
+pub mod delay;
 pub mod energy;
 mod error;
 mod lines;

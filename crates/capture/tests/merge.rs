@@ -399,3 +399,47 @@ fn captures_without_common_frames_are_refused() {
     );
     assert_eq!(not_wifi.unwrap_err().to_string(), "it: offset 0: no frames");
 }
+
+/// Cut at every byte, and with flipped bits: whole frames count, nothing panics.
+#[test]
+fn sniffers_captures_survive_damage() {
+    let mut dice = Dice(11);
+    let air = air(1.0, &mut dice);
+    let heard = hear(&air, &mut dice, 0.0, 0.0, |t| t);
+    let mut files = vec![heard.capture];
+    for name in [
+        "wltrace_trace.pcap",
+        "fragattacks_eapol-amsdu_BP-fromap.pcapng",
+    ] {
+        files.extend(std::fs::read(format!("{SAMPLES}/{name}")).ok());
+    }
+    for file in &files {
+        let mut last = 0;
+        for end in 0..file.len().min(2500) {
+            let frames = match Sniffer::read("it", &file[..end]) {
+                Ok(cut) => {
+                    merge(&[cut.clone(), cut], Times::Main).map_or(last, |m| m.report.merged_frames)
+                }
+                Err(e) => {
+                    assert!(e.to_string().starts_with("it: offset "), "{e}");
+                    0
+                }
+            };
+            assert!(frames >= last, "{frames} after {last}, cut at {end}");
+            last = frames;
+        }
+        for _ in 0..150 {
+            let mut bad = file[..file.len().min(20_000)].to_vec();
+            for _ in 0..8 {
+                let at = (dice.next() * bad.len() as f64) as usize;
+                bad[at] ^= 1 << (dice.next() * 8.0) as u32;
+            }
+            if let Ok(read) = Sniffer::read("it", &bad[..]) {
+                let both = [read.clone(), read];
+                if let Ok(merged) = merge(&both, Times::Consensus) {
+                    merged.write(std::io::sink()).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -22,10 +22,6 @@ pub enum UserSource {
 pub enum KernelSource {
     /// SO_TIMESTAMPING: software stamps of driver (out) and of the receive path (in).
     SoTimestamping,
-    /// A packet socket, as tcpdump has.
-    PacketSocket,
-    /// TCP_INFO: the handshake's round trip as TCP measured it; only a difference.
-    TcpInfo,
 }
 
 /// Where the wire's stamps are from.
@@ -78,7 +74,7 @@ pub struct Probe {
     pub method: Method,
     /// d_u: what the user sees, µs. `None` when lost.
     pub d_u_us: Option<f64>,
-    /// d_k: what the kernel sees.
+    /// d_k: what the kernel sees. Of `syn` it is TCP_INFO's handshake round trip, which has no stamps.
     pub d_k_us: Option<f64>,
     /// d_n: what the wire sees.
     pub d_n_us: Option<f64>,

@@ -33,8 +33,6 @@ pub(crate) struct Received {
     pub(crate) hardware_ns: Option<u64>,
     /// Of which packet (or byte) a transmit stamp is.
     pub(crate) sent_key: Option<u32>,
-    /// Of a packet socket: whether the packet went out.
-    pub(crate) outgoing: bool,
 }
 
 /// Now, by the clock that software stamps show.
@@ -99,9 +97,8 @@ pub(crate) fn receive(
     error_queue: bool,
 ) -> io::Result<Option<Received>> {
     let mut control = [0_u64; 64];
-    // SAFETY: both are plain C structures, for which zero is valid.
-    let (mut message, mut from) =
-        unsafe { (zeroed::<libc::msghdr>(), zeroed::<libc::sockaddr_storage>()) };
+    // SAFETY: a plain C structure, for which zero is valid.
+    let mut message = unsafe { zeroed::<libc::msghdr>() };
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -110,8 +107,6 @@ pub(crate) fn receive(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    message.msg_name = (&raw mut from).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_storage>() as _;
     let mut how = libc::MSG_DONTWAIT;
     if error_queue {
         how |= libc::MSG_ERRQUEUE;
@@ -129,12 +124,6 @@ pub(crate) fn receive(
         bytes: got as usize,
         ..Received::default()
     };
-    if i32::from(from.ss_family) == libc::AF_PACKET {
-        // SAFETY: the family says that the kernel wrote a sockaddr_ll, which the storage has room
-        // and alignment for.
-        let link = unsafe { (&raw const from).cast::<libc::sockaddr_ll>().read() };
-        received.outgoing = link.sll_pkttype == libc::PACKET_OUTGOING;
-    }
     read_control(&message, &mut received);
     Ok(Some(received))
 }
@@ -150,8 +139,7 @@ fn read_control(message: &libc::msghdr, received: &mut Received) {
             let length = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
             let data = libc::CMSG_DATA(header);
             let is_error = (level == libc::SOL_IP && kind == libc::IP_RECVERR)
-                || (level == libc::SOL_IPV6 && kind == libc::IPV6_RECVERR)
-                || (level == libc::SOL_PACKET && kind == libc::PACKET_TX_TIMESTAMP);
+                || (level == libc::SOL_IPV6 && kind == libc::IPV6_RECVERR);
             if level == libc::SOL_SOCKET
                 && kind == libc::SO_TIMESTAMPING
                 && length >= 3 * size_of::<libc::timespec>()

@@ -11,6 +11,7 @@ use super::failure::Failure;
 
 mod bt;
 mod merge;
+mod owd;
 
 /// Analyse captures: Bluetooth logs, sniffers' captures, delays.
 #[derive(Debug, Args)]
@@ -18,6 +19,7 @@ mod merge;
 Examples:
   mpbond capture bt btsnoop_hci.log --svg modes.svg
   mpbond capture merge a.pcap b.pcap c.pcap -o all.pcapng
+  mpbond capture owd --server server.pcap --phone phone.pcap --proxy proxy.csv
 
 `mpbond capture COMMAND --help` shows more. docs/measurement.md says what the figures mean.")]
 pub(super) struct CaptureArgs {
@@ -29,6 +31,7 @@ pub(super) struct CaptureArgs {
 enum CaptureCommand {
     Bt(bt::BtArgs),
     Merge(merge::MergeArgs),
+    Owd(owd::OwdArgs),
 }
 
 impl CaptureArgs {
@@ -36,6 +39,7 @@ impl CaptureArgs {
         match self.command {
             CaptureCommand::Bt(args) => args.run(),
             CaptureCommand::Merge(args) => args.run(),
+            CaptureCommand::Owd(args) => args.run(),
         }
     }
 }

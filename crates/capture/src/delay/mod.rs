@@ -1,0 +1,15 @@
+//! One-way delay and where it arises (Wear OS paper, sections 4.2 and 6.3): from server to phone,
+//! through the phone's kernel and its proxy, over Bluetooth; and the phases of a handover.
+
+mod arrivals;
+mod owd;
+mod phases;
+mod tcp;
+
+pub use arrivals::Arrivals;
+pub use owd::{
+    ClockBound, DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way, proxy_log,
+    rfcomm_stream, tcp_transfer,
+};
+pub use phases::{Handover, Phases, PhasesReport, phases};
+pub use tcp::{TcpSegment, tcp};
