@@ -24,6 +24,7 @@ mod behind;
 mod bins;
 mod client;
 mod combine;
+mod conditions;
 mod content;
 mod daemons;
 mod device;

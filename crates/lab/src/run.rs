@@ -1,6 +1,6 @@
 //! Runs an experiment from beginning to end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::client::Outcome;
+use crate::conditions::{cpu_percent, ratio_not_kept, unfit_because};
 use crate::content::Content;
 use crate::daemons::{Daemons, ORIGIN_PORT, Setup, Shares};
 use crate::energy::Accountant;
@@ -23,7 +24,7 @@ use crate::ideal::ideal_time;
 use crate::isolate;
 use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, Received};
-use crate::player::{Clock, Conditions, Logs, Player};
+use crate::player::{Clock, Logs, Player};
 use crate::progress::Progress;
 use crate::record::{Download, Lateness, RunReport, SubflowShare, Verdict};
 use crate::report::{self, Saved};
@@ -566,49 +567,6 @@ fn origin_address(e: &Experiment) -> Result<SocketAddr> {
     let address = e.host(Role::Origin).address;
     let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
     Ok(SocketAddr::from((address, ORIGIN_PORT)))
-}
-
-/// Processor time over the transfer's of the busiest host in each role.
-fn cpu_percent(e: &Experiment, cpu_s: &BTreeMap<String, f64>, seconds: f64) -> BTreeMap<Role, f64> {
-    let mut all = BTreeMap::new();
-    for host in &e.hosts {
-        let used = cpu_s.get(host.name.get_ref()).copied().unwrap_or(0.0);
-        let most: &mut f64 = all.entry(host.role).or_default();
-        *most = most.max(100.0 * used / seconds);
-    }
-    all.remove(&Role::Origin);
-    all
-}
-
-/// Why a transfer by `fixed-ratio` did not keep to its ratio, if it did not: a
-/// subflow was lost, or they joined in another order.
-fn ratio_not_kept(e: &Experiment, scheme: &Scheme, shares: &[SubflowShare]) -> Option<String> {
-    /// A few frames of the least file that such a scheme is run with.
-    const TOLERANCE: f64 = 0.03;
-    let wanted = scheme.direct_share.filter(|_| scheme.devices > 1)?;
-    let sum = |of: &dyn Fn(&&SubflowShare) -> bool| -> u64 {
-        shares.iter().filter(of).map(|share| share.bytes).sum()
-    };
-    let is_direct = |share: &&SubflowShare| {
-        let mut direct = scheme.direct_links(e);
-        direct.any(|link| *link.name.get_ref() == share.name)
-    };
-    let kept = sum(&is_direct) as f64 / sum(&|_| true).max(1) as f64;
-    ((kept - wanted).abs() > TOLERANCE)
-        .then(|| format!("the direct share of the bytes was {kept:.2}, not {wanted:.2}"))
-}
-
-/// Why the links did not do what the experiment says, if they did not.
-fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
-    if c.lateness_p99 > max_lateness {
-        return Some(format!(
-            "links were late: 1 % of packets by more than {:.1} ms (at most {:.1} ms is fit)",
-            c.lateness_p99.as_secs_f64() * 1e3,
-            max_lateness.as_secs_f64() * 1e3
-        ));
-    }
-    let lost = lost + c.lost;
-    (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"))
 }
 
 /// Whether an experiment needs nft.

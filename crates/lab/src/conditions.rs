@@ -1,0 +1,132 @@
+//! Whether a transfer kept to what its scheme and its links are, and what it
+//! took of the processors.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::experiment::{Experiment, Role, Scheme};
+use crate::player::Conditions;
+use crate::record::SubflowShare;
+
+/// Processor time over the transfer's of the busiest host in each role.
+pub(crate) fn cpu_percent(
+    e: &Experiment,
+    cpu_s: &BTreeMap<String, f64>,
+    seconds: f64,
+) -> BTreeMap<Role, f64> {
+    let mut all = BTreeMap::new();
+    for host in &e.hosts {
+        let used = cpu_s.get(host.name.get_ref()).copied().unwrap_or(0.0);
+        let most: &mut f64 = all.entry(host.role).or_default();
+        *most = most.max(100.0 * used / seconds);
+    }
+    all.remove(&Role::Origin);
+    all
+}
+
+/// Why a transfer by `fixed-ratio` did not keep to its ratio, if it did not: a
+/// subflow was lost, or they joined in another order.
+pub(crate) fn ratio_not_kept(
+    e: &Experiment,
+    scheme: &Scheme,
+    shares: &[SubflowShare],
+) -> Option<String> {
+    /// A few frames of the least file that such a scheme is run with.
+    const TOLERANCE: f64 = 0.03;
+    let wanted = scheme.direct_share.filter(|_| scheme.devices > 1)?;
+    let sum = |of: &dyn Fn(&&SubflowShare) -> bool| -> u64 {
+        shares.iter().filter(of).map(|share| share.bytes).sum()
+    };
+    let is_direct = |share: &&SubflowShare| {
+        let mut direct = scheme.direct_links(e);
+        direct.any(|link| *link.name.get_ref() == share.name)
+    };
+    let kept = sum(&is_direct) as f64 / sum(&|_| true).max(1) as f64;
+    ((kept - wanted).abs() > TOLERANCE)
+        .then(|| format!("the direct share of the bytes was {kept:.2}, not {wanted:.2}"))
+}
+
+/// Why the links did not do what the experiment says, if they did not.
+pub(crate) fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
+    if c.lateness_p99 > max_lateness {
+        return Some(format!(
+            "links were late: 1 % of packets by more than {:.1} ms (at most {:.1} ms is fit)",
+            c.lateness_p99.as_secs_f64() * 1e3,
+            max_lateness.as_secs_f64() * 1e3
+        ));
+    }
+    let lost = lost + c.lost;
+    (lost > 0).then(|| format!("{lost} packets were lost between hosts and links"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment() -> Experiment {
+        let mut text = String::from("name = \"t\"\n");
+        for (name, role) in [
+            ("watch", "primary"),
+            ("phone", "helper"),
+            ("tablet", "helper"),
+            ("proxy", "proxy"),
+            ("origin", "origin"),
+        ] {
+            text += &format!("[[host]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+            text += "address = \"198.51.100.1\"\n";
+        }
+        for (name, from, to) in [
+            ("lte", "watch", "proxy"),
+            ("p1", "watch", "phone"),
+            ("h1", "phone", "proxy"),
+            ("p2", "watch", "tablet"),
+            ("h2", "tablet", "proxy"),
+        ] {
+            text += &format!("[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\n");
+            text += "down = 1\nup = 1\n";
+        }
+        text += "[[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
+                 [[scheme]]\nname = \"s\"\nscheme = \"mpbond\"\ndevices = 2\n\
+                 interception = \"socks5\"\nscheduler = \"fixed-ratio\"\ndirect_share = 0.3\n\
+                 [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = 1\n";
+        Experiment::parse("t.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn a_ratio_is_kept_or_not() {
+        let e = experiment();
+        let of = |lte, phone| {
+            let share = |name: &str, bytes| SubflowShare {
+                name: name.to_owned(),
+                bytes,
+                finished_s: None,
+            };
+            let shares = [share("lte", lte), share("phone", phone)];
+            ratio_not_kept(&e, &e.schemes[0], &shares)
+        };
+        assert_eq!(of(300, 700), None);
+        assert_eq!(of(320, 680), None);
+        // They joined in the other order.
+        let why = of(700, 300).unwrap();
+        assert!(why.contains("was 0.70, not 0.30"), "{why}");
+        assert!(of(0, 0).is_some());
+        let pams = Scheme {
+            direct_share: None,
+            ..e.schemes[0].clone()
+        };
+        assert_eq!(ratio_not_kept(&e, &pams, &[]), None);
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_busiest_in_a_role() {
+        let used = [("watch", 0.5), ("phone", 0.1), ("tablet", 0.2)];
+        let used = used.map(|(host, s)| (host.to_owned(), s)).into();
+        let percent = cpu_percent(&experiment(), &used, 10.0);
+        let want = [
+            (Role::Primary, 5.0),
+            (Role::Helper, 2.0),
+            (Role::Proxy, 0.0),
+        ];
+        assert_eq!(percent, want.into());
+    }
+}
