@@ -46,6 +46,7 @@ mod links;
 mod list;
 mod machine;
 mod origin;
+mod paired;
 mod paper;
 mod plan;
 pub mod player;

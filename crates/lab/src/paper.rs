@@ -1,6 +1,7 @@
 //! What the paper found beside what was found here.
 
 use crate::experiment::{Experiment, PaperFigure};
+use crate::paired::{fit_of, ratios};
 use crate::quantity::Quantity;
 use crate::record::{Comparison, Download, Estimate, Standing};
 use crate::statistics::estimate;
@@ -69,8 +70,7 @@ impl Measure {
 
     /// Of all fit repetitions of a scheme.
     pub fn estimate(&self, workload: &str, scheme: &str, all: &[Download]) -> Option<Estimate> {
-        let mine = |d: &&Download| d.fit && d.workload == workload && d.name == scheme;
-        estimate(all.iter().filter(mine).filter_map(|d| self.of(d)))
+        estimate(fit_of(all, scheme, workload).filter_map(|d| self.of(d)))
     }
 
     /// By how much `scheme` differs from `other`, each in the same repetition,
@@ -82,14 +82,9 @@ impl Measure {
         other: &str,
         all: &[Download],
     ) -> Option<Estimate> {
-        let fit = |d: &&Download| d.fit && d.workload == workload;
-        let mine = all.iter().filter(fit).filter(|d| d.name == scheme);
-        estimate(mine.filter_map(|d| {
-            let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
-            let theirs = self.of(all.iter().filter(fit).find(beside)?)?;
-            let ours = self.of(d)?;
-            (theirs != 0.0).then(|| (ours / theirs - 1.0) * 100.0)
-        }))
+        let model = self.model.as_deref();
+        let ratios = ratios(all, (scheme, other), workload, self.quantity, model);
+        estimate(ratios.map(|ratio| (ratio - 1.0) * 100.0))
     }
 }
 

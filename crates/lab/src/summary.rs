@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
+use crate::paired::{fit_of, ratios};
 use crate::quantity::Quantity;
 use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
 use crate::statistics::estimate;
@@ -142,18 +143,20 @@ fn measured(
     versus: Option<&str>,
     downloads: &[Download],
 ) -> Option<Estimate> {
-    let fit = |d: &&Download| d.fit && d.workload == s.workload;
-    let mine = downloads.iter().filter(fit).filter(|d| d.name == s.scheme);
-    estimate(mine.filter_map(|d| {
-        let own = quantity.of(d, model)?;
-        let Some(other) = versus else {
-            return Some(own);
-        };
-        let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
-        let theirs = downloads.iter().filter(fit).find(beside)?;
-        let ratio = own / quantity.of(theirs, model)?;
-        ratio.is_finite().then_some(ratio)
-    }))
+    let (scheme, workload) = (s.scheme.as_str(), s.workload.as_str());
+    match versus {
+        Some(other) => estimate(ratios(
+            downloads,
+            (scheme, other),
+            workload,
+            quantity,
+            model,
+        )),
+        None => {
+            let own = fit_of(downloads, scheme, workload);
+            estimate(own.filter_map(|d| quantity.of(d, model)))
+        }
+    }
 }
 
 fn geometric_mean(all: &[Estimate]) -> f64 {
@@ -213,7 +216,7 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
     }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
-        let got = seconds_over(s, other, downloads);
+        let got = measured(s, Quantity::Seconds, None, Some(other), downloads);
         // Two medians that agree are one above the other half of the time, so
         // slower is what the interval shows to be slower.
         let holds = got.map(|e| e.interval.map_or(e.median, |(low, _)| low) <= 1.0);
@@ -224,19 +227,6 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
             holds,
         );
     }
-}
-
-/// Seconds of this scheme over those of the scheme `other` by the same
-/// workload, each in the same repetition: what the machine and the links did
-/// meanwhile hit both.
-fn seconds_over(s: &Summary, other: &str, downloads: &[Download]) -> Option<Estimate> {
-    let fit = |d: &&Download| d.fit && d.workload == s.workload;
-    let mine = downloads.iter().filter(fit).filter(|d| d.name == s.scheme);
-    estimate(mine.filter_map(|d| {
-        let beside = |o: &&Download| o.name == other && o.repetition == d.repetition;
-        let theirs = downloads.iter().filter(fit).find(beside)?;
-        Some(d.seconds / theirs.seconds)
-    }))
 }
 
 #[cfg(test)]
