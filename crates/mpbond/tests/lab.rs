@@ -11,8 +11,8 @@ use mpbond_lab::{Download, Quantity, RunReport};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/baselines.toml");
 const BYTES: u64 = 256 << 10;
 
-#[test]
-fn baselines_beside_mpbond() {
+/// The row, run once; none where the machine lacks what it needs.
+fn run() -> Option<RunReport> {
     let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join("baselines.json");
     let _ = std::fs::remove_file(&record);
     let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
@@ -26,12 +26,34 @@ fn baselines_beside_mpbond() {
         Some(4) => {}
         Some(3) => {
             println!("skipped: {complaint}");
-            return;
+            return None;
         }
         code => panic!("exit code {code:?}: {complaint}"),
     }
     let text = std::fs::read_to_string(&record).unwrap();
-    let report: RunReport = serde_json::from_str(&text).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// Whether a transfer that should have used both paths was over before the
+/// machine came to join the second one.
+fn was_too_quick(report: &RunReport) -> bool {
+    let whole = |d: &&Download| d.name != "kibbutz without a pipe";
+    let mut reasons =
+        (report.downloads.iter().filter(whole)).filter_map(|d| d.unfit_because.as_ref());
+    reasons.any(|why| why.contains("used one path"))
+}
+
+#[test]
+fn baselines_beside_mpbond() {
+    let Some(mut report) = run() else { return };
+    // A quarter of a mebibyte leaves a busy machine little time to join.
+    for _ in 0..2 {
+        if was_too_quick(&report)
+            && let Some(again) = run()
+        {
+            report = again;
+        }
+    }
     let of = |name: &str| -> Vec<&Download> {
         let all = report.downloads.iter();
         all.filter(|d| d.name == name).collect()
