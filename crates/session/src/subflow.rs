@@ -168,10 +168,10 @@ impl SentQueue {
         signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
     }
 
-    /// Data frames of `stream` that lie within `kept` are no longer recalled: this subflow brings
-    /// them after all.
+    /// Data frames of `stream` that have any byte in `kept` are no longer recalled: this subflow
+    /// alone brings that byte.
     pub(crate) fn unrecall(&mut self, stream: StreamId, kept: &[Range<u64>]) {
-        let within = |r: &Range<u64>| kept.iter().any(|k| k.start <= r.start && r.end <= k.end);
+        let needed = |r: &Range<u64>| kept.iter().any(|k| k.start < r.end && r.start < k.end);
         for f in &mut self.frames {
             if let Owed::Data {
                 stream: of,
@@ -181,7 +181,7 @@ impl SentQueue {
             } = f
                 && *recalled
                 && *of == stream
-                && within(range)
+                && needed(range)
             {
                 *recalled = false;
                 self.recalled_bytes -= range.end - range.start;
