@@ -167,6 +167,9 @@ fn shorten_application(w: &mut Workload) -> bool {
     if let Some(stream) = &mut w.stream {
         stream.length = SHORT_APPLICATION;
     }
+    if let Some(messages) = &mut w.messages {
+        messages.length = SHORT_APPLICATION;
+    }
     if let Some(length) = &mut w.length {
         *length = SHORT_APPLICATION;
     }

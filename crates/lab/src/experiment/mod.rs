@@ -50,7 +50,7 @@ use mpbond_sim::duration_text;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-pub use application::{Application, Chunks, Page, Stream, Video};
+pub use application::{Application, Chunks, Messages, Page, Stream, Video};
 pub use link::{Change, Duplex, Link, MediumSpec};
 pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
@@ -333,6 +333,8 @@ pub struct Workload {
     pub stream: Option<Stream>,
     /// Instead of one body: chunks with pauses.
     pub chunks: Option<Chunks>,
+    /// Instead of one body: messages beside a download.
+    pub messages: Option<Messages>,
     /// Instead of a body of so many bytes: as much as comes in this time, from
     /// before the client connects.
     #[serde(rename = "for", default, with = "duration_text::option")]
@@ -615,7 +617,8 @@ impl Workload {
         let stream = self.stream.as_ref().map(Application::Stream);
         let chunks = self.chunks.as_ref().map(Application::Chunks);
         let timed = self.length.map(Application::Timed);
-        video.or(page).or(stream).or(chunks).or(timed)
+        let messages = self.messages.as_ref().map(Application::Messages);
+        video.or(page).or(stream).or(chunks).or(messages).or(timed)
     }
 
     /// Bytes that it fetches, at the most; 0 where only the links limit them.

@@ -496,6 +496,14 @@ fn applications_are_checked() {
             "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
             "least_gap is not above",
         ),
+        (
+            "messages = { bytes = 1, every = \"1s\", length = \"1s\" }".into(),
+            "half of the length",
+        ),
+        (
+            "messages = { bytes = \"2 MiB\", every = \"1s\", length = \"9s\" }".into(),
+            "to 1 MiB",
+        ),
         (format!("{good}bytes = 1"), "or one of video"),
     ] {
         let error = Experiment::parse("t.toml", &format!("{text}{app}\n")).unwrap_err();

@@ -184,6 +184,8 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
                 Some(Application::Page(_)) => "a page".into(),
                 Some(Application::Stream(_)) => "a stream".into(),
                 Some(Application::Chunks(_)) => "chunks".into(),
+                Some(Application::Messages(m)) if m.bulk => "messages beside a download".into(),
+                Some(Application::Messages(_)) => "messages".into(),
                 Some(Application::Timed(length)) => format!("for {}", duration(length)),
             },
             changes(&w.changes),
