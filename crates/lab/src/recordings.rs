@@ -11,9 +11,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::links::read_recording;
 
-/// No recording in use is larger.
-const MAX_BYTES: u64 = 64 << 20;
 /// Combinations grow fast.
 const MAX_RECORDINGS: usize = 16;
 
@@ -72,14 +71,7 @@ pub fn recordings(files: &[PathBuf], options: &RecordingOptions) -> Result<Recor
 /// # Errors
 /// [`Error::Experiment`] naming the file.
 pub(crate) fn text_of(path: &Path) -> Result<String> {
-    let wrong = |e: &dyn std::fmt::Display| {
-        let file = path.display();
-        Error::Experiment(format!("{file}: {e}"))
-    };
-    if std::fs::metadata(path).map_err(|e| wrong(&e))?.len() > MAX_BYTES {
-        return Err(wrong(&"too long for a recording"));
-    }
-    std::fs::read_to_string(path).map_err(|e| wrong(&e))
+    read_recording(path).map_err(|e| Error::Experiment(format!("{}: {e}", path.display())))
 }
 
 fn read(path: &Path, unit: RateUnit) -> Result<Recording> {

@@ -4,7 +4,7 @@
 mod chunks;
 mod messages;
 mod meter;
-mod page;
+pub(crate) mod page;
 mod stream;
 mod timed;
 mod video;

@@ -2,14 +2,18 @@
 //! a page, listening to a stream, fetching chunks now and then, exchanging
 //! messages beside a download, downloading for a given time.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
 use mpbond_sim::link::RateSpec;
 use mpbond_units::BitRate;
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::{Connection, Size};
+use crate::app::page::list::MAX_OBJECTS;
+use crate::app::page::{Begins, PageObject};
 use crate::app::video_player::{Abr, VideoPlan};
 
 /// One of a workload's keys `video`, `page`, `stream`, `chunks`,
@@ -56,15 +60,22 @@ pub struct Video {
     pub resume_with: Duration,
 }
 
-/// A page: its first object alone, then the others, as browsers fetch them.
+/// A page, as browsers fetch it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// Sizes of its objects, the page itself first.
+    /// Sizes of its objects: the page itself first, and alone, then the others.
+    #[serde(default)]
     pub objects: Vec<Size>,
-    /// Connections at once (six in browsers, by HTTP/1.1).
+    /// Instead: a file beside the experiment's that lists them
+    /// (docs/experiments.md), or an HTTP archive (`*.har`).
+    pub list: Option<Spanned<PathBuf>>,
+    /// Connections at once to each of its hosts (six in browsers, by HTTP/1.1).
     #[serde(default = "six")]
     pub connections: usize,
+    /// What the list says, once it is read.
+    #[serde(skip)]
+    pub(crate) listed: Vec<PageObject>,
 }
 
 /// Messages of constant size at a constant rate, each stamped when it is sent.
@@ -139,7 +150,6 @@ fn packet() -> Size {
 }
 
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
-const MAX_OBJECTS: usize = 10_000;
 const MAX_CONNECTIONS: usize = 64;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// A stamp takes eight.
@@ -167,9 +177,13 @@ impl Application<'_> {
                     ))
             }
             Self::Page(p) => wrong(
-                p.objects.is_empty() || p.objects.len() > MAX_OBJECTS,
-                "page: objects: from 1 to 10000",
+                p.list.is_none() && p.objects.is_empty() || p.objects.len() > MAX_OBJECTS,
+                "page: objects: from 1 to 10000, or a list of them",
             )
+            .or(wrong(
+                p.list.is_some() && !p.objects.is_empty(),
+                "page: either objects or a list",
+            ))
             .or(wrong(
                 !(1..=MAX_CONNECTIONS).contains(&p.connections),
                 "page: connections: from 1 to 64",
@@ -259,7 +273,10 @@ impl Application<'_> {
                 let highest = plan.ladder.last().copied().unwrap_or(BitRate::ZERO);
                 highest.bytes_in(v.length + v.segment)
             }
-            Self::Page(p) => p.objects.iter().map(|o| o.0).sum(),
+            Self::Page(p) => {
+                let sizes = p.plan().into_iter().map(|o| o.bytes);
+                sizes.fold(0, u64::saturating_add)
+            }
             Self::Stream(s) => s.bit_rate().bytes_in(s.length),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
             Self::Messages(m) if m.bulk => 0,
@@ -288,6 +305,29 @@ impl Video {
             start_with: self.start_with,
             resume_with: self.resume_with,
         }
+    }
+}
+
+impl Page {
+    /// Its objects, and when each is asked for.
+    pub(crate) fn plan(&self) -> Vec<PageObject> {
+        if self.list.is_some() {
+            return self.listed.clone();
+        }
+        let others = Begins::After {
+            object: 0,
+            delay: Duration::ZERO,
+        };
+        let begins = std::iter::once(Begins::At(Duration::ZERO)).chain(std::iter::repeat(others));
+        self.objects
+            .iter()
+            .zip(begins)
+            .map(|(size, begins)| PageObject {
+                bytes: size.0,
+                host: 0,
+                begins,
+            })
+            .collect()
     }
 }
 

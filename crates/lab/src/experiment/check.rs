@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Upper bounds that keep a wrong file from eating the machine.
 const MAX_HOSTS: usize = 16;
 const MAX_LINKS: usize = 32;
-const MAX_BYTES: u64 = 4 << 30;
+pub(super) const MAX_BYTES: u64 = 4 << 30;
 const MAX_WORKLOADS: usize = 1000;
 const MAX_REPETITIONS: u32 = 10_000;
 

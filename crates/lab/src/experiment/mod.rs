@@ -39,6 +39,7 @@
 mod application;
 mod check;
 mod link;
+mod page;
 mod paper;
 mod setting;
 mod size;
@@ -476,7 +477,20 @@ impl Experiment {
         let text = std::fs::read_to_string(path).at("read", path)?;
         let mut experiment = Self::parse(&path.display().to_string(), &text)?;
         experiment.path = path.to_owned();
+        experiment.read_pages()?;
         Ok(experiment)
+    }
+
+    /// Reads the lists of objects that pages name.
+    fn read_pages(&mut self) -> Result<()> {
+        let mut workloads = std::mem::take(&mut self.workloads);
+        for workload in &mut workloads {
+            if let Some(page) = &mut workload.page {
+                page::read(self, page)?;
+            }
+        }
+        self.workloads = workloads;
+        Ok(())
     }
 
     /// Reads and checks an experiment from `text`; `file` names it in errors.

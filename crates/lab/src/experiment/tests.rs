@@ -517,6 +517,53 @@ fn applications_are_checked() {
 }
 
 #[test]
+fn pages_name_lists_and_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen("bytes = \"512 KiB\"\n", "", 1);
+    let load = |file: &str, content: &str, more: &str| {
+        std::fs::write(folder.path().join(file), content).unwrap();
+        let path = folder.path().join("t.toml");
+        std::fs::write(
+            &path,
+            format!("{text}page = {{ list = \"{file}\"{more} }}\n"),
+        )
+        .unwrap();
+        Experiment::load(&path)
+    };
+    let e = load("p.txt", "5 www at 0s\n7 cdn after 1\n", "").unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 12);
+    let entry = "{\"startedDateTime\": \"2024-10-01T12:00:00Z\", \"time\": 1, \"request\": \
+                 {\"url\": \"http://h/\"}, \"response\": {\"bodySize\": 9}}";
+    let archive = format!("{{\"log\": {{\"entries\": [{entry}]}}}}");
+    let e = load("p.HAR", &archive, "").unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 9);
+    for (content, more, words) in [
+        ("5 www\n", "", "p.txt:1: asked for neither"),
+        ("9999999999 www at 0s\n", "", "more than 4 GiB"),
+        (
+            "5 www at 0s\n",
+            ", objects = [1]",
+            "either objects or a list",
+        ),
+    ] {
+        let e = load("p.txt", content, more).unwrap_err().to_string();
+        assert!(e.contains(words) && !e.contains('\n'), "{e}");
+    }
+    load("p.txt", "5 www at 0s\n", "").unwrap();
+    std::fs::remove_file(folder.path().join("p.txt")).unwrap();
+    let e = Experiment::load(&folder.path().join("t.toml")).unwrap_err();
+    let line = text.matches('\n').count() + 1;
+    let place = format!("t.toml:{line}: ");
+    let e = e.to_string();
+    assert!(
+        e.contains(&place) && e.contains("p.txt: No such file"),
+        "{e}"
+    );
+}
+
+#[test]
 fn settings_without_their_recordings_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("there.down"), "1\n2\n").unwrap();
