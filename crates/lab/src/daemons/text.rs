@@ -77,6 +77,9 @@ pub(super) struct Subflow {
 pub(super) struct Transfer {
     pub destination: String,
     pub state: String,
+    /// Since the daemon started.
+    #[serde(default)]
+    pub opened_s: f64,
     #[serde(default)]
     pub redundant_bytes: u64,
     #[serde(default)]
