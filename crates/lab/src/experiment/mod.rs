@@ -172,6 +172,9 @@ pub struct Scheme {
     /// Which subflows feedback may travel on.
     #[serde(default)]
     pub feedback: Feedback,
+    /// How the time that bytes wait at a helper is known.
+    #[serde(default)]
+    pub buffer_delay: BufferDelay,
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
@@ -286,6 +289,17 @@ pub enum Feedback {
     FixedAlways,
     /// The helper's, while it carries data.
     FixedOnDemand,
+}
+
+/// How the time that bytes wait at a helper is known (MPBond, section 6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferDelay {
+    /// From the bytes there and the throughput behind them.
+    #[default]
+    Estimated,
+    /// As the helper measures it.
+    Measured,
 }
 
 /// How the client's connection gets into mpbond.

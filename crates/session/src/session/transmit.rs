@@ -226,7 +226,7 @@ impl Session {
                     id: s.id,
                     helper: s.helper,
                     idle: s.room > 0 && !full && passed_over >> i.min(63) & 1 == 0,
-                    pad: s.estimator.pad(now, sent, acked),
+                    pad: s.estimator.pad(now, sent, acked, self.config.buffer_delay),
                     rtt: s.estimator.path().srtt,
                     throughput: s.estimator.throughput(now),
                     owed_bytes: s.sent.data_bytes,
@@ -268,7 +268,12 @@ impl Session {
                     .filter(|(_, s)| !healthy_only || s.suspect.is_none())
                     .filter(|(_, s)| test(s))
                     .map(|(i, s)| {
-                        let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
+                        let pad = s.estimator.pad(
+                            now,
+                            s.tx_octets,
+                            s.acked_octets,
+                            self.config.buffer_delay,
+                        );
                         (pad, i)
                     })
                     .collect();
