@@ -53,7 +53,14 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
     (
         any::<[u64; 4]>(),
         (any_rate(), any_rate()),
-        (any_span(), any_span(), any_span(), any_span()),
+        (
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+        ),
     )
         .prop_map(|([number, relay, down, up], rates, spans)| RelayReport {
             number,
@@ -66,6 +73,8 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
             hs_rtt: spans.1,
             since_hs_byte: spans.2,
             age: spans.3,
+            sojourn_down: spans.4,
+            sojourn_up: spans.5,
         })
 }
 

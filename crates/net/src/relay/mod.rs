@@ -14,6 +14,7 @@
 mod direction;
 mod kernel_pipe;
 mod ring;
+mod sojourn;
 mod stats;
 
 use std::future::{Future, poll_fn};
@@ -181,6 +182,7 @@ impl Relay {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_down.fetch_add(moved.written, Relaxed);
                     shared.held_down.store(down.held_bytes(), Relaxed);
+                    shared.moved_down(&moved, pipe);
                     if moved.read > 0 {
                         shared.hs_byte_passed();
                     }
@@ -193,6 +195,7 @@ impl Relay {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_up.fetch_add(moved.written, Relaxed);
                     shared.held_up.store(up.held_bytes(), Relaxed);
+                    shared.moved_up(&moved, hs);
                     if moved.written > 0 {
                         shared.hs_byte_passed();
                     }

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use mpbond_units::BitRate;
@@ -7,6 +7,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::direction::Moved;
+use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::tcp::{self, TcpInfo};
 
@@ -64,6 +66,9 @@ pub(super) struct Shared {
     pub bytes_up: AtomicU64,
     pub held_down: AtomicU64,
     pub held_up: AtomicU64,
+    // One thread runs a relay and reads it: nobody ever waits for these.
+    sojourn_down: Mutex<Sojourn>,
+    sojourn_up: Mutex<Sojourn>,
     began: Instant,
     /// Microseconds after `began`, plus one; zero for never.
     last_hs_byte_us: AtomicU64,
@@ -78,9 +83,46 @@ impl Shared {
             bytes_up: AtomicU64::new(0),
             held_down: AtomicU64::new(0),
             held_up: AtomicU64::new(0),
+            sojourn_down: Mutex::default(),
+            sojourn_up: Mutex::default(),
             began: Instant::now(),
             last_hs_byte_us: AtomicU64::new(0),
         }
+    }
+
+    /// A turn towards the primary; after [`Self::bytes_down`] has its bytes.
+    pub(super) fn moved_down(&self, moved: &Moved, pipe: &TcpStream) {
+        self.moved(&self.sojourn_down, &self.bytes_down, moved, pipe);
+    }
+
+    /// A turn towards the proxy; after [`Self::bytes_up`] has its bytes.
+    pub(super) fn moved_up(&self, moved: &Moved, hs: &TcpStream) {
+        self.moved(&self.sojourn_up, &self.bytes_up, moved, hs);
+    }
+
+    fn moved(&self, of: &Mutex<Sojourn>, written: &AtomicU64, moved: &Moved, to: &TcpStream) {
+        let now = self.began.elapsed();
+        let mut sojourn = of.lock().unwrap_or_else(PoisonError::into_inner);
+        sojourn.came(moved.read, now);
+        if moved.written > 0 {
+            // What the kernel has not sent is here still.
+            if let Ok(unsent) = tcp::unsent_bytes(to) {
+                sojourn.left(written.load(Relaxed).saturating_sub(unsent), now);
+            }
+        }
+    }
+
+    /// How long the last byte that left had been here, by now.
+    fn last_sojourn(
+        &self,
+        of: &Mutex<Sojourn>,
+        written: &AtomicU64,
+        unsent_bytes: u64,
+    ) -> Option<Duration> {
+        let mut sojourn = of.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = written.load(Relaxed).saturating_sub(unsent_bytes);
+        sojourn.left(left, self.began.elapsed());
+        sojourn.last()
     }
 
     pub(super) fn hs_byte_passed(&self) {
@@ -122,6 +164,11 @@ pub struct RelayStats {
     pub level_up_bytes: u64,
     /// Time since a byte last passed the HS-Path, either way.
     pub since_hs_byte: Option<Duration>,
+    /// How long the last byte that left for the primary had been here, from
+    /// reading it to the kernel's sending it.
+    pub sojourn_down: Option<Duration>,
+    /// The same towards the proxy.
+    pub sojourn_up: Option<Duration>,
     /// The kernel's view of the pipe.
     pub pipe: TcpInfo,
     /// The kernel's view of the HS-Path.
@@ -156,6 +203,12 @@ impl RelayHandle {
             level_down_bytes: level(&s.held_down, hs, pipe)?,
             level_up_bytes: level(&s.held_up, pipe, hs)?,
             since_hs_byte: s.since_hs_byte(),
+            sojourn_down: s.last_sojourn(
+                &s.sojourn_down,
+                &s.bytes_down,
+                tcp::unsent_bytes(pipe).ok()?,
+            ),
+            sojourn_up: s.last_sojourn(&s.sojourn_up, &s.bytes_up, tcp::unsent_bytes(hs).ok()?),
             pipe: TcpInfo::read(pipe).ok()?,
             hs: TcpInfo::read(hs).ok()?,
         })
@@ -175,6 +228,8 @@ impl RelayStats {
             th_hs: throughput(&self.hs),
             hs_rtt: self.hs.min_rtt.or(self.hs.rtt),
             since_hs_byte: self.since_hs_byte,
+            sojourn_down: self.sojourn_down,
+            sojourn_up: self.sojourn_up,
             age: Some(Duration::ZERO),
         }
     }
