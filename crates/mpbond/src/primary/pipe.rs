@@ -322,7 +322,8 @@ impl Relay {
             age,
             sojourn: r.sojourn_up,
         };
-        self.driver.helper_report(self.subflow, pipe, hs);
+        let downlink = r.since_hs_down.map(|d| d + age);
+        self.driver.helper_report(self.subflow, pipe, hs, downlink);
     }
 }
 

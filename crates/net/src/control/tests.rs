@@ -60,6 +60,7 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
             any_span(),
             any_span(),
             any_span(),
+            any_span(),
         ),
     )
         .prop_map(|([number, relay, down, up], rates, spans)| RelayReport {
@@ -72,9 +73,10 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
             th_hs: rates.1,
             hs_rtt: spans.1,
             since_hs_byte: spans.2,
+            since_hs_down: spans.4,
             age: spans.3,
-            sojourn_down: spans.4,
-            sojourn_up: spans.5,
+            sojourn_down: spans.5,
+            sojourn_up: spans.6,
         })
 }
 

@@ -182,9 +182,8 @@ impl Relay {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_down.fetch_add(moved.written, Relaxed);
                     shared.held_down.store(down.held_bytes(), Relaxed);
-                    shared.moved_down(&moved, pipe);
                     if moved.read > 0 {
-                        shared.hs_byte_passed();
+                        shared.hs_byte_came_down();
                     }
                     true
                 }
@@ -195,15 +194,17 @@ impl Relay {
                 Poll::Ready(Ok(moved)) => {
                     shared.bytes_up.fetch_add(moved.written, Relaxed);
                     shared.held_up.store(up.held_bytes(), Relaxed);
-                    shared.moved_up(&moved, hs);
                     if moved.written > 0 {
-                        shared.hs_byte_passed();
+                        shared.hs_byte_went_up();
                     }
                     true
                 }
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, Pipe, HsPath)),
                 Poll::Pending => false,
             };
+            if went_down || went_up {
+                shared.stamp(&self.sockets);
+            }
             if down.is_finished() && up.is_finished() {
                 return Poll::Ready(RelayEnd::Finished);
             }

@@ -23,12 +23,12 @@ pub(super) struct Sojourn {
 }
 
 impl Sojourn {
-    /// So many bytes more came.
+    /// By now, so many bytes in all have come.
     pub fn came(&mut self, bytes: u64, now: Duration) {
-        if bytes == 0 {
+        if bytes <= self.came_bytes {
             return;
         }
-        self.came_bytes += bytes;
+        self.came_bytes = bytes;
         match self.stamps.back_mut() {
             Some((end, at)) if now.saturating_sub(*at) < STEP => *end = self.came_bytes,
             _ => self.stamps.push_back((self.came_bytes, now)),
@@ -69,7 +69,7 @@ mod tests {
     fn the_last_byte_out_is_looked_up() {
         let mut s = Sojourn::default();
         s.came(100, MS(10));
-        s.came(100, MS(20));
+        s.came(200, MS(20));
         s.left(0, MS(30));
         assert_eq!(s.last(), None);
         s.left(1, MS(30));
@@ -82,7 +82,7 @@ mod tests {
         s.left(101, MS(90));
         assert_eq!(s.last(), Some(MS(20)));
         s.left(200, MS(95));
-        s.came(5, MS(200));
+        s.came(205, MS(200));
         s.left(205, MS(201));
         assert_eq!(s.last(), Some(MS(1)));
     }
@@ -91,8 +91,8 @@ mod tests {
     fn stamps_are_bounded() {
         let mut s = Sojourn::default();
         for ms in 0..20_000 {
-            s.came(10, MS(ms));
-            s.came(10, MS(ms));
+            s.came(20 * ms + 10, MS(ms));
+            s.came(20 * ms + 20, MS(ms));
         }
         assert_eq!(s.stamps.len(), MOST_STAMPS);
         s.left(1, MS(20_000));

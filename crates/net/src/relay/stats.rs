@@ -7,7 +7,6 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::direction::Moved;
 use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::tcp::{self, TcpInfo};
@@ -72,6 +71,8 @@ pub(super) struct Shared {
     began: Instant,
     /// Microseconds after `began`, plus one; zero for never.
     last_hs_byte_us: AtomicU64,
+    /// The same, of bytes that came down alone.
+    last_hs_down_us: AtomicU64,
 }
 
 impl Shared {
@@ -87,59 +88,66 @@ impl Shared {
             sojourn_up: Mutex::default(),
             began: Instant::now(),
             last_hs_byte_us: AtomicU64::new(0),
+            last_hs_down_us: AtomicU64::new(0),
         }
     }
 
-    /// A turn towards the primary; after [`Self::bytes_down`] has its bytes.
-    pub(super) fn moved_down(&self, moved: &Moved, pipe: &TcpStream) {
-        self.moved(&self.sojourn_down, &self.bytes_down, moved, pipe);
+    /// Stamps what has come and looks up what has left, both ways: after every
+    /// turn, and whenever somebody asks. What one socket has received and the
+    /// other one has not sent is at this host. Nothing where a socket cannot
+    /// be asked any more.
+    pub(super) fn stamp(&self, sockets: &Sockets) {
+        let Sockets { pipe, hs } = sockets;
+        self.stamp_one(
+            &self.sojourn_down,
+            (&self.bytes_down, &self.held_down),
+            hs,
+            pipe,
+        );
+        self.stamp_one(&self.sojourn_up, (&self.bytes_up, &self.held_up), pipe, hs);
     }
 
-    /// A turn towards the proxy; after [`Self::bytes_up`] has its bytes.
-    pub(super) fn moved_up(&self, moved: &Moved, hs: &TcpStream) {
-        self.moved(&self.sojourn_up, &self.bytes_up, moved, hs);
-    }
-
-    fn moved(&self, of: &Mutex<Sojourn>, written: &AtomicU64, moved: &Moved, to: &TcpStream) {
-        let now = self.began.elapsed();
-        let mut sojourn = of.lock().unwrap_or_else(PoisonError::into_inner);
-        sojourn.came(moved.read, now);
-        if moved.written > 0 {
-            // What the kernel has not sent is here still.
-            if let Ok(unsent) = tcp::unsent_bytes(to) {
-                sojourn.left(written.load(Relaxed).saturating_sub(unsent), now);
-            }
-        }
-    }
-
-    /// How long the last byte that left had been here, by now.
-    fn last_sojourn(
+    fn stamp_one(
         &self,
-        of: &Mutex<Sojourn>,
-        written: &AtomicU64,
-        unsent_bytes: u64,
-    ) -> Option<Duration> {
-        let mut sojourn = of.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = written.load(Relaxed).saturating_sub(unsent_bytes);
-        sojourn.left(left, self.began.elapsed());
-        sojourn.last()
+        sojourn: &Mutex<Sojourn>,
+        (written, held): (&AtomicU64, &AtomicU64),
+        from: &TcpStream,
+        to: &TcpStream,
+    ) {
+        let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), tcp::unsent_bytes(to))
+        else {
+            return;
+        };
+        let (written, held) = (written.load(Relaxed), held.load(Relaxed));
+        let now = self.began.elapsed();
+        let mut sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
+        sojourn.came(written + held + received, now);
+        sojourn.left(written.saturating_sub(unsent), now);
     }
 
-    pub(super) fn hs_byte_passed(&self) {
+    /// A byte has gone up the HS-Path.
+    pub(super) fn hs_byte_went_up(&self) {
+        self.hs_byte_passed();
+    }
+
+    /// A byte has come down the HS-Path.
+    pub(super) fn hs_byte_came_down(&self) {
+        let now = self.hs_byte_passed();
+        self.last_hs_down_us.store(now, Relaxed);
+    }
+
+    fn hs_byte_passed(&self) -> u64 {
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.last_hs_byte_us.swap(us + 1, Relaxed);
         if u128::from(us.saturating_sub(before)) > QUIET.as_micros() {
             self.woken.notify_one();
         }
+        us + 1
     }
 
-    fn since_hs_byte(&self) -> Option<Duration> {
-        let us = self.last_hs_byte_us.load(Relaxed).checked_sub(1)?;
-        Some(
-            self.began
-                .elapsed()
-                .saturating_sub(Duration::from_micros(us)),
-        )
+    fn since(&self, stamp: &AtomicU64) -> Option<Duration> {
+        let at = Duration::from_micros(stamp.load(Relaxed).checked_sub(1)?);
+        Some(self.began.elapsed().saturating_sub(at))
     }
 }
 
@@ -164,8 +172,9 @@ pub struct RelayStats {
     pub level_up_bytes: u64,
     /// Time since a byte last passed the HS-Path, either way.
     pub since_hs_byte: Option<Duration>,
-    /// How long the last byte that left for the primary had been here, from
-    /// reading it to the kernel's sending it.
+    /// Time since a byte last came down the HS-Path.
+    pub since_hs_down: Option<Duration>,
+    /// How long the last byte that left for the primary had been here.
     pub sojourn_down: Option<Duration>,
     /// The same towards the proxy.
     pub sojourn_up: Option<Duration>,
@@ -197,18 +206,20 @@ impl RelayHandle {
             let received = tcp::receive_queue_bytes(from).ok()?;
             Some(received + held.load(Relaxed) + tcp::unsent_bytes(to).ok()?)
         };
+        s.stamp(&sockets);
+        let last = |sojourn: &Mutex<Sojourn>| {
+            let sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
+            sojourn.last()
+        };
         Some(RelayStats {
             bytes_down: s.bytes_down.load(Relaxed),
             bytes_up: s.bytes_up.load(Relaxed),
             level_down_bytes: level(&s.held_down, hs, pipe)?,
             level_up_bytes: level(&s.held_up, pipe, hs)?,
-            since_hs_byte: s.since_hs_byte(),
-            sojourn_down: s.last_sojourn(
-                &s.sojourn_down,
-                &s.bytes_down,
-                tcp::unsent_bytes(pipe).ok()?,
-            ),
-            sojourn_up: s.last_sojourn(&s.sojourn_up, &s.bytes_up, tcp::unsent_bytes(hs).ok()?),
+            since_hs_byte: s.since(&s.last_hs_byte_us),
+            since_hs_down: s.since(&s.last_hs_down_us),
+            sojourn_down: last(&s.sojourn_down),
+            sojourn_up: last(&s.sojourn_up),
             pipe: TcpInfo::read(pipe).ok()?,
             hs: TcpInfo::read(hs).ok()?,
         })
@@ -228,6 +239,7 @@ impl RelayStats {
             th_hs: throughput(&self.hs),
             hs_rtt: self.hs.min_rtt.or(self.hs.rtt),
             since_hs_byte: self.since_hs_byte,
+            since_hs_down: self.since_hs_down,
             sojourn_down: self.sojourn_down,
             sojourn_up: self.sojourn_up,
             age: Some(Duration::ZERO),

@@ -264,10 +264,36 @@ async fn the_handle_tells_what_passed() {
     assert_eq!((stats.bytes_down, stats.bytes_up), (5000, 70));
     assert_eq!((stats.level_down_bytes, stats.level_up_bytes), (0, 0));
     assert!(stats.since_hs_byte.unwrap() < Duration::from_secs(5));
+    assert!(stats.since_hs_down.unwrap() >= stats.since_hs_byte.unwrap());
     let report = stats.report(3, crate::control::RequestId(9));
     assert_eq!((report.number, report.relay.0), (3, 9));
     assert!(report.th_p.unwrap().bps() > 0);
     assert!(report.pipe_rtt.unwrap() > Duration::ZERO);
+}
+
+#[tokio::test]
+async fn what_waits_says_how_long_it_waited() {
+    const WAIT: Duration = Duration::from_millis(200);
+    let mut w = world(RelayOptions::default()).await;
+    assert_eq!(w.handle.stats().unwrap().sojourn_down, None);
+    // More than the primary's socket takes by itself, so that the last of it stays here.
+    let most = fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
+    tokio::time::sleep(WAIT).await;
+    let mut buf = vec![0; 1 << 16];
+    let mut got = 0;
+    while got < most {
+        got += w.primary.read(&mut buf).await.unwrap() as u64;
+    }
+    let stats = w.handle.stats().unwrap();
+    assert!(stats.sojourn_down.unwrap() >= WAIT, "{stats:?}");
+    assert_eq!(stats.sojourn_up, None);
+    // The way up is free.
+    w.primary.write_all(b"up").await.unwrap();
+    w.proxy.read_exact(&mut buf[..2]).await.unwrap();
+    let report = w.handle.stats().unwrap();
+    let report = report.report(1, crate::control::RequestId(1));
+    assert!(report.sojourn_up.unwrap() < WAIT, "{report:?}");
+    assert_eq!(report.sojourn_down, stats.sojourn_down);
 }
 
 /// Steady small packets bring batching about; none may wait longer than the
