@@ -168,6 +168,27 @@ impl SentQueue {
         signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
     }
 
+    /// Data frames of `stream` that lie within `kept` are no longer recalled: this subflow brings
+    /// them after all.
+    pub(crate) fn unrecall(&mut self, stream: StreamId, kept: &[Range<u64>]) {
+        let within = |r: &Range<u64>| kept.iter().any(|k| k.start <= r.start && r.end <= k.end);
+        for f in &mut self.frames {
+            if let Owed::Data {
+                stream: of,
+                range,
+                recalled,
+                ..
+            } = f
+                && *recalled
+                && *of == stream
+                && within(range)
+            {
+                *recalled = false;
+                self.recalled_bytes -= range.end - range.start;
+            }
+        }
+    }
+
     /// Marks data frames as recalled, the youngest first, until `budget` bytes are reached.
     pub(crate) fn recall(
         &mut self,

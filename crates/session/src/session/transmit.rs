@@ -19,10 +19,14 @@ const CONTROL_BYTES: usize = 4_096;
 /// What the on-demand rule takes for "while data flows".
 const AWAKE: Duration = Duration::from_secs(1);
 
-/// The flexible rule takes the radio that was last busy with data, and with it those that were
-/// busy until so shortly before: a helper's reports come every 100 ms, and wait in the pipe for up
-/// to about as long.
-const SAME_QUIET: Duration = Duration::from_millis(250);
+/// The flexible rule takes the radio that was last busy with data, and with it helpers' that were
+/// busy until so shortly before: their reports come every 100 ms, and wait in the pipe for up to
+/// about as long.
+const HELPER_GRACE: Duration = Duration::from_millis(250);
+
+/// A direct link may only pause: recorded cellular links are silent downwards for most of a second
+/// while they carry feedback upwards as before.
+const DIRECT_GRACE: Duration = Duration::from_secs(1);
 
 /// No radio's rest is worth feedback that comes later than another subflow's by this much: it
 /// would lie behind all that a helper holds, and what waits for it would look lost.
@@ -200,7 +204,12 @@ impl Session {
             return None;
         }
         let interactive = !self.ready[0].is_empty();
-        let bound = interactive.then_some(self.config.interactive_far_bound);
+        // Copies for a suspect that comes back are copies in vain: no store of them at a helper.
+        let rescues = || {
+            let mut subflows = self.subflows.iter();
+            subflows.any(|s| s.suspect.is_some() && s.sent.data_bytes > 0)
+        };
+        let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
         let mut views = std::mem::take(&mut self.views);
         self.fill_views(now, passed_over, bound, &mut views);
         let decision = if views.iter().any(|v| v.idle) {
@@ -287,6 +296,10 @@ impl Session {
             }
             _ => pipe_quiet(s),
         };
+        let grace = |s: &Subflow| match s.helper {
+            Some(_) => HELPER_GRACE,
+            None => DIRECT_GRACE,
+        };
         let way = self.config.buffer_delay;
         let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets, way);
         let usable = || self.subflows.iter().filter(|s| s.room > 0 && s.carries());
@@ -297,7 +310,7 @@ impl Session {
         let allowed = |s: &Subflow| match rule {
             FeedbackRule::Flexible => quiet(s)
                 .zip(least_quiet)
-                .is_some_and(|(own, least)| own <= least + SAME_QUIET && pad(s) <= soon),
+                .is_some_and(|(own, least)| own <= least + grace(s) && pad(s) <= soon),
             FeedbackRule::FixedAlways => s.helper.is_some(),
             FeedbackRule::FixedOnDemand => s.helper.is_some() && awake(s),
         };
