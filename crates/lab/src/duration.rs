@@ -1,5 +1,6 @@
 //! How long experiments take: before they run, and while they do.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -20,49 +21,88 @@ const OVER_IDEAL: f64 = 1.15;
 /// When the bound cannot be computed: a recording is missing, or the links
 /// never carry a workload.
 pub(crate) fn of_each_transfer(e: &Experiment) -> Result<Vec<Duration>> {
-    let mut once = Vec::new();
-    for scheme in &e.schemes {
-        let mut before: Option<&Workload> = None;
-        for workload in e.workloads_of(scheme) {
-            let fresh = before.is_none_or(|before| before.leaves_other_links(e, workload));
-            once.push(of(e, scheme, workload, fresh)?);
-            before = Some(workload);
-        }
-    }
-    Ok(once.repeat(e.repetitions as usize))
+    Bounds::default().of_each_transfer(e)
 }
 
-fn of(e: &Experiment, scheme: &Scheme, workload: &Workload, fresh: bool) -> Result<Duration> {
-    // Of every workload, so that what the links never carry is found out.
-    let ideal = ideal_time(e, scheme, workload, workload.most_bytes().max(1))?;
-    let by_bytes = ideal.mul_f64(OVER_IDEAL);
-    let usual = match workload.application() {
-        None => by_bytes,
-        // It would rather fetch less.
-        Some(app) if app.adapts() => app.usual_time(),
-        Some(app) => app.usual_time().max(by_bytes),
-    };
-    let mut all = usual + BETWEEN;
-    if scheme.scheme == Carrier::Mpbond {
-        // They stay from transfer to transfer, but for a cold start or a fault,
-        // and where the links are others.
-        if fresh || scheme.start == Start::Cold || !workload.faults.is_empty() {
-            all += DAEMONS;
+/// Bounds that were computed already: of recorded links one takes a while, and
+/// a run that has to be short asks for all of them with each try.
+#[derive(Default)]
+struct Bounds(HashMap<BoundOf, Duration>);
+
+/// What the bound of a transfer depends on, within one experiment: direct
+/// links, number of devices, workload in its setting, bytes.
+type BoundOf = (Vec<String>, usize, String, u64);
+
+impl Bounds {
+    fn of_each_transfer(&mut self, e: &Experiment) -> Result<Vec<Duration>> {
+        let mut once = Vec::new();
+        for scheme in &e.schemes {
+            let mut before: Option<&Workload> = None;
+            for workload in e.workloads_of(scheme) {
+                let fresh = before.is_none_or(|before| before.leaves_other_links(e, workload));
+                once.push(self.of(e, scheme, workload, fresh)?);
+                before = Some(workload);
+            }
         }
+        Ok(once.repeat(e.repetitions as usize))
     }
-    let warm = scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm;
-    if warm || scheme.connection == Connection::Kept {
-        all += scheme.idle;
+
+    fn whole(&mut self, e: &Experiment) -> Result<Duration> {
+        Ok(self.of_each_transfer(e)?.iter().sum())
     }
-    Ok(all)
+
+    fn ideal(&mut self, e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Duration> {
+        let bytes = workload.most_bytes().max(1);
+        let direct = scheme.direct_links(e).map(|l| l.name.get_ref().clone());
+        let workload_name = workload.name.get_ref().clone();
+        let key = (direct.collect(), scheme.devices, workload_name, bytes);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(*known);
+        }
+        let ideal = ideal_time(e, scheme, workload, bytes)?;
+        self.0.insert(key, ideal);
+        Ok(ideal)
+    }
+
+    fn of(
+        &mut self,
+        e: &Experiment,
+        scheme: &Scheme,
+        workload: &Workload,
+        fresh: bool,
+    ) -> Result<Duration> {
+        // Of every workload, so that what the links never carry is found out.
+        let ideal = self.ideal(e, scheme, workload)?;
+        let by_bytes = ideal.mul_f64(OVER_IDEAL);
+        let usual = match workload.application() {
+            None => by_bytes,
+            // It would rather fetch less.
+            Some(app) if app.adapts() => app.usual_time(),
+            Some(app) => app.usual_time().max(by_bytes),
+        };
+        let mut all = usual + BETWEEN;
+        if scheme.scheme == Carrier::Mpbond {
+            // They stay from transfer to transfer, but for a cold start or a fault,
+            // and where the links are others.
+            if fresh || scheme.start == Start::Cold || !workload.faults.is_empty() {
+                all += DAEMONS;
+            }
+        }
+        let warm = scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm;
+        if warm || scheme.connection == Connection::Kept {
+            all += scheme.idle;
+        }
+        Ok(all)
+    }
 }
 
 /// Idle times of a run that has to be short: more than a retransmission
 /// timeout, after which the kernel takes a window for old.
 const SHORT_IDLE: Duration = Duration::from_secs(1);
 
-/// How long an application goes on in a run that has to be short.
-const SHORT_APPLICATION: Duration = Duration::from_secs(12);
+/// How long an application goes on in a run that has to be short, and in one
+/// that has to be even shorter.
+const SHORT_APPLICATIONS: [Duration; 2] = [Duration::from_secs(12), Duration::from_secs(6)];
 
 /// Of the values of a `parameter`, so many always stay: with fewer there is no
 /// line to see.
@@ -77,7 +117,8 @@ const LEAST_VALUES: usize = 2;
 /// As [`Experiment::expected_duration`].
 pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<String>> {
     let mut said = Vec::new();
-    let whole = e.expected_duration()?;
+    let mut bounds = Bounds::default();
+    let whole = bounds.whole(e)?;
     if whole <= most {
         return Ok(None);
     }
@@ -90,13 +131,13 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
     let all = e.workloads.clone();
     // The most that fit: each try asks for the bound of every transfer.
     let (mut keep, mut too_many) = (1, all.len() + 1);
-    if e.expected_duration()? <= most {
+    if bounds.whole(e)? <= most {
         keep = all.len();
     }
     while keep + 1 < too_many && keep < all.len() {
         let some = keep.midpoint(too_many);
         e.workloads = evenly(&all, some).cloned().collect();
-        if e.expected_duration()? <= most {
+        if bounds.whole(e)? <= most {
             keep = some;
         } else {
             too_many = some;
@@ -108,7 +149,7 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
     if keep < all.len() {
         said.push(format!("{keep} of {} workloads", all.len()));
     }
-    if e.expected_duration()? > most {
+    if bounds.whole(e)? > most {
         let long = e.schemes.iter_mut().filter(|s| s.idle > SHORT_IDLE);
         let mut any = false;
         for scheme in long {
@@ -119,18 +160,22 @@ pub(crate) fn shorten(e: &mut Experiment, most: Duration) -> Result<Option<Strin
             said.push(format!("idle times of {SHORT_IDLE:?}"));
         }
     }
-    if e.expected_duration()? > most {
-        let cut = e.workloads.iter_mut().map(shorten_application);
-        if cut.filter(|cut| *cut).count() > 0 {
-            said.push(format!("applications of {SHORT_APPLICATION:?}"));
+    let mut cut_to = None;
+    for length in SHORT_APPLICATIONS {
+        if bounds.whole(e)? > most {
+            let cut = e.workloads.iter_mut().map(|w| cut_application(w, length));
+            if cut.filter(|cut| *cut).count() > 0 {
+                cut_to = Some(length);
+            }
         }
     }
+    said.extend(cut_to.map(|length| format!("applications of {length:?}")));
     let all = e.schemes.clone();
     let mut values: Vec<f64> = all.iter().filter_map(|s| s.parameter).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     let mut keep = values.len();
-    while keep > LEAST_VALUES && e.expected_duration()? > most {
+    while keep > LEAST_VALUES && bounds.whole(e)? > most {
         keep -= 1;
         let kept: Vec<f64> = evenly(&values, keep).copied().collect();
         let stays = |s: &&Scheme| s.parameter.is_none_or(|p| kept.contains(&p));
@@ -147,31 +192,34 @@ fn evenly<T>(all: &[T], count: usize) -> impl Iterator<Item = &T> {
     (0..count).filter_map(move |i| all.get(i * all.len() / count))
 }
 
-/// Whether the workload had an application that was longer.
-fn shorten_application(w: &mut Workload) -> bool {
+/// Whether the workload had an application that took longer than `most`.
+fn cut_application(w: &mut Workload, most: Duration) -> bool {
     // How long it takes to fetch what does not adapt, only the links say.
     if let Some(video) = w.video.as_mut().filter(|v| v.ladder.len() == 1) {
-        let longer = video.length > SHORT_APPLICATION;
-        video.length = video.length.min(SHORT_APPLICATION);
+        let longer = video.length > most;
+        video.length = video.length.min(most);
         return longer;
     }
     let Some(usual) = w.application().map(|app| app.usual_time()) else {
         return false;
     };
-    if usual <= SHORT_APPLICATION {
+    if usual <= most {
         return false;
     }
     if let Some(video) = &mut w.video {
-        video.length = video.length.saturating_sub(usual - SHORT_APPLICATION);
+        video.length = video.length.saturating_sub(usual - most);
     }
     if let Some(stream) = &mut w.stream {
-        stream.length = SHORT_APPLICATION;
+        stream.length = most;
+    }
+    if let Some(messages) = &mut w.messages {
+        messages.length = most;
     }
     if let Some(length) = &mut w.length {
-        *length = SHORT_APPLICATION;
+        *length = most;
     }
     if let Some(chunks) = &mut w.chunks {
-        let share = SHORT_APPLICATION.as_secs_f64() / usual.as_secs_f64();
+        let share = most.as_secs_f64() / usual.as_secs_f64();
         chunks.count = ((f64::from(chunks.count) * share) as u32).max(1);
     }
     true
@@ -354,6 +402,36 @@ mod tests {
         assert!(e.expected_duration().unwrap() <= S(16));
     }
 
+    #[test]
+    fn a_short_run_cuts_applications() {
+        for (most, length) in [(60, 40), (20, 12), (14, 6)] {
+            let mut e = experiment("warm", 1);
+            e.workloads.truncate(1);
+            e.workloads[0].length = Some(S(40));
+            let said = shorten(&mut e, S(most)).unwrap().unwrap_or_default();
+            assert_eq!(e.workloads[0].length, Some(S(length)), "{said}");
+            let words = format!("applications of {length}s");
+            assert_eq!(said.contains(&words), length < 40, "{said}");
+            assert!(e.expected_duration().unwrap() <= S(most));
+        }
+    }
+
+    #[test]
+    fn a_bound_is_asked_for_once() {
+        let e = experiment("warm", 3);
+        let mut bounds = Bounds::default();
+        let first = bounds.whole(&e).unwrap();
+        assert_eq!(bounds.0.len(), 2, "one scheme, two workloads");
+        for bound in bounds.0.values_mut() {
+            *bound += S(1);
+        }
+        assert!(bounds.whole(&e).unwrap() > first, "what is known is taken");
+        let mut fewer = experiment("warm", 3);
+        fewer.workloads[0].bytes = crate::experiment::Size(1);
+        bounds.whole(&fewer).unwrap();
+        assert_eq!(bounds.0.len(), 3, "fewer bytes have another bound");
+    }
+
     /// What `experiments/run` does with QUICK=1: each its share of what is
     /// left of 13 minutes.
     #[test]
@@ -388,6 +466,7 @@ mod tests {
                 file.display()
             );
         }
+        println!("{spent:?} in all");
         assert!(spent <= budget, "{spent:?}");
     }
 }

@@ -15,6 +15,7 @@
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`recordings()`]: what recorded links give, alone and together.
+//! * [`distances()`]: what a pipe gave at which distance.
 //! * [`RunReport`]: the record; [`report`]: pages of tables and pictures of it.
 #![deny(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod conditions;
 mod content;
 mod daemons;
 mod device;
+mod distances;
 mod duration;
 mod energy;
 mod error;
@@ -70,6 +72,7 @@ pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player
 pub use behind::{BehindOptions, Forward, behind};
 pub use content::Content;
 pub use device::Device;
+pub use distances::{DistanceReport, distances};
 pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;

@@ -61,6 +61,15 @@ pub enum Quantity {
     DelayP95S,
     /// Of a stream: the longest of their delays, in seconds.
     DelayMaxS,
+    /// Of messages: the median of their times, each from asking for it to its
+    /// last byte, in seconds.
+    MessageS,
+    /// Of messages: the 95th percentile of their times, in seconds.
+    MessageP95S,
+    /// Of messages: the longest of their times, in seconds.
+    MessageMaxS,
+    /// Of messages: what the download beside them brought, in Mbit/s.
+    BulkMbps,
     /// Processor time of the primary's daemons over the transfer's, in percent
     /// of one processor; zero where none runs.
     CpuPrimary,
@@ -70,7 +79,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::Seconds,
         Self::Ratio,
         Self::Mbps,
@@ -96,6 +105,10 @@ impl Quantity {
         Self::DelayS,
         Self::DelayP95S,
         Self::DelayMaxS,
+        Self::MessageS,
+        Self::MessageP95S,
+        Self::MessageMaxS,
+        Self::BulkMbps,
         Self::CpuPrimary,
         Self::CpuHelper,
     ];
@@ -128,6 +141,10 @@ impl Quantity {
             Self::DelayS => "one-way delay",
             Self::DelayP95S => "one-way delay, 95th percentile",
             Self::DelayMaxS => "one-way delay, longest",
+            Self::MessageS => "message time, median",
+            Self::MessageP95S => "message time, 95th percentile",
+            Self::MessageMaxS => "message time, longest",
+            Self::BulkMbps => "throughput beside messages",
             Self::CpuPrimary => "processor time on the primary",
             Self::CpuHelper => "processor time on a helper",
         }
@@ -149,9 +166,14 @@ impl Quantity {
             | Self::SecondChunkP95S
             | Self::DelayS
             | Self::DelayP95S
-            | Self::DelayMaxS => "s",
+            | Self::DelayMaxS
+            | Self::MessageS
+            | Self::MessageP95S
+            | Self::MessageMaxS => "s",
             Self::CpuPrimary | Self::CpuHelper => "%",
-            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps => "Mbit/s",
+            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps => {
+                "Mbit/s"
+            }
             Self::Joules | Self::JoulesWithoutLastTail => "J",
             Self::Ratio
             | Self::RedundantShare
@@ -173,7 +195,7 @@ impl Quantity {
     pub fn less_is_better(self) -> bool {
         !matches!(
             self,
-            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps
+            Self::Mbps | Self::MbpsP5 | Self::MbpsMedian | Self::BitrateMbps | Self::BulkMbps
         )
     }
 
@@ -218,7 +240,11 @@ impl Quantity {
             | Self::SecondChunkP95S
             | Self::DelayS
             | Self::DelayP95S
-            | Self::DelayMaxS => d.noticed.get(&self).copied(),
+            | Self::DelayMaxS
+            | Self::MessageS
+            | Self::MessageP95S
+            | Self::MessageMaxS
+            | Self::BulkMbps => d.noticed.get(&self).copied(),
         }
     }
 }

@@ -90,7 +90,9 @@ pub struct Download {
     /// The longest time without a byte at the receiver between the first and
     /// the last.
     pub longest_stall_s: f64,
-    /// What each subflow carried.
+    /// What each subflow carried; of an application with more than 64
+    /// connections over `mpbond`, of the last of them, as are the redundant
+    /// bytes.
     pub subflows: Vec<SubflowShare>,
     /// Seconds after the start and bytes that the receiver had by then, one
     /// point for each 10 ms with an arrival; empty where curl fetched.

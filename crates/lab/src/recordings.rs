@@ -11,9 +11,8 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::grid::Grid;
+use crate::links::read_recording;
 
-/// No recording in use is larger.
-const MAX_BYTES: u64 = 64 << 20;
 /// Combinations grow fast.
 const MAX_RECORDINGS: usize = 16;
 
@@ -67,14 +66,18 @@ pub fn recordings(files: &[PathBuf], options: &RecordingOptions) -> Result<Recor
     })
 }
 
+/// The text of a recording.
+///
+/// # Errors
+/// [`Error::Experiment`] naming the file.
+pub(crate) fn text_of(path: &Path) -> Result<String> {
+    read_recording(path).map_err(|e| Error::Experiment(format!("{}: {e}", path.display())))
+}
+
 fn read(path: &Path, unit: RateUnit) -> Result<Recording> {
     let wrong = |e: &dyn std::fmt::Display| Error::Experiment(e.to_string());
     let file = path.display().to_string();
-    let unreadable = |e: std::io::Error| wrong(&format!("{file}: {e}"));
-    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
-        return Err(wrong(&format!("{file}: too long for a recording")));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = text_of(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty());
     let one_number = first.is_some_and(|line| line.trim().parse::<u64>().is_ok());
     let spec = if one_number {

@@ -184,6 +184,9 @@ struct Ready {
     fetcher: Fetcher,
     /// What a kept connection has carried already.
     before: Shares,
+    /// Of an application over the daemons: when the latest connection before
+    /// its own was opened.
+    latest_opened_s: Option<f64>,
 }
 
 /// A running experiment.
@@ -350,10 +353,21 @@ impl<'a> Lab<'a> {
             }
             _ => Shares::default(),
         };
+        let latest_opened_s = match &daemons {
+            Some(daemons) if workload.application().is_some() => {
+                let destination = job.destination.to_string();
+                daemons.latest_opened_s(workload.direction, &destination)?
+            }
+            _ => None,
+        };
         if kept || (warm && daemons.is_some()) {
             std::thread::sleep(scheme.idle);
         }
-        Ok(Ready { fetcher, before })
+        Ok(Ready {
+            fetcher,
+            before,
+            latest_opened_s,
+        })
     }
 
     fn job<'s>(&'s self, scheme: &'s Scheme, workload: &'s Workload) -> Result<Job<'s>> {
@@ -417,7 +431,11 @@ impl<'a> Lab<'a> {
         let drops_before = self.network.device_drops()?;
         let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
 
-        let Ready { fetcher, before } = ready;
+        let Ready {
+            fetcher,
+            before,
+            latest_opened_s,
+        } = ready;
         let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
         let end = self.player.now();
         let (bytes, ideal) = match workload.application() {
@@ -440,6 +458,10 @@ impl<'a> Lab<'a> {
         }
         let cpu_percent = cpu_percent(e, &cpu_s, outcome.seconds);
         let shares = match daemons {
+            Some(daemons) if workload.application().is_some() => {
+                let destination = destination.to_string();
+                daemons.shares_of_all(workload.direction, &destination, latest_opened_s)?
+            }
             Some(daemons) => daemons
                 .shares(workload.direction, &destination.to_string())?
                 .since(&before, outcome.opened_before_s),

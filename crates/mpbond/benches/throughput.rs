@@ -15,7 +15,7 @@ use mpbond::config::{
     Destinations, FrontAddress, OnProxyLoss, PathConfig, PrimaryConfig, ProxyConfig, ProxyRef,
 };
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
 use nix::sys::resource::{UsageWho, getrusage};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio_rustls::rustls;
@@ -65,6 +65,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         trust: vec![primary_id],
         scheduler: SchedulerKind::Pams,
         reinjection: true,
+        buffer_delay: BufferDelay::default(),
         congestion: None,
         destinations: Destinations {
             allow: vec!["127.0.0.0/8".parse().unwrap()],
@@ -81,6 +82,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         metrics: None,
         scheduler: SchedulerKind::Pams,
         reinjection: true,
+        buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::Flexible,
         congestion: None,
         on_proxy_loss: OnProxyLoss::Fail,

@@ -156,6 +156,7 @@ impl Primary {
         SessionConfig {
             scheduler: self.config.scheduler,
             feedback: self.config.feedback,
+            buffer_delay: self.config.buffer_delay,
             reinjection: ReinjectionConfig {
                 rebalance: self.config.reinjection,
                 ..ReinjectionConfig::default()

@@ -57,6 +57,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
     info!(id = %identity.id(), "this proxy");
     let session = SessionConfig {
         scheduler: config.scheduler,
+        buffer_delay: config.buffer_delay,
         reinjection: ReinjectionConfig {
             rebalance: config.reinjection,
             ..ReinjectionConfig::default()

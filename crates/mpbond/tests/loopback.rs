@@ -18,7 +18,7 @@ use mpbond::status::Status;
 use mpbond_net::dest::Rule;
 use mpbond_net::tls::Trust;
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
 
 struct Only(DeviceId);
 
@@ -91,6 +91,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         trust: vec![primary_id],
         scheduler: SchedulerKind::Pams,
         reinjection: true,
+        buffer_delay: BufferDelay::default(),
         congestion: None,
         destinations: Destinations {
             allow: vec!["127.0.0.0/8".parse::<Rule>().unwrap()],
@@ -144,6 +145,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         metrics: None,
         scheduler: SchedulerKind::Pams,
         reinjection: true,
+        buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::Flexible,
         congestion: None,
         on_proxy_loss: OnProxyLoss::Fail,

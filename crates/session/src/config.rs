@@ -35,6 +35,8 @@ pub struct SessionConfig {
     pub ack_delay: Duration,
     /// How long the session is kept when no subflow is left.
     pub resume_for: Duration,
+    /// How the time that bytes wait at a helper is known.
+    pub buffer_delay: BufferDelay,
     /// Interactive data may wait so long at a helper; bulk data as long as the buffer lasts.
     pub interactive_far_bound: Duration,
 }
@@ -54,6 +56,7 @@ impl Default for SessionConfig {
             ack_bytes: 64 << 10,
             ack_delay: Duration::from_millis(25),
             resume_for: Duration::from_secs(60),
+            buffer_delay: BufferDelay::Estimated,
             interactive_far_bound: Duration::from_millis(200),
         }
     }
@@ -108,4 +111,17 @@ pub enum FeedbackRule {
     FixedAlways,
     /// Over the helper's subflow, while data flows there; else not at all until it does.
     FixedOnDemand,
+}
+
+/// How the time that bytes wait at a helper enters the PAD (MPBond paper, section 6.2, "Estimating
+/// Pipe Buffering").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferDelay {
+    /// From the bytes that are there and the throughput behind them, as published.
+    #[default]
+    Estimated,
+    /// As the helper has measured it of the last byte that left: what the paper compares with. It
+    /// is out of date when it arrives. Reports carry it only from an end that is set to this.
+    Measured,
 }

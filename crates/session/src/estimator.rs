@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
+use crate::BufferDelay;
 use crate::pad::{self, Hop};
 
 /// The near hop as the kernel sees it now.
@@ -43,6 +44,8 @@ pub struct FarReport {
     pub level_bytes: u64,
     /// How old this is.
     pub age: Duration,
+    /// How long the last byte that left the helper had been there, if it says so.
+    pub sojourn: Option<Duration>,
 }
 
 /// Time constant of the moving averages: about what a flow takes to settle after a change of
@@ -127,6 +130,8 @@ pub(crate) struct Estimator {
     /// The far hop's throughput as the helper reports it: a window per round trip, when it has
     /// nothing better.
     reported: Option<Average>,
+    /// The last measured time of a byte at the helper.
+    sojourn: Option<Duration>,
     /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
     /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
@@ -203,6 +208,7 @@ impl Estimator {
             // It may have become longer for good: half of one percent a report.
             self.far_rtt = Some(least + (r.rtt - least) / 200);
         }
+        self.sojourn = r.sojourn.or(self.sojourn);
         if r.throughput > BitRate::ZERO {
             Average::update(&mut self.reported, now, r.throughput.bytes_per_sec());
         }
@@ -346,11 +352,21 @@ impl Estimator {
         taken.saturating_sub(acked.saturating_add(drained as u64))
     }
 
-    /// PAD by the three published cases.
-    pub(crate) fn pad(&self, now: Timestamp, sent: u64, acked: u64) -> Duration {
+    /// PAD by the three published cases or, behind a helper, by the delay that it measured: none
+    /// until it has said one.
+    pub(crate) fn pad(
+        &self,
+        now: Timestamp,
+        sent: u64,
+        acked: u64,
+        buffer_delay: BufferDelay,
+    ) -> Duration {
         let near = self.near_hop(now);
         let b_near = self.b_near(now, sent);
-        let seconds = if self.through_helper {
+        let seconds = if self.through_helper && buffer_delay == BufferDelay::Measured {
+            let sojourn = self.sojourn.unwrap_or_default().as_secs_f64();
+            pad::by_measured_delay(b_near, sojourn, near, self.far_hop(now))
+        } else if self.through_helper {
             let b_far = self.b_far(now, sent, acked);
             pad::through_helper(b_near, b_far, near, self.far_hop(now))
         } else {
@@ -465,7 +481,10 @@ mod tests {
         assert_eq!(e.throughput(ms(0)), BitRate::from_bytes_per_sec(MB));
         // 100 kB in flight at 1 MB/s, 25 ms of it received without our knowing.
         assert_eq!(e.b_near(ms(0), 100_000), 75_000);
-        assert_eq!(e.pad(ms(0), 100_000, 0), Duration::from_millis(100));
+        assert_eq!(
+            e.pad(ms(0), 100_000, 0, BufferDelay::Estimated),
+            Duration::from_millis(100)
+        );
     }
 
     #[test]
@@ -507,6 +526,34 @@ mod tests {
         // It drains while nothing is heard.
         let later = e.b_far(ms(1_175), sent, acked) as f64;
         assert!((b_far - later - 100_000.0).abs() < 30_000.0, "{later}");
+    }
+
+    #[test]
+    fn a_measured_delay_stands_for_the_backlog() {
+        let mut e = Estimator::new(true);
+        for t in (0..1_000).step_by(25) {
+            e.on_path(ms(t), info(t * 1_000, MB));
+            e.on_count(t * 500, ms(t), ms(t));
+        }
+        let now = ms(975);
+        let (sent, acked) = (975_000, 487_500);
+        let pad = |e: &Estimator, way| e.pad(now, sent, acked, way).as_secs_f64();
+        // A second's worth of backlog at half of the near hop's pace.
+        let estimated = pad(&e, BufferDelay::Estimated);
+        assert!((estimated - 1.0).abs() < 0.1, "{estimated}");
+        // Nothing was measured yet, whatever counts say.
+        let measured = pad(&e, BufferDelay::Measured);
+        assert!(measured < 0.1, "{measured}");
+        for (sojourn, wait) in [(Some(300), 0.3), (None, 0.3), (Some(20), 0.02)] {
+            let report = FarReport {
+                sojourn: sojourn.map(Duration::from_millis),
+                ..FarReport::default()
+            };
+            e.on_far_report(now, report);
+            let more = pad(&e, BufferDelay::Measured) - measured;
+            assert!((more - wait).abs() < 1e-3, "{more} for {wait}");
+        }
+        assert_eq!(pad(&e, BufferDelay::Estimated), estimated);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod wire;
 
 pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
-pub use config::{FeedbackRule, ReinjectionConfig, SessionConfig};
+pub use config::{BufferDelay, FeedbackRule, ReinjectionConfig, SessionConfig};
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};

@@ -28,6 +28,12 @@ pub fn far_hop_limits(b_near: u64, b_far: u64, near: Hop, far: Hop) -> bool {
     (b_near as f64 + b_far as f64) * near.throughput > b_near as f64 * far.throughput
 }
 
+/// PAD of a subflow through a helper by the time `sojourn_s` that a byte was measured to spend
+/// there: what the paper's section 6.2 compares the cases below with.
+pub fn by_measured_delay(b_near: u64, sojourn_s: f64, near: Hop, far: Hop) -> f64 {
+    direct(b_near, near) + sojourn_s + far.one_way_delay
+}
+
 /// PAD of a subflow through a helper, second and third case.
 ///
 /// `b_near` are the bytes at the sender (B_s), `b_far` those at the helper (B_p on the downlink,

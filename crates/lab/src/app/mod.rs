@@ -2,8 +2,9 @@
 //! users notice of it.
 
 mod chunks;
+mod messages;
 mod meter;
-mod page;
+pub(crate) mod page;
 mod stream;
 mod timed;
 mod video;
@@ -66,6 +67,7 @@ pub(crate) fn run(app: Application, setting: &Setting, progress: Progress) -> Re
         Application::Page(page) => page::load(page, setting, progress)?,
         Application::Stream(stream) => stream::listen(stream, setting, progress)?,
         Application::Chunks(chunks) => chunks::fetch(chunks, setting, progress)?,
+        Application::Messages(messages) => messages::exchange(messages, setting, progress)?,
         Application::Timed(length) => timed::fetch(length, setting, progress)?,
     };
     let seconds = start.elapsed().as_secs_f64();
@@ -111,6 +113,12 @@ fn fetch_object(
 fn mean_and_p95(mut figures: Vec<f64>) -> Option<(f64, f64)> {
     figures.sort_by(f64::total_cmp);
     let mean = figures.iter().sum::<f64>() / figures.len().max(1) as f64;
-    let rank = (0.95 * figures.len() as f64).ceil() as usize;
-    Some((mean, *figures.get(rank.checked_sub(1)?)?))
+    Some((mean, nearest_rank(&figures, 0.95)?))
+}
+
+/// The figure, of some in rising order, that `share` of them do not exceed;
+/// none of none.
+fn nearest_rank(rising: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * rising.len() as f64).ceil() as usize;
+    rising.get(rank.checked_sub(1)?).copied()
 }

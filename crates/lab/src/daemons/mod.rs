@@ -1,5 +1,6 @@
 //! Runs the real daemons in their hosts.
 
+mod shares;
 mod text;
 
 use std::collections::BTreeMap;
@@ -11,16 +12,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use self::text::{PathText, Status, Transfer};
+use self::text::{PathText, Status};
+
 use crate::client::Way;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::{Direction, Experiment, Role, Scheme};
+use crate::experiment::{Experiment, Role, Scheme};
 use crate::isolate;
-use crate::record::SubflowShare;
 use crate::tether::Tether;
 use crate::wiring::Network;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+pub(crate) use self::shares::Shares;
 
 /// The origin's port, the one that HTTP has.
 pub(crate) const ORIGIN_PORT: u16 = 80;
@@ -109,32 +112,6 @@ struct Daemon {
     child: Child,
     socket: PathBuf,
     log: PathBuf,
-}
-
-/// What the daemons say of the last transfer.
-#[derive(Debug, Default)]
-pub(crate) struct Shares {
-    pub redundant_bytes: Option<u64>,
-    pub subflows: Vec<SubflowShare>,
-}
-
-impl Shares {
-    /// Takes off what the same connection had carried `before`, when it was
-    /// `opened_before_s` seconds old.
-    pub fn since(mut self, before: &Self, opened_before_s: f64) -> Self {
-        let redundant_before = before.redundant_bytes.unwrap_or_default();
-        if let Some(redundant) = &mut self.redundant_bytes {
-            *redundant = redundant.saturating_sub(redundant_before);
-        }
-        for share in &mut self.subflows {
-            let same = |b: &&SubflowShare| b.name == share.name;
-            let bytes_before = before.subflows.iter().find(same).map_or(0, |b| b.bytes);
-            share.bytes = share.bytes.saturating_sub(bytes_before);
-            let finished = share.finished_s.filter(|_| share.bytes > 0);
-            share.finished_s = finished.map(|at| (at - opened_before_s).max(0.0));
-        }
-        self
-    }
 }
 
 impl Daemons {
@@ -268,55 +245,6 @@ impl Daemons {
             }
         }
         all
-    }
-
-    /// What each subflow carried of the last transfer to `destination`, by
-    /// the receiving end's account.
-    pub fn shares(&self, direction: Direction, destination: &str) -> Result<Shares> {
-        // The account is complete once both directions of the stream closed,
-        // moments after the client has its last byte.
-        self.shares_within(direction, destination, Duration::from_secs(1))
-    }
-
-    /// The same of a transfer whose connection stays open.
-    pub fn shares_so_far(&self, direction: Direction, destination: &str) -> Result<Shares> {
-        self.shares_within(direction, destination, Duration::ZERO)
-    }
-
-    fn shares_within(
-        &self,
-        direction: Direction,
-        destination: &str,
-        patience: Duration,
-    ) -> Result<Shares> {
-        let receiver = match direction {
-            Direction::Down => Role::Primary,
-            Direction::Up => Role::Proxy,
-        };
-        let deadline = Instant::now() + patience;
-        loop {
-            let status = self.status(receiver)?;
-            let ours = |t: &&Transfer| t.destination == destination;
-            let Some(last) = status.transfers.iter().rfind(ours) else {
-                return Ok(Shares::default());
-            };
-            if last.state != "closed" && Instant::now() < deadline {
-                std::thread::sleep(POLL);
-                continue;
-            }
-            return Ok(Shares {
-                redundant_bytes: Some(last.redundant_bytes),
-                subflows: last
-                    .subflows
-                    .iter()
-                    .map(|s| SubflowShare {
-                        name: s.name.clone(),
-                        bytes: s.bytes_in,
-                        finished_s: s.finished_in_s.filter(|_| s.bytes_in > 0),
-                    })
-                    .collect(),
-            });
-        }
     }
 
     /// Stops all of them, the primary first so that it removes its rules.
@@ -501,37 +429,4 @@ fn identity(setup: &Setup, host: &str) -> Result<String> {
         )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_kept_connection_carried_before_is_taken_off() {
-        let shares = |redundant, all: &[(&str, u64, f64)]| Shares {
-            redundant_bytes: Some(redundant),
-            subflows: all
-                .iter()
-                .map(|(name, bytes, finished)| SubflowShare {
-                    name: (*name).to_owned(),
-                    bytes: *bytes,
-                    finished_s: Some(*finished),
-                })
-                .collect(),
-        };
-        let before = shares(5, &[("lte", 60, 0.2), ("phone", 4, 0.1)]);
-        let after = shares(
-            7,
-            &[("lte", 100, 5.75), ("phone", 4, 0.1), ("tablet", 9, 6.0)],
-        );
-        let since = after.since(&before, 5.5);
-        assert_eq!(since.redundant_bytes, Some(2));
-        let all: Vec<_> = since
-            .subflows
-            .iter()
-            .map(|s| (s.bytes, s.finished_s))
-            .collect();
-        assert_eq!(all, [(40, Some(0.25)), (0, None), (9, Some(0.5))]);
-    }
 }

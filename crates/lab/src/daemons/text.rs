@@ -77,6 +77,9 @@ pub(super) struct Subflow {
 pub(super) struct Transfer {
     pub destination: String,
     pub state: String,
+    /// Since the daemon started.
+    #[serde(default)]
+    pub opened_s: f64,
     #[serde(default)]
     pub redundant_bytes: u64,
     #[serde(default)]
@@ -121,6 +124,7 @@ pub(super) fn proxy_config(
          trust = [{}]\n\
          scheduler = {}\n\
          reinjection = {}\n\
+         buffer_delay = {}\n\
          congestion = {}\n\
          [destinations]\n\
          allow = [\"{origin}/32\"]\n",
@@ -128,6 +132,7 @@ pub(super) fn proxy_config(
         users.join(", "),
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
+        quoted(name_of(scheme.buffer_delay)),
         quoted(&scheme.congestion),
     )
 }
@@ -163,6 +168,7 @@ pub(super) fn primary_config(
          scheduler = {}\n\
          reinjection = {}\n\
          feedback = {}\n\
+         buffer_delay = {}\n\
          congestion = {}\n\
          [proxy]\n\
          address = \"{proxy}:{PROXY_PORT}\"\n\
@@ -171,6 +177,7 @@ pub(super) fn primary_config(
         quoted(scheme.scheduler_text()),
         scheme.reinjection,
         quoted(name_of(scheme.feedback)),
+        quoted(name_of(scheme.buffer_delay)),
         quoted(&scheme.congestion),
         quoted(proxy_id),
     );

@@ -1,18 +1,23 @@
 //! What an application does instead of one transfer: watching a video, loading
-//! a page, listening to a stream, fetching chunks now and then, downloading
-//! for a given time.
+//! a page, listening to a stream, fetching chunks now and then, exchanging
+//! messages beside a download, downloading for a given time.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mpbond_sim::duration_text;
 use mpbond_sim::link::RateSpec;
 use mpbond_units::BitRate;
 use serde::Deserialize;
+use toml::Spanned;
 
-use super::Size;
+use super::{Connection, Size};
+use crate::app::page::list::MAX_OBJECTS;
+use crate::app::page::{Begins, PageObject};
 use crate::app::video_player::{Abr, VideoPlan};
 
-/// One of a workload's keys `video`, `page`, `stream`, `chunks` and `for`.
+/// One of a workload's keys `video`, `page`, `stream`, `chunks`,
+/// `messages` and `for`.
 #[derive(Debug, Clone, Copy)]
 pub enum Application<'a> {
     /// A DASH video.
@@ -23,6 +28,8 @@ pub enum Application<'a> {
     Stream(&'a Stream),
     /// Chunks with pauses between them.
     Chunks(&'a Chunks),
+    /// Messages beside a download.
+    Messages(&'a Messages),
     /// As much as comes in so long.
     Timed(Duration),
 }
@@ -53,15 +60,22 @@ pub struct Video {
     pub resume_with: Duration,
 }
 
-/// A page: its first object alone, then the others, as browsers fetch them.
+/// A page, as browsers fetch it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// Sizes of its objects, the page itself first.
+    /// Sizes of its objects: the page itself first, and alone, then the others.
+    #[serde(default)]
     pub objects: Vec<Size>,
-    /// Connections at once (six in browsers, by HTTP/1.1).
+    /// Instead: a file beside the experiment's that lists them
+    /// (docs/experiments.md), or an HTTP archive (`*.har`).
+    pub list: Option<Spanned<PathBuf>>,
+    /// Connections at once to each of its hosts (six in browsers, by HTTP/1.1).
     #[serde(default = "six")]
     pub connections: usize,
+    /// What the list says, once it is read.
+    #[serde(skip)]
+    pub(crate) listed: Vec<PageObject>,
 }
 
 /// Messages of constant size at a constant rate, each stamped when it is sent.
@@ -94,6 +108,31 @@ pub struct Chunks {
     pub most_gap: Duration,
 }
 
+/// Small messages at a steady pace, each asked for on its own, beside a
+/// download of as much as comes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Bytes of the answer to each.
+    pub bytes: Size,
+    /// One is due so often; what falls due while one is under way is left out.
+    #[serde(with = "duration_text")]
+    pub every: Duration,
+    /// For so long.
+    #[serde(with = "duration_text")]
+    pub length: Duration,
+    /// `kept`: all over one connection, made before; `new`: each over its own,
+    /// whose making counts.
+    #[serde(default)]
+    pub connection: Connection,
+    /// Whether there is a download beside them, over a connection of its own.
+    #[serde(default = "yes")]
+    pub bulk: bool,
+}
+
+fn yes() -> bool {
+    true
+}
 fn fifty_seconds() -> Duration {
     Duration::from_secs(50)
 }
@@ -111,8 +150,8 @@ fn packet() -> Size {
 }
 
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
-const MAX_OBJECTS: usize = 10_000;
 const MAX_CONNECTIONS: usize = 64;
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// A stamp takes eight.
 const MIN_MESSAGE_BYTES: u64 = 16;
 
@@ -138,9 +177,13 @@ impl Application<'_> {
                     ))
             }
             Self::Page(p) => wrong(
-                p.objects.is_empty() || p.objects.len() > MAX_OBJECTS,
-                "page: objects: from 1 to 10000",
+                p.list.is_none() && p.objects.is_empty() || p.objects.len() > MAX_OBJECTS,
+                "page: objects: from 1 to 10000, or a list of them",
             )
+            .or(wrong(
+                p.list.is_some() && !p.objects.is_empty(),
+                "page: either objects or a list",
+            ))
             .or(wrong(
                 !(1..=MAX_CONNECTIONS).contains(&p.connections),
                 "page: connections: from 1 to 64",
@@ -165,6 +208,18 @@ impl Application<'_> {
                 c.least_gap > c.most_gap || c.most_gap > MAX_LENGTH,
                 "chunks: least_gap is not above most_gap, and that not above an hour",
             )),
+            Self::Messages(m) => wrong(
+                !(1..=1 << 20).contains(&m.bytes.0),
+                "messages: bytes: from 1 B to 1 MiB",
+            )
+            .or(wrong(
+                m.length.is_zero() || m.length > MAX_LENGTH,
+                "messages: length: more than nothing, at most an hour",
+            ))
+            .or(wrong(
+                m.every < LEAST_PAUSE || m.every * 2 > m.length,
+                "messages: every: from 1 ms to half of the length",
+            )),
             Self::Timed(length) => wrong(
                 length.is_zero() || *length > MAX_LENGTH,
                 "for: more than nothing, at most an hour",
@@ -177,6 +232,7 @@ impl Application<'_> {
         match self {
             Self::Video(v) => v.ladder.len() > 1,
             Self::Page(_) | Self::Stream(_) | Self::Chunks(_) => false,
+            Self::Messages(m) => m.bulk,
             Self::Timed(_) => true,
         }
     }
@@ -188,6 +244,7 @@ impl Application<'_> {
             Self::Stream(s) => s.length,
             Self::Chunks(c) => c.least_gap * c.count.saturating_sub(1),
             Self::Page(_) => Duration::ZERO,
+            Self::Messages(m) => m.length,
             Self::Timed(length) => *length,
         }
     }
@@ -203,6 +260,7 @@ impl Application<'_> {
                 (pause + Duration::from_secs(1)) * c.count
             }
             Self::Page(_) => Duration::from_secs(5),
+            Self::Messages(m) => m.length,
             Self::Timed(length) => *length,
         }
     }
@@ -215,9 +273,14 @@ impl Application<'_> {
                 let highest = plan.ladder.last().copied().unwrap_or(BitRate::ZERO);
                 highest.bytes_in(v.length + v.segment)
             }
-            Self::Page(p) => p.objects.iter().map(|o| o.0).sum(),
+            Self::Page(p) => {
+                let sizes = p.plan().into_iter().map(|o| o.bytes);
+                sizes.fold(0, u64::saturating_add)
+            }
             Self::Stream(s) => s.bit_rate().bytes_in(s.length),
             Self::Chunks(c) => c.bytes.0 * u64::from(c.count),
+            Self::Messages(m) if m.bulk => 0,
+            Self::Messages(m) => m.bytes.0 * (m.length.as_nanos() / m.every.as_nanos()) as u64,
             Self::Timed(_) => 0,
         }
     }
@@ -242,6 +305,29 @@ impl Video {
             start_with: self.start_with,
             resume_with: self.resume_with,
         }
+    }
+}
+
+impl Page {
+    /// Its objects, and when each is asked for.
+    pub(crate) fn plan(&self) -> Vec<PageObject> {
+        if self.list.is_some() {
+            return self.listed.clone();
+        }
+        let others = Begins::After {
+            object: 0,
+            delay: Duration::ZERO,
+        };
+        let begins = std::iter::once(Begins::At(Duration::ZERO)).chain(std::iter::repeat(others));
+        self.objects
+            .iter()
+            .zip(begins)
+            .map(|(size, begins)| PageObject {
+                bytes: size.0,
+                host: 0,
+                begins,
+            })
+            .collect()
     }
 }
 

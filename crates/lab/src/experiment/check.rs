@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Upper bounds that keep a wrong file from eating the machine.
 const MAX_HOSTS: usize = 16;
 const MAX_LINKS: usize = 32;
-const MAX_BYTES: u64 = 4 << 30;
+pub(super) const MAX_BYTES: u64 = 4 << 30;
 const MAX_WORKLOADS: usize = 1000;
 const MAX_REPETITIONS: u32 = 10_000;
 
@@ -434,12 +434,13 @@ fn workloads(e: &Experiment, place: &Place) -> Result<()> {
             workload.page.is_some(),
             workload.stream.is_some(),
             workload.chunks.is_some(),
+            workload.messages.is_some(),
             workload.length.is_some(),
             workload.bytes.0 > 0,
         ];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
             return wrong(
-                "bytes: from 1 B to 4 GiB, or one of video, page, stream, chunks and for",
+                "bytes: from 1 B to 4 GiB, or one of video, page, stream, chunks, messages and for",
             );
         }
         if let Some(app) = workload.application() {

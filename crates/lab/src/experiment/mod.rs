@@ -39,6 +39,7 @@
 mod application;
 mod check;
 mod link;
+mod page;
 mod paper;
 mod setting;
 mod size;
@@ -50,7 +51,7 @@ use mpbond_sim::duration_text;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-pub use application::{Application, Chunks, Page, Stream, Video};
+pub use application::{Application, Chunks, Messages, Page, Stream, Video};
 pub use link::{Change, Duplex, Link, MediumSpec};
 pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
@@ -175,6 +176,9 @@ pub struct Scheme {
     /// Which subflows feedback may travel on.
     #[serde(default)]
     pub feedback: Feedback,
+    /// How the time that bytes wait at a helper is known.
+    #[serde(default)]
+    pub buffer_delay: BufferDelay,
     /// The primary and this many less one helpers, in the order of the file.
     #[serde(default = "one_device")]
     pub devices: usize,
@@ -291,6 +295,17 @@ pub enum Feedback {
     FixedOnDemand,
 }
 
+/// How the time that bytes wait at a helper is known (MPBond, section 6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferDelay {
+    /// From the bytes there and the throughput behind them.
+    #[default]
+    Estimated,
+    /// As the helper measures it.
+    Measured,
+}
+
 /// How the client's connection gets into mpbond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -337,6 +352,8 @@ pub struct Workload {
     pub stream: Option<Stream>,
     /// Instead of one body: chunks with pauses.
     pub chunks: Option<Chunks>,
+    /// Instead of one body: messages beside a download.
+    pub messages: Option<Messages>,
     /// Instead of a body of so many bytes: as much as comes in this time, from
     /// before the client connects.
     #[serde(rename = "for", default, with = "duration_text::option")]
@@ -478,7 +495,20 @@ impl Experiment {
         let text = std::fs::read_to_string(path).at("read", path)?;
         let mut experiment = Self::parse(&path.display().to_string(), &text)?;
         experiment.path = path.to_owned();
+        experiment.read_pages()?;
         Ok(experiment)
+    }
+
+    /// Reads the lists of objects that pages name.
+    fn read_pages(&mut self) -> Result<()> {
+        let mut workloads = std::mem::take(&mut self.workloads);
+        for workload in &mut workloads {
+            if let Some(page) = &mut workload.page {
+                page::read(self, page)?;
+            }
+        }
+        self.workloads = workloads;
+        Ok(())
     }
 
     /// Reads and checks an experiment from `text`; `file` names it in errors.
@@ -619,7 +649,8 @@ impl Workload {
         let stream = self.stream.as_ref().map(Application::Stream);
         let chunks = self.chunks.as_ref().map(Application::Chunks);
         let timed = self.length.map(Application::Timed);
-        video.or(page).or(stream).or(chunks).or(timed)
+        let messages = self.messages.as_ref().map(Application::Messages);
+        video.or(page).or(stream).or(chunks).or(messages).or(timed)
     }
 
     /// Bytes that it fetches, at the most; 0 where only the links limit them.

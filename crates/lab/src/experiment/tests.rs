@@ -496,6 +496,14 @@ fn applications_are_checked() {
             "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
             "least_gap is not above",
         ),
+        (
+            "messages = { bytes = 1, every = \"1s\", length = \"1s\" }".into(),
+            "half of the length",
+        ),
+        (
+            "messages = { bytes = \"2 MiB\", every = \"1s\", length = \"9s\" }".into(),
+            "to 1 MiB",
+        ),
         (format!("{good}bytes = 1"), "or one of video"),
     ] {
         let error = Experiment::parse("t.toml", &format!("{text}{app}\n")).unwrap_err();
@@ -506,6 +514,53 @@ fn applications_are_checked() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("client = \"fetch\""), "{error}");
+}
+
+#[test]
+fn pages_name_lists_and_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = GOOD
+        .replacen("name = \"t\"\n", "name = \"t\"\nclient = \"fetch\"\n", 1)
+        .replacen("bytes = \"512 KiB\"\n", "", 1);
+    let load = |file: &str, content: &str, more: &str| {
+        std::fs::write(folder.path().join(file), content).unwrap();
+        let path = folder.path().join("t.toml");
+        std::fs::write(
+            &path,
+            format!("{text}page = {{ list = \"{file}\"{more} }}\n"),
+        )
+        .unwrap();
+        Experiment::load(&path)
+    };
+    let e = load("p.txt", "5 www at 0s\n7 cdn after 1\n", "").unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 12);
+    let entry = "{\"startedDateTime\": \"2024-10-01T12:00:00Z\", \"time\": 1, \"request\": \
+                 {\"url\": \"http://h/\"}, \"response\": {\"bodySize\": 9}}";
+    let archive = format!("{{\"log\": {{\"entries\": [{entry}]}}}}");
+    let e = load("p.HAR", &archive, "").unwrap();
+    assert_eq!(e.workloads[0].most_bytes(), 9);
+    for (content, more, words) in [
+        ("5 www\n", "", "p.txt:1: asked for neither"),
+        ("9999999999 www at 0s\n", "", "more than 4 GiB"),
+        (
+            "5 www at 0s\n",
+            ", objects = [1]",
+            "either objects or a list",
+        ),
+    ] {
+        let e = load("p.txt", content, more).unwrap_err().to_string();
+        assert!(e.contains(words) && !e.contains('\n'), "{e}");
+    }
+    load("p.txt", "5 www at 0s\n", "").unwrap();
+    std::fs::remove_file(folder.path().join("p.txt")).unwrap();
+    let e = Experiment::load(&folder.path().join("t.toml")).unwrap_err();
+    let line = text.matches('\n').count() + 1;
+    let place = format!("t.toml:{line}: ");
+    let e = e.to_string();
+    assert!(
+        e.contains(&place) && e.contains("p.txt: No such file"),
+        "{e}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use mpbond_sim::link::BurstLoss;
 use serde::Serialize;
 
 use crate::experiment::{
-    Application, Carrier, Change, Connection, Experiment, Link, Size, Start, name_of,
+    Application, BufferDelay, Carrier, Change, Connection, Experiment, Link, Size, Start, name_of,
 };
 use crate::grid::Grid;
 
@@ -136,10 +136,13 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
             Carrier::Combine => format!("combine, {} a chunk", Size(s.chunk_bytes())),
             other => name_of(other),
         };
-        let scheduler = match s.direct_share {
+        let mut scheduler = match s.direct_share {
             Some(share) => format!("{} {share}", name_of(s.scheduler)),
             None => name_of(s.scheduler),
         };
+        if s.buffer_delay == BufferDelay::Measured {
+            scheduler += ", measured delay at helpers";
+        }
         grid.row(vec![
             s.name.get_ref().clone(),
             carrier,
@@ -184,6 +187,8 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
                 Some(Application::Page(_)) => "a page".into(),
                 Some(Application::Stream(_)) => "a stream".into(),
                 Some(Application::Chunks(_)) => "chunks".into(),
+                Some(Application::Messages(m)) if m.bulk => "messages beside a download".into(),
+                Some(Application::Messages(_)) => "messages".into(),
                 Some(Application::Timed(length)) => format!("for {}", duration(length)),
             },
             changes(&w.changes),

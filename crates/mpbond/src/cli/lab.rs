@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mpbond_lab::{AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS};
 use mpbond_sim::duration_text;
-use mpbond_sim::trace::RateUnit;
+use mpbond_sim::trace::{Column, DistanceForm, RateUnit};
 
 use super::failure::Failure;
 use super::lab_report::ReportArgs;
@@ -40,6 +40,7 @@ enum LabCommand {
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
     Recordings(RecordingsArgs),
+    Distances(DistancesArgs),
 }
 
 /// Run an experiment file and print its table.
@@ -199,12 +200,53 @@ struct RecordingsArgs {
     json: bool,
 }
 
+/// Show what a pipe gave at which distance (MPBond, Figure 2).
+///
+/// Of tables with a line a measurement: its distance in metres, its rate, and where they say so the
+/// condition that it was taken under, such as walls between the devices.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab distances walked.csv
+  mpbond lab distances log.csv --distance receiverDist --rate nBytesReceived --unit byte/s")]
+struct DistancesArgs {
+    /// The tables.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The distances' column: its name in the first line, or its number from 1.
+    #[arg(long, value_name = "COLUMN", default_value = "1", value_parser = column)]
+    distance: Column,
+    /// The rates' column.
+    #[arg(long, value_name = "COLUMN", default_value = "2", value_parser = column)]
+    rate: Column,
+    /// The conditions' column, if there is one.
+    #[arg(long, value_name = "COLUMN", value_parser = column)]
+    condition: Option<Column>,
+    /// Unit of the rates: bit/s, kbit/s, Mbit/s or byte/s.
+    #[arg(long, default_value = "Mbit/s", value_parser = rate_unit)]
+    unit: RateUnit,
+    /// Metres that are taken together.
+    #[arg(long, value_name = "METRES", default_value_t = 5.0)]
+    step: f64,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     duration_text::parse(text).map_err(|e| e.to_string())
 }
 
 fn rate_unit(text: &str) -> Result<RateUnit, String> {
     serde_json::from_value(text.into()).map_err(|_| "bit/s, kbit/s, Mbit/s or byte/s".to_owned())
+}
+
+fn column(text: &str) -> Result<Column, String> {
+    match text.parse() {
+        Ok(number) => Ok(Column::Number(number)),
+        Err(_) if text.is_empty() || text == "0" => Err("a name, or a number from 1".to_owned()),
+        Err(_) => Ok(Column::Name(text.to_owned())),
+    }
 }
 
 fn failed(e: mpbond_lab::Error) -> Failure {
@@ -228,6 +270,7 @@ impl LabArgs {
             }
             LabCommand::PlayerAccuracy(args) => args.run(),
             LabCommand::Recordings(args) => args.run(),
+            LabCommand::Distances(args) => args.run(),
         }
     }
 }
@@ -241,6 +284,25 @@ impl RecordingsArgs {
             unit: self.unit,
         };
         let report = mpbond_lab::recordings(&self.files, &options).map_err(failed)?;
+        if self.json {
+            let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
+            print(&format!("{text}\n"))?;
+        } else {
+            print(&report.to_text())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl DistancesArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let form = DistanceForm {
+            distance: self.distance,
+            rate: self.rate,
+            condition: self.condition,
+            unit: self.unit,
+        };
+        let report = mpbond_lab::distances(&self.files, &form, self.step).map_err(failed)?;
         if self.json {
             let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;
             print(&format!("{text}\n"))?;

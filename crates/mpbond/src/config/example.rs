@@ -11,6 +11,8 @@ congestion = "cubic"               # of TCP; left out: the system's
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
+# buffer_delay = "estimated"       # or measured: how long bytes wait at a
+                                   # helper (for experiments)
 # serve = "127.0.0.1:80"           # end every stream at this one service
 # workers = 2                      # threads; left out: one a core
 
@@ -42,6 +44,7 @@ feedback = "flexible"              # or fixed-always, fixed-on-demand
 congestion = "cubic"               # of TCP; left out: the system's
 on_proxy_loss = "direct"           # or "fail": new connections meanwhile
 metrics = "127.0.0.1:9092"         # Prometheus; left out: none
+# buffer_delay = "estimated"       # or measured, here and at the proxy
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/primary.sock"
 

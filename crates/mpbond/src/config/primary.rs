@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
-use mpbond_session::{FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
 use serde::Deserialize;
 
 /// `mpbond primary --config FILE`.
@@ -21,6 +21,9 @@ pub struct PrimaryConfig {
     pub reinjection: bool,
     /// Over which subflows feedback travels.
     pub feedback: FeedbackRule,
+    /// How the time that bytes wait at a helper is known: for the uplink, and whether the proxy is
+    /// told what helpers measure.
+    pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
     /// What happens to new connections while no path to the proxy works.

@@ -7,7 +7,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use mpbond_intercept::rules::private_networks;
 use mpbond_net::DeviceId;
-use mpbond_session::{FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -40,6 +40,7 @@ struct PrimaryFile {
     scheduler: Option<Text<SchedulerKind>>,
     reinjection: Option<bool>,
     feedback: Option<FeedbackRule>,
+    buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
     on_proxy_loss: Option<OnProxyLoss>,
     proxy: Option<Spanned<ProxyFile>>,
@@ -158,6 +159,7 @@ impl PrimaryConfig {
             scheduler: file.scheduler.map_or_else(SchedulerKind::default, |t| t.0),
             reinjection: file.reinjection.unwrap_or(true),
             feedback: file.feedback.unwrap_or_default(),
+            buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
             on_proxy_loss: file.on_proxy_loss.unwrap_or_default(),
             proxy,

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
-use mpbond_session::SchedulerKind;
+use mpbond_session::{BufferDelay, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -31,6 +31,8 @@ pub struct ProxyConfig {
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.
     pub reinjection: bool,
+    /// How the time that bytes wait at a helper is known.
+    pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
     /// Where streams may lead.
@@ -61,6 +63,7 @@ struct ProxyFile {
     trust: Option<OneOrMore<DeviceId>>,
     scheduler: Option<Text<SchedulerKind>>,
     reinjection: Option<bool>,
+    buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
     destinations: Option<DestinationsFile>,
     serve: Option<Text<SocketAddr>>,
@@ -85,6 +88,7 @@ impl Default for ProxyConfig {
             trust: Vec::new(),
             scheduler: SchedulerKind::default(),
             reinjection: true,
+            buffer_delay: BufferDelay::default(),
             congestion: None,
             destinations: Destinations::default(),
             serve: None,
@@ -138,6 +142,7 @@ impl ProxyConfig {
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             scheduler: file.scheduler.map_or(default.scheduler, |t| t.0),
             reinjection: file.reinjection.unwrap_or(default.reinjection),
+            buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
             destinations,
             serve: file.serve.map(|t| t.0),

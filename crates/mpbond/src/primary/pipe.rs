@@ -313,12 +313,14 @@ impl Relay {
             rtt: r.pipe_rtt.unwrap_or_default(),
             level_bytes: r.level_down_bytes,
             age,
+            sojourn: r.sojourn_down,
         };
         let hs = FarReport {
             throughput: r.th_hs.unwrap_or_default(),
             rtt: r.hs_rtt.unwrap_or_default(),
             level_bytes: r.level_up_bytes,
             age,
+            sojourn: r.sojourn_up,
         };
         let downlink = r.since_hs_down.map(|d| d + age);
         self.driver.helper_report(self.subflow, pipe, hs, downlink);

@@ -179,6 +179,12 @@ pub struct RelayReport {
     /// asleep: feedback should not wake it.
     #[serde(with = "as_micros", default)]
     pub since_hs_down: Option<Duration>,
+    /// How long the last byte that left for the primary had been at the helper.
+    #[serde(with = "as_micros", default)]
+    pub sojourn_down: Option<Duration>,
+    /// The same towards the proxy.
+    #[serde(with = "as_micros", default)]
+    pub sojourn_up: Option<Duration>,
     /// How old these readings were when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,

@@ -53,7 +53,15 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
     (
         any::<[u64; 4]>(),
         (any_rate(), any_rate()),
-        (any_span(), any_span(), any_span(), any_span(), any_span()),
+        (
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+            any_span(),
+        ),
     )
         .prop_map(|([number, relay, down, up], rates, spans)| RelayReport {
             number,
@@ -67,6 +75,8 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
             since_hs_byte: spans.2,
             since_hs_down: spans.4,
             age: spans.3,
+            sojourn_down: spans.5,
+            sojourn_up: spans.6,
         })
 }
 

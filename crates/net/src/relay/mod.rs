@@ -14,6 +14,7 @@
 mod direction;
 mod kernel_pipe;
 mod ring;
+mod sojourn;
 mod stats;
 
 use std::future::{Future, poll_fn};
@@ -201,6 +202,9 @@ impl Relay {
                 Poll::Ready(Err(halt)) => return Poll::Ready(ended(halt, Pipe, HsPath)),
                 Poll::Pending => false,
             };
+            if went_down || went_up {
+                shared.stamp(&self.sockets);
+            }
             if down.is_finished() && up.is_finished() {
                 return Poll::Ready(RelayEnd::Finished);
             }

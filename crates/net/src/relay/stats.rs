@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use mpbond_units::BitRate;
@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::tcp::{self, TcpInfo};
 
@@ -64,6 +65,9 @@ pub(super) struct Shared {
     pub bytes_up: AtomicU64,
     pub held_down: AtomicU64,
     pub held_up: AtomicU64,
+    // One thread runs a relay and reads it: nobody ever waits for these.
+    sojourn_down: Mutex<Sojourn>,
+    sojourn_up: Mutex<Sojourn>,
     began: Instant,
     /// Microseconds after `began`, plus one; zero for never.
     last_hs_byte_us: AtomicU64,
@@ -80,10 +84,45 @@ impl Shared {
             bytes_up: AtomicU64::new(0),
             held_down: AtomicU64::new(0),
             held_up: AtomicU64::new(0),
+            sojourn_down: Mutex::default(),
+            sojourn_up: Mutex::default(),
             began: Instant::now(),
             last_hs_byte_us: AtomicU64::new(0),
             last_hs_down_us: AtomicU64::new(0),
         }
+    }
+
+    /// Stamps what has come and looks up what has left, both ways: after every
+    /// turn, and whenever somebody asks. What one socket has received and the
+    /// other one has not sent is at this host. Nothing where a socket cannot
+    /// be asked any more.
+    pub(super) fn stamp(&self, sockets: &Sockets) {
+        let Sockets { pipe, hs } = sockets;
+        self.stamp_one(
+            &self.sojourn_down,
+            (&self.bytes_down, &self.held_down),
+            hs,
+            pipe,
+        );
+        self.stamp_one(&self.sojourn_up, (&self.bytes_up, &self.held_up), pipe, hs);
+    }
+
+    fn stamp_one(
+        &self,
+        sojourn: &Mutex<Sojourn>,
+        (written, held): (&AtomicU64, &AtomicU64),
+        from: &TcpStream,
+        to: &TcpStream,
+    ) {
+        let (Ok(received), Ok(unsent)) = (tcp::receive_queue_bytes(from), tcp::unsent_bytes(to))
+        else {
+            return;
+        };
+        let (written, held) = (written.load(Relaxed), held.load(Relaxed));
+        let now = self.began.elapsed();
+        let mut sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
+        sojourn.came(written + held + received, now);
+        sojourn.left(written.saturating_sub(unsent), now);
     }
 
     /// A byte has gone up the HS-Path.
@@ -135,6 +174,10 @@ pub struct RelayStats {
     pub since_hs_byte: Option<Duration>,
     /// Time since a byte last came down the HS-Path.
     pub since_hs_down: Option<Duration>,
+    /// How long the last byte that left for the primary had been here.
+    pub sojourn_down: Option<Duration>,
+    /// The same towards the proxy.
+    pub sojourn_up: Option<Duration>,
     /// The kernel's view of the pipe.
     pub pipe: TcpInfo,
     /// The kernel's view of the HS-Path.
@@ -163,6 +206,11 @@ impl RelayHandle {
             let received = tcp::receive_queue_bytes(from).ok()?;
             Some(received + held.load(Relaxed) + tcp::unsent_bytes(to).ok()?)
         };
+        s.stamp(&sockets);
+        let last = |sojourn: &Mutex<Sojourn>| {
+            let sojourn = sojourn.lock().unwrap_or_else(PoisonError::into_inner);
+            sojourn.last()
+        };
         Some(RelayStats {
             bytes_down: s.bytes_down.load(Relaxed),
             bytes_up: s.bytes_up.load(Relaxed),
@@ -170,6 +218,8 @@ impl RelayHandle {
             level_up_bytes: level(&s.held_up, pipe, hs)?,
             since_hs_byte: s.since(&s.last_hs_byte_us),
             since_hs_down: s.since(&s.last_hs_down_us),
+            sojourn_down: last(&s.sojourn_down),
+            sojourn_up: last(&s.sojourn_up),
             pipe: TcpInfo::read(pipe).ok()?,
             hs: TcpInfo::read(hs).ok()?,
         })
@@ -190,6 +240,8 @@ impl RelayStats {
             hs_rtt: self.hs.min_rtt.or(self.hs.rtt),
             since_hs_byte: self.since_hs_byte,
             since_hs_down: self.since_hs_down,
+            sojourn_down: self.sojourn_down,
+            sojourn_up: self.sojourn_up,
             age: Some(Duration::ZERO),
         }
     }

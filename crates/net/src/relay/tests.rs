@@ -271,6 +271,31 @@ async fn the_handle_tells_what_passed() {
     assert!(report.pipe_rtt.unwrap() > Duration::ZERO);
 }
 
+#[tokio::test]
+async fn what_waits_says_how_long_it_waited() {
+    const WAIT: Duration = Duration::from_millis(200);
+    let mut w = world(RelayOptions::default()).await;
+    assert_eq!(w.handle.stats().unwrap().sojourn_down, None);
+    // More than the primary's socket takes by itself, so that the last of it stays here.
+    let most = fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
+    tokio::time::sleep(WAIT).await;
+    let mut buf = vec![0; 1 << 16];
+    let mut got = 0;
+    while got < most {
+        got += w.primary.read(&mut buf).await.unwrap() as u64;
+    }
+    let stats = w.handle.stats().unwrap();
+    assert!(stats.sojourn_down.unwrap() >= WAIT, "{stats:?}");
+    assert_eq!(stats.sojourn_up, None);
+    // The way up is free.
+    w.primary.write_all(b"up").await.unwrap();
+    w.proxy.read_exact(&mut buf[..2]).await.unwrap();
+    let report = w.handle.stats().unwrap();
+    let report = report.report(1, crate::control::RequestId(1));
+    assert!(report.sojourn_up.unwrap() < WAIT, "{report:?}");
+    assert_eq!(report.sojourn_down, stats.sojourn_down);
+}
+
 /// Steady small packets bring batching about; none may wait longer than the
 /// promise, with room for a busy machine.
 #[tokio::test]

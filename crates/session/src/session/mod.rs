@@ -10,7 +10,7 @@ use bytes::Bytes;
 use mpbond_units::{BitRate, Timestamp};
 use thiserror::Error;
 
-use crate::config::SessionConfig;
+use crate::config::{BufferDelay, SessionConfig};
 use crate::estimator::{FarReport, PathInfo};
 use crate::handshake::{Hello, SessionKey};
 use crate::range_set::RangeSet;
@@ -524,6 +524,10 @@ impl Session {
             rtt: report.rtt,
             level_bytes: report.level_bytes,
             age: report.age,
+            sojourn: match self.config.buffer_delay {
+                BufferDelay::Estimated => None,
+                BufferDelay::Measured => report.sojourn,
+            },
         };
         self.reports.retain(|(r, _)| r.subflow != id);
         self.reports.push((frame, now));
@@ -613,7 +617,9 @@ impl Session {
             redundant_bytes_out: s.redundant_out,
             last_in: s.last_in,
             last_out: s.last_out,
-            pad: s.estimator.pad(now, s.tx_octets, s.acked_octets),
+            pad: s
+                .estimator
+                .pad(now, s.tx_octets, s.acked_octets, self.config.buffer_delay),
             b_near_bytes: s.estimator.b_near(now, s.tx_octets),
             b_far_bytes: s.estimator.b_far(now, s.tx_octets, s.acked_octets),
             throughput: s.estimator.throughput(now),

@@ -476,6 +476,7 @@ impl Session {
                 rtt: r.rtt,
                 level_bytes: r.level_bytes,
                 age: r.age,
+                sojourn: r.sojourn,
             },
         );
     }

@@ -313,7 +313,9 @@ impl Session {
         let (eta, least_gain) = (config.eta, config.least_gain);
         let sure_gain = config.sure_gain;
         let pad = |s: &Subflow| {
-            let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
+            let pad = s
+                .estimator
+                .pad(now, s.tx_octets, s.acked_octets, self.config.buffer_delay);
             let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
             pad.saturating_sub(copies)
         };

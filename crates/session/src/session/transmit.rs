@@ -265,7 +265,7 @@ impl Session {
                     id: s.id,
                     helper: s.helper,
                     idle: s.room > 0 && !full && passed_over >> i.min(63) & 1 == 0,
-                    pad: s.estimator.pad(now, sent, acked),
+                    pad: s.estimator.pad(now, sent, acked, self.config.buffer_delay),
                     rtt: s.estimator.path().srtt,
                     throughput: s.estimator.throughput(now),
                     owed_bytes: s.sent.data_bytes,
@@ -300,7 +300,8 @@ impl Session {
             Some(_) => HELPER_GRACE,
             None => DIRECT_GRACE,
         };
-        let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets);
+        let way = self.config.buffer_delay;
+        let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets, way);
         let usable = || self.subflows.iter().filter(|s| s.room > 0 && s.carries());
         let healthy = usable().filter(|s| s.suspect.is_none());
         let soon = healthy.map(pad).min().unwrap_or_default() + FEEDBACK_LATE;

@@ -83,6 +83,9 @@ pub struct PathReport {
     pub level_bytes: u64,
     /// How old the facts were when the frame was written.
     pub age: Duration,
+    /// How long the last byte that left the helper had been there; told only where
+    /// [`crate::BufferDelay::Measured`] asks for it.
+    pub sojourn: Option<Duration>,
 }
 
 /// A frame of the session protocol (`docs/protocol.md`).
@@ -450,6 +453,9 @@ impl Frame {
                 varint::put(out, micros(r.rtt));
                 varint::put(out, r.level_bytes);
                 varint::put(out, micros(r.age));
+                if let Some(sojourn) = r.sojourn {
+                    varint::put(out, micros(sojourn));
+                }
             }
             Self::SubflowPriority { subflow, backup } => {
                 varint::put(out, u64::from(subflow.0));
@@ -533,6 +539,7 @@ impl Frame {
                 rtt: b.micros()?,
                 level_bytes: b.varint()?,
                 age: b.micros()?,
+                sojourn: b.micros_if_any()?,
             }),
             kind::PING => Self::Ping(b.varint()?),
             kind::PONG => Self::Pong(b.varint()?),
@@ -643,6 +650,13 @@ impl Body {
 
     fn micros(&mut self) -> Result<Duration, WireError> {
         Ok(Duration::from_micros(self.varint()?))
+    }
+
+    fn micros_if_any(&mut self) -> Result<Option<Duration>, WireError> {
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        self.micros().map(Some)
     }
 
     fn subflow(&mut self) -> Result<SubflowId, WireError> {

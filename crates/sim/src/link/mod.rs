@@ -21,6 +21,7 @@ mod config;
 mod group;
 mod pace;
 mod spec;
+mod wifi;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use group::{Group, Medium, MediumId, RadioId};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
+pub use wifi::WifiPlace;
 
 use burst::Channel;
 use pace::{Finish, Pace, Position, work_of};

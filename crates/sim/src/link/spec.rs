@@ -7,7 +7,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{LinkChange, LinkConfig, Rate};
+use super::{LinkChange, LinkConfig, Rate, WifiPlace};
 use crate::duration_text;
 use crate::trace::{Column, MahimahiTrace, ProfileForm, RateProfile, RateUnit, TraceError};
 
@@ -27,6 +27,7 @@ pub type LinkChangeSpec = LinkChange<RateSpec>;
 /// rate = { profile = "sbu-pair-7_1_wifi.csv", unit = "byte/s", offset = "12s", scale = 0.5 }
 /// rate = { profile = "ucc-5g.csv", column = "DL_bitrate", unit = "kbit/s" }
 /// rate = { profile = "nyu-mets.csv", column = 1, every = "1s", unit = "Mbit/s" }
+/// rate = { wifi_at_m = 20, walls = true, margin_db = 15 }
 /// ```
 ///
 /// Recordings begin `offset` after their first line and are repeated for ever.
@@ -54,6 +55,8 @@ pub enum RateSpec {
         /// How far into it the link starts.
         offset: Duration,
     },
+    /// What WiFi gives at a distance.
+    Wifi(WifiPlace),
 }
 
 /// Why a named trace could not be taken.
@@ -91,7 +94,7 @@ impl RateSpec {
     pub fn file(&self) -> Option<&str> {
         match self {
             Self::Mahimahi { file, .. } | Self::Profile { file, .. } => Some(file),
-            Self::Constant(_) | Self::Unlimited | Self::Schedule(_) => None,
+            Self::Constant(_) | Self::Unlimited | Self::Schedule(_) | Self::Wifi(_) => None,
         }
     }
 
@@ -114,6 +117,7 @@ impl RateSpec {
             Self::Constant(rate) => Rate::Constant(*rate),
             Self::Unlimited => Rate::Unlimited,
             Self::Schedule(steps) => Rate::Schedule(steps.clone()),
+            Self::Wifi(place) => Rate::Constant(place.rate()),
             Self::Mahimahi { file, offset } => {
                 let trace = MahimahiTrace::parse(file, &text(file)?)?;
                 within(file, *offset, trace.period())?;
@@ -206,6 +210,7 @@ impl Serialize for RateSpec {
                     .iter()
                     .map(|(at, rate)| (duration_text::Text(*at), rate)),
             ),
+            Self::Wifi(place) => place.serialize(s),
             Self::Mahimahi { file, offset } => FileSpec {
                 mahimahi: Some(file.clone()),
                 offset: *offset,
@@ -230,6 +235,12 @@ impl Serialize for RateSpec {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wifi_at_m: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    walls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    margin_db: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mahimahi: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -256,6 +267,9 @@ struct FileSpec {
 
 impl FileSpec {
     fn rate(self) -> Result<RateSpec, &'static str> {
+        if self.wifi_at_m.is_some() || self.walls.is_some() || self.margin_db.is_some() {
+            return self.wifi();
+        }
         let scale = self.scale.unwrap_or(1.0);
         if !(scale.is_finite() && scale > 0.0) {
             return Err("scale is a factor above 0");
@@ -272,6 +286,7 @@ impl FileSpec {
                 every: None,
                 scale: None,
                 offset,
+                ..
             } => Ok(RateSpec::Mahimahi { file, offset }),
             Self {
                 mahimahi: None,
@@ -281,6 +296,7 @@ impl FileSpec {
                 every,
                 scale: _,
                 offset,
+                ..
             } => Ok(RateSpec::Profile {
                 file,
                 form: ProfileForm {
@@ -300,6 +316,34 @@ impl FileSpec {
     }
 }
 
+impl FileSpec {
+    fn wifi(self) -> Result<RateSpec, &'static str> {
+        let Self {
+            wifi_at_m: Some(wifi_at_m),
+            walls,
+            margin_db,
+            mahimahi: None,
+            profile: None,
+            unit: None,
+            column: None,
+            every: None,
+            scale: None,
+            offset: Duration::ZERO,
+        } = self
+        else {
+            return Err(
+                "a WiFi rate is { wifi_at_m = 20 }, with `walls` and `margin_db` if need be",
+            );
+        };
+        let place = WifiPlace {
+            wifi_at_m,
+            walls: walls.unwrap_or(false),
+            margin_db: margin_db.unwrap_or(0.0),
+        };
+        place.complaint().map_or(Ok(RateSpec::Wifi(place)), Err)
+    }
+}
+
 struct RateVisitor;
 
 impl<'de> Visitor<'de> for RateVisitor {
@@ -308,7 +352,7 @@ impl<'de> Visitor<'de> for RateVisitor {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "a rate such as \"8 Mbit/s\", \"unlimited\", a schedule of [time, rate] pairs, \
-             or a table naming a `mahimahi` or `profile` file",
+             or a table naming a `mahimahi` or `profile` file or a distance `wifi_at_m`",
         )
     }
 
@@ -425,6 +469,14 @@ mod tests {
                     offset: Duration::from_secs(3),
                 },
             ),
+            (
+                "rate = { wifi_at_m = 20, walls = true, margin_db = 15.0 }",
+                RateSpec::Wifi(WifiPlace {
+                    wifi_at_m: 20.0,
+                    walls: true,
+                    margin_db: 15.0,
+                }),
+            ),
         ] {
             let read = spec(text).unwrap();
             assert_eq!(read, LinkConfig::new(rate), "{text}");
@@ -475,6 +527,14 @@ mod tests {
             (
                 "rate = { profile = \"a\", unit = \"bit/s\", column = 0 }",
                 "its number from 1",
+            ),
+            ("rate = { walls = true }", "a WiFi rate is"),
+            ("rate = { wifi_at_m = 5, scale = 2.0 }", "a WiFi rate is"),
+            ("rate = { wifi_at_m = -5 }", "from 0 to 10000 m"),
+            ("rate = { wifi_at_m = nan }", "from 0 to 10000 m"),
+            (
+                "rate = { wifi_at_m = 5, margin_db = -1 }",
+                "from 0 to 100 dB",
             ),
             ("rate = 1\ndelay = 25", "a duration such as"),
             ("rate = 1\nloss = 1.5", "from 0 to 1"),

@@ -3,13 +3,16 @@
 //! [`MahimahiTrace`] is the emulator's native input: one packet opportunity a
 //! line. [`RateProfile`] is a table of instants and rates. Both read untrusted
 //! text: sizes are bounded and every complaint names the file and the line.
-//! [`combinations`] says what several recorded links give together.
+//! [`combinations`] says what several recorded links give together,
+//! [`by_distance`] what was measured at which distance.
 
 mod aggregate;
+mod distance;
 mod mahimahi;
 mod profile;
 
 pub use aggregate::{Combination, Distribution, Recording, combinations, throughput_mbps};
+pub use distance::{AtDistance, DistanceBin, DistanceForm, by_distance, parse_distances};
 pub use mahimahi::{MahimahiTrace, OPPORTUNITY_BYTES};
 pub use profile::{Column, ProfileForm, RateProfile, RateUnit};
 

@@ -24,14 +24,18 @@ pub enum RateUnit {
 }
 
 impl RateUnit {
-    fn rate(self, value: f64) -> BitRate {
-        let bits = match self {
+    /// Bits per second in one.
+    pub(super) fn bits(self) -> f64 {
+        match self {
             Self::BitPerSecond => 1.0,
             Self::KilobitPerSecond => 1e3,
             Self::MegabitPerSecond => 1e6,
             Self::BytePerSecond => 8.0,
-        };
-        BitRate::from_bps((value * bits).round() as u64)
+        }
+    }
+
+    fn rate(self, value: f64) -> BitRate {
+        BitRate::from_bps((value * self.bits()).round() as u64)
     }
 }
 
@@ -198,7 +202,7 @@ impl RateProfile {
     }
 }
 
-fn fields(line: &str) -> Vec<&str> {
+pub(super) fn fields(line: &str) -> Vec<&str> {
     if line.contains(',') {
         line.split(',').map(str::trim).collect()
     } else {
@@ -207,7 +211,7 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 /// The first names of a table, for an error's text.
-fn list(fields: &[&str]) -> String {
+pub(super) fn list(fields: &[&str]) -> String {
     let text = fields.join(", ");
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()

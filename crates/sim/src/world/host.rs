@@ -505,5 +505,6 @@ pub(super) fn far_report(info: &Info, level_bytes: u64) -> FarReport {
         rtt: info.srtt.unwrap_or_default(),
         level_bytes,
         age: Duration::ZERO,
+        sojourn: None,
     }
 }

@@ -143,16 +143,23 @@ fn frame() -> impl Strategy<Value = Frame> {
             .prop_map(|(subflow, backup)| Frame::SubflowPriority { subflow, backup }),
         subflow().prop_map(|subflow| Frame::Cut { subflow }),
         "[a-z ]{0,80}".prop_map(|reason| Frame::GoAway { reason }),
-        (number(), subflow(), number(), micros(), number(), micros()).prop_map(
-            |(number, subflow, bps, rtt, level_bytes, age)| Frame::PathReport(PathReport {
-                number,
-                subflow,
-                throughput: BitRate::from_bps(bps),
-                rtt,
-                level_bytes,
-                age
-            })
-        ),
+        (
+            (number(), subflow(), number(), micros()),
+            (number(), micros(), proptest::option::of(micros()))
+        )
+            .prop_map(
+                |((number, subflow, bps, rtt), (level_bytes, age, sojourn))| {
+                    Frame::PathReport(PathReport {
+                        number,
+                        subflow,
+                        throughput: BitRate::from_bps(bps),
+                        rtt,
+                        level_bytes,
+                        age,
+                        sojourn,
+                    })
+                }
+            ),
     ];
     prop_oneof![hello, streams, rest]
 }

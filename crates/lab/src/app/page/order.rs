@@ -1,0 +1,136 @@
+//! In which order a page's objects are asked for. Pure: time comes in, as what
+//! has passed since the page's start.
+
+use std::time::Duration;
+
+use super::{Begins, PageObject};
+
+/// What a connection does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This object, of so many bytes.
+    Fetch {
+        /// Which one.
+        object: usize,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Nothing before that, if it is known, or before another one is there.
+    Wait(Option<Duration>),
+    /// Nothing of this host is left.
+    Done,
+}
+
+/// How far a page is.
+#[derive(Debug)]
+pub(super) struct Order {
+    objects: Vec<PageObject>,
+    asked: Vec<bool>,
+    finished: Vec<Option<Duration>>,
+}
+
+impl Order {
+    /// Nothing is asked for yet.
+    pub fn new(objects: Vec<PageObject>) -> Self {
+        Self {
+            asked: vec![false; objects.len()],
+            finished: vec![None; objects.len()],
+            objects,
+        }
+    }
+
+    /// How many objects each host has.
+    pub fn objects_by_host(&self) -> Vec<usize> {
+        let hosts = self.objects.iter().map(|o| o.host + 1).max();
+        let mut count = vec![0; hosts.unwrap_or(0)];
+        for object in &self.objects {
+            if let Some(count) = count.get_mut(object.host) {
+                *count += 1;
+            }
+        }
+        count
+    }
+
+    /// The object of `host` that could have been asked for first; from now on
+    /// it is asked for.
+    pub fn next(&mut self, host: usize, now: Duration) -> Next {
+        let waiting = |(i, o): &(usize, &PageObject)| o.host == host && !self.asked[*i];
+        let waiting: Vec<_> = self.objects.iter().enumerate().filter(waiting).collect();
+        if waiting.is_empty() {
+            return Next::Done;
+        }
+        let known = waiting
+            .iter()
+            .filter_map(|(i, o)| Some((self.begin(o)?, *i, o.bytes)));
+        match known.min() {
+            Some((begin, object, bytes)) if begin <= now => {
+                self.asked[object] = true;
+                Next::Fetch { object, bytes }
+            }
+            later => Next::Wait(later.map(|(begin, ..)| begin)),
+        }
+    }
+
+    /// The last byte of `object` is there.
+    pub fn finished(&mut self, object: usize, now: Duration) {
+        if let Some(finished) = self.finished.get_mut(object) {
+            *finished = Some(now);
+        }
+    }
+
+    /// When an object may be asked for; none while that is not known.
+    fn begin(&self, object: &PageObject) -> Option<Duration> {
+        match object.begins {
+            Begins::At(at) => Some(at),
+            Begins::After { object, delay } => Some((*self.finished.get(object)?)? + delay),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn object(bytes: u64, host: usize, begins: Begins) -> PageObject {
+        PageObject {
+            bytes,
+            host,
+            begins,
+        }
+    }
+
+    #[test]
+    fn objects_wait_for_others_and_for_their_time() {
+        let after = |object, ms| Begins::After {
+            object,
+            delay: MS(ms),
+        };
+        let mut order = Order::new(vec![
+            object(10, 0, Begins::At(MS(0))),
+            object(11, 0, after(0, 30)),
+            object(12, 1, after(1, 0)),
+            object(13, 0, Begins::At(MS(500))),
+            object(14, 0, after(0, 0)),
+        ]);
+        assert_eq!(order.objects_by_host(), [4, 1]);
+        let fetch = |object: usize| Next::Fetch {
+            object,
+            bytes: 10 + object as u64,
+        };
+        assert_eq!(order.next(0, MS(0)), fetch(0));
+        // A second connection has only the one of 500 ms to wait for.
+        assert_eq!(order.next(0, MS(1)), Next::Wait(Some(MS(500))));
+        assert_eq!(order.next(1, MS(1)), Next::Wait(None));
+        order.finished(0, MS(100));
+        assert_eq!(order.next(0, MS(100)), fetch(4));
+        assert_eq!(order.next(0, MS(100)), Next::Wait(Some(MS(130))));
+        assert_eq!(order.next(0, MS(140)), fetch(1));
+        order.finished(1, MS(200));
+        assert_eq!(order.next(1, MS(200)), fetch(2));
+        assert_eq!(order.next(1, MS(200)), Next::Done);
+        assert_eq!(order.next(0, MS(700)), fetch(3));
+        assert_eq!(order.next(0, MS(700)), Next::Done);
+    }
+}

@@ -1,0 +1,101 @@
+//! How long bytes stay in a relay: offsets stamped when they come, and looked
+//! up when they leave (MPBond section 6.2). Pure: time comes in, as what has
+//! passed since the relay began.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Arrivals closer than this share a stamp.
+const STEP: Duration = Duration::from_millis(1);
+/// More stamps than this are not kept: the oldest bytes' are then too young.
+/// At a millisecond each they reach back eight seconds, in which a helper's
+/// usual buffer is drained at 4 Mbit/s.
+const MOST_STAMPS: usize = 8192;
+
+/// The bytes of one direction.
+#[derive(Debug, Default)]
+pub(super) struct Sojourn {
+    /// End of what came by then, rising.
+    stamps: VecDeque<(u64, Duration)>,
+    came_bytes: u64,
+    left_bytes: u64,
+    last: Option<Duration>,
+}
+
+impl Sojourn {
+    /// By now, so many bytes in all have come.
+    pub fn came(&mut self, bytes: u64, now: Duration) {
+        if bytes <= self.came_bytes {
+            return;
+        }
+        self.came_bytes = bytes;
+        match self.stamps.back_mut() {
+            Some((end, at)) if now.saturating_sub(*at) < STEP => *end = self.came_bytes,
+            _ => self.stamps.push_back((self.came_bytes, now)),
+        }
+        if self.stamps.len() > MOST_STAMPS {
+            self.stamps.pop_front();
+        }
+    }
+
+    /// By now, so many bytes in all have left.
+    pub fn left(&mut self, bytes: u64, now: Duration) {
+        if bytes <= self.left_bytes {
+            return;
+        }
+        self.left_bytes = bytes;
+        while self.stamps.front().is_some_and(|(end, _)| *end < bytes) {
+            self.stamps.pop_front();
+        }
+        // The stamp that covers the last of them.
+        if let Some((_, came)) = self.stamps.front() {
+            self.last = Some(now.saturating_sub(*came));
+        }
+    }
+
+    /// How long the last byte that left had been here; none before one has.
+    pub fn last(&self) -> Option<Duration> {
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn the_last_byte_out_is_looked_up() {
+        let mut s = Sojourn::default();
+        s.came(100, MS(10));
+        s.came(200, MS(20));
+        s.left(0, MS(30));
+        assert_eq!(s.last(), None);
+        s.left(1, MS(30));
+        assert_eq!(s.last(), Some(MS(20)));
+        s.left(100, MS(40));
+        assert_eq!(s.last(), Some(MS(30)), "still of the first hundred");
+        s.left(101, MS(40));
+        assert_eq!(s.last(), Some(MS(20)));
+        // Nothing more has left: nothing more is known.
+        s.left(101, MS(90));
+        assert_eq!(s.last(), Some(MS(20)));
+        s.left(200, MS(95));
+        s.came(205, MS(200));
+        s.left(205, MS(201));
+        assert_eq!(s.last(), Some(MS(1)));
+    }
+
+    #[test]
+    fn stamps_are_bounded() {
+        let mut s = Sojourn::default();
+        for ms in 0..20_000 {
+            s.came(20 * ms + 10, MS(ms));
+            s.came(20 * ms + 20, MS(ms));
+        }
+        assert_eq!(s.stamps.len(), MOST_STAMPS);
+        s.left(1, MS(20_000));
+        assert_eq!(s.last(), Some(MS(MOST_STAMPS as u64)), "at least so long");
+    }
+}
