@@ -15,14 +15,16 @@ use nix::sys::time::TimeSpec;
 use super::model::{Config, Models, Seat};
 use super::packet_log::{Flow, PacketLog, Record};
 use super::pcap::{self, Captured, Pcap};
+use super::rest::{REST, Rests};
 use super::{Clock, Conditions, Logs, Passed, PlayedLink, TimedChange};
 use crate::device::Device;
 use crate::error::{Doing, Result};
 use crate::experiment::Direction;
 use crate::sys;
 
-/// Packets read from one device before the others get a turn.
-const READ_BURST: usize = 32;
+/// Packets read from one device before the others get a turn, and what is due
+/// is released: with eight links full both ways, a quarter of a millisecond.
+const READ_BURST: usize = 16;
 /// The MTU of every device, and a little room.
 const PACKET_BYTES: usize = 2048;
 /// Of these a transfer's account is made; 160 MB of memory, 6 GB of traffic.
@@ -167,17 +169,19 @@ impl Engine {
         self.realtime = sys::sched::become_fifo().is_ok();
         // Real-time threads have no slack; others would be up to 50 us late.
         nix::sys::prctl::set_timerslack(1).doing("cannot set the timer slack")?;
+        let mut rests = Rests::default();
         loop {
             let now = self.clock.now();
             self.follow_agenda(now);
-            self.release();
-            let next = self.next_event();
-            let ready = self.sleep_until(next)?;
-            for device in ready.devices {
-                self.take_in(device);
-            }
-            if ready.command && !self.obey() {
+            let taken = self.take_in_all();
+            let released = self.release();
+            if !self.obey() {
                 break;
+            }
+            if rests.after(now, taken + released) {
+                std::thread::sleep(REST);
+            } else {
+                self.sleep_until(self.next_event())?;
             }
         }
         self.files.finish()
@@ -188,7 +192,8 @@ impl Engine {
         self.models.next_event().into_iter().chain(agenda).min()
     }
 
-    fn sleep_until(&self, next: Option<Timestamp>) -> Result<Ready> {
+    /// Sleeps until `next`, a packet or a command.
+    fn sleep_until(&self, next: Option<Timestamp>) -> Result<()> {
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = vec![readable(self.wake.as_fd())];
         fds.extend(self.devices.iter().map(|d| readable(d.as_fd())));
@@ -197,25 +202,26 @@ impl Engine {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(e).doing("the link player cannot sleep"),
         }
-        let mut any = fds.iter().map(|fd| fd.any().unwrap_or(false));
-        let command = any.next().unwrap_or(false);
-        let devices = any
-            .enumerate()
-            .filter_map(|(device, ready)| ready.then_some(device))
-            .collect();
-        Ok(Ready { command, devices })
+        if fds[0].any().unwrap_or(false) {
+            let _ = self.wake.read();
+        }
+        Ok(())
     }
 
-    /// Offers what a host has sent to the link.
-    fn take_in(&mut self, device: usize) {
+    /// Offers what the hosts have sent to the links; returns how many packets.
+    fn take_in_all(&mut self) -> usize {
+        (0..self.devices.len()).map(|d| self.take_in(d)).sum()
+    }
+
+    fn take_in(&mut self, device: usize) -> usize {
         let lane = device; // see `Lane`
-        for _ in 0..READ_BURST {
+        let now = self.clock.now();
+        for taken in 0..READ_BURST {
             let mut packet = self.pool.pop().unwrap_or_default();
             packet.resize(PACKET_BYTES, 0);
             match self.devices[device].read(&mut packet) {
                 Ok(length) if length > 0 => {
                     packet.truncate(length);
-                    let now = self.clock.now();
                     if self.lanes[lane].direction == Direction::Up {
                         self.capture(lane, now, &packet);
                     }
@@ -228,14 +234,16 @@ impl Engine {
                 }
                 _ => {
                     self.pool.push(packet);
-                    return;
+                    return taken;
                 }
             }
         }
+        READ_BURST
     }
 
-    /// Hands on every packet that is due.
-    fn release(&mut self) {
+    /// Hands on every packet that is due; returns how many.
+    fn release(&mut self) -> usize {
+        let mut packets = 0;
         for lane in 0..self.lanes.len() {
             let now = self.clock.now();
             while let Some(delivered) = self.models.poll(self.lanes[lane].seat, now) {
@@ -255,8 +263,10 @@ impl Engine {
                 self.note_passing(lane, &delivered);
                 self.log_delivery(lane, &delivered);
                 self.pool.push(delivered.packet);
+                packets += 1;
             }
         }
+        packets
     }
 
     fn follow_agenda(&mut self, now: Timestamp) {
@@ -307,7 +317,6 @@ impl Engine {
 
     /// Does what was asked; `false` when it is to stop.
     fn obey(&mut self) -> bool {
-        let _ = self.wake.read();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Reset(done) => {
@@ -420,11 +429,6 @@ impl Engine {
             });
         }
     }
-}
-
-struct Ready {
-    command: bool,
-    devices: Vec<usize>,
 }
 
 /// Processor time of the calling thread; zero where the kernel does not say.

@@ -3,15 +3,17 @@
 //! One thread owns both devices of every shaped link. What a host sends comes
 //! out of its device, waits in the pure model ([`mpbond_sim::link::Link`]) and
 //! goes into the other host's device when the model says so. The thread sleeps
-//! in `ppoll` until the next due time or packet; it never spins. It measures
-//! how late it released each packet, so that a run on a machine too busy to
-//! keep time can be told from a good one.
+//! in `ppoll` until the next due time or packet, or for a moment where there
+//! are many (`rest.rs`); it never spins. It measures how late it released each
+//! packet, so that a run on a machine too busy to keep time can be told from a
+//! good one.
 
 mod background;
 mod engine;
 mod model;
 mod packet_log;
 mod pcap;
+mod rest;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,3 +9,4 @@ pub(crate) mod sched;
 pub(crate) mod setns;
 pub(crate) mod terminal;
 pub(crate) mod tun;
+pub(crate) mod udp;

@@ -148,13 +148,13 @@ struct OriginArgs {
 
 /// Measure how well emulated links keep their rate and delay on this machine.
 ///
-/// Against the number of links at once and the speed of each: how far off rate and delay are, and
-/// how late packets were. Exit code 1 where a target is missed.
+/// Against the number of links at once and the speed of each, all kept full: how far off rate and
+/// delay are, and how late packets were. Exit code 1 where a target is missed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond lab player-accuracy --json accuracy.json
-  mpbond lab player-accuracy --links 8 --mbps 5,10")]
+  mpbond lab player-accuracy --links 8 --mbps 50,100 --both-ways")]
 struct PlayerAccuracyArgs {
     /// How many links at once.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = LINK_COUNTS.map(|n| n as u32))]
@@ -164,6 +164,9 @@ struct PlayerAccuracyArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = SPEEDS_MBPS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     mbps: Vec<u32>,
+    /// Keep both directions full, not only the one down.
+    #[arg(long)]
+    both_ways: bool,
     /// Write the figures there, too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -346,7 +349,7 @@ impl PlayerAccuracyArgs {
     fn run(self) -> Result<ExitCode, Failure> {
         let report = {
             let links: Vec<usize> = self.links.iter().map(|n| *n as usize).collect();
-            mpbond_lab::player_accuracy(&links, &self.mbps).map_err(failed)?
+            mpbond_lab::player_accuracy(&links, &self.mbps, self.both_ways).map_err(failed)?
         };
         if let Some(file) = &self.json {
             let text = serde_json::to_string_pretty(&report).map_err(Failure::run)?;

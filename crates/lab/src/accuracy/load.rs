@@ -1,0 +1,125 @@
+//! Links kept full, and what comes through them.
+//!
+//! One thread sends for all links, in bursts that the kernel cuts into
+//! packets, so that the player is measured and not its load.
+
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mpbond_units::BitRate;
+
+use super::{HEADER_BYTES, QUEUE, Way, name};
+use crate::error::{Doing, Result};
+use crate::sys;
+use crate::wiring::counters;
+
+/// How long the queues are given to fill.
+pub(super) const FILLING: Duration = Duration::from_millis(500);
+/// How long they are kept full then.
+pub(super) const FULL_FOR: Duration = Duration::from_secs(4);
+const PACKET_BYTES: usize = 1500;
+const PAYLOAD_BYTES: usize = PACKET_BYTES - HEADER_BYTES;
+/// As many as one call may hand to the kernel: 64 KiB of UDP.
+const BURST: usize = 44;
+const BURST_EVERY: Duration = Duration::from_millis(1);
+
+/// What comes through links whose queues never run empty, by the receiving
+/// devices' own counters: a receiving program might be too slow. Of each way
+/// in turn, link by link. `filled` is called before it is measured.
+pub(super) fn rates(
+    ways: &[Way<'_>],
+    links: usize,
+    rate: BitRate,
+    filled: impl FnOnce() -> Result<()>,
+) -> Result<Vec<BitRate>> {
+    let mut senders = Vec::new();
+    let mut receivers = Vec::new();
+    for way in ways {
+        for link in 0..links {
+            let (receiver, sender) = way.sockets(link)?;
+            sys::udp::cut_into(&sender, PAYLOAD_BYTES as u16).doing("cannot send in bursts")?;
+            senders.push(sender);
+            // Nobody reads, but without a socket hosts would answer.
+            receivers.push(receiver);
+        }
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (over, senders) = (&over, &senders);
+        scope.spawn(move || keep_full(senders, rate, over));
+        std::thread::sleep(FILLING);
+        let measured = filled().and_then(|()| count(ways, links));
+        over.store(true, Ordering::Relaxed);
+        measured
+    })
+}
+
+/// Sends a little more than fits, after as much as the queues take.
+fn keep_full(senders: &[UdpSocket], rate: BitRate, over: &AtomicBool) {
+    let surplus = BitRate::from_bps(rate.bps() / 20 * 21);
+    let burst = [0; BURST * PAYLOAD_BYTES];
+    let start = Instant::now();
+    let mut sent = 0;
+    while !over.load(Ordering::Relaxed) {
+        let due = surplus.bytes_in(start.elapsed() + QUEUE);
+        while sent < due {
+            let packets = (due - sent).div_ceil(PACKET_BYTES as u64).min(BURST as u64) as usize;
+            for sender in senders {
+                send(sender, &burst[..packets * PAYLOAD_BYTES]);
+            }
+            sent += (packets * PACKET_BYTES) as u64;
+        }
+        std::thread::sleep(BURST_EVERY);
+    }
+}
+
+/// Packets that find a device's queue full are no loss: the link is full.
+fn send(sender: &UdpSocket, burst: &[u8]) {
+    if sender.send(burst).is_err() {
+        // A kernel that cannot cut for this device (before 6.11).
+        for packet in burst.chunks(PAYLOAD_BYTES) {
+            let _ = sender.send(packet);
+        }
+    }
+}
+
+fn count(ways: &[Way<'_>], links: usize) -> Result<Vec<BitRate>> {
+    let everywhere = || -> Result<Vec<(Instant, u64)>> {
+        let mut all = Vec::new();
+        for way in ways {
+            let counted = way
+                .to
+                .enter(|| (0..links).map(received).collect::<io::Result<Vec<_>>>())?;
+            all.extend(counted.doing("the rate measurement failed")?);
+        }
+        Ok(all)
+    };
+    let before = everywhere()?;
+    std::thread::sleep(FULL_FOR);
+    let after = everywhere()?;
+    let over = |((start, before), (end, after)): ((Instant, u64), (Instant, u64))| {
+        BitRate::over((after - before) * PACKET_BYTES as u64, end - start)
+    };
+    Ok(before.into_iter().zip(after).map(over).collect())
+}
+
+/// Packets that the device of `link` in the calling thread's host has
+/// received, and when that was.
+fn received(link: usize) -> io::Result<(Instant, u64)> {
+    // Counters that this machine took long to read were read at no known time.
+    const AT_ONCE: Duration = Duration::from_millis(1);
+    const TRIES: u32 = 50;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let before = Instant::now();
+        let packets = counters(&name(link))?.received_packets;
+        let took = before.elapsed();
+        last = Some((before + took / 2, packets));
+        if took < AT_ONCE {
+            break;
+        }
+    }
+    last.ok_or_else(|| io::Error::other("the counters were not read"))
+}
