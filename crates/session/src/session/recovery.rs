@@ -319,6 +319,9 @@ impl Session {
             let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
             pad.saturating_sub(copies)
         };
+        if self.held == 0 {
+            return self.cut_what_only_copies(now);
+        }
         let healthy = |s: &&Subflow| s.carries() && s.suspect.is_none() && !s.backup;
         let candidates = self.subflows.iter().filter(healthy);
         let Some(slowest) = candidates
@@ -382,8 +385,15 @@ impl Session {
     fn cut_what_only_copies(&mut self, now: Timestamp) {
         let after = self.config.reinjection.cut_after;
         let others = self.subflows.iter().filter(|s| s.carries()).count() > 1;
+        // Where all has arrived, what is under way was sent for nothing: a suspect that came back
+        // brought it before those that were to help it.
+        let all_arrived = self.held == 0;
         let copies_only = |s: &&Subflow| {
-            let copies = s.estimator.throughput(now).time_for(s.sent.recalled_bytes);
+            let bytes = match all_arrived {
+                true => s.sent.data_bytes,
+                false => s.sent.recalled_bytes,
+            };
+            let copies = s.estimator.throughput(now).time_for(bytes);
             s.suspect.is_none() && copies > after
         };
         let Some(id) = self.subflows.iter().find(copies_only).map(|s| s.id) else {
