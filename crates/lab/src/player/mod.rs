@@ -9,7 +9,6 @@
 
 mod background;
 mod engine;
-mod model;
 mod packet_log;
 mod pcap;
 
@@ -19,7 +18,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats};
+use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats, Shared};
 use mpbond_units::Timestamp;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -29,7 +28,6 @@ use crate::experiment::Direction;
 use engine::{Command, Engine, Files};
 
 pub(crate) use engine::restoring;
-pub use model::{PlayedMedium, PlayedRadio, Shared};
 
 /// A clock of the lab's own: nanoseconds since it was made.
 #[derive(Clone, Copy, Debug)]
