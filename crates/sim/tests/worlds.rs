@@ -209,7 +209,7 @@ fn two_pipes_to_one_helper_share_its_link() {
     let outcome = World::new(scenario).run().unwrap();
     let x = outcome.exchanges.last().unwrap();
     // 8 and 10 Mbit/s, not 8 and 16.
-    let ideal = x.ideal.as_ref().unwrap().as_secs_f64();
+    let ideal = x.ideal.unwrap().as_secs_f64();
     let share = (8 * MIB) as f64 * 8.0 * 1500.0 / 1448.0 / 18e6;
     assert!((share..share + 0.2).contains(&ideal), "{x:?}");
     assert!(x.ratio().unwrap() < 1.10, "{x:?}");

@@ -11,7 +11,7 @@ use mpbond_units::Timestamp;
 use super::scenario::{Ending, Manner};
 
 /// Most bytes an application writes in one go.
-const WRITE: u64 = 64 << 10;
+pub(super) const WRITE: u64 = 64 << 10;
 
 /// Length of the pattern's period: a prime, so that no power of two hides a shift.
 const PERIOD: usize = 65_521;
@@ -35,7 +35,7 @@ fn pattern() -> &'static Bytes {
 }
 
 /// What a stream carries at `offset`; `salt` tells streams and directions apart.
-fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
+pub(super) fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
     let start = ((offset + salt * 7_919) % PERIOD as u64) as usize;
     pattern().slice(start..start + len.min(WRITE as usize))
 }
@@ -68,6 +68,10 @@ pub(super) struct App {
     has_paused: bool,
     last_read: Timestamp,
     pub(super) longest_gap: Duration,
+    pub(super) first_read: Option<Timestamp>,
+    /// Instants and bytes read by then, where they are kept.
+    pub(super) arrivals: Option<Vec<(Timestamp, u64)>>,
+    started: Timestamp,
     pub(super) closed: Option<Box<StreamStats>>,
 }
 
@@ -95,6 +99,9 @@ impl App {
             has_paused: false,
             last_read: now,
             longest_gap: Duration::ZERO,
+            first_read: None,
+            arrivals: None,
+            started: now,
             closed: None,
         }
     }
@@ -104,9 +111,26 @@ impl App {
         self.paused_until.is_some_and(|t| t > now)
     }
 
-    /// When it goes on.
-    pub(super) fn resumes(&self) -> Option<Timestamp> {
-        self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE)
+    /// The same, and keeps what it reads when.
+    pub(super) fn keeping_arrivals(mut self, keeps: bool) -> Self {
+        self.arrivals = keeps.then(Vec::new);
+        self
+    }
+
+    /// When it goes on after a pause, or has had enough.
+    pub(super) fn resumes(&self) -> impl Iterator<Item = Timestamp> {
+        let stops = match self.manner.ending {
+            Ending::StopAt(after) if self.ended.is_none() => Some(self.started + after),
+            _ => None,
+        };
+        let paused = self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE);
+        paused.into_iter().chain(stops)
+    }
+
+    /// What it read by when, counted from `start`.
+    pub(super) fn arrivals_since(&self, start: Timestamp) -> Vec<(Duration, u64)> {
+        let all = self.arrivals.iter().flatten();
+        all.map(|(at, bytes)| (at.since(start), *bytes)).collect()
     }
 
     /// The peer wants no more of it.
@@ -145,6 +169,13 @@ impl App {
         session: &mut Session,
         id: StreamId,
     ) -> Result<(), String> {
+        if let Ending::StopAt(after) = self.manner.ending
+            && self.ended.is_none()
+            && now >= self.started + after
+        {
+            session.stop(now, id, ResetCode::ConnectionReset);
+            self.ended = Some((now, End::Stopped));
+        }
         while self.ended.is_none() && !self.is_paused(now) {
             match session.read(now, id) {
                 Read::Pending => return Ok(()),
@@ -159,10 +190,11 @@ impl App {
                 self.has_paused = true;
                 self.paused_until = Some(pause.length.map_or(Timestamp::FAR_FUTURE, |d| now + d));
             }
-            if let Ending::StopAfter(n) = self.manner.ending
-                && self.read >= n
-                && self.ended.is_none()
-            {
+            let enough = match self.manner.ending {
+                Ending::StopAfter(n) => self.read >= n,
+                _ => false,
+            };
+            if enough && self.ended.is_none() {
                 session.stop(now, id, ResetCode::ConnectionReset);
                 self.ended = Some((now, End::Stopped));
             }
@@ -170,7 +202,7 @@ impl App {
         Ok(())
     }
 
-    fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
         for part in bytes.chunks(WRITE as usize) {
             if slice(self.salt_in, self.read, part.len()) != part {
                 return Err(format!("wrong bytes at offset {}", self.read));
@@ -179,6 +211,14 @@ impl App {
         }
         self.longest_gap = self.longest_gap.max(now.since(self.last_read));
         self.last_read = now;
+        self.first_read = self.first_read.or(Some(now));
+        let read = self.read;
+        if let Some(arrivals) = &mut self.arrivals {
+            match arrivals.last_mut() {
+                Some((at, so_far)) if *at == now => *so_far = read,
+                _ => arrivals.push((now, read)),
+            }
+        }
         Ok(())
     }
 
