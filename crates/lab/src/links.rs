@@ -45,7 +45,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
 }
 
 /// What `link` shares, as its experiment names it.
-fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
+pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
     let medium = link.medium.as_ref().map(|name| name.get_ref());
     // A host has one radio for all its links on one medium.
     let place = medium.unwrap_or(link.name.get_ref());
