@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mpbond_sim::world::{ExchangeOutcome, Observed};
 use mpbond_units::Timestamp;
 
-use super::topology::{Part, Prepared, direction};
+use super::topology::{CLOSING, Part, Prepared, direction};
 use crate::app::mean_and_p95;
 use crate::conditions::ratio_not_kept;
 use crate::energy::Accountant;
@@ -94,7 +94,7 @@ fn download(
     let watch = watched(start, outcomes);
     let longest_stall_s = watch.longest().as_secs_f64();
     let first = outcomes.first().and_then(|x| x.first_byte);
-    let since = |p: &&Passed| p.arrived >= start && p.arrived <= end;
+    let since = |p: &&Passed| p.arrived >= start && p.arrived <= end + CLOSING;
     let passed: Vec<Passed> = passed.iter().filter(since).copied().collect();
     let energy = accountants
         .iter()

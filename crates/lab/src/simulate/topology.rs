@@ -35,6 +35,9 @@ use crate::player::restoring;
 const MAX_EXTRA_DELAY: Duration = Duration::from_millis(1);
 /// More than any of the links carries in an hour.
 const ENDLESS_BYTES: u64 = 1 << 40;
+/// What closes a transfer wakes radios, too, and belongs to it: a few round
+/// trips, about as long as the lab needs to hear that it is closed.
+pub(super) const CLOSING: Duration = Duration::from_millis(100);
 /// Everything is joined by then.
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -161,6 +164,7 @@ impl<'e> Builder<'e> {
             Feedback::FixedOnDemand => FeedbackRule::FixedOnDemand,
         };
         scenario.keeps_log = true;
+        scenario.linger = CLOSING;
         scenario.has_bounds = false;
         scenario.limit = JOIN_LIMIT;
         Ok(Self {
@@ -216,6 +220,10 @@ impl<'e> Builder<'e> {
         }
         let first = self.scenario.exchanges.len();
         self.exchanges(workload, start, kept);
+        for exchange in &mut self.scenario.exchanges {
+            // It is HTTP.
+            exchange.by_length = true;
+        }
         let begins = |after| When::AfterStart(first, after);
         self.restore(begins(Duration::ZERO));
         for change in timed_changes(e, workload)? {

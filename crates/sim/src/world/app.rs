@@ -61,6 +61,11 @@ pub(super) struct App {
     written: u64,
     /// It writes only once it has read everything.
     answers: bool,
+    /// How much there is to read, where the length tells it.
+    expects: Option<u64>,
+    is_client: bool,
+    /// The other end's stream is over.
+    other_over: bool,
     finished: bool,
     pub(super) read: u64,
     pub(super) ended: Option<(Timestamp, End)>,
@@ -92,6 +97,9 @@ impl App {
             to_write,
             written: 0,
             answers,
+            expects: None,
+            is_client: client,
+            other_over: false,
             finished: false,
             read: 0,
             ended: None,
@@ -115,6 +123,23 @@ impl App {
     pub(super) fn keeping_arrivals(mut self, keeps: bool) -> Self {
         self.arrivals = keeps.then(Vec::new);
         self
+    }
+
+    /// The same, told by its length what there is to read, where there is one.
+    pub(super) fn expecting(mut self, bytes: Option<u64>) -> Self {
+        self.expects = bytes;
+        self
+    }
+
+    /// It has read all that it is to answer.
+    fn has_been_asked(&self) -> bool {
+        let whole = self.expects.is_some_and(|bytes| self.read >= bytes);
+        self.ended.is_some() || whole
+    }
+
+    /// Its own stream may end.
+    fn may_finish(&self) -> bool {
+        self.expects.is_none() || (self.is_client && self.ended.is_some()) || self.other_over
     }
 
     /// When it goes on after a pause, or has had enough.
@@ -176,12 +201,16 @@ impl App {
             session.stop(now, id, ResetCode::ConnectionReset);
             self.ended = Some((now, End::Stopped));
         }
-        while self.ended.is_none() && !self.is_paused(now) {
+        let by_length = self.expects.is_some();
+        while (self.ended.is_none() || by_length && !self.other_over) && !self.is_paused(now) {
             match session.read(now, id) {
                 Read::Pending => return Ok(()),
                 Read::Data(bytes) => self.take(now, &bytes)?,
-                Read::Fin => self.ended = Some((now, End::Finished)),
-                Read::Reset(code) => self.ended = Some((now, End::Reset(code))),
+                Read::Fin => self.over(now, End::Finished),
+                Read::Reset(code) => self.over(now, End::Reset(code)),
+            }
+            if self.is_client && self.expects == Some(self.read) {
+                self.ended = self.ended.or(Some((now, End::Finished)));
             }
             if let Some(pause) = self.manner.pause
                 && !self.has_paused
@@ -200,6 +229,11 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    fn over(&mut self, now: Timestamp, end: End) {
+        self.other_over = true;
+        self.ended = self.ended.or(Some((now, end)));
     }
 
     pub(super) fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
@@ -223,7 +257,7 @@ impl App {
     }
 
     fn write(&mut self, now: Timestamp, session: &mut Session, id: StreamId) {
-        if self.finished || (self.answers && self.ended.is_none()) {
+        if self.finished || (self.answers && !self.has_been_asked()) {
             return;
         }
         while self.written < self.to_write {
@@ -242,8 +276,10 @@ impl App {
             session.write(id, slice(self.salt_out, self.written, len as usize));
             self.written += len;
         }
-        session.finish(id);
-        self.finished = true;
+        if self.may_finish() {
+            session.finish(id);
+            self.finished = true;
+        }
     }
 }
 

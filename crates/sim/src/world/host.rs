@@ -341,6 +341,7 @@ impl Host {
             return Err(format!("exchange {e} was dialled twice, now by {stream}"));
         }
         let app = App::new(s.now, e, false, x.origin, x.down_bytes, !x.at_once)
+            .expecting(x.by_length.then_some(x.up_bytes))
             .keeping_arrivals(s.keeps_log);
         running.origin = Some(app);
         Ok(())

@@ -146,16 +146,21 @@ impl World {
         mut watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
     ) -> Result<(), Failure> {
         let mut turns = 0;
+        let mut over: Option<Timestamp> = None;
         loop {
             self.step().map_err(|what| self.failure(what))?;
             self.note_joined();
             let [primary, proxy] = &self.hosts;
             watch(self.now, primary.session.as_ref(), proxy.session.as_ref());
-            if self.is_done() {
+            if over.is_none() && self.is_done() {
+                over = Some(self.now + self.scenario.linger);
+            }
+            let next = self.next_event();
+            if over.is_some_and(|over| next.is_none_or(|next| next > over)) {
                 return Ok(());
             }
             self.check()?;
-            let Some(next) = self.next_event() else {
+            let Some(next) = next else {
                 return Err(self.failure("nothing will ever happen again".to_owned()));
             };
             if next > Timestamp::ZERO + self.scenario.limit {
@@ -348,6 +353,7 @@ impl World {
                 started: self.now,
                 stream,
                 client: App::new(self.now, e, true, x.client, x.up_bytes, false)
+                    .expecting(x.by_length.then_some(x.down_bytes))
                     .keeping_arrivals(self.scenario.keeps_log),
                 origin: None,
             });

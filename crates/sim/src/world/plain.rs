@@ -84,12 +84,17 @@ impl Plain<'_> {
 
     fn live(&mut self) -> Result<(), String> {
         let mut turns = 0;
+        let mut over: Option<Timestamp> = None;
         loop {
             self.step()?;
-            if self.running.iter().all(|r| self.is_over(r.as_ref())) {
-                return Ok(());
+            let done = self.running.iter().all(|r| self.is_over(r.as_ref()));
+            if over.is_none() && done {
+                over = Some(self.now + self.scenario.linger);
             }
             let next = self.next_event();
+            if over.is_some_and(|over| next.is_none_or(|next| next > over)) {
+                return Ok(());
+            }
             let next = next.ok_or("nothing will ever happen again")?;
             if next > Timestamp::ZERO + self.scenario.limit {
                 return Err("the world's time is over".to_owned());

@@ -159,6 +159,7 @@ impl Dice {
             up_bytes,
             down_bytes,
             at_once: self.once_in(2),
+            by_length: false,
             continues: false,
             class: if self.once_in(3) {
                 StreamClass::Interactive

@@ -35,6 +35,8 @@ pub struct Scenario {
     pub stall_limit: Duration,
     /// Fixes all chance: losses and jitter of links.
     pub seed: u64,
+    /// How long the world goes on when all exchanges are over.
+    pub linger: Duration,
     /// Whether packets on links and arrivals at readers are kept, for accounts of them.
     pub keeps_log: bool,
     /// Whether the bound is worked out for each exchange. Over recordings that takes longer than
@@ -107,6 +109,9 @@ pub struct Exchange {
     pub down_bytes: u64,
     /// The origin begins before it has heard all of the client.
     pub at_once: bool,
+    /// The length of what is sent tells its end, as in HTTP/1.1, and not the end of the stream:
+    /// the client ends its part only when it has got everything, the origin after it.
+    pub by_length: bool,
     /// Without a session: it goes on with the connection of the exchange before. A session's
     /// streams are always new.
     pub continues: bool,
@@ -209,6 +214,7 @@ impl Exchange {
             up_bytes: 120,
             down_bytes: bytes,
             at_once: false,
+            by_length: false,
             continues: false,
             class: StreamClass::Bulk,
             client: Manner::default(),
@@ -262,6 +268,7 @@ impl Scenario {
             limit: Duration::from_secs(600),
             stall_limit: Duration::from_secs(30),
             seed: 1,
+            linger: Duration::ZERO,
             keeps_log: false,
             has_bounds: true,
         }
