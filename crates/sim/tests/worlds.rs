@@ -197,6 +197,26 @@ fn applications_that_never_read_are_in_nobodys_way() {
     assert_eq!(outcome.exchanges[1].took, None);
 }
 
+/// All that the primary has sent for long is feedback, of which the kernel is not asked; then it
+/// ends its stream, which has no bytes either.
+#[test]
+fn an_end_alone_goes_out_after_a_long_download() {
+    for seconds in [5, 30] {
+        let mut exchange = Exchange::download(When::AfterJoined(PIPE), 1 << 40);
+        exchange.by_length = true;
+        exchange.client.ending = Ending::StopAt(Duration::from_secs(seconds));
+        let mut scenario =
+            Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE).with_exchange(exchange);
+        scenario.stall_limit = Duration::from_secs(10);
+        let outcome = World::new(scenario).run().unwrap();
+        let x = &outcome.exchanges[0];
+        assert_eq!(x.took, Some(Duration::from_secs(seconds)));
+        assert_eq!(x.client_saw, Some(StreamEnd::Stopped));
+        let closed = outcome.ended - (x.started + x.took.unwrap());
+        assert!(closed < Duration::from_secs(1), "{closed:?}");
+    }
+}
+
 #[test]
 fn two_pipes_to_one_helper_share_its_link() {
     let mut scenario = Scenario::bonded(8.0, &[(10.0, 8.0)], WWAN, PIPE);
