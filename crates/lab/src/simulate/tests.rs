@@ -178,9 +178,10 @@ fn changes_and_faults_happen_as_the_file_says() {
             assert!((1.0..1.7).contains(&d.ratio), "{name}: {d:?}");
         }
     }
-    // 24.9 Mbit with headers: 8 in the first second, 16.9 at 1 Mbit/s.
+    // 24.9 Mbit with headers: 8 Mbit/s in the first second, of which two round trips and slow
+    // start cost 0.1 to 0.2, the rest at 1 Mbit/s.
     let alone = seconds(&all, "single", "falls");
-    assert!((17.5..18.5).contains(&alone), "{alone}");
+    assert!((18.6..19.5).contains(&alone), "{alone}");
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn chunks_and_downloads_of_a_time_run() {
             + &mpbond("pams", "connection = \"kept\"")
             + SINGLE
             + &workload("chunks", "down", chunks)
-            + &workload("timed", "down", "for = \"5s\"")),
+            + &workload("timed", "down", "for = \"20s\"")),
     );
     let all = run(&e, 0, 2);
     for scheme in ["pams", "single"] {
@@ -254,8 +255,9 @@ fn chunks_and_downloads_of_a_time_run() {
             assert!((4.0..10.0).contains(&d.seconds), "{}", d.seconds);
         }
         for d in of(&all, scheme, "timed") {
-            assert_eq!(d.seconds, 5.0);
-            assert!((0.9..1.2).contains(&d.ratio), "{d:?}");
+            assert_eq!(d.seconds, 20.0);
+            // What a helper is ahead by cannot be read yet when time is over.
+            assert!((1.0..1.2).contains(&d.ratio), "{}", d.ratio);
         }
     }
     let bytes = |scheme| of(&all, scheme, "timed")[0].bytes as f64;
