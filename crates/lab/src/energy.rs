@@ -5,6 +5,8 @@
 //! leaves the queue. A link to the proxy has one radio, the device's. All of a
 //! device's pipes share one radio.
 
+use std::time::Duration;
+
 use mpbond_radio::{
     Collaboration, DeviceReport, EnergyReport, InterfaceId, Packet, Placement, Profiles,
     RadioProfile,
@@ -19,6 +21,10 @@ use crate::record::{DeviceEnergy, Energy};
 
 const WWAN: &str = "wwan";
 const PIPE: &str = "pipe";
+
+/// The player's clock starts with the run, and the promotion of a radio lies before its first
+/// packet: times are moved on by more than any radio needs to get ready.
+const LEAD: Duration = Duration::from_secs(60);
 
 /// One of an experiment's models, with the profiles that it names.
 pub(crate) struct Accountant<'a> {
@@ -109,9 +115,9 @@ impl<'a> Accountant<'a> {
         }
         events.sort_by_key(|(at, ..)| *at);
         for (at, interface, packet) in events {
-            all.packet(at, interface, packet);
+            all.packet(at + LEAD, interface, packet);
         }
-        Ok(self.energy(all.finish(end)))
+        Ok(self.energy(all.finish(end + LEAD)))
     }
 
     /// Adds the devices that take part in `scheme`, and says which radios its
@@ -241,6 +247,15 @@ interception = "socks5"
     ];
 
     fn account(model: &str, scheme: usize, passed: &[(usize, Direction)]) -> Result<Energy> {
+        account_at(Timestamp::from_millis(5000), model, scheme, passed)
+    }
+
+    fn account_at(
+        at: Timestamp,
+        model: &str,
+        scheme: usize,
+        passed: &[(usize, Direction)],
+    ) -> Result<Energy> {
         let mut text = HOSTS.to_owned();
         for (name, from, to) in LINKS {
             text += &format!(
@@ -250,7 +265,6 @@ interception = "socks5"
         text += &format!("[[energy]]\nname = \"m\"\n{model}");
         let e = Experiment::parse("t.toml", &text)?;
         let links = LINKS.map(|(name, ..)| name.to_owned());
-        let at = Timestamp::from_millis(5000);
         let passed: Vec<Passed> = passed
             .iter()
             .map(|(link, direction)| Passed {
@@ -275,6 +289,20 @@ interception = "socks5"
             assert!(energy.joules_without_last_tail < 0.5, "{energy:?}");
             assert_eq!(energy.joules_band, (energy.joules, energy.joules));
         }
+    }
+
+    /// A scheme without daemons begins at once, one with daemons has joined before.
+    #[test]
+    fn a_run_that_begins_at_once_pays_for_its_promotion() {
+        let packets = [(0, Direction::Up)];
+        let later = account(MODEL, 0, &packets).unwrap();
+        let at_once = account_at(Timestamp::from_millis(20), MODEL, 0, &packets).unwrap();
+        assert!(later.joules_without_last_tail > 0.3, "{later:?}");
+        assert_eq!(at_once.joules, later.joules);
+        assert_eq!(
+            at_once.joules_without_last_tail,
+            later.joules_without_last_tail
+        );
     }
 
     #[test]

@@ -101,8 +101,7 @@ impl Default for ReinjectionConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeedbackRule {
-    /// Over subflows whose radio is awake anyway, else over a direct one: no idle helper's radio
-    /// is woken to report.
+    /// Over the subflow whose radio was last busy with data: none is woken to report.
     #[default]
     Flexible,
     /// Over the helper's subflow, whenever there is something to report.

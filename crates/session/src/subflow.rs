@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
@@ -167,6 +168,27 @@ impl SentQueue {
         signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
     }
 
+    /// Data frames of `stream` that lie within `kept` are no longer recalled: this subflow brings
+    /// them after all.
+    pub(crate) fn unrecall(&mut self, stream: StreamId, kept: &[Range<u64>]) {
+        let within = |r: &Range<u64>| kept.iter().any(|k| k.start <= r.start && r.end <= k.end);
+        for f in &mut self.frames {
+            if let Owed::Data {
+                stream: of,
+                range,
+                recalled,
+                ..
+            } = f
+                && *recalled
+                && *of == stream
+                && within(range)
+            {
+                *recalled = false;
+                self.recalled_bytes -= range.end - range.start;
+            }
+        }
+    }
+
     /// Marks data frames as recalled, the youngest first, until `budget` bytes are reached.
     pub(crate) fn recall(
         &mut self,
@@ -237,6 +259,8 @@ pub(crate) struct Subflow {
     pub(crate) pace: Pace,
     /// When stream bytes last arrived: is its radio awake?
     pub(crate) data_in_at: Option<Timestamp>,
+    /// What the helper last said about its own radio, which knows better than the pipe.
+    pub(crate) downlink: Option<HelperDownlink>,
     pub(crate) sent: SentQueue,
     pub(crate) estimator: Estimator,
     /// When an ACK count last rose, or when it began to owe.
@@ -250,6 +274,15 @@ pub(crate) struct Subflow {
     pub(crate) redundant_out: u64,
     pub(crate) last_in: Option<Timestamp>,
     pub(crate) last_out: Option<Timestamp>,
+}
+
+/// A helper's own link, as its report has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HelperDownlink {
+    /// How long no byte had come down it when the report came.
+    pub(crate) quiet: Duration,
+    /// When the report came.
+    pub(crate) read_at: Timestamp,
 }
 
 impl Subflow {
@@ -270,6 +303,7 @@ impl Subflow {
             rx_at: now,
             pace: Pace::default(),
             data_in_at: None,
+            downlink: None,
             sent: SentQueue::default(),
             estimator: Estimator::new(setup.helper.is_some()),
             progress_at: now,

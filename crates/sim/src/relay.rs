@@ -69,6 +69,11 @@ impl Relay {
         self.backward.level(second, first)
     }
 
+    /// Bytes taken from the second socket so far.
+    pub fn backward_taken_bytes(&self) -> u64 {
+        self.backward.relayed_bytes + self.backward.held_bytes
+    }
+
     /// Bytes handed from the first socket to the second so far.
     pub fn forward_relayed_bytes(&self) -> u64 {
         self.forward.relayed_bytes

@@ -78,6 +78,10 @@ pub struct Experiment {
     /// release after due time) is marked unfit.
     #[serde(default = "default_lateness", with = "duration_text")]
     pub max_lateness: Duration,
+    /// What it measures is of the machine itself, or fills it: `make experiments`
+    /// runs nothing beside it.
+    #[serde(default)]
+    pub alone: bool,
     /// What fetches.
     #[serde(default)]
     pub client: Client,
@@ -278,7 +282,7 @@ pub enum Scheduler {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feedback {
-    /// Those that carry data anyway, direct ones otherwise.
+    /// Those whose radio was last busy with data.
     #[default]
     Flexible,
     /// The helper's, whether its radio is awake or not.

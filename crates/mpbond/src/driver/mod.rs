@@ -247,12 +247,22 @@ impl Driver {
         tokio::task::spawn_local(stream::run(Rc::downgrade(&self.shared), id));
     }
 
-    /// A helper's report on its pipe (for the proxy) and its HS-Path (for us).
-    pub fn helper_report(&self, id: SubflowId, pipe: FarReport, hs: FarReport) {
+    /// A helper's report on its pipe (for the proxy) and its HS-Path (for us), and how long ago
+    /// bytes came down the latter, if ever.
+    pub fn helper_report(
+        &self,
+        id: SubflowId,
+        pipe: FarReport,
+        hs: FarReport,
+        downlink: Option<Duration>,
+    ) {
         self.with(|inner| {
             let now = inner.clock.now();
             inner.session.relay_report(now, id, pipe);
             inner.session.handle_far_report(now, id, hs);
+            if let Some(since) = downlink {
+                inner.session.handle_helper_downlink(now, id, since);
+            }
         });
     }
 

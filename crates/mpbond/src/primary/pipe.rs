@@ -320,7 +320,8 @@ impl Relay {
             level_bytes: r.level_up_bytes,
             age,
         };
-        self.driver.helper_report(self.subflow, pipe, hs);
+        let downlink = r.since_hs_down.map(|d| d + age);
+        self.driver.helper_report(self.subflow, pipe, hs, downlink);
     }
 }
 

@@ -174,6 +174,11 @@ pub struct RelayReport {
     /// Time since the last byte passed the HS-Path, either way.
     #[serde(with = "as_micros", default)]
     pub since_hs_byte: Option<Duration>,
+    /// Time since the last byte came down the HS-Path. Before it shows on the
+    /// pipe, a helper whose own link has done its part may have its radio
+    /// asleep: feedback should not wake it.
+    #[serde(with = "as_micros", default)]
+    pub since_hs_down: Option<Duration>,
     /// How old these readings were when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,

@@ -53,7 +53,7 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
     (
         any::<[u64; 4]>(),
         (any_rate(), any_rate()),
-        (any_span(), any_span(), any_span(), any_span()),
+        (any_span(), any_span(), any_span(), any_span(), any_span()),
     )
         .prop_map(|([number, relay, down, up], rates, spans)| RelayReport {
             number,
@@ -65,6 +65,7 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
             th_hs: rates.1,
             hs_rtt: spans.1,
             since_hs_byte: spans.2,
+            since_hs_down: spans.4,
             age: spans.3,
         })
 }

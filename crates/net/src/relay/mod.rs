@@ -182,7 +182,7 @@ impl Relay {
                     shared.bytes_down.fetch_add(moved.written, Relaxed);
                     shared.held_down.store(down.held_bytes(), Relaxed);
                     if moved.read > 0 {
-                        shared.hs_byte_passed();
+                        shared.hs_byte_came_down();
                     }
                     true
                 }
@@ -194,7 +194,7 @@ impl Relay {
                     shared.bytes_up.fetch_add(moved.written, Relaxed);
                     shared.held_up.store(up.held_bytes(), Relaxed);
                     if moved.written > 0 {
-                        shared.hs_byte_passed();
+                        shared.hs_byte_went_up();
                     }
                     true
                 }

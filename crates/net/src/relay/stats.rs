@@ -67,6 +67,8 @@ pub(super) struct Shared {
     began: Instant,
     /// Microseconds after `began`, plus one; zero for never.
     last_hs_byte_us: AtomicU64,
+    /// The same, of bytes that came down alone.
+    last_hs_down_us: AtomicU64,
 }
 
 impl Shared {
@@ -80,24 +82,33 @@ impl Shared {
             held_up: AtomicU64::new(0),
             began: Instant::now(),
             last_hs_byte_us: AtomicU64::new(0),
+            last_hs_down_us: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn hs_byte_passed(&self) {
+    /// A byte has gone up the HS-Path.
+    pub(super) fn hs_byte_went_up(&self) {
+        self.hs_byte_passed();
+    }
+
+    /// A byte has come down the HS-Path.
+    pub(super) fn hs_byte_came_down(&self) {
+        let now = self.hs_byte_passed();
+        self.last_hs_down_us.store(now, Relaxed);
+    }
+
+    fn hs_byte_passed(&self) -> u64 {
         let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.last_hs_byte_us.swap(us + 1, Relaxed);
         if u128::from(us.saturating_sub(before)) > QUIET.as_micros() {
             self.woken.notify_one();
         }
+        us + 1
     }
 
-    fn since_hs_byte(&self) -> Option<Duration> {
-        let us = self.last_hs_byte_us.load(Relaxed).checked_sub(1)?;
-        Some(
-            self.began
-                .elapsed()
-                .saturating_sub(Duration::from_micros(us)),
-        )
+    fn since(&self, stamp: &AtomicU64) -> Option<Duration> {
+        let at = Duration::from_micros(stamp.load(Relaxed).checked_sub(1)?);
+        Some(self.began.elapsed().saturating_sub(at))
     }
 }
 
@@ -122,6 +133,8 @@ pub struct RelayStats {
     pub level_up_bytes: u64,
     /// Time since a byte last passed the HS-Path, either way.
     pub since_hs_byte: Option<Duration>,
+    /// Time since a byte last came down the HS-Path.
+    pub since_hs_down: Option<Duration>,
     /// The kernel's view of the pipe.
     pub pipe: TcpInfo,
     /// The kernel's view of the HS-Path.
@@ -155,7 +168,8 @@ impl RelayHandle {
             bytes_up: s.bytes_up.load(Relaxed),
             level_down_bytes: level(&s.held_down, hs, pipe)?,
             level_up_bytes: level(&s.held_up, pipe, hs)?,
-            since_hs_byte: s.since_hs_byte(),
+            since_hs_byte: s.since(&s.last_hs_byte_us),
+            since_hs_down: s.since(&s.last_hs_down_us),
             pipe: TcpInfo::read(pipe).ok()?,
             hs: TcpInfo::read(hs).ok()?,
         })
@@ -175,6 +189,7 @@ impl RelayStats {
             th_hs: throughput(&self.hs),
             hs_rtt: self.hs.min_rtt.or(self.hs.rtt),
             since_hs_byte: self.since_hs_byte,
+            since_hs_down: self.since_hs_down,
             age: Some(Duration::ZERO),
         }
     }

@@ -264,6 +264,7 @@ async fn the_handle_tells_what_passed() {
     assert_eq!((stats.bytes_down, stats.bytes_up), (5000, 70));
     assert_eq!((stats.level_down_bytes, stats.level_up_bytes), (0, 0));
     assert!(stats.since_hs_byte.unwrap() < Duration::from_secs(5));
+    assert!(stats.since_hs_down.unwrap() >= stats.since_hs_byte.unwrap());
     let report = stats.report(3, crate::control::RequestId(9));
     assert_eq!((report.number, report.relay.0), (3, 9));
     assert!(report.th_p.unwrap().bps() > 0);

@@ -17,7 +17,7 @@ use crate::range_set::RangeSet;
 use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowState, SubflowStats};
 use crate::stream::Stream;
-use crate::subflow::{Owed, Phase, SentQueue, Subflow, SubflowSetup};
+use crate::subflow::{HelperDownlink, Owed, Phase, SentQueue, Subflow, SubflowSetup};
 use crate::wire::{Destination, Frame, Limits, PathLabel, PathReport, VERSION};
 use crate::{CloseCode, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
 
@@ -495,6 +495,18 @@ impl Session {
     pub fn handle_far_report(&mut self, now: Timestamp, id: SubflowId, report: FarReport) {
         if let Some(i) = self.index(id) {
             self.subflows[i].estimator.on_far_report(now, report);
+        }
+    }
+
+    /// A helper says how long ago bytes last came down its own link: whether feedback would find
+    /// that radio awake (MPBond section 4.2, flexible feedback). The pipe may go on bringing what
+    /// the helper holds for long after.
+    pub fn handle_helper_downlink(&mut self, now: Timestamp, id: SubflowId, since: Duration) {
+        if let Some(i) = self.index(id) {
+            self.subflows[i].downlink = Some(HelperDownlink {
+                quiet: since,
+                read_at: now,
+            });
         }
     }
 

@@ -509,11 +509,14 @@ impl Session {
             }
             s.acked_octets = c.count;
             s.progress_at = now;
-            s.suspect = None;
+            let was_suspect = s.suspect.take().is_some();
             let mut done = Vec::new();
             s.sent.pop_acked(c.count, |f| done.push(f));
             for f in done {
                 self.frame_acked(now, f);
+            }
+            if was_suspect {
+                self.leave_to(c.subflow);
             }
         }
         self.settle_limbo(now);

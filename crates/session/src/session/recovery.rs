@@ -256,6 +256,27 @@ impl Session {
         }
     }
 
+    /// A suspect has come back to life: what it owes and others have not yet been given, it brings
+    /// itself.
+    pub(super) fn leave_to(&mut self, id: SubflowId) {
+        let Some(i) = self.index(id) else {
+            return;
+        };
+        let mut helped = Vec::new();
+        for (stream, s) in &mut self.streams {
+            let kept = s.send.leave_to(id);
+            if !kept.is_empty() {
+                self.subflows[i].sent.unrecall(*stream, &kept);
+                let bytes: u64 = kept.iter().map(|r| r.end - r.start).sum();
+                self.stats.reinjected_bytes_out -= bytes;
+                helped.push(*stream);
+            }
+        }
+        for stream in helped {
+            self.touch(stream);
+        }
+    }
+
     /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another;
     /// returns how many.
     fn recall(&mut self, i: usize, budget: u64) -> u64 {
@@ -277,8 +298,8 @@ impl Session {
 
     // ---- rebalancing ----------------------------------------------------------------------
 
-    /// The published rebalancing (MPBond paper, section 4.3.4): with nothing left unscheduled and
-    /// `(maxPAD - minPAD) / minPAD > eta`, up to `r = (maxPAD - minPAD) * B` bytes with the
+    /// The published rebalancing (MPBond paper, section 4.3.4): with nothing left unscheduled, or
+    /// nothing that the peer's windows let go, and `(maxPAD - minPAD) / minPAD > eta`, up to `r = (maxPAD - minPAD) * B` bytes with the
     /// highest sequence numbers move from the slowest subflow back to the meta buffer.
     ///
     /// Bytes that the slow subflow carries and another one has been given too no longer delay the
@@ -286,7 +307,7 @@ impl Session {
     /// the same imbalance anew.
     pub(super) fn rebalance(&mut self, now: Timestamp) {
         let config = &self.config.reinjection;
-        if !config.rebalance || self.backlog > 0 {
+        if !config.rebalance || self.new_bytes_may_go() {
             return;
         }
         let (eta, least_gain) = (config.eta, config.least_gain);
@@ -330,6 +351,20 @@ impl Session {
                 gain,
             });
         }
+    }
+
+    /// Whether there are unscheduled bytes that the peer's windows have room for. Where a slow
+    /// subflow owes what the application waits for, a window is soon full, and every other subflow
+    /// idle: "opportunistic retransmission" (Raiciu et al., NSDI 2012, section 4.2).
+    fn new_bytes_may_go(&self) -> bool {
+        let credit = self.peer.max_data > self.tx_data;
+        let mut ready = self.ready.iter().flatten();
+        self.backlog > 0
+            && credit
+            && ready.any(|id| {
+                let stream = self.streams.get(id);
+                stream.is_some_and(|s| s.send.next() < s.send.end().min(s.max_send))
+            })
     }
 
     /// How many more bytes may be sent twice since the session was last idle.

@@ -7,7 +7,7 @@ use mpbond_units::{BitRate, Timestamp};
 use super::{Session, Transmit};
 use crate::config::FeedbackRule;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
-use crate::subflow::{Owed, Phase, SignalState};
+use crate::subflow::{Owed, Phase, SignalState, Subflow};
 use crate::wire::{
     AckCount, DATA_OVERHEAD_MAX, Frame, MAX_ACK_COUNTS, MAX_RECORD_BYTES, put_data_header,
 };
@@ -16,9 +16,24 @@ use crate::{StreamClass, StreamId, SubflowId};
 /// Control frames stop at this record length; what is left goes into the next record.
 const CONTROL_BYTES: usize = 4_096;
 
-/// A radio that carried data so recently is awake: feedback over it costs nothing. The shortest
-/// tails of the energy models are of this order.
+/// What the on-demand rule takes for "while data flows".
 const AWAKE: Duration = Duration::from_secs(1);
+
+/// The flexible rule takes the radio that was last busy with data, and with it helpers' that were
+/// busy until so shortly before: their reports come every 100 ms, and wait in the pipe for up to
+/// about as long.
+const HELPER_GRACE: Duration = Duration::from_millis(250);
+
+/// A direct link may only pause: recorded cellular links are silent downwards for most of a second
+/// while they carry feedback upwards as before.
+const DIRECT_GRACE: Duration = Duration::from_secs(1);
+
+/// No radio's rest is worth feedback that comes later than another subflow's by this much: it
+/// would lie behind all that a helper holds, and what waits for it would look lost.
+const FEEDBACK_LATE: Duration = Duration::from_millis(150);
+
+/// A report older than this says nothing about a helper's radio any more.
+const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
 
 /// A direct subflow that brought anything so recently works both ways: TCP stops without its own
 /// acknowledgements. Feedback then needs no helper, whose own radio may have done its part long
@@ -119,7 +134,13 @@ impl Session {
             }
         }
         let mut passed_over = 0u64;
-        while let Some(i) = self.pick(now, passed_over) {
+        while let Some(picked) = self.pick(now, passed_over) {
+            // The end of a stream is as small as feedback, and wakes no radio either.
+            let i = if self.only_ends_wait() {
+                self.control_subflow(now).unwrap_or(picked)
+            } else {
+                picked
+            };
             let limit = self.record_limit(now, i);
             self.put_data(now, i, out, limit, owed);
             if !out.is_empty() {
@@ -162,6 +183,19 @@ impl Session {
 
     // ---- which subflow --------------------------------------------------------------------
 
+    /// Whether what waits to be sent is FINs without bytes.
+    fn only_ends_wait(&self) -> bool {
+        // A glance is enough: an end that travels with data is no loss.
+        const GLANCE: usize = 8;
+        let mut waiting = self.ready.iter().flatten().take(GLANCE);
+        self.backlog == 0
+            && !self.scheduler.duplicates()
+            && waiting.all(|id| {
+                let stream = self.streams.get(id);
+                stream.is_none_or(|s| s.fin_ready() && s.send.again_bytes() == 0)
+            })
+    }
+
     /// The subflow that the scheduler gives the next data to. `passed_over` are indices that have
     /// turned out to have nothing they may carry.
     fn pick(&mut self, now: Timestamp, passed_over: u64) -> Option<usize> {
@@ -170,7 +204,12 @@ impl Session {
             return None;
         }
         let interactive = !self.ready[0].is_empty();
-        let bound = interactive.then_some(self.config.interactive_far_bound);
+        // Copies for a suspect that comes back are copies in vain: no store of them at a helper.
+        let rescues = || {
+            let mut subflows = self.subflows.iter();
+            subflows.any(|s| s.suspect.is_some() && s.sent.data_bytes > 0)
+        };
+        let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
         let mut views = std::mem::take(&mut self.views);
         self.fill_views(now, passed_over, bound, &mut views);
         let decision = if views.iter().any(|v| v.idle) {
@@ -241,22 +280,42 @@ impl Session {
     /// The subflow for small frames: the least PAD that the feedback rule allows. Of several with
     /// about the same, a direct one that is known to work; without such they take turns, so that
     /// one that swallows everything delays feedback and does not stop it.
+    ///
+    /// The flexible rule is the paper's (MPBond section 4.2: over the HS-Path while data flows
+    /// there, else over the PS-Path) made even: where neither radio is busy, the one that was busy
+    /// last is nearest to awake, and a packet keeps it from its rest for the shortest time more.
     fn control_subflow(&mut self, now: Timestamp) -> Option<usize> {
-        let awake = |s: &crate::subflow::Subflow| {
-            [s.data_in_at, s.last_out]
-                .iter()
-                .flatten()
-                .any(|t| now.since(*t) < AWAKE)
+        let since = |at: Option<Timestamp>| at.map(|t| now.since(t));
+        let pipe_quiet = |s: &Subflow| since(s.data_in_at.max(s.last_out));
+        let awake = |s: &Subflow| pipe_quiet(s).is_some_and(|d| d < AWAKE);
+        // How long the radio towards the Internet has carried no data: a helper's own knows best.
+        let quiet = |s: &Subflow| match s.downlink {
+            Some(d) if now.since(d.read_at) < DOWNLINK_KNOWN => {
+                let down = d.quiet + now.since(d.read_at);
+                Some(since(s.last_out).map_or(down, |up| up.min(down)))
+            }
+            _ => pipe_quiet(s),
         };
+        let grace = |s: &Subflow| match s.helper {
+            Some(_) => HELPER_GRACE,
+            None => DIRECT_GRACE,
+        };
+        let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets);
+        let usable = || self.subflows.iter().filter(|s| s.room > 0 && s.carries());
+        let healthy = usable().filter(|s| s.suspect.is_none());
+        let soon = healthy.map(pad).min().unwrap_or_default() + FEEDBACK_LATE;
+        let least_quiet = usable().filter(|s| pad(s) <= soon).filter_map(quiet).min();
         let rule = self.config.feedback;
-        let allowed = |s: &crate::subflow::Subflow| match rule {
-            FeedbackRule::Flexible => awake(s),
+        let allowed = |s: &Subflow| match rule {
+            FeedbackRule::Flexible => quiet(s)
+                .zip(least_quiet)
+                .is_some_and(|(own, least)| own <= least + grace(s) && pad(s) <= soon),
             FeedbackRule::FixedAlways => s.helper.is_some(),
             FeedbackRule::FixedOnDemand => s.helper.is_some() && awake(s),
         };
-        type Test<'a> = &'a dyn Fn(&crate::subflow::Subflow) -> bool;
-        let direct = |s: &crate::subflow::Subflow| s.helper.is_none();
-        let any = |_: &crate::subflow::Subflow| true;
+        type Test<'a> = &'a dyn Fn(&Subflow) -> bool;
+        let direct = |s: &Subflow| s.helper.is_none();
+        let any = |_: &Subflow| true;
         let tests: [Test; 3] = [&allowed, &direct, &any];
         for healthy_only in [true, false] {
             for test in tests {
@@ -267,10 +326,7 @@ impl Session {
                     .filter(|(_, s)| s.room > 0 && s.carries())
                     .filter(|(_, s)| !healthy_only || s.suspect.is_none())
                     .filter(|(_, s)| test(s))
-                    .map(|(i, s)| {
-                        let pad = s.estimator.pad(now, s.tx_octets, s.acked_octets);
-                        (pad, i)
-                    })
+                    .map(|(i, s)| (pad(s), i))
                     .collect();
                 best.sort_unstable();
                 let Some(&(least, _)) = best.first() else {

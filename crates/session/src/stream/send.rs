@@ -159,6 +159,29 @@ impl SendBuffer {
         }
     }
 
+    /// A subflow brings after all what it was to be helped with: what has not been sent again is
+    /// not. Returns those bytes, in order and joined.
+    pub(crate) fn leave_to(&mut self, origin: SubflowId) -> Vec<Range<u64>> {
+        let mut left: Vec<Range<u64>> = Vec::new();
+        self.again.retain(|a| {
+            let leave = a.origin == Some(origin);
+            if leave {
+                left.push(a.range.clone());
+            }
+            !leave
+        });
+        self.again_bytes -= left.iter().map(|r| r.end - r.start).sum::<u64>();
+        left.sort_unstable_by_key(|r| r.start);
+        let mut joined: Vec<Range<u64>> = Vec::with_capacity(left.len());
+        for r in left {
+            match joined.last_mut() {
+                Some(last) if last.end >= r.start => last.end = last.end.max(r.end),
+                _ => joined.push(r),
+            }
+        }
+        joined
+    }
+
     /// Notes an acknowledgement; returns how many bytes could be let go from the front.
     pub(crate) fn ack(&mut self, range: Range<u64>) -> u64 {
         let range = range.start.max(self.base)..range.end.min(self.next);

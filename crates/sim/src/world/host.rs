@@ -14,7 +14,7 @@ use super::line::{
     CLIENT_FLIGHT, CLIENT_HELLO, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
     path_info,
 };
-use super::net::Net;
+use super::net::{Net, Report};
 use super::scenario::{Exchange, Route};
 use crate::tcp::{Info, State};
 
@@ -257,16 +257,14 @@ impl Host {
     }
 
     /// A helper's report has come: on its pipe for the proxy, on its HS-Path for us.
-    pub(super) fn report(
-        &mut self,
-        s: &mut Surroundings,
-        l: usize,
-        pipe: FarReport,
-        hs: FarReport,
-    ) {
-        if let (Stage::Up(id), Some(session)) = (self.io(s.lines, l).stage, &mut self.session) {
-            session.relay_report(s.now, id, pipe);
-            session.handle_far_report(s.now, id, hs);
+    pub(super) fn report(&mut self, s: &mut Surroundings, r: &Report) {
+        if let (Stage::Up(id), Some(session)) = (self.io(s.lines, r.line).stage, &mut self.session)
+        {
+            session.relay_report(s.now, id, r.pipe);
+            session.handle_far_report(s.now, id, r.hs);
+            if let Some(since) = r.downlink {
+                session.handle_helper_downlink(s.now, id, since);
+            }
         }
     }
 

@@ -188,6 +188,9 @@ pub(super) struct Line {
     /// When the helper next reports, if data flows; and what had passed when it last did.
     pub(super) report_at: Timestamp,
     pub(super) reported_bytes: u64,
+    /// What had come down the HS-Path, and when that last grew.
+    pub(super) downlink_bytes: u64,
+    pub(super) downlink_at: Option<Timestamp>,
 }
 
 impl Line {
@@ -203,6 +206,8 @@ impl Line {
             dialled: now,
             report_at: now,
             reported_bytes: 0,
+            downlink_bytes: 0,
+            downlink_at: None,
         }
     }
 

@@ -229,7 +229,7 @@ impl World {
             let mut moved = self.relay();
             for report in self.net.take_reports() {
                 self.with_host(0, |host, s| {
-                    host.report(s, report.line, report.pipe, report.hs);
+                    host.report(s, &report);
                     host.settle(s)
                 })?;
                 moved = true;
@@ -431,6 +431,11 @@ impl World {
             let (pipe_socket, hs_socket) = self.net.helper_sockets(line.first, hs);
             if relay.handle(pipe_socket, hs_socket) {
                 moved = true;
+                let taken = relay.backward_taken_bytes();
+                if taken > line.downlink_bytes {
+                    line.downlink_bytes = taken;
+                    line.downlink_at = Some(self.now);
+                }
                 self.net.push(self.now, line.first, End::B);
                 self.net.push(self.now, hs, End::A);
             }
@@ -457,6 +462,7 @@ impl World {
             line: l,
             pipe: far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs)),
             hs: far_report(&hs.info(), relay.forward_level_bytes(pipe, hs)),
+            downlink: line.downlink_at.map(|at| self.now.since(at)),
         };
         let link = self.scenario.routes[line.route].links[0];
         self.net.send_report(self.now, link, report);

@@ -1,5 +1,7 @@
 //! All links and connections of a world. Connections may share links.
 
+use std::time::Duration;
+
 use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
@@ -18,6 +20,8 @@ pub(super) struct Report {
     pub(super) line: usize,
     pub(super) pipe: FarReport,
     pub(super) hs: FarReport,
+    /// How long no byte has come down the HS-Path.
+    pub(super) downlink: Option<Duration>,
 }
 
 #[derive(Debug)]

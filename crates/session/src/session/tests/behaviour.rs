@@ -93,6 +93,53 @@ fn min_rtt_leaves_the_helper_behind() {
     assert!(last(helper) - last(direct) > 2.0);
 }
 
+/// Four megabytes, half of them through a helper whose pipe is the slow hop and drains when the
+/// direct subflow is done. Octets of feedback over the direct subflow and over the helper's, where
+/// `downlink` says how long the helper's own link has been silent.
+fn feedback_while_a_pipe_drains(downlink: Option<Duration>) -> (u64, u64) {
+    let config = SessionConfig {
+        scheduler: SchedulerKind::FixedRatio { direct: 0.5 },
+        ..SessionConfig::default()
+    };
+    let (mut p, direct, helper) = joined(config);
+    let before = (p.octets_up(direct), p.octets_up(helper));
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.client.finish(id);
+    let mut answered = false;
+    p.run(at(60_000), |p| {
+        if let Some(since) = downlink {
+            p.client.handle_helper_downlink(p.now, helper, since);
+        }
+        if !answered && p.opened().contains(&id) {
+            answered = true;
+            p.server().write(id, pattern(4 << 20));
+            p.server().finish(id);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert_eq!(p.client_got[&id].0.len(), 4 << 20);
+    (
+        p.octets_up(direct) - before.0,
+        p.octets_up(helper) - before.1,
+    )
+}
+
+#[test]
+fn feedback_does_not_wake_a_helper_that_has_done_its_part() {
+    // As long as its own link brings data, its radio is awake when the direct one's is not.
+    let (_, awake) = feedback_while_a_pipe_drains(Some(Duration::from_millis(20)));
+    // Afterwards only the pipe is busy.
+    let (direct, asleep) = feedback_while_a_pipe_drains(Some(Duration::from_secs(4)));
+    // One that says nothing is taken to be awake while its pipe is.
+    let (_, unknown) = feedback_while_a_pipe_drains(None);
+    assert!(asleep * 3 < awake * 2, "{asleep} {awake}");
+    assert!(asleep * 3 < unknown * 2, "{asleep} {unknown}");
+    assert!(direct > 5 * asleep, "{direct} {asleep}");
+}
+
 #[test]
 fn uplink_is_no_afterthought() {
     let (mut p, ..) = joined(SessionConfig::default());

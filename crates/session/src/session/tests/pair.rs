@@ -188,6 +188,12 @@ impl Pair {
         }
     }
 
+    /// Octets that the client has put on a subflow.
+    pub(super) fn octets_up(&self, id: SubflowId) -> u64 {
+        let link = self.links.iter().find(|l| l.id == id);
+        link.map_or(0, |l| l.up.sent)
+    }
+
     pub(super) fn server(&mut self) -> &mut Session {
         self.server.as_mut().expect("no session yet")
     }
