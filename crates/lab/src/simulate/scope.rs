@@ -43,6 +43,10 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
             said.push(what);
         }
     };
+    let carries = |s: &&Scheme| e.workloads_of(s).next().is_some();
+    let all: Vec<String> = (e.schemes.iter().filter(carries))
+        .map(|s| s.name.get_ref().clone())
+        .collect();
     e.schemes.retain(|scheme| {
         let why = scheme_needs(scheme);
         if let Some(why) = &why {
@@ -64,8 +68,11 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
     let workloads = &e.workloads;
     (e.schemes).retain(|scheme| workloads.iter().any(|w| scheme.carries(w)));
 
+    // A scheme that was not chosen is no business of ours.
+    let left = |name: &String| e.schemes.iter().any(|s| s.name.get_ref() == name);
+    let gone: Vec<&String> = all.iter().filter(|name| !left(name)).collect();
     let there = |name: Option<&toml::Spanned<String>>| {
-        name.is_none_or(|name| e.schemes.iter().any(|s| s.name == *name))
+        name.is_none_or(|name| !gone.contains(&name.get_ref()))
     };
     let measured = |q: Quantity| !matches!(q, Quantity::CpuPrimary | Quantity::CpuHelper);
     let before = e.asserts.len() + e.papers.len();
@@ -77,10 +84,10 @@ pub(crate) fn leave_out(e: &mut Experiment) -> Vec<String> {
     });
     e.papers
         .retain(|p| there(Some(&p.scheme)) && there(p.versus.as_ref()) && measured(p.quantity));
-    let gone = before - e.asserts.len() - e.papers.len();
-    if gone > 0 {
+    let fewer = before - e.asserts.len() - e.papers.len();
+    if fewer > 0 {
         say(format!(
-            "{gone} of {before} asserts and published figures, which are of these or of processors"
+            "{fewer} of {before} asserts and published figures, which are of these or of processors"
         ));
     }
     said
