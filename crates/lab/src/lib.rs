@@ -16,6 +16,8 @@
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
 //! * [`recordings()`]: what recorded links give, alone and together.
 //! * [`distances()`]: what a pipe gave at which distance.
+//! * [`simulate()`]: the same experiments in virtual time, where no kernel is
+//!   needed.
 //! * [`RunReport`]: the record; [`report`]: pages of tables and pictures of it.
 #![deny(unsafe_code)]
 
@@ -60,6 +62,7 @@ pub mod report;
 mod resume;
 mod run;
 mod shell;
+mod simulate;
 mod statistics;
 mod summary;
 mod sys;
@@ -82,10 +85,11 @@ pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{
     Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, IdealProgress, Judgement,
-    Lateness, LinkProgress, RunReport, Standing, SubflowShare, Summary, Verdict,
+    Lateness, LinkProgress, RunReport, Simulated, Standing, SubflowShare, Summary, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};
 pub use shell::shell;
+pub use simulate::{SimulateOptions, simulate};
 pub use statistics::estimate;
 pub use wiring::{LinkEnds, Network};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_radio::Profiles;
-use mpbond_sim::link::{LinkChange, Medium};
+use mpbond_sim::link::{LinkChange, Medium, Shared, SharedMedium, SharedRadio};
 
 use crate::error::{Error, Result};
-use crate::experiment::{Direction, Experiment, Link, Role, Workload};
-use crate::player::{PlayedLink, PlayedMedium, PlayedRadio, Shared, TimedChange, restoring};
+use crate::experiment::{Direction, Duplex, Experiment, Link, Role, Workload};
+use crate::player::{PlayedLink, TimedChange, restoring};
 use crate::wiring::Network;
 
 /// Both directions, for loops.
@@ -45,7 +45,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
 }
 
 /// What `link` shares, as its experiment names it.
-fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
+pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
     let medium = link.medium.as_ref().map(|name| name.get_ref());
     // A host has one radio for all its links on one medium.
     let place = medium.unwrap_or(link.name.get_ref());
@@ -55,17 +55,17 @@ fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
         };
         let profile = profiles.radio(profile.get_ref());
         let profile = profile.map_err(|e| Error::Experiment(e.to_string()))?;
-        Ok::<_, Error>(Some(PlayedRadio {
+        Ok::<_, Error>(Some(SharedRadio {
             owner: format!("{host}/{place}"),
             profile: Arc::new(profile.clone()),
         }))
     };
     let spec = e.media.iter().find(|m| Some(m.name.get_ref()) == medium);
     Ok(Shared {
-        medium: spec.map(|spec| PlayedMedium {
+        medium: spec.map(|spec| SharedMedium {
             name: spec.name.get_ref().clone(),
             medium: Medium { rate: spec.rate },
-            duplex: spec.duplex,
+            half_duplex: spec.duplex == Duplex::Half,
         }),
         near_radio: radio(link.from.get_ref(), link.radio.as_ref())?,
         far_radio: radio(link.to.get_ref(), link.far_radio.as_ref())?,

@@ -6,12 +6,14 @@ use crate::duration::in_words;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Experiment;
 use crate::grid::Grid;
+use crate::simulate::Scope;
 
 /// Deeper folders are not looked into: links can make circles.
 const MAX_DEPTH: usize = 8;
 
 /// The experiments in `folder` and the folders in it, as a table: file, title,
-/// about how long they take, and which of a paper's figures they regenerate.
+/// about how long they take, how much of them can be simulated, and which of a
+/// paper's figures they regenerate.
 ///
 /// # Errors
 /// [`Error::System`] where a folder cannot be read, [`Error::Experiment`]
@@ -27,7 +29,8 @@ pub fn list(folder: &Path) -> Result<String> {
             folder.display()
         )));
     }
-    let mut grid = Grid::new(["file", "title", "takes about", "paper"], &[0, 1, 3]);
+    let header = ["file", "title", "takes about", "simulated", "paper"];
+    let mut grid = Grid::new(header, &[0, 1, 3, 4]);
     for file in files {
         let name = file.display().to_string();
         let row = match Experiment::load(&file) {
@@ -43,10 +46,12 @@ pub fn list(folder: &Path) -> Result<String> {
                 let figures = figures.join(", ");
                 // A recording that is not there is told when it is run.
                 let takes = takes.unwrap_or_else(|_| "?".into());
-                vec![name, e.title, takes, figures]
+                let title = e.title.clone();
+                let simulated = Scope::of(e).word().to_owned();
+                vec![name, title, takes, simulated, figures]
             }
             // Other TOML may lie there; what is wrong with an experiment should show.
-            Err(e) => vec![name, format!("(not runnable: {e})"), "-".into()],
+            Err(e) => vec![name, format!("(not runnable: {e})"), "-".into(), "-".into()],
         };
         grid.row(row);
     }

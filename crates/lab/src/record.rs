@@ -19,8 +19,11 @@ pub struct RunReport {
     /// The repository's commit, `-dirty` behind it when files were changed;
     /// none outside a repository.
     pub commit: Option<String>,
-    /// Kernel release.
+    /// Kernel release; empty where everything was simulated.
     pub kernel: String,
+    /// That it was simulated; none of a run in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
     /// Every transfer, in the order it ran.
     pub downloads: Vec<Download>,
     /// Medians per scheme and workload.
@@ -43,6 +46,18 @@ pub struct RunReport {
     pub reduced: Option<String>,
 }
 
+/// What there is to know of a run in virtual time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// The seed of the first repetition; each further one has the next.
+    pub first_seed: u64,
+    /// How many there are.
+    pub seeds: u32,
+    /// What of the experiment cannot be simulated, and why.
+    #[serde(default)]
+    pub left_out: Vec<String>,
+}
+
 /// One transfer. ("Download" is the record's historical name: `direction`
 /// says which way it went.)
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,6 +70,10 @@ pub struct Download {
     pub workload: String,
     /// Counting from 0.
     pub repetition: u32,
+    /// Of a simulated transfer, what its chance was drawn from: the same seed
+    /// gives the same transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The scheduler at both ends; none for a single path.
     pub scheduler: Option<String>,
     /// Which way the bytes went.
@@ -118,8 +137,10 @@ pub struct Download {
     pub fit: bool,
     /// Why not.
     pub unfit_because: Option<String>,
-    /// How late packets left the emulated links, in microseconds.
-    pub lateness_us: Lateness,
+    /// How late packets left the emulated links, in microseconds; none where
+    /// they were simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_us: Option<Lateness>,
 }
 
 /// How late packets left the emulated links, in microseconds after the time
@@ -336,7 +357,26 @@ pub enum Verdict {
     Unfit,
 }
 
+impl Simulated {
+    /// Its seeds, for people.
+    pub(crate) fn seeds_text(&self) -> String {
+        let last = self.first_seed + u64::from(self.seeds.max(1)) - 1;
+        match self.seeds {
+            1 => format!("seed {last}"),
+            _ => format!("seeds {} to {last}", self.first_seed),
+        }
+    }
+}
+
 impl RunReport {
+    /// Where it ran, for people.
+    pub(crate) fn place_text(&self) -> String {
+        match &self.simulated {
+            Some(simulated) => format!("in virtual time, {}", simulated.seeds_text()),
+            None => format!("Linux {}", self.kernel),
+        }
+    }
+
     /// The run as a whole.
     pub fn verdict(&self) -> Verdict {
         let damaged = self.downloads.iter().any(|d| !d.sha256_ok);

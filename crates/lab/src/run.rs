@@ -86,21 +86,27 @@ pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
         reduced,
         ..isolate::isolated(run)?
     };
-    if let Some(json_path) = &options.json {
-        let text = json::lines(&report)
-            .map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
-        std::fs::write(json_path, text).at("write", json_path)?;
-    }
-    if let Some(html) = &options.html {
-        let studies = report::join(vec![Saved::of_run("this run", &report)], &[])?;
-        let title = format!("{}: {}", report.experiment, report.title);
-        let page = report::to_html(&title, &report.date, &studies);
-        std::fs::write(html, page).at("write", html)?;
-    }
+    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
     if !options.quiet {
         print!("{}", report.to_text(std::io::stdout().is_terminal()));
     }
     Ok(report)
+}
+
+/// Writes a record as JSON and as a page, where they are wanted.
+pub(crate) fn hand_out(report: &RunReport, json: Option<&Path>, html: Option<&Path>) -> Result<()> {
+    if let Some(path) = json {
+        let text =
+            json::lines(report).map_err(|e| Error::run(format!("cannot write the record: {e}")))?;
+        std::fs::write(path, text).at("write", path)?;
+    }
+    if let Some(path) = html {
+        let studies = report::join(vec![Saved::of_run("this run", report)], &[])?;
+        let title = format!("{}: {}", report.experiment, report.title);
+        let page = report::to_html(&title, &report.date, &studies);
+        std::fs::write(path, page).at("write", path)?;
+    }
+    Ok(())
 }
 
 impl Verdict {
@@ -116,7 +122,7 @@ impl Verdict {
 }
 
 /// The experiment as it is to run, and what was left out so that it is short.
-fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
+pub(crate) fn chosen(path: &Path, options: &RunOptions) -> Result<(Experiment, Option<String>)> {
     let mut experiment = Experiment::load(path)?;
     if let Some(repetitions) = options.repetitions {
         experiment.repetitions = repetitions.max(1);
@@ -264,6 +270,7 @@ impl<'a> Lab<'a> {
             date: machine::date(),
             commit: machine::commit(&e.path),
             kernel: machine::kernel(),
+            simulated: None,
             asserts: summary::judge(e, &downloads, &summaries),
             summary: summaries,
             paper: paper::comparisons(e, &downloads),
@@ -492,6 +499,7 @@ impl<'a> Lab<'a> {
             name: scheme.name.get_ref().clone(),
             workload: workload.name.get_ref().clone(),
             repetition,
+            seed: None,
             scheduler: daemons.map(|_| name_of(scheme.scheduler)),
             direction: workload.direction,
             devices: scheme.devices,
@@ -516,12 +524,12 @@ impl<'a> Lab<'a> {
             links: link_progress::of_links(links, &passed, workload.direction),
             fit: unfit.is_none(),
             unfit_because: unfit,
-            lateness_us: Lateness {
+            lateness_us: Some(Lateness {
                 p50: us(conditions.lateness_p50),
                 p99: us(conditions.lateness_p99),
                 max: us(conditions.lateness_max),
                 realtime: conditions.realtime,
-            },
+            }),
         })
     }
 

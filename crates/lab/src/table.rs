@@ -14,9 +14,20 @@ impl RunReport {
     pub fn to_text(&self, colour: bool) -> String {
         let commit = self.commit.as_deref().unwrap_or("no repository");
         let mut text = format!(
-            "{}: {}\n{}, commit {commit}, Linux {}\n\n",
-            self.experiment, self.title, self.date, self.kernel
+            "{}: {}\n{}, commit {commit}, {}\n\n",
+            self.experiment,
+            self.title,
+            self.date,
+            self.place_text()
         );
+        if let Some(simulated) = &self.simulated {
+            for what in &simulated.left_out {
+                text += &format!("left out: {what}\n");
+            }
+            if !simulated.left_out.is_empty() {
+                text.push('\n');
+            }
+        }
         if let Some(reduced) = &self.reduced {
             text += &format!("a short run: {reduced}\n\n");
         }

@@ -429,6 +429,82 @@ fn record(seconds: [f64; 2]) -> String {
 }
 
 #[test]
+fn an_experiment_is_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let kernel = "[[scheme]]\nname = \"k\"\nscheme = \"kibbutz\"\npaths = [\"ps\", \"ps2\"]\n";
+    let experiment = "name = \"t\"\ntitle = \"a title\"\nclient = \"fetch\"\nseed = 40\n\
+        [[host]]\nname = \"primary\"\nrole = \"primary\"\n\
+        [[host]]\nname = \"proxy\"\nrole = \"proxy\"\naddress = \"203.0.113.1\"\n\
+        [[host]]\nname = \"origin\"\nrole = \"origin\"\naddress = \"198.51.100.1\"\n\
+        [[link]]\nname = \"ps\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 8\nup = 8\n\
+        [[link]]\nname = \"ps2\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 4\nup = 4\n\
+        [[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
+        [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = \"100 kB\"\n";
+    let ours = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
+    std::fs::write(file("t.toml"), format!("{experiment}{ours}{kernel}")).unwrap();
+    std::fs::write(file("kernel.toml"), format!("{experiment}{kernel}")).unwrap();
+    let (whole, record) = (file("t.toml"), file("t.json"));
+    let run = |seeds: &str, first: &str, json: &Path| {
+        let options = [
+            "--seeds",
+            seeds,
+            "--first-seed",
+            first,
+            "--json",
+            text(json),
+        ];
+        ok(&[&["lab", "simulate", text(&whole)][..], &options].concat())
+    };
+    let table = run("2", "7", &record);
+    assert!(table.contains("in virtual time, seeds 7 to 8"), "{table}");
+    assert!(
+        table.contains("left out: scheme \"k\": kibbutz needs"),
+        "{table}"
+    );
+    assert!(table.ends_with("passed\n"), "{table}");
+    let json = std::fs::read_to_string(&record).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["simulated"]["first_seed"], 7);
+    let transfer = &json["downloads"][1];
+    assert_eq!(transfer["seed"], 8);
+    assert_eq!(transfer.get("lateness_us"), None, "{transfer}");
+    assert_eq!(transfer["cpu_s"], serde_json::json!({}));
+    // The file's own seed and repetitions.
+    let table = ok(&["lab", "simulate", text(&whole)]);
+    assert!(table.contains("in virtual time, seed 40"), "{table}");
+    // Further seeds are further repetitions; the same ones count once.
+    let (more, again) = (file("more.json"), file("again.json"));
+    run("3", "9", &more);
+    run("1", "8", &again);
+    let report = ok(&["lab", "report", text(&record), text(&more), text(&again)]);
+    assert!(report.contains("| w | one | 5 | 0 |"), "{report}");
+    assert!(report.contains("simulated in virtual time"), "{report}");
+    // Never joined with a real run.
+    std::fs::write(file("real.json"), {
+        let mut real = json.clone();
+        real.as_object_mut().unwrap().remove("simulated");
+        real.to_string()
+    })
+    .unwrap();
+    let line = fails(
+        &["lab", "report", text(&record), text(&file("real.json"))],
+        2,
+    );
+    assert!(line.contains("simulated"), "{line}");
+    let line = fails(&["lab", "simulate", text(&file("kernel.toml"))], 2);
+    assert!(
+        line.contains("nothing of it can be simulated: scheme \"k\""),
+        "{line}"
+    );
+    let list = ok(&["lab", "list", text(folder.path())]);
+    assert!(list.contains("simulated"), "{list}");
+    let of = |name: &str| list.lines().find(|l| l.contains(name)).unwrap().to_owned();
+    assert!(of("t.toml").contains("  part"), "{list}");
+    assert!(of("kernel.toml").contains("  no"), "{list}");
+}
+
+#[test]
 fn records_become_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

@@ -248,7 +248,7 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     let mut tcp: Vec<f64> = floors
         .iter()
         .zip(&runs)
-        .filter_map(|(floor, x)| Some(floor.as_secs_f64() / x.ideal.as_ref().ok()?.as_secs_f64()))
+        .filter_map(|(floor, x)| Some(floor.as_secs_f64() / x.ideal?.as_secs_f64()))
         .collect();
     tcp.sort_by(f64::total_cmp);
     let ratios = of(&|x| x.ratio().unwrap_or(f64::NAN));
@@ -257,10 +257,7 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     println!(
         "{label:<36}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
         median(&of(&|x| x.took.unwrap_or_default().as_secs_f64())),
-        median(&of(&|x| x
-            .ideal
-            .as_ref()
-            .map_or(f64::NAN, Duration::as_secs_f64))),
+        median(&of(&|x| x.ideal.map_or(f64::NAN, |d| d.as_secs_f64()))),
         median(&tcp),
         median(&ratios),
         ratios.last().copied().unwrap_or(f64::NAN),

@@ -8,7 +8,7 @@
 //! - [`ideal`]: the least time that the links of a topology allow.
 //! - [`tcp`]: a reliable byte channel that behaves as TCP does on such links.
 //! - [`relay`]: two channels joined by a bounded buffer, as a helper joins them.
-//! - [`world`]: whole sessions over such links.
+//! - [`world`]: whole sessions over such links, and plain TCP beside them.
 //! - [`duration_text`]: spans as people write them in experiment files.
 #![forbid(unsafe_code)]
 

@@ -197,6 +197,26 @@ fn applications_that_never_read_are_in_nobodys_way() {
     assert_eq!(outcome.exchanges[1].took, None);
 }
 
+/// All that the primary has sent for long is feedback, of which the kernel is not asked; then it
+/// ends its stream, which has no bytes either.
+#[test]
+fn an_end_alone_goes_out_after_a_long_download() {
+    for seconds in [5, 30] {
+        let mut exchange = Exchange::download(When::AfterJoined(PIPE), 1 << 40);
+        exchange.by_length = true;
+        exchange.client.ending = Ending::StopAt(Duration::from_secs(seconds));
+        let mut scenario =
+            Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE).with_exchange(exchange);
+        scenario.stall_limit = Duration::from_secs(10);
+        let outcome = World::new(scenario).run().unwrap();
+        let x = &outcome.exchanges[0];
+        assert_eq!(x.took, Some(Duration::from_secs(seconds)));
+        assert_eq!(x.client_saw, Some(StreamEnd::Stopped));
+        let closed = outcome.ended - (x.started + x.took.unwrap());
+        assert!(closed < Duration::from_secs(1), "{closed:?}");
+    }
+}
+
 #[test]
 fn two_pipes_to_one_helper_share_its_link() {
     let mut scenario = Scenario::bonded(8.0, &[(10.0, 8.0)], WWAN, PIPE);
@@ -209,7 +229,7 @@ fn two_pipes_to_one_helper_share_its_link() {
     let outcome = World::new(scenario).run().unwrap();
     let x = outcome.exchanges.last().unwrap();
     // 8 and 10 Mbit/s, not 8 and 16.
-    let ideal = x.ideal.as_ref().unwrap().as_secs_f64();
+    let ideal = x.ideal.unwrap().as_secs_f64();
     let share = (8 * MIB) as f64 * 8.0 * 1500.0 / 1448.0 / 18e6;
     assert!((share..share + 0.2).contains(&ideal), "{x:?}");
     assert!(x.ratio().unwrap() < 1.10, "{x:?}");

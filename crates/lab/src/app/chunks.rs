@@ -16,13 +16,13 @@ use crate::watch::Watch;
 pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
-    let mut rng = ChaCha8Rng::seed_from_u64(setting.seed);
+    let mut gaps = gaps(chunks, setting.seed);
     let mut watch = Watch::since(start);
     let mut intact = true;
     let mut seconds = Vec::new();
     for number in 0..chunks.count {
         if number > 0 {
-            std::thread::sleep(gap(chunks, &mut rng));
+            std::thread::sleep(gaps.next().unwrap_or_default());
         }
         let asked = Instant::now();
         let bytes = chunks.bytes.0;
@@ -51,7 +51,12 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
     })
 }
 
-fn gap(chunks: &Chunks, rng: &mut ChaCha8Rng) -> Duration {
-    let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    chunks.least_gap + (chunks.most_gap - chunks.least_gap).mul_f64(share)
+/// The pauses between chunks, without end.
+pub(crate) fn gaps(chunks: &Chunks, seed: u64) -> impl Iterator<Item = Duration> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (least, more) = (chunks.least_gap, chunks.most_gap - chunks.least_gap);
+    std::iter::repeat_with(move || {
+        let share = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        least + more.mul_f64(share)
+    })
 }

@@ -1,7 +1,7 @@
 //! What applications do over the links beside plain transfers, and what their
 //! users notice of it.
 
-mod chunks;
+pub(crate) mod chunks;
 mod messages;
 mod meter;
 pub(crate) mod page;
@@ -110,7 +110,7 @@ fn fetch_object(
 }
 
 /// Mean and 95th percentile (nearest rank) of some figures; none of none.
-fn mean_and_p95(mut figures: Vec<f64>) -> Option<(f64, f64)> {
+pub(crate) fn mean_and_p95(mut figures: Vec<f64>) -> Option<(f64, f64)> {
     figures.sort_by(f64::total_cmp);
     let mean = figures.iter().sum::<f64>() / figures.len().max(1) as f64;
     Some((mean, nearest_rank(&figures, 0.95)?))

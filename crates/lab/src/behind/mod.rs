@@ -21,19 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpbond_radio::Profiles;
-use mpbond_sim::link::{LinkSpec, Medium};
+use mpbond_sim::link::{LinkSpec, Medium, Shared, SharedMedium, SharedRadio};
 use nix::mount::{MsFlags, mount};
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::RouteScope;
 
 use crate::device::Means;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::Duplex;
 use crate::foreground;
 use crate::host::Host;
 use crate::isolate::Inside;
 use crate::links::read_recording;
-use crate::player::{Clock, Logs, PlayedLink, PlayedMedium, PlayedRadio, Player, Shared};
+use crate::player::{Clock, Logs, PlayedLink, Player};
 
 /// Addresses of the link's ends: of the block for networks between customers
 /// and providers (RFC 6598), which hardly any caller's network uses.
@@ -160,21 +159,21 @@ pub fn behind(options: &BehindOptions) -> Result<u8> {
 }
 
 fn shared(options: &BehindOptions) -> Result<Shared> {
-    let radio = |name: &String| -> Result<PlayedRadio> {
+    let radio = |name: &String| -> Result<SharedRadio> {
         let profiles = Profiles::shipped().map_err(Error::run)?;
         let profile = profiles
             .radio(name)
             .map_err(|e| Error::Experiment(format!("--radio: {e}")))?;
-        Ok(PlayedRadio {
+        Ok(SharedRadio {
             owner: "inside".to_owned(),
             profile: Arc::new(profile.clone()),
         })
     };
     Ok(Shared {
-        medium: options.half_duplex.then(|| PlayedMedium {
+        medium: options.half_duplex.then(|| SharedMedium {
             name: DEVICE.to_owned(),
             medium: Medium::default(),
-            duplex: Duplex::Half,
+            half_duplex: true,
         }),
         near_radio: options.radio.as_ref().map(radio).transpose()?,
         far_radio: None,

@@ -6,13 +6,14 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use mpbond_sim::link::{Delivered, DropReason, Dropped, LinkChange, LinkConfig, LinkStats};
+use mpbond_sim::link::{
+    Delivered, DropReason, Dropped, Link, LinkChange, LinkConfig, LinkStats, Models, Seat,
+};
 use mpbond_units::Timestamp;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 
-use super::model::{Config, Models, Seat};
 use super::packet_log::{Flow, PacketLog, Record};
 use super::pcap::{self, Captured, Pcap};
 use super::rest::{REST, Rests};
@@ -88,7 +89,7 @@ pub(super) struct Engine {
     clock: Clock,
     devices: Vec<Device>,
     lanes: Vec<Lane>,
-    models: Models,
+    models: Models<Vec<u8>>,
     /// Changes still to come, the next one last.
     agenda: Vec<(Timestamp, TimedChange)>,
     /// Buffers not in use.
@@ -126,12 +127,8 @@ impl Engine {
                 .wrapping_mul(1_000_003)
                 .wrapping_add(lanes.len() as u64);
             let restores = [restoring(&link.up), restoring(&link.down)];
-            let [up, down] =
-                [(link.up, seed), (link.down, seed.wrapping_add(1))].map(|(config, seed)| Config {
-                    config,
-                    seed,
-                    start,
-                });
+            let [up, down] = [(link.up, seed), (link.down, seed.wrapping_add(1))]
+                .map(|(config, seed)| Link::starting_at(config, seed, start));
             let seats = models.add(&name, &link.shared, up, down);
             // In the order of the devices: up comes out of the near one.
             let ends = [(Direction::Up, far), (Direction::Down, near)];
@@ -226,7 +223,9 @@ impl Engine {
                         self.capture(lane, now, &packet);
                     }
                     let seat = self.lanes[lane].seat;
-                    if let Err(Dropped { packet, reason }) = self.models.enqueue(seat, now, packet)
+                    let bytes = packet.len() as u32;
+                    if let Err(Dropped { packet, reason }) =
+                        self.models.enqueue(seat, now, bytes, packet)
                     {
                         self.log_drop(lane, now, &packet, reason);
                         self.pool.push(packet);

@@ -10,7 +10,6 @@
 
 mod background;
 mod engine;
-mod model;
 mod packet_log;
 mod pcap;
 mod rest;
@@ -21,7 +20,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats};
+use mpbond_sim::link::{LinkChange, LinkConfig, LinkStats, Shared};
 use mpbond_units::Timestamp;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -31,7 +30,6 @@ use crate::experiment::Direction;
 use engine::{Command, Engine, Files};
 
 pub(crate) use engine::restoring;
-pub use model::{PlayedMedium, PlayedRadio, Shared};
 
 /// A clock of the lab's own: nanoseconds since it was made.
 #[derive(Clone, Copy, Debug)]

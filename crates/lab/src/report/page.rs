@@ -169,12 +169,26 @@ pub(super) fn provenance(study: &Study) -> String {
             let reduced = run.reduced.as_ref();
             let reduced = reduced.map_or(String::new(), |r| format!(", a short run: {r}"));
             let (source, transfers, date) = (&run.source, run.transfers, &run.date);
-            format!("{source} ({transfers} transfers, {date}{reduced})")
+            let seeds = run.simulated.as_ref();
+            let seeds = seeds.map_or(String::new(), |s| format!(", {}", s.seeds_text()));
+            format!("{source} ({transfers} transfers, {date}{seeds}{reduced})")
         })
         .collect();
-    let worst = r.downloads.iter().map(|d| d.lateness_us.p99);
-    let worst = worst.fold(0.0, f64::max);
-    let realtime = r.downloads.iter().all(|d| d.lateness_us.realtime);
+    if let Some(simulated) = &r.simulated {
+        let out: Vec<String> = simulated
+            .left_out
+            .iter()
+            .map(|what| format!(" Left out: {what}."))
+            .collect();
+        return format!(
+            "Commit {commit}, simulated in virtual time, from {}.{}",
+            runs.join("; "),
+            out.concat()
+        );
+    }
+    let lateness = || r.downloads.iter().filter_map(|d| d.lateness_us);
+    let worst = lateness().map(|l| l.p99).fold(0.0, f64::max);
+    let realtime = lateness().all(|l| l.realtime);
     format!(
         "Commit {commit}, Linux {}, from {}. Emulated links with{} real-time priority; 99 % of \
          packets left them at most {worst:.0} µs late in the worst transfer (fit: at most {} µs).",

@@ -5,8 +5,8 @@ use toml::Table;
 
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::record::{Download, IdealProgress, RunReport};
-use crate::{paper, summary};
+use crate::record::{Download, IdealProgress, RunReport, Simulated};
+use crate::{paper, simulate, summary};
 
 /// A record as it is read for a report: what can be computed again is.
 #[derive(Debug, Clone, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Saved {
     /// What was left out so that the run was short.
     #[serde(default)]
     pub reduced: Option<String>,
+    /// That it was simulated.
+    #[serde(default)]
+    pub simulated: Option<Simulated>,
     /// Where it was read from, for people.
     #[serde(skip)]
     pub source: String,
@@ -62,6 +65,7 @@ impl Saved {
             file: report.file.clone(),
             ideal: report.ideal.clone(),
             reduced: report.reduced.clone(),
+            simulated: report.simulated.clone(),
             source: source.to_owned(),
         }
     }
@@ -75,6 +79,8 @@ pub struct Provenance {
     pub(crate) transfers: usize,
     /// What was left out so that it was short.
     pub(crate) reduced: Option<String>,
+    /// That it was simulated.
+    pub(crate) simulated: Option<Simulated>,
 }
 
 /// All results of one experiment under one setting.
@@ -162,6 +168,11 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             record.experiment, experiment.name
         )));
     }
+    let mut experiment = experiment;
+    if record.simulated.is_some() {
+        // What needs the kernel is neither judged nor compared.
+        simulate::leave_out(&mut experiment);
+    }
     known_names(&experiment, &record)?;
     Ok(Study {
         runs: vec![provenance(&record, record.downloads.len())],
@@ -171,6 +182,7 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             date: record.date,
             commit: record.commit,
             kernel: record.kernel,
+            simulated: record.simulated,
             downloads: record.downloads,
             summary: Vec::new(),
             asserts: Vec::new(),
@@ -209,6 +221,7 @@ fn provenance(record: &Saved, transfers: usize) -> Provenance {
         date: record.date.clone(),
         transfers,
         reduced: record.reduced.clone(),
+        simulated: record.simulated.clone(),
     }
 }
 
@@ -223,6 +236,11 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
     if record.commit != study.report.commit {
         let (a, b) = (text(&record.commit), text(&study.report.commit));
         return refuse(format!("commit {a}, not {b}"));
+    }
+    match (&record.simulated, &study.report.simulated) {
+        (Some(_), None) => return refuse("it was simulated, the other was not".into()),
+        (None, Some(_)) => return refuse("the other was simulated, it was not".into()),
+        _ => {}
     }
     if record.kernel != study.report.kernel {
         let (a, b) = (&record.kernel, &study.report.kernel);
@@ -269,6 +287,9 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
 /// agree to the nanosecond; those of one may differ in the last bit, by having
 /// been written and read again.
 fn is_same(a: &Download, b: &Download) -> bool {
+    if let (Some(one), Some(other)) = (a.seed, b.seed) {
+        return (one, &a.name, &a.workload) == (other, &b.name, &b.workload);
+    }
     let near = |a: f64, b: f64| (a - b).abs() < 0.5e-9;
     (a.repetition, &a.name, &a.workload) == (b.repetition, &b.name, &b.workload)
         && near(a.seconds, b.seconds)

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mpbond_lab::{AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS};
+use mpbond_lab::{
+    AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS, SimulateOptions,
+};
 use mpbond_sim::duration_text;
 use mpbond_sim::trace::{Column, DistanceForm, RateUnit};
 
@@ -23,6 +25,7 @@ use super::output::print;
 #[command(after_help = "\
 Examples:
   mpbond lab run experiments/demo.toml --json out.json
+  mpbond lab simulate experiments/demo.toml --seeds 1000
   mpbond lab list experiments
   mpbond lab report out.json --html report.html
   mpbond lab shell experiments/demo.toml primary")]
@@ -34,6 +37,7 @@ pub(super) struct LabArgs {
 #[derive(Debug, Subcommand)]
 enum LabCommand {
     Run(RunArgs),
+    Simulate(SimulateArgs),
     List(ListArgs),
     Report(ReportArgs),
     Shell(ShellArgs),
@@ -44,6 +48,8 @@ enum LabCommand {
 }
 
 /// Run an experiment file and print its table.
+///
+/// In real time, with real daemons; `lab simulate` takes the same file through virtual time.
 ///
 /// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong, 3
 /// the machine lacks something, 4 nothing failed but the machine was too busy to judge.
@@ -94,9 +100,56 @@ struct RunArgs {
     quiet: bool,
 }
 
+/// Run an experiment file in virtual time: many seeds, no namespaces, no root.
+///
+/// The session that the daemons run lives over models of TCP and of the file's links. Each
+/// repetition has a seed of its own, which draws losses, jitter and up to 1 ms of delay more for
+/// each link; the same seed gives the same transfers. What needs the kernel or a real program
+/// (kibbutz, COMBINE, videos, pages) is left out, and the output says so.
+///
+/// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong or
+/// nothing of it can be simulated.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab simulate experiments/bench-8-10-5.toml --seeds 1000 --json out.json
+  mpbond lab simulate experiments/mpbond/fig04.toml --html fig04.html
+  mpbond lab simulate experiments/demo.toml --first-seed 4711 --seeds 1    # that one again")]
+struct SimulateArgs {
+    /// The experiment.
+    #[arg(value_name = "FILE")]
+    experiment: PathBuf,
+    /// How many seeds, instead of the repetitions that the file says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(visible_alias = "repetitions")]
+    seeds: Option<u32>,
+    /// The first seed, instead of the file's own; the next ones follow it.
+    #[arg(long, value_name = "SEED")]
+    first_seed: Option<u64>,
+    /// Write the record there.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with tables and pictures there.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Only schemes whose name contains this; may be repeated.
+    #[arg(long = "scheme", value_name = "TEXT")]
+    schemes: Vec<String>,
+    /// Only workloads whose name contains this; may be repeated.
+    #[arg(long = "workload", value_name = "TEXT")]
+    workloads: Vec<String>,
+    /// Use so many threads; results do not depend on it. As many as processors when not given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Neither progress nor table.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
 /// List the experiments in a folder and the folders in it.
 ///
-/// With their titles, about how long they take, and the figures of papers that they regenerate.
+/// With their titles, about how long they take, whether all or part of them can be simulated, and
+/// the figures of papers that they regenerate.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -260,6 +313,7 @@ impl LabArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             LabCommand::Run(args) => args.run(),
+            LabCommand::Simulate(args) => args.run(),
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),
             LabCommand::Shell(args) => {
@@ -333,6 +387,23 @@ impl RunArgs {
             quiet: self.quiet,
         };
         let report = mpbond_lab::run(&self.experiment, &options).map_err(failed)?;
+        Ok(ExitCode::from(report.verdict().exit_code()))
+    }
+}
+
+impl SimulateArgs {
+    fn run(self) -> Result<ExitCode, Failure> {
+        let options = SimulateOptions {
+            seeds: self.seeds,
+            first_seed: self.first_seed,
+            json: self.json,
+            html: self.html,
+            schemes: self.schemes,
+            workloads: self.workloads,
+            threads: self.threads.map(|n| n as usize),
+            quiet: self.quiet,
+        };
+        let report = mpbond_lab::simulate(&self.experiment, &options).map_err(failed)?;
         Ok(ExitCode::from(report.verdict().exit_code()))
     }
 }

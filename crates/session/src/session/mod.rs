@@ -588,9 +588,11 @@ impl Session {
         self.streams.values().map(|s| s.recv.waiting_bytes()).sum()
     }
 
-    /// Whether stream bytes are on their way on some subflow, or wait to be.
+    /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream
+    /// counts, though it has no bytes.
     pub fn is_sending(&self) -> bool {
-        self.backlog > 0 || self.subflows.iter().any(|s| s.sent.data_bytes > 0)
+        let waits = self.ready.iter().any(|queue| !queue.is_empty());
+        waits || self.backlog > 0 || self.subflows.iter().any(|s| s.sent.data_bytes > 0)
     }
 
     /// Every subflow as it stands.

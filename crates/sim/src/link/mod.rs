@@ -19,6 +19,7 @@
 mod burst;
 mod config;
 mod group;
+mod models;
 mod pace;
 mod spec;
 mod wifi;
@@ -36,6 +37,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use group::{Group, Medium, MediumId, RadioId};
+pub use models::{Models, Seat, Shared, SharedMedium, SharedRadio};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 pub use wifi::WifiPlace;
 

@@ -8,7 +8,7 @@ use mpbond_units::{BitRate, Timestamp};
 use super::app::{End, Running};
 use super::host::Host;
 use super::line::{Line, SERVER_FLIGHT};
-use super::{Exchange, ExchangeOutcome, Failure, Outcome, Share, World};
+use super::{Exchange, ExchangeOutcome, Failure, Observed, Outcome, Share, World};
 use crate::ideal::{self, Capacity, Direction, Hop, Medium, Path, Topology, Transfer};
 use crate::link::{LinkChange, LinkConfig, Rate};
 
@@ -35,6 +35,21 @@ impl World {
             packets: self.net.events,
             joins: self.lines.iter().filter(joined).count(),
         })
+    }
+
+    /// What can be told, whether it ended well or not.
+    pub(super) fn observed(mut self, failure: Option<Failure>) -> Observed {
+        let exchanges = self.scenario.exchanges.iter().enumerate().map(|(e, x)| {
+            let r = self.running.get(e)?.as_ref()?;
+            let well = r.is_over() && self.check_end(e, x, r).is_ok();
+            well.then(|| self.exchange_outcome(x, r))
+        });
+        Observed {
+            exchanges: exchanges.collect(),
+            ended: self.now,
+            failure,
+            passed: self.net.passed.take().unwrap_or_default(),
+        }
     }
 
     /// Did everything arrive, and both ends learn the truth?
@@ -94,10 +109,11 @@ impl World {
             shares,
             redundant_bytes: closed.map_or(0, |c| c.redundant_bytes_in),
             longest_stall: reader.map_or(Duration::ZERO, |app| app.longest_gap),
-            ideal: ideal::ideal_time(
-                &self.topology(r.started, direction),
-                Transfer { bytes, direction },
-            ),
+            first_byte: r.client.first_read.map(|t| t.since(r.started)),
+            arrivals: reader.map_or_else(Vec::new, |app| app.arrivals_since(r.started)),
+            ideal: (self.scenario.has_bounds)
+                .then(|| self.topology(r.started, direction))
+                .and_then(|links| ideal::ideal_time(&links, Transfer { bytes, direction }).ok()),
         }
     }
 

@@ -11,7 +11,7 @@ use mpbond_units::Timestamp;
 use super::scenario::{Ending, Manner};
 
 /// Most bytes an application writes in one go.
-const WRITE: u64 = 64 << 10;
+pub(super) const WRITE: u64 = 64 << 10;
 
 /// Length of the pattern's period: a prime, so that no power of two hides a shift.
 const PERIOD: usize = 65_521;
@@ -35,7 +35,7 @@ fn pattern() -> &'static Bytes {
 }
 
 /// What a stream carries at `offset`; `salt` tells streams and directions apart.
-fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
+pub(super) fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
     let start = ((offset + salt * 7_919) % PERIOD as u64) as usize;
     pattern().slice(start..start + len.min(WRITE as usize))
 }
@@ -61,6 +61,11 @@ pub(super) struct App {
     written: u64,
     /// It writes only once it has read everything.
     answers: bool,
+    /// How much there is to read, where the length tells it.
+    expects: Option<u64>,
+    is_client: bool,
+    /// The other end's stream is over.
+    other_over: bool,
     finished: bool,
     pub(super) read: u64,
     pub(super) ended: Option<(Timestamp, End)>,
@@ -68,6 +73,10 @@ pub(super) struct App {
     has_paused: bool,
     last_read: Timestamp,
     pub(super) longest_gap: Duration,
+    pub(super) first_read: Option<Timestamp>,
+    /// Instants and bytes read by then, where they are kept.
+    pub(super) arrivals: Option<Vec<(Timestamp, u64)>>,
+    started: Timestamp,
     pub(super) closed: Option<Box<StreamStats>>,
 }
 
@@ -88,6 +97,9 @@ impl App {
             to_write,
             written: 0,
             answers,
+            expects: None,
+            is_client: client,
+            other_over: false,
             finished: false,
             read: 0,
             ended: None,
@@ -95,6 +107,9 @@ impl App {
             has_paused: false,
             last_read: now,
             longest_gap: Duration::ZERO,
+            first_read: None,
+            arrivals: None,
+            started: now,
             closed: None,
         }
     }
@@ -104,9 +119,43 @@ impl App {
         self.paused_until.is_some_and(|t| t > now)
     }
 
-    /// When it goes on.
-    pub(super) fn resumes(&self) -> Option<Timestamp> {
-        self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE)
+    /// The same, and keeps what it reads when.
+    pub(super) fn keeping_arrivals(mut self, keeps: bool) -> Self {
+        self.arrivals = keeps.then(Vec::new);
+        self
+    }
+
+    /// The same, told by its length what there is to read, where there is one.
+    pub(super) fn expecting(mut self, bytes: Option<u64>) -> Self {
+        self.expects = bytes;
+        self
+    }
+
+    /// It has read all that it is to answer.
+    fn has_been_asked(&self) -> bool {
+        let whole = self.expects.is_some_and(|bytes| self.read >= bytes);
+        self.ended.is_some() || whole
+    }
+
+    /// Its own stream may end.
+    fn may_finish(&self) -> bool {
+        self.expects.is_none() || (self.is_client && self.ended.is_some()) || self.other_over
+    }
+
+    /// When it goes on after a pause, or has had enough.
+    pub(super) fn resumes(&self) -> impl Iterator<Item = Timestamp> {
+        let stops = match self.manner.ending {
+            Ending::StopAt(after) if self.ended.is_none() => Some(self.started + after),
+            _ => None,
+        };
+        let paused = self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE);
+        paused.into_iter().chain(stops)
+    }
+
+    /// What it read by when, counted from `start`.
+    pub(super) fn arrivals_since(&self, start: Timestamp) -> Vec<(Duration, u64)> {
+        let all = self.arrivals.iter().flatten();
+        all.map(|(at, bytes)| (at.since(start), *bytes)).collect()
     }
 
     /// The peer wants no more of it.
@@ -145,12 +194,23 @@ impl App {
         session: &mut Session,
         id: StreamId,
     ) -> Result<(), String> {
-        while self.ended.is_none() && !self.is_paused(now) {
+        if let Ending::StopAt(after) = self.manner.ending
+            && self.ended.is_none()
+            && now >= self.started + after
+        {
+            session.stop(now, id, ResetCode::ConnectionReset);
+            self.ended = Some((now, End::Stopped));
+        }
+        let by_length = self.expects.is_some();
+        while (self.ended.is_none() || by_length && !self.other_over) && !self.is_paused(now) {
             match session.read(now, id) {
                 Read::Pending => return Ok(()),
                 Read::Data(bytes) => self.take(now, &bytes)?,
-                Read::Fin => self.ended = Some((now, End::Finished)),
-                Read::Reset(code) => self.ended = Some((now, End::Reset(code))),
+                Read::Fin => self.over(now, End::Finished),
+                Read::Reset(code) => self.over(now, End::Reset(code)),
+            }
+            if self.is_client && self.expects == Some(self.read) {
+                self.ended = self.ended.or(Some((now, End::Finished)));
             }
             if let Some(pause) = self.manner.pause
                 && !self.has_paused
@@ -159,10 +219,11 @@ impl App {
                 self.has_paused = true;
                 self.paused_until = Some(pause.length.map_or(Timestamp::FAR_FUTURE, |d| now + d));
             }
-            if let Ending::StopAfter(n) = self.manner.ending
-                && self.read >= n
-                && self.ended.is_none()
-            {
+            let enough = match self.manner.ending {
+                Ending::StopAfter(n) => self.read >= n,
+                _ => false,
+            };
+            if enough && self.ended.is_none() {
                 session.stop(now, id, ResetCode::ConnectionReset);
                 self.ended = Some((now, End::Stopped));
             }
@@ -170,7 +231,12 @@ impl App {
         Ok(())
     }
 
-    fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
+    fn over(&mut self, now: Timestamp, end: End) {
+        self.other_over = true;
+        self.ended = self.ended.or(Some((now, end)));
+    }
+
+    pub(super) fn take(&mut self, now: Timestamp, bytes: &[u8]) -> Result<(), String> {
         for part in bytes.chunks(WRITE as usize) {
             if slice(self.salt_in, self.read, part.len()) != part {
                 return Err(format!("wrong bytes at offset {}", self.read));
@@ -179,11 +245,19 @@ impl App {
         }
         self.longest_gap = self.longest_gap.max(now.since(self.last_read));
         self.last_read = now;
+        self.first_read = self.first_read.or(Some(now));
+        let read = self.read;
+        if let Some(arrivals) = &mut self.arrivals {
+            match arrivals.last_mut() {
+                Some((at, so_far)) if *at == now => *so_far = read,
+                _ => arrivals.push((now, read)),
+            }
+        }
         Ok(())
     }
 
     fn write(&mut self, now: Timestamp, session: &mut Session, id: StreamId) {
-        if self.finished || (self.answers && self.ended.is_none()) {
+        if self.finished || (self.answers && !self.has_been_asked()) {
             return;
         }
         while self.written < self.to_write {
@@ -202,8 +276,10 @@ impl App {
             session.write(id, slice(self.salt_out, self.written, len as usize));
             self.written += len;
         }
-        session.finish(id);
-        self.finished = true;
+        if self.may_finish() {
+            session.finish(id);
+            self.finished = true;
+        }
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) routes: &'a [Route],
     pub(super) exchanges: &'a [Exchange],
     pub(super) running: &'a mut [Option<Running>],
+    pub(super) keeps_log: bool,
 }
 
 impl Host {
@@ -337,7 +338,9 @@ impl Host {
         if running.stream != stream || running.origin.is_some() {
             return Err(format!("exchange {e} was dialled twice, now by {stream}"));
         }
-        let app = App::new(s.now, e, false, x.origin, x.down_bytes, !x.at_once);
+        let app = App::new(s.now, e, false, x.origin, x.down_bytes, !x.at_once)
+            .expecting(x.by_length.then_some(x.up_bytes))
+            .keeping_arrivals(s.keeps_log);
         running.origin = Some(app);
         Ok(())
     }

@@ -32,6 +32,7 @@ mod host;
 mod line;
 mod net;
 mod outcome;
+mod plain;
 mod random;
 mod scenario;
 
@@ -41,7 +42,9 @@ use mpbond_session::Session;
 use mpbond_units::Timestamp;
 
 pub use app::End as StreamEnd;
-pub use outcome::{ExchangeOutcome, Failure, Outcome, Share};
+pub use mpbond_session::{FeedbackRule, HelperId, SchedulerKind};
+pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};
+pub use plain::observe_plain;
 pub use scenario::{
     Before, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
 };
@@ -84,6 +87,8 @@ pub struct World {
     progress: (u64, Timestamp),
     /// Since when some route has worked.
     usable_since: Option<Timestamp>,
+    /// When every route was joined for the first time.
+    joined: Option<Timestamp>,
 }
 
 impl World {
@@ -92,7 +97,7 @@ impl World {
         let start = |r: &Route| Some(Timestamp::ZERO + r.joins_at);
         Self {
             now: Timestamp::ZERO,
-            net: Net::new(&scenario.links, scenario.seed),
+            net: Net::new(&scenario.links, scenario.seed, scenario.keeps_log),
             lines: Vec::new(),
             live: Vec::new(),
             dial_at: scenario.routes.iter().map(start).collect(),
@@ -105,6 +110,7 @@ impl World {
             rates: scenario.links.iter().map(|_| Default::default()).collect(),
             progress: (0, Timestamp::ZERO),
             usable_since: Some(Timestamp::ZERO),
+            joined: None,
             scenario,
         }
     }
@@ -123,18 +129,38 @@ impl World {
     /// See [`World::run`].
     pub fn run_watched(
         mut self,
-        mut watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
+        watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
     ) -> Result<Outcome, Failure> {
+        self.live(watch)?;
+        self.outcome()
+    }
+
+    /// Lives through the scenario, and tells as much as can be told should it fail.
+    pub fn observe(mut self) -> Observed {
+        let failure = self.live(|_, _, _| {}).err();
+        self.observed(failure)
+    }
+
+    fn live(
+        &mut self,
+        mut watch: impl FnMut(Timestamp, Option<&Session>, Option<&Session>),
+    ) -> Result<(), Failure> {
         let mut turns = 0;
+        let mut over: Option<Timestamp> = None;
         loop {
             self.step().map_err(|what| self.failure(what))?;
+            self.note_joined();
             let [primary, proxy] = &self.hosts;
             watch(self.now, primary.session.as_ref(), proxy.session.as_ref());
-            if self.is_done() {
-                return self.outcome();
+            if over.is_none() && self.is_done() {
+                over = Some(self.now + self.scenario.linger);
+            }
+            let next = self.next_event();
+            if over.is_some_and(|over| next.is_none_or(|next| next > over)) {
+                return Ok(());
             }
             self.check()?;
-            let Some(next) = self.next_event() else {
+            let Some(next) = next else {
                 return Err(self.failure("nothing will ever happen again".to_owned()));
             };
             if next > Timestamp::ZERO + self.scenario.limit {
@@ -232,6 +258,7 @@ impl World {
             routes: &self.scenario.routes,
             exchanges: &self.scenario.exchanges,
             running: &mut self.running,
+            keeps_log: self.scenario.keeps_log,
         };
         f(&mut self.hosts[side], &mut surroundings)
     }
@@ -241,8 +268,23 @@ impl World {
         let exchange = |e: usize| self.running.get(e)?.as_ref();
         match when {
             When::At(after) => Some(Timestamp::ZERO + after),
+            When::AfterJoined(after) => Some(self.joined? + after),
             When::AfterStart(e, after) => Some(exchange(e)?.started + after),
             When::AfterEnd(e, after) => Some(exchange(e)?.client.ended?.0 + after),
+        }
+    }
+
+    /// Whether both ends have a subflow on every route, the first time that it is so.
+    fn note_joined(&mut self) {
+        let up = |route: usize| {
+            self.live.iter().any(|&l| {
+                let line = &self.lines[l];
+                let is_up = |end: &line::Io| matches!(end.stage, Stage::Up(_));
+                line.route == route && line.ends.iter().all(is_up)
+            })
+        };
+        if self.joined.is_none() && (0..self.scenario.routes.len()).all(up) {
+            self.joined = Some(self.now);
         }
     }
 
@@ -262,6 +304,7 @@ impl World {
                         }
                     }
                 }
+                Happening::RestRadios => self.net.rest_radios(),
                 Happening::Kill { route } => self.kill(route),
                 Happening::Leave { route, length } => {
                     self.kill(route);
@@ -309,7 +352,9 @@ impl World {
             self.running[e] = Some(Running {
                 started: self.now,
                 stream,
-                client: App::new(self.now, e, true, x.client, x.up_bytes, false),
+                client: App::new(self.now, e, true, x.client, x.up_bytes, false)
+                    .expecting(x.by_length.then_some(x.down_bytes))
+                    .keeping_arrivals(self.scenario.keeps_log),
                 origin: None,
             });
             host.wake(e);
@@ -321,7 +366,7 @@ impl World {
                     (_, Some(r)) => r.origin.as_ref(),
                     (_, None) => None,
                 };
-                if app.is_some_and(|a| a.resumes() == Some(self.now)) {
+                if app.is_some_and(|a| a.resumes().any(|t| t == self.now)) {
                     host.wake(e);
                 }
             }
@@ -340,15 +385,13 @@ impl World {
             let relay = r
                 .helper
                 .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
-            let far = if relay.is_some() {
-                helper_config(bound)
-            } else {
-                endpoint_config()
+            // A device that only forwards is no end of a connection.
+            let (links, far) = match relay {
+                Some(_) => (&r.links[..1], helper_config(bound)),
+                None => (&r.links[..], endpoint_config()),
             };
             let l = self.lines.len();
-            let first = self
-                .net
-                .connect(self.now, l, r.links[0], endpoint_config(), far);
+            let first = self.net.connect(self.now, l, links, endpoint_config(), far);
             self.lines.push(Line::new(self.now, route, first, relay));
             self.live.push(l);
         }
@@ -374,9 +417,11 @@ impl World {
             let Some(hs) = line.second else {
                 // The helper connects onward when it was connected to.
                 if self.net.socket(line.first, End::B).state() == State::Established {
-                    let link = self.scenario.routes[line.route].links[1];
+                    let links = &self.scenario.routes[line.route].links[1..];
                     let near = helper_config(self.scenario.relay_bound_bytes);
-                    let hs = self.net.connect(self.now, l, link, near, endpoint_config());
+                    let hs = self
+                        .net
+                        .connect(self.now, l, links, near, endpoint_config());
                     line.second = Some(hs);
                     line.ends[1].conn = Some(hs);
                     moved = true;
@@ -470,7 +515,7 @@ impl World {
             .filter_map(|(x, _)| self.instant(x.start));
         let resumes = self.running.iter().flatten().flat_map(|r| {
             let apps = [Some(&r.client), r.origin.as_ref()];
-            apps.into_iter().flatten().filter_map(App::resumes)
+            apps.into_iter().flatten().flat_map(App::resumes)
         });
         self.net
             .next_event()

@@ -5,8 +5,10 @@ use std::time::Duration;
 use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
+use super::outcome::Passed;
 use super::scenario::TwoWay;
-use crate::link::{Link, LinkChange};
+use crate::ideal::Direction;
+use crate::link::{Link, LinkChange, Models, Seat};
 use crate::tcp::{Config, End, Segment, Socket, State};
 
 /// IP bytes of a helper's report.
@@ -28,6 +30,8 @@ enum Content {
         conn: usize,
         to: End,
         segment: Segment,
+        /// Which of the connection's links it is on.
+        hop: usize,
     },
     Report(Report),
 }
@@ -37,15 +41,17 @@ enum Content {
 pub(super) struct Conn {
     a: Socket,
     b: Socket,
-    link: usize,
+    /// From A to B: more than one where a host between only forwards.
+    links: Vec<usize>,
     /// Who uses it.
     line: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Net {
-    /// Two for each of the scenario's: up, down.
-    links: Vec<Link<Content>>,
+    models: Models<Content>,
+    /// Two for each of the scenario's links: up, down.
+    seats: Vec<Seat>,
     conns: Vec<Conn>,
     /// Connections that may still do something.
     active: Vec<usize>,
@@ -53,34 +59,40 @@ pub(super) struct Net {
     touched: Vec<usize>,
     reports: Vec<Report>,
     pub(super) events: u64,
+    /// Every packet that a link carried, where they are kept.
+    pub(super) passed: Option<Vec<Passed>>,
 }
 
 impl Net {
-    pub(super) fn new(links: &[TwoWay], seed: u64) -> Self {
-        let mut all = Vec::new();
+    pub(super) fn new(links: &[TwoWay], seed: u64, keeps_packets: bool) -> Self {
+        let mut models = Models::default();
+        let mut seats = Vec::new();
         for (i, link) in links.iter().enumerate() {
             let seed = seed
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .wrapping_add(i as u64);
-            all.push(Link::new(link.up.clone(), seed));
-            all.push(Link::new(link.down.clone(), !seed));
+            let up = Link::new(link.up.clone(), seed);
+            let down = Link::new(link.down.clone(), !seed);
+            seats.extend(models.add(&link.name, &link.shared, up, down));
         }
         Self {
-            links: all,
+            models,
+            seats,
             conns: Vec::new(),
             active: Vec::new(),
             touched: Vec::new(),
             reports: Vec::new(),
             events: 0,
+            passed: keeps_packets.then(Vec::new),
         }
     }
 
-    /// End A connects over a link.
+    /// End A connects over these links, in their order.
     pub(super) fn connect(
         &mut self,
         now: Timestamp,
         line: usize,
-        link: usize,
+        links: &[usize],
         a: Config,
         b: Config,
     ) -> usize {
@@ -88,7 +100,7 @@ impl Net {
         self.conns.push(Conn {
             a: Socket::connect(a),
             b: Socket::listen(b),
-            link,
+            links: links.to_vec(),
             line,
         });
         self.active.push(conn);
@@ -121,46 +133,78 @@ impl Net {
 
     /// Puts on the link what a socket has to send.
     pub(super) fn push(&mut self, now: Timestamp, conn: usize, end: End) {
-        let Conn { a, b, link, .. } = &mut self.conns[conn];
-        let (socket, link) = match end {
-            End::A => (a, *link * 2),
-            End::B => (b, *link * 2 + 1),
+        let Conn { a, b, links, .. } = &mut self.conns[conn];
+        let (socket, hop) = match end {
+            End::A => (a, 0),
+            End::B => (b, links.len() - 1),
         };
+        let seat = self.seats[links[hop] * 2 + usize::from(end == End::B)];
         while let Some(segment) = socket.poll_transmit(now) {
+            let bytes = segment.ip_bytes();
             let content = Content::Segment {
                 conn,
                 to: end.other(),
                 segment,
+                hop,
             };
-            let Content::Segment { segment, .. } = &content else {
-                return;
-            };
-            let bytes = segment.ip_bytes();
             // What the link refuses is lost, as on a real one.
-            let _ = self.links[link].enqueue(now, bytes, content);
+            let _ = self.models.enqueue(seat, now, bytes, content);
         }
+    }
+
+    /// A segment has come over one of its connection's links: it goes on to the next one, or is
+    /// there.
+    fn arrive(&mut self, now: Timestamp, conn: usize, to: End, segment: Segment, hop: usize) {
+        let links = &self.conns[conn].links;
+        let next = match to {
+            End::A => hop.checked_sub(1),
+            End::B => Some(hop + 1).filter(|next| *next < links.len()),
+        };
+        let Some(hop) = next else {
+            self.socket_mut(conn, to).handle_segment(now, segment);
+            self.push(now, conn, to);
+            self.touch(conn);
+            return;
+        };
+        let seat = self.seats[links[hop] * 2 + usize::from(to == End::A)];
+        let bytes = segment.ip_bytes();
+        let content = Content::Segment {
+            conn,
+            to,
+            segment,
+            hop,
+        };
+        let _ = self.models.enqueue(seat, now, bytes, content);
     }
 
     /// A helper's report sets out for the primary over the pipe.
     pub(super) fn send_report(&mut self, now: Timestamp, link: usize, report: Report) {
-        let _ = self.links[link * 2 + 1].enqueue(now, REPORT_BYTES, Content::Report(report));
+        let seat = self.seats[link * 2 + 1];
+        let content = Content::Report(report);
+        let _ = self.models.enqueue(seat, now, REPORT_BYTES, content);
     }
 
     pub(super) fn apply(&mut self, now: Timestamp, link: usize, up: bool, change: &LinkChange) {
-        self.links[link * 2 + usize::from(!up)].apply(now, change);
+        let seat = self.seats[link * 2 + usize::from(!up)];
+        self.models.apply(seat, now, change);
+    }
+
+    pub(super) fn rest_radios(&mut self) {
+        self.models.rest_radios();
     }
 
     pub(super) fn is_up(&self, link: usize) -> bool {
-        self.links[link * 2].is_up() && self.links[link * 2 + 1].is_up()
+        let mut seats = self.seats[link * 2..link * 2 + 2].iter();
+        seats.all(|seat| self.models.is_up(*seat))
     }
 
     pub(super) fn next_event(&self) -> Option<Timestamp> {
-        let links = self.links.iter().filter_map(Link::next_event);
         let sockets = self.active.iter().flat_map(|&c| {
             let c = &self.conns[c];
             [c.a.next_timeout(), c.b.next_timeout()]
         });
-        links.chain(sockets.flatten()).min()
+        let links = self.models.next_event();
+        links.into_iter().chain(sockets.flatten()).min()
     }
 
     /// Everything that happens by `now`.
@@ -178,17 +222,29 @@ impl Net {
         }
         loop {
             let mut any = false;
-            for link in 0..self.links.len() {
+            for lane in 0..self.seats.len() {
+                let seat = self.seats[lane];
                 // One arrival at a time, so that each is answered on its own.
-                while let Some(arrival) = self.links[link].poll(now) {
+                while let Some(arrival) = self.models.poll(seat, now) {
                     any = true;
                     self.events += 1;
+                    if let Some(passed) = &mut self.passed {
+                        let directions = [Direction::Up, Direction::Down];
+                        passed.push(Passed {
+                            link: lane / 2,
+                            direction: directions[lane % 2],
+                            bytes: arrival.bytes,
+                            departed: arrival.departed,
+                            arrived: arrival.arrived,
+                        });
+                    }
                     match arrival.packet {
-                        Content::Segment { conn, to, segment } => {
-                            self.socket_mut(conn, to).handle_segment(now, segment);
-                            self.push(now, conn, to);
-                            self.touch(conn);
-                        }
+                        Content::Segment {
+                            conn,
+                            to,
+                            segment,
+                            hop,
+                        } => self.arrive(now, conn, to, segment, hop),
                         Content::Report(report) => self.reports.push(report),
                     }
                 }

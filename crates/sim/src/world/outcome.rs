@@ -6,7 +6,7 @@ use mpbond_session::SessionStats;
 use mpbond_units::Timestamp;
 
 use super::app::End;
-use crate::ideal::{Direction, IdealError};
+use crate::ideal::Direction;
 
 /// A world that ended as it should.
 #[derive(Debug)]
@@ -23,6 +23,35 @@ pub struct Outcome {
     pub packets: u64,
     /// Subflows that were ever joined.
     pub joins: usize,
+}
+
+/// A world as it was when it ended, as it should or not.
+#[derive(Debug)]
+pub struct Observed {
+    /// Its exchanges, in the scenario's order; none for one that was not over, or ended wrongly.
+    pub exchanges: Vec<Option<ExchangeOutcome>>,
+    /// Packets that links carried, in the order in which they arrived, where
+    /// [`super::Scenario::keeps_log`] says so.
+    pub passed: Vec<Passed>,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// What happened that must not.
+    pub failure: Option<Failure>,
+}
+
+/// A packet that a link carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Index in [`super::Scenario::links`].
+    pub link: usize,
+    /// Which way it went.
+    pub direction: Direction,
+    /// IP bytes.
+    pub bytes: u32,
+    /// When its last bit left the queue.
+    pub departed: Timestamp,
+    /// When it reached the far end.
+    pub arrived: Timestamp,
 }
 
 /// One exchange.
@@ -48,8 +77,14 @@ pub struct ExchangeOutcome {
     pub redundant_bytes: u64,
     /// The longest time in which the reader of the main direction got nothing.
     pub longest_stall: Duration,
-    /// The bound for these links ([`crate::ideal`]), where it is defined.
-    pub ideal: Result<Duration, IdealError>,
+    /// When the client's first byte came, after the start.
+    pub first_byte: Option<Duration>,
+    /// Time after the start and bytes that the reader of the main direction had by then, where
+    /// [`super::Scenario::keeps_log`] says so.
+    pub arrivals: Vec<(Duration, u64)>,
+    /// The bound for these links ([`crate::ideal`]); none where it is not defined, or
+    /// [`super::Scenario::has_bounds`] does not ask for it.
+    pub ideal: Option<Duration>,
 }
 
 /// What one route did for an exchange.
@@ -66,8 +101,7 @@ pub struct Share {
 impl ExchangeOutcome {
     /// Time over the bound.
     pub fn ratio(&self) -> Option<f64> {
-        let ideal = self.ideal.as_ref().ok()?;
-        Some(self.took?.as_secs_f64() / ideal.as_secs_f64())
+        Some(self.took?.as_secs_f64() / self.ideal?.as_secs_f64())
     }
 
     /// How far apart the first and the last route finished.

@@ -10,7 +10,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::scenario::{
     Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
 };
-use crate::link::{LinkChange, LinkConfig, Queue, Rate};
+use crate::link::{LinkChange, LinkConfig, Queue, Rate, Shared};
 
 /// Routes are silent or away, all at once, for no longer than this: sessions are kept for 60 s.
 const LONGEST_BLACKOUT_MS: u64 = 50_000;
@@ -77,7 +77,13 @@ impl Dice {
         let up = self.link(longest_delay_ms);
         let mut down = self.link(longest_delay_ms);
         down.delay = up.delay;
-        TwoWay { name, up, down }
+        let shared = Shared::default();
+        TwoWay {
+            name,
+            up,
+            down,
+            shared,
+        }
     }
 
     fn scheduler(&mut self) -> SchedulerKind {
@@ -153,6 +159,8 @@ impl Dice {
             up_bytes,
             down_bytes,
             at_once: self.once_in(2),
+            by_length: false,
+            continues: false,
             class: if self.once_in(3) {
                 StreamClass::Interactive
             } else {

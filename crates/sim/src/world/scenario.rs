@@ -6,7 +6,7 @@ use mpbond_session::{HelperId, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
 use crate::ideal::Direction;
-use crate::link::{LinkChange, LinkConfig, Rate};
+use crate::link::{LinkChange, LinkConfig, Rate, Shared};
 
 /// Hosts, links, work and misfortune.
 #[derive(Debug, Clone)]
@@ -35,10 +35,17 @@ pub struct Scenario {
     pub stall_limit: Duration,
     /// Fixes all chance: losses and jitter of links.
     pub seed: u64,
+    /// How long the world goes on when all exchanges are over.
+    pub linger: Duration,
+    /// Whether packets on links and arrivals at readers are kept, for accounts of them.
+    pub keeps_log: bool,
+    /// Whether the bound is worked out for each exchange. Over recordings that takes longer than
+    /// to live through them.
+    pub has_bounds: bool,
 }
 
 /// A link, both directions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct TwoWay {
     /// For people.
     pub name: String,
@@ -46,6 +53,8 @@ pub struct TwoWay {
     pub up: LinkConfig,
     /// Towards the primary.
     pub down: LinkConfig,
+    /// What it shares with other links, or its directions with each other.
+    pub shared: Shared,
 }
 
 impl TwoWay {
@@ -55,6 +64,7 @@ impl TwoWay {
             name: name.to_owned(),
             up: link.clone(),
             down: link,
+            shared: Shared::default(),
         }
     }
 }
@@ -66,7 +76,8 @@ pub struct Route {
     pub name: String,
     /// The helper it runs through.
     pub helper: Option<HelperId>,
-    /// Indices in [`Scenario::links`]: the PS-Path alone, or pipe and HS-Path.
+    /// Indices in [`Scenario::links`]: the PS-Path alone, or pipe and HS-Path. Where both are
+    /// given without a helper, the device between only forwards packets.
     pub links: Vec<usize>,
     /// When the primary first connects.
     pub joins_at: Duration,
@@ -79,6 +90,8 @@ pub struct Route {
 pub enum When {
     /// So long after the world began.
     At(Duration),
+    /// So long after both ends had a subflow on every route for the first time.
+    AfterJoined(Duration),
     /// So long after this exchange started.
     AfterStart(usize, Duration),
     /// So long after this exchange was over at the client.
@@ -96,6 +109,12 @@ pub struct Exchange {
     pub down_bytes: u64,
     /// The origin begins before it has heard all of the client.
     pub at_once: bool,
+    /// The length of what is sent tells its end, as in HTTP/1.1, and not the end of the stream:
+    /// the client ends its part only when it has got everything, the origin after it.
+    pub by_length: bool,
+    /// Without a session: it goes on with the connection of the exchange before. A session's
+    /// streams are always new.
+    pub continues: bool,
     /// What kind of traffic.
     pub class: StreamClass,
     /// How the client behaves.
@@ -132,6 +151,8 @@ pub enum Ending {
     ResetAfter(u64),
     /// It wants no more than so many of the other's bytes.
     StopAfter(u64),
+    /// It wants no more when so long has passed since it began.
+    StopAt(Duration),
     /// It refuses: resets and stops at once.
     Refuse,
 }
@@ -158,6 +179,8 @@ pub enum Happening {
         /// Towards the primary.
         down: Option<LinkChange>,
     },
+    /// Every radio on the links is at rest again.
+    RestRadios,
     /// All connections on a route are reset: a helper process dies. The primary joins anew.
     Kill {
         /// Index in [`Scenario::routes`].
@@ -191,6 +214,8 @@ impl Exchange {
             up_bytes: 120,
             down_bytes: bytes,
             at_once: false,
+            by_length: false,
+            continues: false,
             class: StreamClass::Bulk,
             client: Manner::default(),
             origin: Manner::default(),
@@ -243,6 +268,9 @@ impl Scenario {
             limit: Duration::from_secs(600),
             stall_limit: Duration::from_secs(30),
             seed: 1,
+            linger: Duration::ZERO,
+            keeps_log: false,
+            has_bounds: true,
         }
     }
 

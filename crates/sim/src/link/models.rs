@@ -1,31 +1,30 @@
-//! The pure models behind the lanes: links alone, and groups of those that
-//! share something.
+//! Links alone, and groups of those that share something, side by side: the
+//! pure part of a player.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mpbond_radio::{Direction as Way, RadioProfile};
-use mpbond_sim::link::{
-    Delivered, Dropped, Group, Link, LinkChange, LinkConfig, LinkStats, Medium, MediumId, RadioId,
-};
+use mpbond_radio::{Direction, RadioProfile};
 use mpbond_units::Timestamp;
 
-use crate::experiment::{Direction, Duplex};
+use super::group::{Group, Medium, MediumId, RadioId};
+use super::{Delivered, Dropped, Link, LinkChange, LinkStats};
 
 /// A medium that links of the same name for it share.
 #[derive(Debug, Clone)]
-pub struct PlayedMedium {
+pub struct SharedMedium {
     /// Its name.
     pub name: String,
     /// How it carries packets.
     pub medium: Medium,
-    /// Whether both directions of a link are on it.
-    pub duplex: Duplex,
+    /// Whether a link's two directions take turns on it. If not, each has a
+    /// medium of its own, as in a cell with two frequencies.
+    pub half_duplex: bool,
 }
 
 /// A radio at one end of a link.
 #[derive(Debug, Clone)]
-pub struct PlayedRadio {
+pub struct SharedRadio {
     /// Radios of links on one medium are one radio where this is the same.
     pub owner: String,
     /// Its figures.
@@ -36,11 +35,11 @@ pub struct PlayedRadio {
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
     /// The medium that it is on.
-    pub medium: Option<PlayedMedium>,
+    pub medium: Option<SharedMedium>,
     /// The radio of the near host.
-    pub near_radio: Option<PlayedRadio>,
+    pub near_radio: Option<SharedRadio>,
     /// The radio of the far host.
-    pub far_radio: Option<PlayedRadio>,
+    pub far_radio: Option<SharedRadio>,
 }
 
 impl Shared {
@@ -49,37 +48,48 @@ impl Shared {
     }
 }
 
-type Packet = Vec<u8>;
-
 // A handful exist, so their size does not matter.
 #[allow(clippy::large_enum_variant)]
-enum Model {
-    Alone(Link<Packet>),
-    Shared(Group<Packet>),
+#[derive(Debug)]
+enum Model<P> {
+    Alone(Link<P>),
+    Shared(Group<P>),
 }
 
-/// Where a lane's model is.
+/// Where the model of one direction of a link is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seat {
+pub struct Seat {
     model: usize,
     member: usize,
 }
 
-/// All models.
-#[derive(Default)]
-pub(super) struct Models {
-    models: Vec<Model>,
+/// The models of all links.
+#[derive(Debug)]
+pub struct Models<P> {
+    models: Vec<Model<P>>,
     /// The groups by the name of their medium, or of the link with radios.
     groups: HashMap<(bool, String), usize>,
+    /// By name and, where each direction has one of its own, direction.
     media: HashMap<(String, Option<Direction>), MediumId>,
     radios: HashMap<(usize, String), RadioId>,
 }
 
-impl Models {
-    /// Adds both directions of a link, up and down.
-    pub fn add(&mut self, name: &str, shared: &Shared, up: Config, down: Config) -> [Seat; 2] {
+impl<P> Default for Models<P> {
+    fn default() -> Self {
+        Self {
+            models: Vec::new(),
+            groups: HashMap::new(),
+            media: HashMap::new(),
+            radios: HashMap::new(),
+        }
+    }
+}
+
+impl<P> Models<P> {
+    /// Adds both directions of a link, up and down as its near host sees them.
+    pub fn add(&mut self, name: &str, shared: &Shared, up: Link<P>, down: Link<P>) -> [Seat; 2] {
         if shared.is_nothing() {
-            return [up, down].map(|config| self.add_model(Model::Alone(config.link())));
+            return [up, down].map(|link| self.add_model(Model::Alone(link)));
         }
         let key = match &shared.medium {
             Some(medium) => (true, medium.name.clone()),
@@ -93,8 +103,8 @@ impl Models {
                 index
             }
         };
-        [(Direction::Up, up), (Direction::Down, down)].map(|(direction, config)| {
-            let member = self.add_member(index, shared, direction, config);
+        [(Direction::Up, up), (Direction::Down, down)].map(|(direction, link)| {
+            let member = self.add_member(index, shared, direction, link);
             Seat {
                 model: index,
                 member,
@@ -102,7 +112,7 @@ impl Models {
         })
     }
 
-    fn add_model(&mut self, model: Model) -> Seat {
+    fn add_model(&mut self, model: Model<P>) -> Seat {
         self.models.push(model);
         Seat {
             model: self.models.len() - 1,
@@ -115,19 +125,19 @@ impl Models {
         index: usize,
         shared: &Shared,
         direction: Direction,
-        config: Config,
+        link: Link<P>,
     ) -> usize {
         let Some(Model::Shared(group)) = self.models.get_mut(index) else {
             unreachable!("the index is a group's");
         };
         let medium = shared.medium.as_ref().map(|medium| {
-            let own = (medium.duplex == Duplex::Full).then_some(direction);
+            let own = (!medium.half_duplex).then_some(direction);
             *self
                 .media
                 .entry((medium.name.clone(), own))
                 .or_insert_with(|| group.add_medium(medium.medium))
         });
-        let mut radio = |radio: &PlayedRadio| {
+        let mut radio = |radio: &SharedRadio| {
             *self
                 .radios
                 .entry((index, radio.owner.clone()))
@@ -139,32 +149,38 @@ impl Models {
             Direction::Up => (near, far),
             Direction::Down => (far, near),
         };
-        let sends = sender.map(|radio| (radio, Way::Up));
-        let receives = receiver.map(|radio| (radio, Way::Down));
+        let sends = sender.map(|radio| (radio, Direction::Up));
+        let receives = receiver.map(|radio| (radio, Direction::Down));
         let radios = sends.into_iter().chain(receives).collect();
-        group.add(config.link(), medium, radios)
+        group.add(link, medium, radios)
     }
 
+    /// Offers a packet of `bytes` (IP bytes).
+    ///
+    /// # Errors
+    /// See [`Link::enqueue`].
     pub fn enqueue(
         &mut self,
         seat: Seat,
         now: Timestamp,
-        packet: Packet,
-    ) -> Result<(), Dropped<Packet>> {
-        let bytes = packet.len() as u32;
+        bytes: u32,
+        packet: P,
+    ) -> Result<(), Dropped<P>> {
         match &mut self.models[seat.model] {
             Model::Alone(link) => link.enqueue(now, bytes, packet),
             Model::Shared(group) => group.enqueue(seat.member, now, bytes, packet),
         }
     }
 
-    pub fn poll(&mut self, seat: Seat, now: Timestamp) -> Option<Delivered<Packet>> {
+    /// The next packet of a link whose arrival is not after `now`.
+    pub fn poll(&mut self, seat: Seat, now: Timestamp) -> Option<Delivered<P>> {
         match &mut self.models[seat.model] {
             Model::Alone(link) => link.poll(now),
             Model::Shared(group) => group.poll(seat.member, now),
         }
     }
 
+    /// Changes one direction of a link now; see [`Link::apply`].
     pub fn apply(&mut self, seat: Seat, now: Timestamp, change: &LinkChange) {
         match &mut self.models[seat.model] {
             Model::Alone(link) => link.apply(now, change),
@@ -172,10 +188,20 @@ impl Models {
         }
     }
 
+    /// What one direction of a link has done.
     pub fn stats(&self, seat: Seat) -> LinkStats {
+        self.link(seat).map(Link::stats).unwrap_or_default()
+    }
+
+    /// Whether one direction of a link takes packets at all.
+    pub fn is_up(&self, seat: Seat) -> bool {
+        self.link(seat).is_some_and(Link::is_up)
+    }
+
+    fn link(&self, seat: Seat) -> Option<&Link<P>> {
         match &self.models[seat.model] {
-            Model::Alone(link) => link.stats(),
-            Model::Shared(group) => group.link(seat.member).map(Link::stats).unwrap_or_default(),
+            Model::Alone(link) => Some(link),
+            Model::Shared(group) => group.link(seat.member),
         }
     }
 
@@ -198,59 +224,42 @@ impl Models {
     }
 }
 
-/// What one direction's model is made of.
-pub(super) struct Config {
-    pub config: LinkConfig,
-    pub seed: u64,
-    pub start: Timestamp,
-}
-
-impl Config {
-    fn link(self) -> Link<Packet> {
-        Link::starting_at(self.config, self.seed, self.start)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use mpbond_radio::Profiles;
-    use mpbond_sim::link::Rate;
     use mpbond_units::BitRate;
 
     use super::*;
+    use crate::link::{LinkConfig, Rate};
 
-    fn config() -> Config {
+    fn link() -> Link<&'static str> {
         // A full packet takes 1 ms.
         let rate = Rate::Constant(BitRate::from_mbps(12.0));
-        Config {
-            config: LinkConfig::new(rate),
-            seed: 1,
-            start: Timestamp::ZERO,
-        }
+        Link::new(LinkConfig::new(rate), 1)
     }
 
-    fn medium(duplex: Duplex) -> Option<PlayedMedium> {
-        Some(PlayedMedium {
+    fn medium(half_duplex: bool) -> Option<SharedMedium> {
+        Some(SharedMedium {
             name: "air".into(),
             medium: Medium::default(),
-            duplex,
+            half_duplex,
         })
     }
 
-    fn radio(owner: &str) -> Option<PlayedRadio> {
+    fn radio(owner: &str) -> Option<SharedRadio> {
         let profiles = Profiles::shipped().unwrap();
-        Some(PlayedRadio {
+        Some(SharedRadio {
             owner: owner.into(),
             profile: Arc::new(profiles.radio("lte-2012").unwrap().clone()),
         })
     }
 
     /// When a packet of each seat is there, all offered at 0, in tenths of ms.
-    fn arrivals<const N: usize>(models: &mut Models, seats: [Seat; N]) -> [u64; N] {
+    fn arrivals<const N: usize>(models: &mut Models<&'static str>, seats: [Seat; N]) -> [u64; N] {
         for seat in seats {
-            let taken = models.enqueue(seat, Timestamp::ZERO, vec![0; 1500]);
+            let taken = models.enqueue(seat, Timestamp::ZERO, 1500, "");
             taken.unwrap();
         }
         let mut out = [0; N];
@@ -266,8 +275,8 @@ mod tests {
 
     fn two_links(first: &Shared, second: &Shared) -> [u64; 4] {
         let mut models = Models::default();
-        let [a, b] = models.add("one", first, config(), config());
-        let [c, d] = models.add("two", second, config(), config());
+        let [a, b] = models.add("one", first, link(), link());
+        let [c, d] = models.add("two", second, link(), link());
         arrivals(&mut models, [a, b, c, d])
     }
 
@@ -276,13 +285,13 @@ mod tests {
         let nothing = Shared::default();
         assert_eq!(two_links(&nothing, &nothing), [10; 4]);
         let half = Shared {
-            medium: medium(Duplex::Half),
+            medium: medium(true),
             ..Shared::default()
         };
         assert_eq!(two_links(&half, &half), [10, 20, 30, 40]);
         assert_eq!(two_links(&half, &nothing), [10, 20, 10, 10]);
         let full = Shared {
-            medium: medium(Duplex::Full),
+            medium: medium(false),
             ..Shared::default()
         };
         assert_eq!(two_links(&full, &full), [10, 10, 20, 20]);
@@ -296,17 +305,17 @@ mod tests {
         };
         // Woken by the packet up, 260.1 ms; the one down waits for the same.
         let mut models = Models::default();
-        let [up, down] = models.add("one", &near, config(), config());
+        let [up, down] = models.add("one", &near, link(), link());
         assert_eq!(arrivals(&mut models, [up, down]), [2611, 2611]);
         models.apply(up, Timestamp::from_millis(300), &LinkChange::default());
         models.rest_radios();
         let later = Timestamp::from_millis(300);
-        models.enqueue(down, later, vec![0; 1500]).unwrap();
+        models.enqueue(down, later, 1500, "").unwrap();
         let at = models.next_event().unwrap();
         assert!(at - later >= Duration::from_micros(261_100), "{at}");
         // One radio at both links of a host, and another at the far end.
         let shared = Shared {
-            medium: medium(Duplex::Half),
+            medium: medium(true),
             near_radio: radio("primary/air"),
             far_radio: None,
         };
@@ -316,7 +325,7 @@ mod tests {
             ..near
         };
         let mut models = Models::default();
-        let [up, _] = models.add("one", &both_ends, config(), config());
+        let [up, _] = models.add("one", &both_ends, link(), link());
         let [after_both] = arrivals(&mut models, [up]);
         assert!(after_both >= 2 * 2601 + 10, "{after_both}");
     }

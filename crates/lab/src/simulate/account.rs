@@ -1,0 +1,252 @@
+//! From what a world gave to the lab's records.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use mpbond_sim::world::{ExchangeOutcome, Observed};
+use mpbond_units::Timestamp;
+
+use super::topology::{CLOSING, Part, Prepared, direction};
+use crate::app::mean_and_p95;
+use crate::conditions::ratio_not_kept;
+use crate::energy::Accountant;
+use crate::error::Result;
+use crate::experiment::{
+    Application, Carrier, Client, Direction, Experiment, Scheme, Workload, name_of,
+};
+use crate::ideal::ideal_time;
+use crate::link_progress;
+use crate::player::Passed;
+use crate::quantity::Quantity;
+use crate::record::{Download, SubflowShare};
+use crate::watch::Watch;
+
+/// Of more repetitions the links' curves are not kept: nobody looks at them,
+/// and they are most of a record.
+const MAX_CURVES: u32 = 20;
+
+/// Which of the run's worlds it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub repetition: u32,
+    pub seed: u64,
+}
+
+/// The records of a world's transfers. Where it failed, that of the transfer
+/// during which it did says so, and what was to follow is missing.
+///
+/// # Errors
+/// Where energy cannot be accounted, or there is no bound.
+pub(super) fn downloads(
+    e: &Experiment,
+    accountants: &[Accountant],
+    world: &Prepared,
+    place: Place,
+    observed: &Observed,
+) -> Result<Vec<Download>> {
+    let passed: Vec<Passed> = observed.passed.iter().map(passed).collect();
+    let mut all = Vec::new();
+    for part in &world.parts {
+        let outcomes = observed.exchanges.get(part.exchanges.clone());
+        let outcomes = outcomes.unwrap_or_default().iter().map(Option::as_ref);
+        let whole: Option<Vec<&ExchangeOutcome>> = outcomes.collect();
+        let Some(outcomes) = whole.filter(|all| !all.is_empty()) else {
+            all.push(failed(e, world.scheme, part, place, observed));
+            break;
+        };
+        all.push(download(
+            e,
+            accountants,
+            world,
+            part,
+            place,
+            &outcomes,
+            &passed,
+        )?);
+    }
+    Ok(all)
+}
+
+fn download(
+    e: &Experiment,
+    accountants: &[Accountant],
+    world: &Prepared,
+    part: &Part,
+    place: Place,
+    outcomes: &[&ExchangeOutcome],
+    passed: &[Passed],
+) -> Result<Download> {
+    let (scheme, workload) = (world.scheme, part.workload);
+    let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
+    let start = outcomes.iter().map(|x| x.started).min();
+    let start = start.unwrap_or(Timestamp::ZERO);
+    let end = outcomes.iter().map(|x| ended(x)).max().unwrap_or(start);
+    let seconds = end.since(start).as_secs_f64();
+    let read = |x: &&ExchangeOutcome| match workload.direction {
+        Direction::Down => x.down_bytes,
+        Direction::Up => x.up_bytes,
+    };
+    let bytes = outcomes.iter().map(read).sum();
+    let ideal = match part.ideal {
+        Some(ideal) => ideal,
+        None => ideal_time(e, scheme, workload, bytes)?,
+    };
+    let watch = watched(start, outcomes);
+    let longest_stall_s = watch.longest().as_secs_f64();
+    let first = outcomes.first().and_then(|x| x.first_byte);
+    let since = |p: &&Passed| p.arrived >= start && p.arrived <= end + CLOSING;
+    let passed: Vec<Passed> = passed.iter().filter(since).copied().collect();
+    let energy = accountants
+        .iter()
+        .map(|a| a.account(scheme, &world.links, &passed, end))
+        .collect::<Result<_>>()?;
+    let subflows = shares(start, outcomes);
+    let unfit_because = ratio_not_kept(e, scheme, &subflows);
+    let links = if place.repetition < MAX_CURVES {
+        link_progress::of_links(&world.links, &passed, workload.direction)
+    } else {
+        Vec::new()
+    };
+    Ok(Download {
+        bytes,
+        seconds,
+        ideal_seconds: ideal.as_secs_f64(),
+        ratio: seconds / ideal.as_secs_f64(),
+        redundant_bytes: Some(outcomes.iter().map(|x| x.redundant_bytes).sum()),
+        sha256_ok: true,
+        first_byte_s: first.map(|d| d.as_secs_f64()),
+        longest_stall_s,
+        subflows,
+        // As in real time, where curl does not say.
+        progress: match e.client {
+            Client::Fetch => watch.into_series(),
+            Client::Curl => Vec::new(),
+        },
+        noticed: noticed(workload, outcomes),
+        energy,
+        links,
+        fit: unfit_because.is_none(),
+        unfit_because,
+        ..blank(e, scheme, workload, place)
+    })
+}
+
+/// A transfer that never came to its end.
+fn failed(
+    e: &Experiment,
+    scheme: &Scheme,
+    part: &Part,
+    place: Place,
+    observed: &Observed,
+) -> Download {
+    let why = match &observed.failure {
+        Some(failure) => failure.to_string(),
+        None => "not all of it arrived".to_owned(),
+    };
+    let seconds = observed.ended.as_secs_f64();
+    let ideal = part.ideal.unwrap_or_default().as_secs_f64();
+    Download {
+        seconds,
+        ideal_seconds: ideal,
+        longest_stall_s: seconds,
+        unfit_because: Some(format!("seed {}: {why}", place.seed)),
+        ..blank(e, scheme, part.workload, place)
+    }
+}
+
+/// What is known before it runs.
+fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> Download {
+    let has_session = scheme.scheme == Carrier::Mpbond;
+    Download {
+        scheme: name_of(scheme.scheme),
+        name: scheme.name.get_ref().clone(),
+        workload: workload.name.get_ref().clone(),
+        repetition: place.repetition,
+        seed: Some(place.seed),
+        scheduler: has_session.then(|| name_of(scheme.scheduler)),
+        direction: workload.direction,
+        devices: scheme.devices,
+        interception: scheme.interception,
+        client: e.client,
+        connection: scheme.connection,
+        congestion: scheme.congestion.clone(),
+        bytes: workload.most_bytes(),
+        seconds: 0.0,
+        ideal_seconds: 0.0,
+        ratio: 0.0,
+        redundant_bytes: None,
+        sha256_ok: false,
+        first_byte_s: None,
+        longest_stall_s: 0.0,
+        subflows: Vec::new(),
+        progress: Vec::new(),
+        noticed: BTreeMap::new(),
+        cpu_s: BTreeMap::new(),
+        cpu_percent: BTreeMap::new(),
+        energy: Vec::new(),
+        links: Vec::new(),
+        fit: false,
+        unfit_because: None,
+        lateness_us: None,
+    }
+}
+
+fn passed(p: &mpbond_sim::world::Passed) -> Passed {
+    Passed {
+        link: p.link,
+        direction: direction(p.direction),
+        bytes: p.bytes,
+        departed: p.departed,
+        arrived: p.arrived,
+    }
+}
+
+/// What each route carried of all exchanges.
+fn shares(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Vec<SubflowShare> {
+    let mut all: Vec<SubflowShare> = Vec::new();
+    for x in outcomes {
+        let offset = x.started.since(start);
+        for share in &x.shares {
+            let finished = share.finished.map(|d| (offset + d).as_secs_f64());
+            match all.iter_mut().find(|s| s.name == share.route) {
+                Some(s) => {
+                    s.bytes += share.bytes;
+                    s.finished_s = finished.or(s.finished_s);
+                }
+                None => all.push(SubflowShare {
+                    name: share.route.clone(),
+                    bytes: share.bytes,
+                    finished_s: finished,
+                }),
+            }
+        }
+    }
+    all
+}
+
+/// The receiver's bytes as the lab's client would have seen them.
+fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
+    // Only differences count.
+    let zero = Instant::now();
+    let mut watch = Watch::since(zero);
+    let mut before = 0;
+    for x in outcomes {
+        let offset = x.started.since(start);
+        for (after, bytes) in &x.arrivals {
+            watch.saw(before + bytes, zero + offset + *after);
+        }
+        before = watch.bytes();
+    }
+    watch
+}
+
+fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quantity, f64> {
+    if !matches!(workload.application(), Some(Application::Chunks(_))) {
+        return BTreeMap::new();
+    }
+    let seconds = |x: &&ExchangeOutcome| x.took.unwrap_or(Duration::ZERO).as_secs_f64();
+    let figures = mean_and_p95(outcomes.iter().map(seconds).collect());
+    let figures =
+        figures.map(|(mean, p95)| [(Quantity::ChunkS, mean), (Quantity::ChunkP95S, p95)].into());
+    figures.unwrap_or_default()
+}
