@@ -8,6 +8,10 @@ use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 pub struct MinPad;
 
 impl Scheduler for MinPad {
+    fn minds_delay(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], _: Backlog) -> Decision {
         match idle(subflows).min_by_key(|s| s.pad) {
             Some(s) => Decision::Send(s.id),

@@ -84,6 +84,12 @@ pub trait Scheduler {
     fn duplicates(&self) -> bool {
         false
     }
+
+    /// Minds when bytes arrive: of several streams, a subflow that delivers late is not given the
+    /// short ones.
+    fn minds_delay(&self) -> bool {
+        false
+    }
 }
 
 /// The schedulers by name, as configuration has them.

@@ -11,6 +11,10 @@ use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 pub struct Pams {}
 
 impl Scheduler for Pams {
+    fn minds_delay(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], backlog: Backlog) -> Decision {
         // Line 6: target <- GetIdleSubflowWithMinPAD().
         let Some(target) = idle(subflows).min_by_key(|s| s.pad) else {

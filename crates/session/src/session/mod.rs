@@ -109,6 +109,8 @@ pub struct Session {
     /// Client: asked whether subflows work since bytes last arrived.
     asked: bool,
     defer_until: Option<Timestamp>,
+    /// A stream was left for a faster subflow than the one that asked.
+    spared: bool,
     owed: Vec<Owed>,
     events: VecDeque<Event>,
     stats: SessionStats,
@@ -325,6 +327,7 @@ impl Session {
             go_away: None,
             asked: false,
             defer_until: None,
+            spared: false,
             owed: Vec::new(),
             events: VecDeque::new(),
             stats: SessionStats::default(),

@@ -1,5 +1,6 @@
 //! What is sent: which frames, in which record, on which subflow.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
@@ -146,8 +147,11 @@ impl Session {
             if !out.is_empty() {
                 return Some(self.wrote(now, i, out.len(), owed));
             }
-            // Everything left is on this very subflow already.
+            // Everything left is on this very subflow already, or waits for a faster one.
             passed_over |= 1 << i.min(63);
+        }
+        if std::mem::take(&mut self.spared) && self.defer_until.is_none() {
+            self.defer_until = Some(now + DEFER);
         }
         None
     }
@@ -511,6 +515,7 @@ impl Session {
     ) {
         let on = self.subflows[i].id;
         let late = self.is_late(on);
+        let soon_bytes = self.bytes_before(on);
         // What others carry goes before what is new: every byte over every subflow.
         if self.scheduler.duplicates() {
             let mut ids: Vec<StreamId> = self.streams.keys().copied().collect();
@@ -519,6 +524,7 @@ impl Session {
                 self.put_copies(now, i, on, id, out, limit, owed);
             }
         }
+        let streams = self.ready.iter().map(VecDeque::len).sum::<usize>() as u64;
         for class in [StreamClass::Interactive, StreamClass::Bulk] {
             let q = super::queue_of(class);
             for _ in 0..self.ready[q].len() {
@@ -528,6 +534,16 @@ impl Session {
                 let Some(id) = self.ready[q].pop_front() else {
                     break;
                 };
+                // In its turn among all that wait, the fastest has carried this one to its end
+                // before a byte that goes here arrives.
+                let short = self.streams.get(&id).is_some_and(|s| {
+                    s.send.again_bytes() == 0 && s.backlog.saturating_mul(streams) < soon_bytes
+                });
+                if short && streams > 1 {
+                    self.spared = true;
+                    self.ready[q].push_back(id);
+                    continue;
+                }
                 self.put_stream(now, i, (on, late), id, out, limit, owed);
                 let again = match self.streams.get_mut(&id) {
                     Some(s) => {
@@ -541,6 +557,21 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// What the fastest subflow delivers before a byte that is given to `on` arrives; nothing for
+    /// schedulers that do not mind.
+    fn bytes_before(&self, on: SubflowId) -> u64 {
+        if !self.scheduler.minds_delay() {
+            return 0;
+        }
+        let own = self.views.iter().find(|v| v.id == on);
+        let fastest = self.views.iter().min_by_key(|v| v.pad);
+        own.zip(fastest).map_or(0, |(own, fastest)| {
+            fastest
+                .throughput
+                .bytes_in(own.pad.saturating_sub(fastest.pad))
+        })
     }
 
     /// Whether a subflow delivers later than the fastest that was looked at.
