@@ -16,7 +16,8 @@ const MIB: u64 = 1 << 20;
 
 /// The measured exchange, once for each of some variants.
 fn runs(scenario: &Scenario) -> Vec<ExchangeOutcome> {
-    (0..5)
+    // Among few, a median is a matter of which: single ones lie up to a tenth apart.
+    (0..15)
         .map(|variant| {
             let world = World::new(scenario.clone().varied(variant));
             let mut outcome = world.run().unwrap();

@@ -311,7 +311,11 @@ impl Session {
         let soon = healthy.map(pad).min().unwrap_or_default() + FEEDBACK_LATE;
         let least_quiet = usable().filter(|s| pad(s) <= soon).filter_map(quiet).min();
         let rule = self.config.feedback;
+        // Somebody waits for what an OPEN asks for, and wakes radios anyway.
+        let opens = |id: &StreamId| self.streams.get(id).is_some_and(|s| s.open_wanted);
+        let urgent = self.signalling.iter().any(opens);
         let allowed = |s: &Subflow| match rule {
+            _ if urgent => true,
             FeedbackRule::Flexible => quiet(s)
                 .zip(least_quiet)
                 .is_some_and(|(own, least)| own <= least + grace(s) && pad(s) <= soon),
@@ -343,7 +347,11 @@ impl Session {
                     let s = &self.subflows[i];
                     s.helper.is_none() && now.since(s.rx_at) < PROVEN
                 };
-                if rule == FeedbackRule::Flexible && best.iter().any(|(_, i)| proven(*i)) {
+                let direct = |i: usize| self.subflows[i].helper.is_none();
+                if urgent && best.iter().any(|(_, i)| direct(*i)) {
+                    // Fewer hops, fewer surprises: a pipe may have been silent for long.
+                    best.retain(|(_, i)| direct(*i));
+                } else if rule == FeedbackRule::Flexible && best.iter().any(|(_, i)| proven(*i)) {
                     best.retain(|(_, i)| proven(*i));
                 }
                 self.ack_turn = self.ack_turn.wrapping_add(1);

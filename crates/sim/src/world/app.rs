@@ -320,4 +320,11 @@ impl Running {
         let origin = self.origin.as_ref().is_some_and(|o| o.closed.is_some());
         self.client.closed.is_some() && origin
     }
+
+    /// Somebody reads and has not come to an end. A client that has gone waits for nothing, and
+    /// what was written for it may wait at the proxy until its paths are given up.
+    pub(super) fn waits_for_bytes(&self) -> bool {
+        let reads = |app: &App| app.ended.is_none() && app.closed.is_none();
+        !self.is_over() && (reads(&self.client) || self.origin.as_ref().is_none_or(reads))
+    }
 }

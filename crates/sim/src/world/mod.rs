@@ -561,7 +561,7 @@ impl World {
         let wants_more = self.running.iter().flatten().any(|r| {
             let apps = [Some(&r.client), r.origin.as_ref()];
             let rests = apps.iter().flatten().any(|a| a.is_paused(self.now));
-            !r.is_over() && !rests
+            r.waits_for_bytes() && !rests
         });
         if arrived != self.progress.0 || !wants_more {
             self.progress = (arrived, self.now);

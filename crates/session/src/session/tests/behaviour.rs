@@ -140,6 +140,26 @@ fn feedback_does_not_wake_a_helper_that_has_done_its_part() {
     assert!(direct > 5 * asleep, "{direct} {asleep}");
 }
 
+/// Whichever radio was busy last: a request takes the direct path, for a pipe may have fallen
+/// silent during the pause.
+#[test]
+fn a_stream_opens_over_the_direct_path() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    download(&mut p, 1 << 20, 10_000);
+    let pause = p.now + Duration::from_secs(5);
+    p.run(pause, |_| false);
+    for l in p.links.iter_mut().filter(|l| l.id == helper) {
+        l.blackhole = true;
+    }
+    for _ in 0..4 {
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        let soon = p.now + Duration::from_millis(40);
+        p.run(soon, |_| false);
+        assert!(p.opened().contains(&id), "{id}");
+    }
+}
+
 #[test]
 fn uplink_is_no_afterthought() {
     let (mut p, ..) = joined(SessionConfig::default());
