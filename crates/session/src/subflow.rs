@@ -168,6 +168,36 @@ impl SentQueue {
         signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
     }
 
+    /// Marks data frames as recalled, the oldest first, until `budget` bytes are reached. `each` is
+    /// also asked about those that are recalled already, which come to nothing.
+    pub(crate) fn recall_oldest(
+        &mut self,
+        budget: u64,
+        mut each: impl FnMut(StreamId, Range<u64>, bool) -> bool,
+    ) -> Vec<(StreamId, Range<u64>, bool)> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        for f in &mut self.frames {
+            if bytes >= budget {
+                break;
+            }
+            if let Owed::Data {
+                stream,
+                range,
+                fin,
+                recalled,
+            } = f
+                && each(*stream, range.clone(), *fin)
+                && !std::mem::replace(recalled, true)
+            {
+                bytes += range.end - range.start;
+                taken.push((*stream, range.clone(), *fin));
+            }
+        }
+        self.recalled_bytes += bytes;
+        taken
+    }
+
     /// Data frames of `stream` that have any byte in `kept` are no longer recalled: this subflow
     /// alone brings that byte.
     pub(crate) fn unrecall(&mut self, stream: StreamId, kept: &[Range<u64>]) {
@@ -265,6 +295,10 @@ pub(crate) struct Subflow {
     pub(crate) estimator: Estimator,
     /// When an ACK count last rose, or when it began to owe.
     pub(crate) progress_at: Timestamp,
+    /// The pace of that.
+    pub(crate) progress: ProgressPace,
+    /// How often it has been helped since then, in case it is silent for good.
+    pub(crate) doubts: u32,
     /// Silent since.
     pub(crate) suspect: Option<Timestamp>,
     pub(crate) ping_wanted: bool,
@@ -274,6 +308,38 @@ pub(crate) struct Subflow {
     pub(crate) redundant_out: u64,
     pub(crate) last_in: Option<Timestamp>,
     pub(crate) last_out: Option<Timestamp>,
+}
+
+/// How far apart a subflow's ACK counts rise while it owes something.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProgressPace {
+    /// Rises since it last began to owe.
+    rises: u32,
+    /// The longest time between two of late: each later rise takes a hundredth off it.
+    gap: Duration,
+}
+
+impl ProgressPace {
+    /// So many rises say what is usual.
+    const ENOUGH: u32 = 8;
+
+    /// The count has risen, so long after it rose last or the subflow began to owe.
+    pub(crate) fn rose(&mut self, after: Duration) {
+        if self.rises > 0 {
+            self.gap = after.max(self.gap - self.gap / 100);
+        }
+        self.rises = self.rises.saturating_add(1);
+    }
+
+    /// Nothing is owed: what comes next says nothing about pace.
+    pub(crate) fn pause(&mut self) {
+        self.rises = 0;
+    }
+
+    /// The longest usual time between two rises, once that is known.
+    pub(crate) fn gap(&self) -> Option<Duration> {
+        (self.rises >= Self::ENOUGH).then_some(self.gap)
+    }
 }
 
 /// A helper's own link, as its report has it.
@@ -307,6 +373,8 @@ impl Subflow {
             sent: SentQueue::default(),
             estimator: Estimator::new(setup.helper.is_some()),
             progress_at: now,
+            progress: ProgressPace::default(),
+            doubts: 0,
             suspect: None,
             ping_wanted: false,
             pongs: VecDeque::new(),
@@ -336,6 +404,8 @@ impl Subflow {
         self.room = self.room.saturating_sub(octets);
         if self.sent.is_empty() && !owed.is_empty() {
             self.progress_at = now;
+            self.progress.pause();
+            self.doubts = 0;
         }
         self.sent.push(self.tx_octets, now, owed);
         octets

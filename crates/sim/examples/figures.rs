@@ -77,6 +77,7 @@ fn main() -> ExitCode {
     );
     stable(&options);
     changing(&options);
+    silent(&options);
     direct(&options);
     ExitCode::SUCCESS
 }
@@ -117,6 +118,37 @@ fn changing(options: &Options) {
             let label = format!("{direction:?} 5/10/5, 4 MiB, {link} to {mbps}");
             row(options, &label, None, scenario);
         }
+    }
+}
+
+/// 10 MiB with one other path of 50 ms and more: a link falls silent after 2 s. The stall counts.
+fn silent(options: &Options) {
+    let after = Duration::from_secs(2);
+    for direction in [Direction::Down, Direction::Up] {
+        for link in ["ps", "pipe1", "hs1"] {
+            let scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
+                .measuring(Before::Joined, direction, 10 * MIB)
+                .silencing(link, after);
+            row(
+                options,
+                &format!("{direction:?} 8/10/5, 10 MiB, {link} silent"),
+                None,
+                scenario,
+            );
+        }
+        let mut scenario = Scenario::multihomed(&[(20.0, WWAN), (10.0, WWAN)]).measuring(
+            Before::Joined,
+            direction,
+            10 * MIB,
+        );
+        let name = scenario.links.first().map(|l| l.name.clone());
+        scenario = scenario.silencing(&name.unwrap_or_default(), after);
+        row(
+            options,
+            &format!("{direction:?} 20 + 10, 10 MiB, first silent"),
+            None,
+            scenario,
+        );
     }
 }
 

@@ -16,8 +16,11 @@ const MIB: u64 = 1 << 20;
 
 /// The measured exchange, once for each of some variants.
 fn runs(scenario: &Scenario) -> Vec<ExchangeOutcome> {
-    // Among few, a median is a matter of which: single ones lie up to a tenth apart.
-    (0..15)
+    runs_of(scenario, 5)
+}
+
+fn runs_of(scenario: &Scenario, count: u32) -> Vec<ExchangeOutcome> {
+    (0..count)
         .map(|variant| {
             let world = World::new(scenario.clone().varied(variant));
             let mut outcome = world.run().unwrap();
@@ -115,7 +118,8 @@ fn changing_links_are_coped_with() {
             let scenario = Scenario::bonded(5.0, &[(10.0, 5.0)], WWAN, PIPE)
                 .measuring(Before::Used, direction, 4 * MIB)
                 .changing(link, 1.0, Duration::from_secs(2));
-            let runs = runs(&scenario);
+            // Single ones lie up to a tenth apart: among few, a median is a matter of which.
+            let runs = runs_of(&scenario, 15);
             let ratio = median(&runs, |x| x.ratio().unwrap());
             let took = median(&runs, |x| x.took.unwrap().as_secs_f64());
             let copies = median(&runs, ExchangeOutcome::redundant_share);

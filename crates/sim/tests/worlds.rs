@@ -95,7 +95,36 @@ fn a_silent_link_is_worked_around() {
     let outcome = World::new(scenario).run().unwrap();
     let x = &outcome.exchanges[0];
     assert_eq!(x.down_bytes, 4 * MIB);
+    // What the helpers hold at that moment stands before the copies.
     assert!(x.longest_stall < Duration::from_millis(1_500), "{x:?}");
+}
+
+/// With a direct path left, the application waits for as long as silence needs to be noticed:
+/// about a third of a second, where it was nearly a whole one before subflows were doubted.
+#[test]
+fn a_path_that_falls_silent_is_hardly_felt() {
+    let after = Duration::from_secs(2);
+    let pipe = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
+        .measuring(Before::Joined, Direction::Down, 4 * MIB)
+        .silencing("pipe1", after);
+    let two = Scenario::multihomed(&[(8.0, WWAN), (10.0, WWAN)]).measuring(
+        Before::Joined,
+        Direction::Down,
+        6 * MIB,
+    );
+    let first = two.links[0].name.clone();
+    for scenario in [pipe, two.silencing(&first, after)] {
+        let mut stalls: Vec<Duration> = (0..9)
+            .map(|variant| {
+                let world = World::new(scenario.clone().varied(variant));
+                let x = world.run().unwrap().exchanges.pop().unwrap();
+                assert!(x.took.unwrap() > after, "it was over before");
+                x.longest_stall
+            })
+            .collect();
+        stalls.sort();
+        assert!(stalls[4] < Duration::from_millis(450), "{stalls:?}");
+    }
 }
 
 #[test]

@@ -509,7 +509,9 @@ impl Session {
                 continue;
             }
             s.acked_octets = c.count;
+            s.progress.rose(now.since(s.progress_at));
             s.progress_at = now;
+            s.doubts = 0;
             let was_suspect = s.suspect.take().is_some();
             let mut done = Vec::new();
             s.sent.pop_acked(c.count, |f| done.push(f));

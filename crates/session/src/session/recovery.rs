@@ -13,6 +13,13 @@ use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 /// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
+/// Silence before which no subflow is doubted: ACKs come 25 ms apart, and wait for each other.
+const LEAST_DOUBT: Duration = Duration::from_millis(75);
+
+/// What others are given of a subflow that is doubted, each time; and how often.
+const DOUBT_BYTES: u64 = 8 << 10;
+const MOST_DOUBTS: u32 = 6;
+
 /// Within the tails of cellular radios, so that asking wakes none.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 
@@ -152,8 +159,15 @@ impl Session {
             + self.config.ack_delay
     }
 
-    /// When a subflow's silence becomes suspicious, or a silent one is given up.
+    /// When a subflow's silence becomes doubtful or suspicious, or a silent one is given up.
     pub(super) fn silence_ends(&self, s: &Subflow) -> Option<Timestamp> {
+        [self.silent_at(s), self.doubted_at(s)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn silent_at(&self, s: &Subflow) -> Option<Timestamp> {
         let unanswered = s.unanswered_since().map(|t| t + GIVE_UP_AFTER);
         let silent = match s.suspect {
             Some(since) => Some(since + self.patience(s)),
@@ -168,6 +182,65 @@ impl Session {
             return None;
         }
         Some(s.progress_at.max(oldest) + self.silence_allowed(s))
+    }
+
+    /// When a subflow that has gone on at an even pace is silent for so long that the application
+    /// should not wait for it: well before it can be called silent for good.
+    fn doubted_at(&self, s: &Subflow) -> Option<Timestamp> {
+        if !self.config.reinjection.suspicion
+            || s.suspect.is_some()
+            || s.sent.useful_bytes() == 0
+            || s.doubts >= MOST_DOUBTS
+        {
+            return None;
+        }
+        let patience = (s.progress.gap()? * 5 / 2).max(LEAST_DOUBT);
+        Some(s.progress_at + patience + patience * s.doubts / 2)
+    }
+
+    /// Gives others the little that the application waits for first, where a subflow that went on
+    /// evenly is silent. It costs a record or two if the silence was none.
+    fn help_doubted(&mut self, now: Timestamp) {
+        let doubted = |s: &Subflow| self.doubted_at(s).is_some_and(|t| t <= now);
+        let ids: Vec<SubflowId> = self
+            .subflows
+            .iter()
+            .filter(|s| doubted(s))
+            .map(|s| s.id)
+            .collect();
+        for id in ids {
+            let helps = |s: &Subflow| {
+                s.id != id && s.carries() && s.suspect.is_none() && s.doubts == 0 && !s.backup
+            };
+            let helped = self.subflows.iter().any(helps);
+            let Some(i) = self.index(id) else {
+                continue;
+            };
+            self.subflows[i].doubts += 1;
+            self.defer_until = None;
+            if !helped {
+                continue;
+            }
+            let streams = &self.streams;
+            let mut held_up: Vec<StreamId> = Vec::new();
+            let oldest = self.subflows[i]
+                .sent
+                .recall_oldest(DOUBT_BYTES, |stream, range, _| {
+                    let Some(s) = streams.get(&stream).filter(|s| s.reset_out.is_none()) else {
+                        return false;
+                    };
+                    if range.start <= s.send.base() {
+                        held_up.push(stream);
+                    }
+                    held_up.contains(&stream)
+                });
+            let copies = self.stats.reinjected_bytes_out;
+            for (stream, range, fin) in oldest {
+                self.data_again(stream, range, fin, Some(id));
+            }
+            // Rebalancing has its own allowance.
+            self.idle_mark.1 += self.stats.reinjected_bytes_out - copies;
+        }
     }
 
     /// How long a suspect is kept. A proxy can't dial: while it has nothing better, the connection
@@ -203,10 +276,11 @@ impl Session {
     }
 
     fn check_silence(&mut self, now: Timestamp) {
+        self.help_doubted(now);
         let silent: Vec<SubflowId> = self
             .subflows
             .iter()
-            .filter(|s| self.silence_ends(s).is_some_and(|t| t <= now))
+            .filter(|s| self.silent_at(s).is_some_and(|t| t <= now))
             .map(|s| s.id)
             .collect();
         for id in silent {
@@ -375,7 +449,10 @@ impl Session {
     /// How many more bytes may be sent twice since the session was last idle.
     fn copies_left(&self) -> u64 {
         let sent = self.stats.bytes_out - self.idle_mark.0;
-        let copies = self.stats.reinjected_bytes_out - self.idle_mark.1;
+        let copies = self
+            .stats
+            .reinjected_bytes_out
+            .saturating_sub(self.idle_mark.1);
         let allowed = sent as f64 * self.config.reinjection.copies_share;
         (allowed as u64).saturating_sub(copies)
     }

@@ -244,8 +244,8 @@ impl Session {
         }
     }
 
-    /// Views of the subflows that may carry data: the regular ones that are not suspect; of the
-    /// others only when those are all there is.
+    /// Views of the subflows that may carry data: the regular ones that are neither suspect nor
+    /// doubted; of the others only when those are all there is.
     fn fill_views(
         &self,
         now: Timestamp,
@@ -254,11 +254,15 @@ impl Session {
         views: &mut Vec<SubflowView>,
     ) {
         views.clear();
-        for (suspects, backups) in [(false, false), (false, true), (true, true)] {
+        // The worst that is taken: doubted 1, in reserve 2, silent 3.
+        let worst = |s: &Subflow| match s.suspect {
+            Some(_) => 3,
+            None if s.backup => 2,
+            None => u8::from(s.doubts > 0),
+        };
+        for taken in 0..=3 {
             for (i, s) in self.subflows.iter().enumerate() {
-                let fits =
-                    s.carries() && (suspects || s.suspect.is_none()) && (backups || !s.backup);
-                if !fits {
+                if !s.carries() || worst(s) > taken {
                     continue;
                 }
                 let (sent, acked) = (s.tx_octets, s.acked_octets);

@@ -364,9 +364,19 @@ impl Scenario {
 
     /// The named link has another rate from `after` the start of the last exchange on.
     #[must_use]
-    pub fn changing(mut self, link: &str, mbps: f64, after: Duration) -> Self {
+    pub fn changing(self, link: &str, mbps: f64, after: Duration) -> Self {
         let rate = Rate::Constant(BitRate::from_mbps(mbps));
-        let change = LinkChange::rate(rate);
+        self.with_change(link, LinkChange::rate(rate), after)
+    }
+
+    /// The named link swallows everything, without a word, from `after` the start of the last
+    /// exchange on.
+    #[must_use]
+    pub fn silencing(self, link: &str, after: Duration) -> Self {
+        self.with_change(link, LinkChange::down(), after)
+    }
+
+    fn with_change(mut self, link: &str, change: LinkChange, after: Duration) -> Self {
         let last = self.exchanges.len().saturating_sub(1);
         if let Some(link) = self.links.iter().position(|l| l.name == link) {
             self.faults.push(Fault {
