@@ -20,6 +20,9 @@ const LEAST_DOUBT: Duration = Duration::from_millis(75);
 const DOUBT_BYTES: u64 = 8 << 10;
 const MOST_DOUBTS: u32 = 6;
 
+/// So little may be the last that is under way.
+const LAST_BYTES: u64 = 16 << 10;
+
 /// Within the tails of cellular radios, so that asking wakes none.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 
@@ -417,7 +420,9 @@ impl Session {
             return;
         }
         let mut r = slowest.estimator.throughput(now).bytes_in(gain);
-        if gain < sure_gain {
+        // All wait for these: they are worth more than their share.
+        let last_ones = fastest.sent.data_bytes == 0 && slowest.sent.useful_bytes() <= LAST_BYTES;
+        if gain < sure_gain && !last_ones {
             r = r.min(self.copies_left());
         }
         if r > 0
