@@ -336,6 +336,11 @@ impl ProgressPace {
         self.rises = 0;
     }
 
+    /// Nothing of what is owed has been brought yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.rises == 0
+    }
+
     /// The longest usual time between two rises, once that is known.
     pub(crate) fn gap(&self) -> Option<Duration> {
         (self.rises >= Self::ENOUGH).then_some(self.gap)

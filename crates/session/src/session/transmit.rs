@@ -33,6 +33,11 @@ const DIRECT_GRACE: Duration = Duration::from_secs(1);
 /// would lie behind all that a helper holds, and what waits for it would look lost.
 const FEEDBACK_LATE: Duration = Duration::from_millis(150);
 
+/// What a pipe gave last time may be long ago: until it has brought anything of what is owed now,
+/// its helper is not given more than it would then pass on in this time. A round trip and an ACK's
+/// delay fit in easily.
+const UNTRIED_AHEAD: Duration = Duration::from_millis(500);
+
 /// A report older than this says nothing about a helper's radio any more.
 const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
 
@@ -266,6 +271,8 @@ impl Session {
                     continue;
                 }
                 let (sent, acked) = (s.tx_octets, s.acked_octets);
+                let untried = s.progress.is_new().then_some(UNTRIED_AHEAD);
+                let bound = [bound, untried].into_iter().flatten().min();
                 let full = s.room > 0
                     && (s.estimator.near_is_full(now, sent)
                         || s.estimator.far_is_full(now, sent, acked, bound));
