@@ -19,16 +19,16 @@ use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
 use mpbond_net::tcp::{self, TcpError, Tuning};
 use mpbond_net::tls::Trust;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::config::HelperConfig;
+use crate::config::{HelperConfig, TrustFile};
 use crate::driver::Clock;
 use crate::status::{RelayStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{metrics, stop};
+use crate::{metrics, revocation, stop};
 
 use budget::MonthlyBudget;
 
@@ -63,6 +63,8 @@ struct Helper {
     config: HelperConfig,
     identity: Identity,
     trust: Arc<dyn Trust>,
+    /// Whom we trust may have changed.
+    revoked: watch::Sender<()>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
     next_relay: Cell<u64>,
@@ -85,6 +87,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
     let helper = Rc::new(Helper {
         identity,
         trust,
+        revoked: watch::Sender::new(()),
         tickets: RefCell::default(),
         relays: RefCell::default(),
         next_relay: Cell::new(0),
@@ -103,6 +106,12 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
     info!(address = %helper.config.listen, "listening");
     tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
+    let revoked = {
+        let helper = Rc::clone(&helper);
+        move || helper.revoke()
+    };
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let path = &helper.config.status_socket;
     let socket =
         StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
@@ -185,6 +194,17 @@ impl Helper {
         }
     }
 
+    /// Ends what is done for devices that are no longer trusted.
+    fn revoke(&self) {
+        for relay in self.relays.borrow().values() {
+            if !self.trust.trusts(&relay.primary) {
+                info!(primary = relay.primary.short(), "no longer trusted");
+                relay.handle.stop();
+            }
+        }
+        self.revoked.send_replace(());
+    }
+
     /// Relays between a pipe that has just come in and the HS-Path that was opened for it.
     async fn relay(&self, pipe: TcpStream, promised: Promised) {
         let Promised {
@@ -204,6 +224,11 @@ impl Helper {
             // Its task was stopped with the daemon.
             Err(_) => return,
         };
+        // Trust may have been taken back while the proxy was being reached.
+        if !self.trust.trusts(&primary) {
+            info!(primary = primary.short(), "no longer trusted");
+            return;
+        }
         if self.relays.borrow().len() >= MAX_RELAYS {
             let why = format!("{MAX_RELAYS} relays are the limit");
             let _ = control.send(control::Event::Unreachable(request, why));

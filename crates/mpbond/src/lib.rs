@@ -15,4 +15,5 @@ pub mod status;
 pub mod status_socket;
 
 mod random;
+mod revocation;
 mod stop;

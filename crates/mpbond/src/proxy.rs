@@ -21,11 +21,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, info, warn};
 
-use crate::config::ProxyConfig;
+use crate::config::{ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::status::Status;
 use crate::status_socket::StatusSocket;
-use crate::{metrics, stop};
+use crate::{metrics, revocation, stop};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
@@ -113,6 +113,12 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             Arc::clone(&handshakes),
         ));
     }
+    let revoked = {
+        let workers = Arc::clone(&workers);
+        move || workers.iter().for_each(|w| w.order(Order::Revoke))
+    };
+    let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let status = {
         let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
         move || status(Arc::clone(&proxy), Arc::clone(&workers))
