@@ -9,6 +9,7 @@ pub mod config;
 pub mod driver;
 pub mod helper;
 pub mod metrics;
+pub mod pairing;
 pub mod primary;
 pub mod proxy;
 pub mod status;

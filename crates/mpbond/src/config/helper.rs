@@ -78,6 +78,10 @@ struct UplinkFile {
 }
 
 impl HelperConfig {
+    /// Where it listens unless told otherwise.
+    pub const LISTEN: SocketAddr =
+        SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 4434);
+
     /// Reads and checks a configuration.
     ///
     /// # Errors
@@ -108,9 +112,7 @@ impl HelperConfig {
         });
         Ok(Self {
             name: file.name.map_or_else(host_name, |t| t.0.0),
-            listen: file
-                .listen
-                .map_or_else(|| SocketAddr::from(([0, 0, 0, 0], 4434)), |t| t.0),
+            listen: file.listen.map_or(Self::LISTEN, |t| t.0),
             identity: super::identity_of(&source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Helper),
@@ -128,7 +130,8 @@ impl HelperConfig {
     }
 }
 
-fn host_name() -> String {
+/// What this machine is called; "helper" where that is no name for a hello.
+pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
         .map(|name| name.trim().to_owned())

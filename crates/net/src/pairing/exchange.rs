@@ -196,6 +196,7 @@ pub struct Exchange {
     introduction: Introduction,
     peer: Option<Peer>,
     state: State,
+    proven: bool,
     deadline: Timestamp,
 }
 
@@ -230,6 +231,7 @@ impl Exchange {
             introduction,
             peer: None,
             state: State::Start(spake, message.clone()),
+            proven: false,
             deadline: now + PROOF_WITHIN,
         };
         let steps = match end {
@@ -237,6 +239,11 @@ impl Exchange {
             End::Listener => Vec::new(),
         };
         (exchange, steps)
+    }
+
+    /// Whether the other end has proven to have the code.
+    pub fn is_proven(&self) -> bool {
+        self.proven
     }
 
     /// When [`Exchange::expire`] is due.
@@ -372,6 +379,7 @@ impl Exchange {
                 steps.push(send(&Message::Proof(proofs.own)));
             }
         }
+        self.proven = true;
         let introduction = Message::Introduction(self.introduction.clone());
         steps.push(send(&introduction));
         self.state = State::Introduction;
