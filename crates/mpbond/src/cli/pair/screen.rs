@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::super::failure::Failure;
 use super::super::output::print;
+use super::super::units::span;
 use super::qr::picture;
 
 /// Standard error is for the person, standard output for what came of it.
@@ -54,7 +55,6 @@ impl Screen {
     /// Shows what the other device needs.
     pub(super) fn invite(&self, invitation: &Invitation, within: Duration) {
         let text = invitation.to_string();
-        let seconds = within.as_secs();
         if self.json {
             let addresses: Vec<String> = invitation
                 .addresses
@@ -67,28 +67,32 @@ impl Screen {
                 "addresses": addresses,
                 "id": invitation.id.to_string(),
                 "text": text,
-                "seconds": seconds,
+                "seconds": within.as_secs(),
             });
             // A reader that has gone is noticed at the end.
             let _ = print(&format!("{event}\n"));
             return;
         }
-        let mut out = String::new();
-        if std::io::stderr().is_terminal()
-            && let Some(picture) = picture(&text, true)
-        {
-            out.push_str(&picture);
-        }
+        let picture = picture(&text, true).filter(|_| std::io::stderr().is_terminal());
+        let shown = picture.is_some();
+        let mut out = picture.unwrap_or_default();
         out.push_str(&format!(
-            "This device, \"{}\", is {} and waits for {seconds} seconds.\n\
-             Run this on the other one, or scan the picture there:\n\n",
+            "This device, \"{}\", is {}. It waits for {}.\nOn the other one, run:\n\n",
             self.own.introduction.name,
-            what(&self.own.introduction)
+            what(&self.own.introduction),
+            span(within.as_secs_f64())
         ));
         for address in &invitation.addresses {
             out.push_str(&format!("  mpbond pair {address} {}\n", invitation.code));
         }
-        out.push_str(&format!("\nThe picture says {text}\n"));
+        out.push_str(&format!(
+            "\nor, with {}:\n\n  mpbond pair {text}\n",
+            if shown {
+                "what the picture says"
+            } else {
+                "a text to paste"
+            }
+        ));
         eprint!("{out}");
     }
 
