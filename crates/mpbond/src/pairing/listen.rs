@@ -126,7 +126,8 @@ impl Listener {
                 // Whoever had the code has reported, and that returned.
                 return Err(PairingError::Void.into());
             }
-            if given_up && callers.is_empty() {
+            // Only who has the code may have left something that is to be undone.
+            if given_up && (!taken || callers.is_empty()) {
                 return Err(PairingError::GivenUp.into());
             }
             tokio::select! {
