@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::conversation::{Parties, hear, hold, part, say};
 use super::{Own, PairError, Paired};
 use crate::driver::Clock;
-use crate::stop;
+use crate::stop::Stop;
 
 /// A device on the same network answers at once; one of several addresses may lead nowhere.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -34,6 +34,7 @@ pub async fn call(
     code: &PairingCode,
     ask: impl AsyncFn(&Peer) -> bool,
 ) -> Result<Paired, PairError> {
+    let stop = Stop::listen();
     let (give_up, quit) = watch::channel(false);
     let conversation = async {
         let (mut tls, address) = reach(own, addresses, expect).await?;
@@ -49,12 +50,13 @@ pub async fn call(
         let ending = hold(End::Caller, &mut tls, address.ip(), parties).await;
         Ok(ending.result?)
     };
-    with_signals(&give_up, conversation).await
+    with_signals(stop, &give_up, conversation).await
 }
 
 /// Runs a conversation; at SIGINT or SIGTERM it is told to end, and gets the time to undo what it
 /// has done.
 async fn with_signals<T>(
+    mut stop: Stop,
     give_up: &watch::Sender<bool>,
     conversation: impl Future<Output = Result<T, PairError>>,
 ) -> Result<T, PairError> {
@@ -62,7 +64,7 @@ async fn with_signals<T>(
     let mut conversation = std::pin::pin!(conversation);
     tokio::select! {
         result = &mut conversation => return result,
-        _ = stop::signal() => {}
+        _ = stop.wait() => {}
     }
     give_up.send_replace(true);
     match timeout(UNDONE_WITHIN, conversation).await {
@@ -112,6 +114,7 @@ pub async fn enrol(
     token: &EnrolmentToken,
     ask: impl AsyncFn(&Peer) -> bool,
 ) -> Result<Paired, PairError> {
+    let mut stop = Stop::listen();
     let peer = Peer {
         id: token.id,
         introduction: Introduction {
@@ -152,6 +155,6 @@ pub async fn enrol(
     };
     tokio::select! {
         result = conversation => result,
-        _ = stop::signal() => Err(PairingError::GivenUp.into()),
+        _ = stop.wait() => Err(PairingError::GivenUp.into()),
     }
 }

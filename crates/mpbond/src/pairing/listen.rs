@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::conversation::{Ending, Parties, hold};
 use super::{Own, PairError, Paired};
 use crate::driver::Clock;
-use crate::stop;
+use crate::stop::Stop;
 
 /// Callers at a time; a person has one device to pair, and more than these wait.
 const MAX_CALLERS: usize = 8;
@@ -47,6 +47,8 @@ pub struct Listener {
     address: SocketAddr,
     local_only: bool,
     code: PairingCode,
+    /// From before anybody is told that it waits.
+    stop: Stop,
 }
 
 impl Listener {
@@ -67,6 +69,7 @@ impl Listener {
             address,
             local_only,
             code,
+            stop: Stop::listen(),
         })
     }
 
@@ -116,7 +119,7 @@ impl Listener {
             ask,
         });
         let (give_up, quit) = watch::channel(false);
-        let mut signal = std::pin::pin!(stop::signal());
+        let mut stop = self.stop;
         let mut given_up = false;
         let mut callers: JoinSet<Visit> = JoinSet::new();
         let late = Instant::now() + within;
@@ -165,7 +168,7 @@ impl Listener {
                 () = tokio::time::sleep_until(late), if !taken && !given_up => {
                     return Err(PairError::NobodyCame);
                 }
-                _ = &mut signal, if !given_up => {
+                _ = stop.wait(), if !given_up => {
                     given_up = true;
                     give_up.send_replace(true);
                 }
