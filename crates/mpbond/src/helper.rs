@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::config::{HelperConfig, TrustFile};
+use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::status::{RelayStatus, Status};
 use crate::status_socket::StatusSocket;
@@ -107,9 +108,24 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     info!(address = %helper.config.listen, "listening");
     tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
     let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
+    let announcement = helper.announcement().map(Rc::new);
+    if let Some(announcement) = announcement.clone() {
+        let helper = Rc::clone(&helper);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(NONCE_LIFE).await;
+                helper.announce(&announcement);
+            }
+        });
+    }
     let revoked = {
         let helper = Rc::clone(&helper);
-        move || helper.revoke()
+        move || {
+            helper.revoke();
+            if let Some(announcement) = &announcement {
+                helper.announce(announcement);
+            }
+        }
     };
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let path = &helper.config.status_socket;
@@ -191,6 +207,26 @@ impl Helper {
             user_timeout: Some(Duration::from_secs(30)),
             keepalive: Some(Duration::from_secs(240)),
             ..Tuning::default()
+        }
+    }
+
+    /// What makes this helper found, if its owner wants that.
+    fn announcement(&self) -> Option<Announcement> {
+        let config = &self.config;
+        let except = config.uplink.interface.as_deref();
+        config
+            .announce
+            .then(|| Announcement::start(self.identity.id(), config.listen, except))?
+            .inspect_err(|e| warn!(error = format!("{e:#}"), "not announced"))
+            .ok()
+    }
+
+    fn announce(&self, announcement: &Announcement) {
+        let file = TrustFile::beside(&self.config.identity).devices();
+        let mut primaries = self.config.trust.clone();
+        primaries.extend(file.into_iter().flatten().map(|d| d.id));
+        if let Err(e) = announcement.to(&primaries) {
+            warn!(error = format!("{e:#}"), "not announced");
         }
     }
 

@@ -6,6 +6,7 @@
 //! of themselves. The program's subcommands are thin fronts of these.
 
 pub mod config;
+pub mod discovery;
 pub mod driver;
 pub mod helper;
 pub mod metrics;

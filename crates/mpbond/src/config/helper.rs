@@ -39,6 +39,8 @@ pub struct HelperConfig {
     pub max_bytes_per_month: Option<u64>,
     /// The off switch.
     pub enabled: bool,
+    /// Whether primaries that it trusts find it on the local network.
+    pub announce: bool,
     /// TCP congestion control of both hops; unset: the system's.
     pub congestion: Option<String>,
 }
@@ -67,6 +69,7 @@ struct HelperFile {
     buffer: Option<Spanned<Size>>,
     max_bytes_per_month: Option<Size>,
     enabled: Option<bool>,
+    announce: Option<bool>,
     congestion: Option<Text<Congestion>>,
 }
 
@@ -125,6 +128,7 @@ impl HelperConfig {
             buffer_bytes,
             max_bytes_per_month: file.max_bytes_per_month.map(|s| s.0),
             enabled: file.enabled.unwrap_or(true),
+            announce: file.announce.unwrap_or(false),
             congestion: file.congestion.map(|t| t.0.0),
         })
     }

@@ -182,7 +182,9 @@ fn section(text: &str, section: &str) -> String {
 /// The text with another address in the place of one that is written there.
 fn readdressed(text: &str, written: Option<(String, Range<usize>)>, address: SocketAddr) -> String {
     let mut text = text.to_owned();
+    // Whoever looks for a helper finds it at its new address anyway.
     if let Some((old, span)) = written
+        && old != "discover"
         && old.parse() != Ok(address)
         && text.get(span.clone()).is_some()
     {
@@ -230,6 +232,7 @@ fn unused(document: &DeTable<'_>, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::primary::HelperAddress;
     use super::*;
 
     const FULL: &str = "# my laptop\n[proxy]\naddress = \"203.0.113.1:4433\" # at home\nid = \"PROXY\"\n\n\
@@ -292,7 +295,8 @@ mod tests {
             ("lte 2", id(2)),
             "lte is a path's name"
         );
-        assert_eq!(found.address, "10.0.0.2:4434".parse().unwrap());
+        let at = HelperAddress::At("10.0.0.2:4434".parse().unwrap());
+        assert_eq!(found.address, at);
 
         // The same device again, elsewhere: one address changes.
         PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434")).unwrap();
@@ -301,6 +305,12 @@ mod tests {
         assert!(!same.is_change());
         edit.undo().unwrap();
         assert_ne!(file.text(), before, "edited since: left alone");
+
+        // One that is looked for goes on being looked for.
+        let text = file.text().replace("10.9.9.9:4434", "discover");
+        std::fs::write(&file.path, &text).unwrap();
+        let same = PrimaryEdit::make(&file.path, &helper(2, "other", "10.8.8.8:4434")).unwrap();
+        assert!(!same.is_change());
 
         PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.9:4433")).unwrap();
         assert!(

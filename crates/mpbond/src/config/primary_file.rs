@@ -13,8 +13,8 @@ use toml::Spanned;
 
 use super::place::{self, Role};
 use super::primary::{
-    FrontAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig, ProxyRef,
-    Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
+    ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, Text};
@@ -74,7 +74,7 @@ struct PathFile {
 #[serde(deny_unknown_fields)]
 struct HelperFile {
     name: Option<Spanned<Text<Name>>>,
-    address: Option<Text<SocketAddr>>,
+    address: Option<Text<HelperAddress>>,
     id: Option<Text<DeviceId>>,
     interface: Option<Text<Interface>>,
     source: Option<Text<IpAddr>>,
@@ -289,7 +289,7 @@ fn helper_ref(
             span,
             "helper.address",
             "missing: write the helper's address and port on the network that you share, \
-             such as \"192.168.49.2:4434\"",
+             such as \"192.168.49.2:4434\", or \"discover\"",
         ));
     };
     let Some(Text(id)) = helper.id else {
@@ -301,7 +301,10 @@ fn helper_ref(
     };
     let (name, span) = match helper.name {
         Some(name) => (name.get_ref().0.0.clone(), name.span()),
-        None => (address.to_string(), span),
+        None => match address {
+            HelperAddress::At(address) => (address.to_string(), span),
+            HelperAddress::Discover => (format!("helper {}", id.short()), span),
+        },
     };
     names.add("helper.name", &name, span)?;
     Ok(HelperRef {
