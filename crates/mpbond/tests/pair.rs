@@ -212,7 +212,7 @@ fn the_pictures_text_will_do_whoever_of_them_waits() {
     paired(&helper, &primary);
 
     // The text names who has to answer: another device there is noticed.
-    let listener = primary.listen(&["--yes"]);
+    let mut listener = primary.listen(&["--yes"]);
     let own = primary.id().to_string();
     let other = DeviceId::from_bytes([9; 32]).to_string();
     let done = helper.run(&["pair", &listener.text.replace(&own, &other), "--yes"]);
@@ -227,6 +227,8 @@ fn the_pictures_text_will_do_whoever_of_them_waits() {
         1,
         "{said}"
     );
+    listener.child.kill().unwrap();
+    listener.child.wait().unwrap();
 }
 
 #[test]
