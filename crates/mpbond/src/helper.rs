@@ -19,16 +19,17 @@ use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
 use mpbond_net::tcp::{self, TcpError, Tuning};
 use mpbond_net::tls::Trust;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::config::HelperConfig;
+use crate::config::{HelperConfig, TrustFile};
+use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::status::{RelayStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{metrics, stop};
+use crate::{metrics, revocation, stop};
 
 use budget::MonthlyBudget;
 
@@ -63,6 +64,8 @@ struct Helper {
     config: HelperConfig,
     identity: Identity,
     trust: Arc<dyn Trust>,
+    /// Whom we trust may have changed.
+    revoked: watch::Sender<()>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
     next_relay: Cell<u64>,
@@ -85,6 +88,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
     let helper = Rc::new(Helper {
         identity,
         trust,
+        revoked: watch::Sender::new(()),
         tickets: RefCell::default(),
         relays: RefCell::default(),
         next_relay: Cell::new(0),
@@ -103,6 +107,27 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
     info!(address = %helper.config.listen, "listening");
     tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
+    let announcement = helper.announcement().map(Rc::new);
+    if let Some(announcement) = announcement.clone() {
+        let helper = Rc::clone(&helper);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(NONCE_LIFE).await;
+                helper.announce(&announcement);
+            }
+        });
+    }
+    let revoked = {
+        let helper = Rc::clone(&helper);
+        move || {
+            helper.revoke();
+            if let Some(announcement) = &announcement {
+                helper.announce(announcement);
+            }
+        }
+    };
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let path = &helper.config.status_socket;
     let socket =
         StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
@@ -185,6 +210,37 @@ impl Helper {
         }
     }
 
+    /// What makes this helper found, if its owner wants that.
+    fn announcement(&self) -> Option<Announcement> {
+        let config = &self.config;
+        let except = config.uplink.interface.as_deref();
+        config
+            .announce
+            .then(|| Announcement::start(self.identity.id(), config.listen, except))?
+            .inspect_err(|e| warn!(error = format!("{e:#}"), "not announced"))
+            .ok()
+    }
+
+    fn announce(&self, announcement: &Announcement) {
+        let file = TrustFile::beside(&self.config.identity).devices();
+        let mut primaries = self.config.trust.clone();
+        primaries.extend(file.into_iter().flatten().map(|d| d.id));
+        if let Err(e) = announcement.to(&primaries) {
+            warn!(error = format!("{e:#}"), "not announced");
+        }
+    }
+
+    /// Ends what is done for devices that are no longer trusted.
+    fn revoke(&self) {
+        for relay in self.relays.borrow().values() {
+            if !self.trust.trusts(&relay.primary) {
+                info!(primary = relay.primary.short(), "no longer trusted");
+                relay.handle.stop();
+            }
+        }
+        self.revoked.send_replace(());
+    }
+
     /// Relays between a pipe that has just come in and the HS-Path that was opened for it.
     async fn relay(&self, pipe: TcpStream, promised: Promised) {
         let Promised {
@@ -204,6 +260,11 @@ impl Helper {
             // Its task was stopped with the daemon.
             Err(_) => return,
         };
+        // Trust may have been taken back while the proxy was being reached.
+        if !self.trust.trusts(&primary) {
+            info!(primary = primary.short(), "no longer trusted");
+            return;
+        }
         if self.relays.borrow().len() >= MAX_RELAYS {
             let why = format!("{MAX_RELAYS} relays are the limit");
             let _ = control.send(control::Event::Unreachable(request, why));

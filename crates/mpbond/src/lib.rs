@@ -6,13 +6,16 @@
 //! of themselves. The program's subcommands are thin fronts of these.
 
 pub mod config;
+pub mod discovery;
 pub mod driver;
 pub mod helper;
 pub mod metrics;
+pub mod pairing;
 pub mod primary;
 pub mod proxy;
 pub mod status;
 pub mod status_socket;
 
 mod random;
+mod revocation;
 mod stop;

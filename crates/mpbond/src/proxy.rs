@@ -15,20 +15,23 @@ use bytes::Bytes;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::{TlsStream, Trust};
+use mpbond_net::tls::{Purpose, TlsStream, Trust};
 use mpbond_session::{Hello, ReinjectionConfig, SessionConfig, SubflowError, parse_hello};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, info, warn};
 
-use crate::config::ProxyConfig;
+use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::status::Status;
 use crate::status_socket::StatusSocket;
-use crate::{metrics, stop};
+use crate::{metrics, pairing, revocation, stop};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
+
+/// A device with an enrolment token has to be done with it by then.
+const ENROLLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A peer that has not shaken hands and said hello by then is let go.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -113,6 +116,12 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             Arc::clone(&handshakes),
         ));
     }
+    let revoked = {
+        let workers = Arc::clone(&workers);
+        move || workers.iter().for_each(|w| w.order(Order::Revoke))
+    };
+    let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let status = {
         let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
         move || status(Arc::clone(&proxy), Arc::clone(&workers))
@@ -172,8 +181,21 @@ async fn accept(
 /// Shakes hands, reads the hello and hands the connection to the session it belongs to.
 async fn welcome(tcp: TcpStream, proxy: &Proxy, workers: &[Worker]) -> anyhow::Result<()> {
     let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
-    let mut tls =
-        TlsStream::accept(tcp, &proxy.identity, Arc::clone(&proxy.trust), deadline).await?;
+    let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
+    let book = EnrolmentBook::beside(&proxy.config.identity);
+    // Strangers get as far as this only while there is a token that they might have.
+    let mut tls = if book.is_open(pairing::now_s()) {
+        TlsStream::accept_either(tcp, identity, trust, deadline).await?
+    } else {
+        TlsStream::accept(tcp, identity, trust, deadline).await?
+    };
+    if tls.purpose() == Purpose::Pairing {
+        let file = TrustFile::beside(&proxy.config.identity);
+        let served = pairing::serve_enrolment(tls, &book, &file, &*proxy.trust);
+        return tokio::time::timeout(ENROLLED_WITHIN, served)
+            .await
+            .context("an enrolment that took too long")?;
+    }
     let (record, octets) = first_record(&mut tls).await?;
     let (hello, rest) = match parse_hello(record) {
         Ok(x) => x,

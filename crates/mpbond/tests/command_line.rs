@@ -83,6 +83,8 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["status"],
         &["doctor"],
         &["id"],
+        &["pair"],
+        &["proxy", "enrol"],
         &["trust"],
         &["untrust"],
         &["completions"],

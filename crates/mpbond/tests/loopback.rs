@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpbond::config::{
-    Destinations, FrontAddress, HelperConfig, HelperRef, OnProxyLoss, PathConfig, PrimaryConfig,
-    ProxyConfig, ProxyRef, Uplink,
+    Destinations, FrontAddress, HelperAddress, HelperConfig, HelperRef, OnProxyLoss, PathConfig,
+    PrimaryConfig, ProxyConfig, ProxyRef, Uplink,
 };
 use mpbond::status::Status;
 use mpbond_net::dest::Rule;
@@ -117,13 +117,14 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 buffer_bytes: 4 << 20,
                 max_bytes_per_month: None,
                 enabled: true,
+                announce: false,
                 congestion: None,
             };
             let helper_id = Identity::load_or_create(&identity).unwrap().id();
             thread::spawn(move || mpbond::helper::run(helper, Arc::new(Only(primary_id))).unwrap());
             HelperRef {
                 name,
-                address,
+                address: HelperAddress::At(address),
                 id: helper_id,
                 interface: None,
                 source: None,

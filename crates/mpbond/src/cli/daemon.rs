@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use mpbond::config::{
     HelperConfig, PrimaryConfig, ProxyConfig, Role, TrustFile, TrustStore, config_file, example,
 };
@@ -73,16 +73,24 @@ pub(super) struct HelperArgs {
 Examples:
   mpbond proxy --config proxy.toml
   mpbond proxy --serve 127.0.0.1:80      in front of one local service
+  mpbond proxy enrol                     a token that lets a primary in
 
 `mpbond proxy --help` shows a complete configuration.",
-    after_long_help = proxy_help())]
+    after_long_help = proxy_help(), args_conflicts_with_subcommands = true)]
 pub(super) struct ProxyArgs {
+    #[command(subcommand)]
+    command: Option<ProxyCommand>,
     #[command(flatten)]
     which: Which,
     /// End every stream at this one service, whatever destination it names: for a server that is
     /// its own proxy.
     #[arg(long, value_name = "ADDRESS:PORT")]
     serve: Option<SocketAddr>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProxyCommand {
+    Enrol(super::enrol::EnrolArgs),
 }
 
 fn help(role: Role, example: &str, commands: &str) -> String {
@@ -123,7 +131,8 @@ fn proxy_help() -> String {
         Role::Proxy,
         example::PROXY,
         "  mpbond proxy --config proxy.toml\n  \
-           mpbond proxy --serve 127.0.0.1:80      in front of one local service\n\n\
+           mpbond proxy --serve 127.0.0.1:80      in front of one local service\n  \
+           mpbond proxy enrol                     a token that lets a primary in\n\n\
          Nothing of this must be there: `mpbond proxy` runs without a file, and\n\
          `mpbond trust ID` says who may connect.",
     )
@@ -174,6 +183,9 @@ impl HelperArgs {
 
 impl ProxyArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(ProxyCommand::Enrol(args)) = self.command {
+            return args.run();
+        }
         let file = self.which.file(Role::Proxy);
         let none = self.which.config.is_none() && !file.exists();
         let mut config = if none {

@@ -15,12 +15,20 @@ use super::output::print;
 /// The id is the fingerprint of the device's key. It is no secret: write it into the
 /// configuration of devices that call this one, and `mpbond trust` it on devices that this one
 /// calls. The key is made when there is none yet.
+///
+/// With `--rotate` the device gets another key, and with it another id: for a key that others may
+/// have seen. To everybody else it is then a device that they have never met. Nothing hands trust
+/// over from the old key to the new one, since whoever has stolen the old one could do so too.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond id
-  mpbond id --config /etc/mpbond/helper.toml")]
+  mpbond id --config /etc/mpbond/helper.toml
+  mpbond id --rotate                     another key; pair again afterwards")]
 pub(super) struct IdArgs {
+    /// Make another key; the old one is destroyed.
+    #[arg(long)]
+    rotate: bool,
     #[command(flatten)]
     device: Device,
 }
@@ -56,6 +64,20 @@ impl Device {
 impl IdArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let (file, _) = self.device.resolve()?;
+        if self.rotate {
+            let (old, new) = Identity::rotate(&file).map_err(Failure::run)?;
+            if let Some(old) = old {
+                eprintln!(
+                    "The old key is gone. Now:\n  \
+                     - start the daemons of this device again;\n  \
+                     - on every device that trusts it, run: mpbond untrust {old}\n  \
+                     - pair with them again (`mpbond pair`), or where primaries call this \
+                     device, change its `id` in their primary.toml."
+                );
+            }
+            print(&format!("{}\n", new.id()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let identity = Identity::load_or_create(&file).map_err(Failure::run)?;
         print(&format!("{}\n", identity.id()))?;
         Ok(ExitCode::SUCCESS)

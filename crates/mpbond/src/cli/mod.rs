@@ -6,6 +6,7 @@ mod cpulog;
 mod daemon;
 mod doctor;
 mod energy;
+mod enrol;
 mod failure;
 mod id;
 mod lab;
@@ -14,6 +15,7 @@ mod link;
 mod logs;
 mod man;
 mod output;
+mod pair;
 mod probe;
 mod status;
 mod trace;
@@ -56,6 +58,7 @@ Roles:
            servers, which notice nothing.
 
 Examples:
+  mpbond pair                         on two devices: make them trust each other
   mpbond id                           this device's id, to be trusted by the others
   mpbond trust ID --name \"my laptop\"  on the proxy and on helpers: let that primary in
   mpbond proxy                        with /etc/mpbond/proxy.toml
@@ -81,6 +84,7 @@ enum Command {
     ProbeServer(probe::ProbeServerArgs),
     Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
+    Pair(pair::PairArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
     Lab(lab::LabArgs),
@@ -120,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::ProbeServer(args) => args.run(),
         Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
+        Command::Pair(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
         Command::Lab(args) => args.run(),

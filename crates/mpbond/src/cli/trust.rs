@@ -34,7 +34,7 @@ pub(super) struct TrustArgs {
 
 /// No longer let a device connect.
 ///
-/// A running daemon takes note at the next connection; connections that exist go on.
+/// A running daemon takes note at once: what it does for that device ends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -46,7 +46,7 @@ pub(super) struct UntrustArgs {
     device: Device,
 }
 
-fn one_line(name: &str) -> Result<String, String> {
+pub(super) fn one_line(name: &str) -> Result<String, String> {
     let name = name.trim();
     if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
         return Err("a name is one line of 1 to 64 octets".to_owned());

@@ -30,6 +30,8 @@ uplink = { interface = "wwan0" }   # or source = "10.0.0.2"; left out: as
                                    # routes say
 max_bytes_per_month = "2 GB"       # left out: no cap
 enabled = true                     # the off switch
+announce = true                    # primaries that it trusts find it on
+                                   # the local network; left out: not
 buffer = "4 MiB"                   # what may wait here, each way and relay
 congestion = "cubic"               # of TCP; left out: the system's
 metrics = "127.0.0.1:9091"         # Prometheus; left out: none
@@ -59,7 +61,7 @@ backup = false                     # true: only when nothing else is left
 
 [[helper]]                         # one for every device that lends its link
 name = "watch"
-address = "192.168.49.2:4434"
+address = "192.168.49.2:4434"      # or "discover", if it announces itself
 id = "HELPER-ID"                   # what `mpbond id` prints there
 interface = "wlan0"                # the network shared with it; left out:
                                    # as routes say

@@ -39,6 +39,8 @@ pub struct HelperConfig {
     pub max_bytes_per_month: Option<u64>,
     /// The off switch.
     pub enabled: bool,
+    /// Whether primaries that it trusts find it on the local network.
+    pub announce: bool,
     /// TCP congestion control of both hops; unset: the system's.
     pub congestion: Option<String>,
 }
@@ -67,6 +69,7 @@ struct HelperFile {
     buffer: Option<Spanned<Size>>,
     max_bytes_per_month: Option<Size>,
     enabled: Option<bool>,
+    announce: Option<bool>,
     congestion: Option<Text<Congestion>>,
 }
 
@@ -78,6 +81,10 @@ struct UplinkFile {
 }
 
 impl HelperConfig {
+    /// Where it listens unless told otherwise.
+    pub const LISTEN: SocketAddr =
+        SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 4434);
+
     /// Reads and checks a configuration.
     ///
     /// # Errors
@@ -108,9 +115,7 @@ impl HelperConfig {
         });
         Ok(Self {
             name: file.name.map_or_else(host_name, |t| t.0.0),
-            listen: file
-                .listen
-                .map_or_else(|| SocketAddr::from(([0, 0, 0, 0], 4434)), |t| t.0),
+            listen: file.listen.map_or(Self::LISTEN, |t| t.0),
             identity: super::identity_of(&source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Helper),
@@ -123,12 +128,14 @@ impl HelperConfig {
             buffer_bytes,
             max_bytes_per_month: file.max_bytes_per_month.map(|s| s.0),
             enabled: file.enabled.unwrap_or(true),
+            announce: file.announce.unwrap_or(false),
             congestion: file.congestion.map(|t| t.0.0),
         })
     }
 }
 
-fn host_name() -> String {
+/// What this machine is called; "helper" where that is no name for a hello.
+pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
         .map(|name| name.trim().to_owned())

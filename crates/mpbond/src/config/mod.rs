@@ -4,10 +4,13 @@
 //! written), then its meaning (the public structs, in which everything has a value). Whatever is
 //! wrong is one [`ConfigError`], and nothing has been touched then.
 
+mod enrolment;
 pub mod example;
+mod file;
 mod helper;
 mod place;
 mod primary;
+mod primary_edit;
 mod primary_file;
 mod proxy;
 mod source;
@@ -18,12 +21,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use helper::{HelperConfig, Uplink};
+pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
+pub use helper::{HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket};
 pub use primary::{
-    FrontAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig, ProxyRef,
-    Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
+    ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
+pub use primary_edit::{FarEnd, PrimaryEdit};
 pub use proxy::{Destinations, ProxyConfig};
 pub use source::ConfigError;
 pub use trust::{TrustFile, TrustStore, TrustedDevice};

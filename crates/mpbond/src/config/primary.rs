@@ -80,8 +80,8 @@ pub struct PathConfig {
 pub struct HelperRef {
     /// For people.
     pub name: String,
-    /// Its address on the pipe.
-    pub address: SocketAddr,
+    /// Where it is on the pipe.
+    pub address: HelperAddress,
     /// Its device id.
     pub id: DeviceId,
     /// Bind the pipe to this interface.
@@ -90,6 +90,15 @@ pub struct HelperRef {
     pub source: Option<IpAddr>,
     /// Used only when no other subflow is left.
     pub backup: bool,
+}
+
+/// Where a helper is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperAddress {
+    /// At this address and port.
+    At(SocketAddr),
+    /// On the local network, wherever it announces itself.
+    Discover,
 }
 
 /// Where a front listens.

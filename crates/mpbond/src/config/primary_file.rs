@@ -13,8 +13,8 @@ use toml::Spanned;
 
 use super::place::{self, Role};
 use super::primary::{
-    FrontAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig, ProxyRef,
-    Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
+    ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, Text};
@@ -74,7 +74,7 @@ struct PathFile {
 #[serde(deny_unknown_fields)]
 struct HelperFile {
     name: Option<Spanned<Text<Name>>>,
-    address: Option<Text<SocketAddr>>,
+    address: Option<Text<HelperAddress>>,
     id: Option<Text<DeviceId>>,
     interface: Option<Text<Interface>>,
     source: Option<Text<IpAddr>>,
@@ -110,9 +110,12 @@ impl PrimaryConfig {
     /// # Errors
     /// One line naming file, line, key and what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let source = Source::read(path)?;
+        Self::of_source(&Source::read(path)?)
+    }
+
+    pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         let file: PrimaryFile = source.parse()?;
-        let proxy = proxy(&source, file.proxy)?;
+        let proxy = proxy(source, file.proxy)?;
         if file.path.is_empty() && file.helper.is_empty() {
             return Err(source.missing(
                 "path",
@@ -125,17 +128,17 @@ impl PrimaryConfig {
             return Err(ConfigError::about_file(source.file, problem));
         }
         let bind_needed = file.path.len() > 1;
-        let mut names = Names::new(&source);
+        let mut names = Names::new(source);
         let mut paths = Vec::new();
         for path in file.path {
-            paths.push(path_config(&source, path, bind_needed, &mut names)?);
+            paths.push(path_config(source, path, bind_needed, &mut names)?);
         }
         let mut helpers = Vec::new();
         for helper in file.helper {
-            helpers.push(helper_ref(&source, helper, &mut names)?);
+            helpers.push(helper_ref(source, helper, &mut names)?);
         }
         let transparent = match file.transparent {
-            Some(t) if t.enabled.unwrap_or(true) => Some(transparent(&source, t)?),
+            Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
             _ => None,
         };
         let front = |front: Option<FrontFile>, default: SocketAddr| {
@@ -150,7 +153,7 @@ impl PrimaryConfig {
             socks5 = Some(FrontAddress { listen: SOCKS5 });
         }
         Ok(Self {
-            identity: super::identity_of(&source, file.identity),
+            identity: super::identity_of(source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Primary),
                 |path| source.resolve(&path),
@@ -170,6 +173,11 @@ impl PrimaryConfig {
             transparent,
         })
     }
+}
+
+/// Whether every key of a file, complete or not, is one of a primary's.
+pub(super) fn check_form(source: &Source<'_>) -> Result<(), ConfigError> {
+    source.parse::<PrimaryFile>().map(|_| ())
 }
 
 fn proxy(source: &Source<'_>, proxy: Option<Spanned<ProxyFile>>) -> Result<ProxyRef, ConfigError> {
@@ -281,7 +289,7 @@ fn helper_ref(
             span,
             "helper.address",
             "missing: write the helper's address and port on the network that you share, \
-             such as \"192.168.49.2:4434\"",
+             such as \"192.168.49.2:4434\", or \"discover\"",
         ));
     };
     let Some(Text(id)) = helper.id else {
@@ -293,7 +301,10 @@ fn helper_ref(
     };
     let (name, span) = match helper.name {
         Some(name) => (name.get_ref().0.0.clone(), name.span()),
-        None => (address.to_string(), span),
+        None => match address {
+            HelperAddress::At(address) => (address.to_string(), span),
+            HelperAddress::Discover => (format!("helper {}", id.short()), span),
+        },
     };
     names.add("helper.name", &name, span)?;
     Ok(HelperRef {

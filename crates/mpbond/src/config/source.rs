@@ -101,6 +101,15 @@ impl<'a> Source<'a> {
         Ok(Self { file, text })
     }
 
+    /// A text that is to become this file's.
+    pub(super) fn of_text(file: &'a Path, text: String) -> Self {
+        Self { file, text }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         toml::from_str(&self.text).map_err(|e| {
             let span = e.span();

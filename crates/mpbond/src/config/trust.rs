@@ -6,14 +6,15 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mpbond_net::DeviceId;
 use mpbond_net::tls::Trust;
 
+use super::file;
 use super::source::ConfigError;
 
 const EXTENSION: &str = "trusted";
@@ -109,48 +110,32 @@ impl TrustFile {
         Ok(true)
     }
 
+    /// Puts things back: the device under the name that it had before, or not at all.
+    ///
+    /// # Errors
+    /// As [`TrustFile::add`].
+    pub fn restore(
+        &self,
+        id: &DeviceId,
+        before: Option<&TrustedDevice>,
+    ) -> Result<(), ConfigError> {
+        match before {
+            Some(device) => self.add(device).map(|_| ()),
+            None => self.remove(id).map(|_| ()),
+        }
+    }
+
     fn wrong(&self, what: &str, e: &io::Error) -> ConfigError {
         ConfigError::about_file(&self.path, format_args!("cannot be {what}: {e}"))
     }
 
-    fn folder(&self) -> &Path {
-        match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
-    }
-
-    /// Two commands at the same time must not undo each other's work.
     fn lock(&self) -> Result<File, ConfigError> {
-        let lock = || {
-            let folder = self.folder();
-            if !folder.exists() {
-                let mut builder = fs::DirBuilder::new();
-                builder.recursive(true).mode(0o700).create(folder)?;
-            }
-            let folder = File::open(folder)?;
-            folder.lock()?;
-            Ok(folder)
-        };
-        lock().map_err(|e| self.wrong("locked", &e))
-    }
-
-    fn text(&self) -> io::Result<String> {
-        let mut text = String::new();
-        match File::open(&self.path) {
-            Ok(file) => file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
-            Err(e) => return Err(e),
-        };
-        if text.len() as u64 > MAX_FILE_BYTES {
-            let problem = format!("longer than {MAX_FILE_BYTES} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
-        }
-        Ok(text)
+        file::lock(&self.path).map_err(|e| self.wrong("locked", &e))
     }
 
     fn lines(&self) -> Result<Vec<Result<Line, ConfigError>>, ConfigError> {
-        let text = self.text().map_err(|e| self.wrong("read", &e))?;
+        let text = file::read(&self.path, MAX_FILE_BYTES).map_err(|e| self.wrong("read", &e))?;
+        let text = text.unwrap_or_default();
         let lines = text.lines().zip(1..).map(|(line, number)| {
             Line::parse(line).map_err(|problem| ConfigError::at_line(&self.path, number, problem))
         });
@@ -165,17 +150,7 @@ impl TrustFile {
         for line in lines {
             line.append_to(&mut text);
         }
-        let write = || {
-            let mut file = tempfile::Builder::new()
-                .prefix(".trusted-")
-                .permissions(fs::Permissions::from_mode(0o600))
-                .tempfile_in(self.folder())?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|e| e.error)?;
-            Ok(())
-        };
-        write().map_err(|e: io::Error| self.wrong("written", &e))
+        file::replace(&self.path, &text).map_err(|e| self.wrong("written", &e))
     }
 }
 
@@ -310,6 +285,8 @@ impl Trust for TrustStore {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn id(n: u8) -> DeviceId {

@@ -10,6 +10,8 @@ use mpbond_net::dest::Rule;
 use mpbond_session::SchedulerKind;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
+use super::primary::HelperAddress;
+
 /// Something that is written as text.
 pub(super) trait FromText: Sized {
     /// Completes "expected ...".
@@ -25,6 +27,19 @@ impl FromText for SocketAddr {
     fn from_text(text: &str) -> Result<Self, String> {
         text.parse()
             .map_err(|_| format!("\"{text}\" is not {ADDRESS} (names are not looked up here)"))
+    }
+}
+
+impl FromText for HelperAddress {
+    const EXPECTED: &'static str =
+        "an address and port such as \"192.168.49.2:4434\", or \"discover\"";
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text == "discover" {
+            return Ok(Self::Discover);
+        }
+        text.parse()
+            .map(Self::At)
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
     }
 }
 

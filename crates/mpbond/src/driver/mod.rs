@@ -292,6 +292,13 @@ impl Driver {
         self.with(|inner| inner.session.go_away(reason));
     }
 
+    /// Has the session end as one that is lost, with this reason.
+    pub fn give_up(&self, reason: &str) {
+        let inner = self.shared.borrow();
+        // Nobody attends to a session that has ended already.
+        let _ = inner.notices.send(Notice::Lost(reason.to_owned()));
+    }
+
     /// Runs `f` on the session for status and metrics.
     pub fn inspect<T>(&self, f: impl FnOnce(&Session, &Clock, &DeviceId) -> T) -> T {
         let inner = self.shared.borrow();

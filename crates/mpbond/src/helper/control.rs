@@ -45,6 +45,7 @@ pub(super) async fn serve(
     deadline: Instant,
     permit: OwnedSemaphorePermit,
 ) -> anyhow::Result<()> {
+    let mut revoked = helper.revoked.subscribe();
     let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
     let primary = tls.peer_id();
     let mut control = ControlChannel::new(tls);
@@ -77,6 +78,19 @@ pub(super) async fn serve(
                 Some(message) => helper.answer(&mut control, message, &events).await?,
                 None => return Ok(()),
             },
+            Ok(()) = revoked.changed() => {
+                if !helper.trust.trusts(&primary) {
+                    let reason = "no longer trusted".to_owned();
+                    control.queue(&Message::Bye { reason })?;
+                    // It is told if its socket takes it, and not waited for.
+                    poll_fn(|cx| {
+                        let _ = std::pin::pin!(control.flush()).poll(cx);
+                        Poll::Ready(())
+                    })
+                    .await;
+                    bail!("{} is no longer trusted", primary.short());
+                }
+            }
             Some(event) = happened.recv() => match event {
                 Event::Opened(request, handle) => {
                     let moved = Instant::now();

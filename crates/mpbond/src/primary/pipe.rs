@@ -1,5 +1,7 @@
 //! A helper: one control connection to it, and relays that it opens for us.
 
+use std::cell::Cell;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +21,8 @@ use tracing::{debug, info};
 
 use super::link::{HANDSHAKE_WITHIN, STEADY};
 use super::{Backoff, Primary};
-use crate::config::HelperRef;
+use crate::config::{HelperAddress, HelperRef};
+use crate::discovery;
 use crate::driver::Driver;
 
 /// Keeps a control connection to a helper, and a relay over it, as long as the daemon runs.
@@ -38,6 +41,7 @@ pub(super) async fn keep_helper(
             slot,
             id,
             config: &helper,
+            address: Cell::new(None),
         };
         let error = match link.serve().await {
             Ok(()) => "the helper has left".to_owned(),
@@ -57,6 +61,8 @@ struct Helper<'a> {
     slot: usize,
     id: HelperId,
     config: &'a HelperRef,
+    /// Where it is, once that is known.
+    address: Cell<Option<SocketAddr>>,
 }
 
 /// The relay in use.
@@ -115,13 +121,32 @@ impl Helper<'_> {
         }
     }
 
+    /// Where the helper is: for as long as one control connection lasts, since relays have to
+    /// lead to the same one.
+    async fn address(&self) -> anyhow::Result<SocketAddr> {
+        if let Some(address) = self.address.get() {
+            return Ok(address);
+        }
+        let address = match self.config.address {
+            HelperAddress::At(address) => address,
+            HelperAddress::Discover => {
+                let found = discovery::find(&self.primary.identity.id(), &self.config.id).await?;
+                info!(helper = self.config.name, address = %found, "helper found");
+                found
+            }
+        };
+        self.address.set(Some(address));
+        Ok(address)
+    }
+
     async fn connect(&self) -> anyhow::Result<TcpStream> {
+        let address = self.address().await?;
         let options = TcpOptions {
             source: self.config.source,
             interface: self.config.interface.clone(),
             connect_timeout: HANDSHAKE_WITHIN,
             tuning: self.primary.tuning(),
-            ..TcpOptions::to(self.config.address)
+            ..TcpOptions::to(address)
         };
         Ok(tcp::connect(&options).await?)
     }

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 use mpbond_intercept::Protocol;
-use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp};
+use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp, private_networks};
 use tracing::info;
 
 use super::{Primary, dns, fronts};
-use crate::config::{Ipv6Policy, TransparentMode, UdpPolicy};
+use crate::config::{HelperAddress, Ipv6Policy, TransparentMode, UdpPolicy};
 
 /// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
 pub(super) const OWN_MARK: u32 = 0x6d70_0001;
@@ -46,13 +46,22 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
             .context("DNS stub for IPv6")?;
     }
     let mut endpoints: Vec<IpAddr> = vec![primary.config.proxy.address.ip()];
-    endpoints.extend(primary.config.helpers.iter().map(|h| h.address.ip()));
+    let helpers = &primary.config.helpers;
+    endpoints.extend(helpers.iter().filter_map(|h| match h.address {
+        HelperAddress::At(address) => Some(address.ip()),
+        HelperAddress::Discover => None,
+    }));
+    let mut exclude = config.exclude;
+    if helpers.iter().any(|h| h.address == HelperAddress::Discover) {
+        // It will be found somewhere on a local network.
+        exclude.extend(private_networks());
+    }
     let rules = RulesConfig {
         method,
         dns_port,
         own_mark: OWN_MARK,
         endpoints,
-        exclude: config.exclude,
+        exclude,
         forwarded: config.forwarded,
         udp: match config.udp {
             UdpPolicy::Pass => Udp::Pass,

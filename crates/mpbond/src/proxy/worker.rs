@@ -35,6 +35,8 @@ type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
 pub(super) enum Order {
     Subflow(Box<Arrival>),
     Status(oneshot::Sender<Report>),
+    /// Whom we trust may have changed.
+    Revoke,
     Stop,
 }
 
@@ -98,12 +100,24 @@ impl Work {
                 Order::Status(answer) => {
                     let _ = answer.send(self.status());
                 }
+                Order::Revoke => self.revoke(),
                 Order::Stop => break,
             }
         }
         for driver in self.drivers.borrow().values() {
             driver.go_away("the proxy stops");
             driver.shut_down();
+        }
+    }
+
+    /// Ends the sessions of devices that are no longer trusted.
+    fn revoke(&self) {
+        for (id, driver) in &*self.drivers.borrow() {
+            let peer = driver.inspect(|_, _, peer| *peer);
+            if !self.proxy.trust.trusts(&peer) {
+                info!(session = %id, peer = peer.short(), "no longer trusted");
+                driver.give_up("its device is no longer trusted");
+            }
         }
     }
 
@@ -129,6 +143,11 @@ impl Work {
                 return;
             }
         };
+        // Trust may have been taken back since the handshake, before there was a session to end.
+        if !self.proxy.trust.trusts(&tls.peer_id()) {
+            info!(peer = tls.peer_id().short(), "no longer trusted");
+            return;
+        }
         let driver = match &hello {
             Hello::Capable { .. } => {
                 let device = tls.peer_id();

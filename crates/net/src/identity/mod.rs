@@ -4,7 +4,7 @@ mod device_id;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,6 +138,35 @@ impl Identity {
         Self::from_parts(certificate, key).map_err(malformed)
     }
 
+    /// Puts a new identity in the place of the one in `path`; a new one is made where none is.
+    /// Gives the old id, where it could still be read, and the new identity.
+    ///
+    /// The file is replaced as a whole and keeps its owner: a daemon that runs as another user
+    /// still reads it.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn rotate(path: impl AsRef<Path>) -> Result<(Option<DeviceId>, Self), IdentityError> {
+        let path = path.as_ref();
+        let io_error = |source| IdentityError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        // A key that others may read, or that is damaged, is what this is for.
+        let old = Self::load(path).ok().map(|old| old.id());
+        // A link to it stays a link.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let file = write_new(&target)?;
+        if let Ok(before) = fs::metadata(&target) {
+            let new = file.as_file().metadata().map_err(io_error)?;
+            if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
+                fchown(file.as_file(), Some(before.uid()), Some(before.gid())).map_err(io_error)?;
+            }
+        }
+        file.persist(&target).map_err(|e| io_error(e.error))?;
+        Ok((old, Self::load(&target)?))
+    }
+
     fn from_parts(
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
@@ -186,6 +215,20 @@ fn new_key_pair() -> Result<(rcgen::Certificate, rcgen::KeyPair), IdentityError>
 }
 
 fn create(path: &Path) -> Result<(), IdentityError> {
+    let file = write_new(path)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        // Somebody else was faster: theirs is the identity.
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(IdentityError::Io {
+            path: path.to_owned(),
+            source: e.error,
+        }),
+    }
+}
+
+/// A new key and certificate in a file beside `path`, on the disk and not yet in its place.
+fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
     let io_error = |source| IdentityError::Io {
         path: path.to_owned(),
         source,
@@ -210,12 +253,7 @@ fn create(path: &Path) -> Result<(), IdentityError> {
     let pem = format!("{}{}", key.serialize_pem(), certificate.pem());
     file.write_all(pem.as_bytes()).map_err(io_error)?;
     file.as_file().sync_all().map_err(io_error)?;
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(()),
-        // Somebody else was faster: theirs is the identity.
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(io_error(e.error)),
-    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -125,3 +125,33 @@ proptest! {
         prop_assert!(text.iter().collect::<String>().parse::<DeviceId>().is_err());
     }
 }
+
+#[test]
+fn a_rotated_identity_is_another_one_and_the_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("identity.pem");
+    let (old, first) = Identity::rotate(&path).unwrap();
+    assert_eq!(old, None, "there was none");
+    assert_eq!(Identity::load(&path).unwrap().id(), first.id());
+
+    let link = folder.path().join("link.pem");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (old, second) = Identity::rotate(&link).unwrap();
+    assert_eq!(old, Some(first.id()));
+    assert_ne!(second.id(), first.id());
+    assert_eq!(Identity::load(&path).unwrap().id(), second.id());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+
+    // What cannot be used any more is replaced too.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let (old, third) = Identity::rotate(&path).unwrap();
+    assert_eq!(old, None);
+    assert_eq!(Identity::load(&path).unwrap().id(), third.id());
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "no old key is left"
+    );
+}

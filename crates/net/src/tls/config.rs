@@ -5,8 +5,8 @@ use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::{CryptoProvider, ring as rustls_ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, ServerConfig};
-use rustls::sign::SingleCertAndKey;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, KeyLog, SignatureScheme,
     version::TLS13,
@@ -17,6 +17,35 @@ use crate::identity::{DeviceId, Identity};
 /// The protocol name in the handshake; the number grows when peers that speak
 /// different session protocols must not even shake hands.
 pub const ALPN: &[u8] = b"mpbond/1";
+
+/// The protocol name of pairing ([`crate::pairing`]). A name of its own, so that neither can be
+/// taken for the other: whoever only pairs never gets to speak of sessions.
+pub const PAIRING_ALPN: &[u8] = b"mpbond-pair/1";
+
+/// What a connection is for; the caller's handshake says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Sessions and control messages, between devices that know each other.
+    Daemon,
+    /// Getting to know each other: the certificate proves a key and no more.
+    Pairing,
+}
+
+impl Purpose {
+    const fn protocol(self) -> &'static [u8] {
+        match self {
+            Self::Daemon => ALPN,
+            Self::Pairing => PAIRING_ALPN,
+        }
+    }
+
+    /// The purpose that the protocol name chosen in a handshake stands for.
+    pub(super) fn of_protocol(name: &[u8]) -> Option<Self> {
+        [Self::Daemon, Self::Pairing]
+            .into_iter()
+            .find(|p| p.protocol() == name)
+    }
+}
 
 /// Decides which devices may connect. Asked at every handshake, so that a
 /// revoked device is refused the next time it calls.
@@ -49,6 +78,7 @@ pub(super) fn client(
     identity: &Identity,
     verifier: Arc<Pinned>,
     secret: Arc<ExporterSecret>,
+    purpose: Purpose,
 ) -> Result<Arc<ClientConfig>, Error> {
     let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_protocol_versions(&[&TLS13])?
@@ -57,7 +87,7 @@ pub(super) fn client(
         .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(
             identity.certified().clone(),
         )));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![purpose.protocol().to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     config.enable_secret_extraction = true;
@@ -69,19 +99,51 @@ pub(super) fn server(
     identity: &Identity,
     verifier: Arc<Trusted>,
     secret: Arc<ExporterSecret>,
+    purposes: &[Purpose],
 ) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(PROVIDER.clone())
         .with_protocol_versions(&[&TLS13])?
-        .with_client_cert_verifier(verifier)
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(
-            identity.certified().clone(),
-        )));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+        .with_client_cert_verifier(verifier.clone())
+        .with_cert_resolver(Arc::new(Resolver {
+            key: identity.certified().clone(),
+            verifier,
+            offers_pairing: purposes.contains(&Purpose::Pairing),
+        }));
+    config.alpn_protocols = purposes.iter().map(|p| p.protocol().to_vec()).collect();
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.enable_secret_extraction = true;
     config.key_log = secret;
     Ok(Arc::new(config))
+}
+
+/// Gives the one certificate there is, and on the way tells the verifier what the caller wants:
+/// the protocol names stand in the first message, the caller's certificate in its last.
+struct Resolver {
+    key: Arc<CertifiedKey>,
+    verifier: Arc<Trusted>,
+    offers_pairing: bool,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let wants = |name| {
+            hello
+                .alpn()
+                .is_some_and(|mut names| names.any(|n| n == name))
+        };
+        // Whoever names both is judged by the stricter one.
+        if self.offers_pairing && wants(PAIRING_ALPN) && !wants(ALPN) {
+            self.verifier.only_pairs();
+        }
+        Some(self.key.clone())
+    }
 }
 
 /// Receives the exporter secret of one handshake.
@@ -112,15 +174,15 @@ impl KeyLog for ExporterSecret {
     }
 }
 
-/// The client's verifier: exactly one device may answer.
+/// The client's verifier: exactly one device may answer, or, to pair, any.
 #[derive(Debug)]
 pub(super) struct Pinned {
-    expect: DeviceId,
+    expect: Option<DeviceId>,
     found: OnceLock<DeviceId>,
 }
 
 impl Pinned {
-    pub(super) fn new(expect: DeviceId) -> Self {
+    pub(super) fn new(expect: Option<DeviceId>) -> Self {
         Self {
             expect,
             found: OnceLock::new(),
@@ -145,7 +207,7 @@ impl ServerCertVerifier for Pinned {
         let found = *self
             .found
             .get_or_init(|| DeviceId::of_certificate(end_entity));
-        if found == self.expect {
+        if self.expect.is_none_or(|expect| expect == found) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(refused())
@@ -175,9 +237,10 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// The server's verifier: any device that [`Trust`] accepts.
+/// The server's verifier: any device that [`Trust`] accepts, and to pair any at all.
 pub(super) struct Trusted {
     trust: Arc<dyn Trust>,
+    pairing: OnceLock<()>,
     found: OnceLock<DeviceId>,
 }
 
@@ -191,7 +254,21 @@ impl Trusted {
     pub(super) fn new(trust: Arc<dyn Trust>) -> Self {
         Self {
             trust,
+            pairing: OnceLock::new(),
             found: OnceLock::new(),
+        }
+    }
+
+    /// The caller has asked to pair and for nothing else.
+    fn only_pairs(&self) {
+        let _ = self.pairing.set(());
+    }
+
+    /// What a caller that was let in may do.
+    pub(super) fn purpose(&self) -> Purpose {
+        match self.pairing.get() {
+            Some(()) => Purpose::Pairing,
+            None => Purpose::Daemon,
         }
     }
 
@@ -215,7 +292,7 @@ impl ClientCertVerifier for Trusted {
         let found = *self
             .found
             .get_or_init(|| DeviceId::of_certificate(end_entity));
-        if self.trust.trusts(&found) {
+        if self.purpose() == Purpose::Pairing || self.trust.trusts(&found) {
             Ok(ClientCertVerified::assertion())
         } else {
             Err(refused())

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::TlsError;
-use super::config::{self, ALPN, ExporterSecret, Pinned, Trust, Trusted};
+use super::config::{self, ExporterSecret, Pinned, Purpose, Trust, Trusted};
 use super::exporter::Exporter;
 use super::record::{Opener, Sealer, frame};
 use crate::identity::{DeviceId, Identity};
@@ -26,6 +26,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// What a finished handshake leaves behind.
 pub(super) struct Established {
     pub peer_id: DeviceId,
+    pub purpose: Purpose,
     pub exporter: Exporter,
     pub rekey: Rekey,
     pub sealer: Sealer,
@@ -61,12 +62,13 @@ impl Rekey {
 pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     identity: &Identity,
-    expect: DeviceId,
+    expect: Option<DeviceId>,
+    purpose: Purpose,
     deadline: Instant,
 ) -> Result<Established, TlsError> {
     let verifier = Arc::new(Pinned::new(expect));
     let secret = Arc::new(ExporterSecret::default());
-    let config = config::client(identity, verifier.clone(), secret.clone())?;
+    let config = config::client(identity, verifier.clone(), secret.clone(), purpose)?;
     // Never sent (no SNI) and never compared: the id is the name.
     let name = ServerName::DnsName(
         DnsName::try_from("mpbond.invalid").map_err(|e| Error::General(e.to_string()))?,
@@ -75,29 +77,35 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let wire = match shake(io, &mut conn, deadline).await {
         Ok(wire) => wire,
         Err(e) => {
-            return Err(match verifier.found() {
-                Some(found) if found != expect => TlsError::WrongPeer {
-                    expected: expect,
-                    found,
-                },
+            return Err(match (expect, verifier.found()) {
+                (Some(expected), Some(found)) if found != expected => {
+                    TlsError::WrongPeer { expected, found }
+                }
                 _ => e,
             });
         }
     };
+    if negotiated(&conn) != Some(purpose) {
+        return Err(TlsError::WrongProtocol);
+    }
+    let peer = verifier
+        .found()
+        .ok_or(TlsError::Handshake(Error::NoCertificatesPresented))?;
     let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
     let rekey = Rekey::Client(Box::new(kernel));
-    wire.establish(expect, &secret, secrets, rekey)
+    wire.establish(peer, purpose, &secret, secrets, rekey)
 }
 
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     identity: &Identity,
     trust: Arc<dyn Trust>,
+    purposes: &[Purpose],
     deadline: Instant,
 ) -> Result<Established, TlsError> {
     let verifier = Arc::new(Trusted::new(trust));
     let secret = Arc::new(ExporterSecret::default());
-    let config = config::server(identity, verifier.clone(), secret.clone())?;
+    let config = config::server(identity, verifier.clone(), secret.clone(), purposes)?;
     let mut conn = UnbufferedServerConnection::new(config)?;
     let wire = match shake(io, &mut conn, deadline).await {
         Ok(wire) => wire,
@@ -109,12 +117,22 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         }
         Err(e) => return Err(e),
     };
+    // What the certificate was judged for is what the connection is for.
+    let purpose = verifier.purpose();
+    if negotiated(&conn) != Some(purpose) || !purposes.contains(&purpose) {
+        return Err(TlsError::WrongProtocol);
+    }
     let peer = verifier
         .found()
         .ok_or(TlsError::Handshake(Error::NoCertificatesPresented))?;
     let (secrets, kernel) = conn.dangerous_into_kernel_connection()?;
     let rekey = Rekey::Server(Box::new(kernel));
-    wire.establish(peer, &secret, secrets, rekey)
+    wire.establish(peer, purpose, &secret, secrets, rekey)
+}
+
+/// What the two ends have agreed to speak of.
+fn negotiated(conn: &CommonState) -> Option<Purpose> {
+    conn.alpn_protocol().and_then(Purpose::of_protocol)
 }
 
 /// The octets of a handshake in progress.
@@ -132,6 +150,7 @@ impl Wire {
     fn establish(
         self,
         peer_id: DeviceId,
+        purpose: Purpose,
         secret: &ExporterSecret,
         secrets: ExtractedSecrets,
         rekey: Rekey,
@@ -141,6 +160,7 @@ impl Wire {
             .ok_or(TlsError::Handshake(Error::HandshakeNotComplete))?;
         Ok(Established {
             peer_id,
+            purpose,
             exporter: Exporter::new(secret),
             rekey,
             sealer: Sealer::new(secrets.tx)?,
@@ -232,9 +252,6 @@ where
                 wire.flush(io).await?;
                 if !handshake.is_empty() {
                     return Err(TlsError::BadRecord("a handshake message too many"));
-                }
-                if conn.common().alpn_protocol() != Some(ALPN) {
-                    return Err(TlsError::WrongProtocol);
                 }
                 return Ok(());
             }

@@ -19,7 +19,7 @@ mod handshake;
 mod record;
 mod stream;
 
-pub use config::{ALPN, Trust};
+pub use config::{ALPN, PAIRING_ALPN, Purpose, Trust};
 pub use error::TlsError;
 pub use record::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
 pub use stream::{Record, TlsStream};

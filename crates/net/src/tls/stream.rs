@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::TlsError;
-use super::config::Trust;
+use super::config::{Purpose, Trust};
 use super::exporter::Exporter;
 use super::handshake::{self, Established, Rekey};
 use super::record::{
@@ -51,6 +51,7 @@ pub struct Record {
 pub struct TlsStream<S = TcpStream> {
     io: S,
     peer_id: DeviceId,
+    purpose: Purpose,
     exporter: Exporter,
     rekey: Rekey,
 
@@ -98,7 +99,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         expect: DeviceId,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
-        let done = handshake::connect(&mut io, identity, expect, deadline).await?;
+        let (expect, purpose) = (Some(expect), Purpose::Daemon);
+        let done = handshake::connect(&mut io, identity, expect, purpose, deadline).await?;
+        Ok(Self::new(io, done))
+    }
+
+    /// Shakes hands as the calling side, to pair: with the device `expect`, or with whoever
+    /// answers. Then who answered is only what [`TlsStream::peer_id`] says, and trusted by
+    /// nothing yet.
+    ///
+    /// # Errors
+    /// As [`TlsStream::connect`]; [`TlsError::WrongProtocol`] when the other end pairs with
+    /// nobody.
+    pub async fn connect_to_pair(
+        mut io: S,
+        identity: &Identity,
+        expect: Option<DeviceId>,
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
+        let purpose = Purpose::Pairing;
+        let done = handshake::connect(&mut io, identity, expect, purpose, deadline).await?;
         Ok(Self::new(io, done))
     }
 
@@ -114,7 +134,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         trust: Arc<dyn Trust>,
         deadline: Instant,
     ) -> Result<Self, TlsError> {
-        let done = handshake::accept(&mut io, identity, trust, deadline).await?;
+        let purposes = &[Purpose::Daemon];
+        let done = handshake::accept(&mut io, identity, trust, purposes, deadline).await?;
+        Ok(Self::new(io, done))
+    }
+
+    /// Shakes hands as the called side with whoever wants to pair, and with nobody else.
+    ///
+    /// # Errors
+    /// As [`TlsStream::accept`], except that nobody is untrusted.
+    pub async fn accept_to_pair(
+        mut io: S,
+        identity: &Identity,
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
+        let nobody: Arc<dyn Trust> = Arc::new(|_: &DeviceId| false);
+        let purposes = &[Purpose::Pairing];
+        let done = handshake::accept(&mut io, identity, nobody, purposes, deadline).await?;
+        Ok(Self::new(io, done))
+    }
+
+    /// As [`TlsStream::accept`], and also with whoever wants to pair and nothing else:
+    /// [`TlsStream::purpose`] tells which it is, and must be asked.
+    ///
+    /// # Errors
+    /// As [`TlsStream::accept`].
+    pub async fn accept_either(
+        mut io: S,
+        identity: &Identity,
+        trust: Arc<dyn Trust>,
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
+        let purposes = &[Purpose::Daemon, Purpose::Pairing];
+        let done = handshake::accept(&mut io, identity, trust, purposes, deadline).await?;
         Ok(Self::new(io, done))
     }
 
@@ -122,6 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Self {
             io,
             peer_id: done.peer_id,
+            purpose: done.purpose,
             exporter: done.exporter,
             rekey: done.rekey,
             opener: done.opener,
@@ -390,6 +443,11 @@ impl<S> TlsStream<S> {
     /// The device at the other end.
     pub fn peer_id(&self) -> DeviceId {
         self.peer_id
+    }
+
+    /// What the connection is for. A device that pairs has shown a key, not that it is trusted.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
     }
 
     /// A secret that only the two ends of this very TLS session know

@@ -375,7 +375,13 @@ fn foreign_server(
     expect: usize,
 ) -> std::thread::JoinHandle<Foreign> {
     let verifier = Arc::new(Trusted::new(anyone()));
-    let config = config::server(identity, verifier, Arc::new(ExporterSecret::default())).unwrap();
+    let config = config::server(
+        identity,
+        verifier,
+        Arc::new(ExporterSecret::default()),
+        &[Purpose::Daemon],
+    )
+    .unwrap();
     std::thread::spawn(move || {
         let mut tcp = tcp;
         let mut conn = rustls::ServerConnection::new(config).unwrap();
@@ -490,8 +496,9 @@ async fn a_peer_with_another_protocol_name_is_refused() {
     let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
     let mut config = config::client(
         &ours,
-        Arc::new(Pinned::new(theirs.id())),
+        Arc::new(Pinned::new(Some(theirs.id()))),
         Arc::new(ExporterSecret::default()),
+        Purpose::Daemon,
     )
     .unwrap();
     Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
@@ -581,4 +588,118 @@ async fn a_damaged_hello_is_refused_at_every_octet() {
             server.unwrap_err();
         }
     }
+}
+
+fn nobody() -> Arc<dyn Trust> {
+    Arc::new(|_: &DeviceId| false)
+}
+
+/// The two ends of one attempt, each as its purpose or what it heard first.
+async fn door(
+    connect: impl AsyncFn(TcpStream, &Identity, DeviceId) -> Result<TlsStream, TlsError>,
+    accept: impl AsyncFn(TcpStream, &Identity) -> Result<TlsStream, TlsError>,
+) -> (Result<Purpose, TlsError>, Result<Purpose, TlsError>) {
+    let (a, b) = tcp_pair().await;
+    let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
+    let calling = async {
+        let mut stream = connect(a, &ours, theirs.id()).await?;
+        // A refusal comes behind the handshake; so does the other end's first word.
+        match next(&mut stream).await? {
+            Some(_) => Ok(stream.purpose()),
+            None => Err(TlsError::Closed),
+        }
+    };
+    let called = async {
+        let mut stream = accept(b, &theirs).await?;
+        assert_eq!(stream.peer_id(), ours.id());
+        stream.queue_record(b"welcome").unwrap();
+        flush(&mut stream).await;
+        Ok(stream.purpose())
+    };
+    tokio::join!(calling, called)
+}
+
+/// A stranger gets in to pair where pairing is offered, and nowhere and for nothing else.
+#[tokio::test]
+async fn strangers_may_pair_and_no_more() {
+    let to_pair =
+        async |tcp, me: &Identity, _| TlsStream::connect_to_pair(tcp, me, None, soon()).await;
+    let to_work = async |tcp, me: &Identity, id| TlsStream::connect(tcp, me, id, soon()).await;
+    let daemon = async |tcp, me: &Identity| TlsStream::accept(tcp, me, nobody(), soon()).await;
+    let pairing = async |tcp, me: &Identity| TlsStream::accept_to_pair(tcp, me, soon()).await;
+    let either =
+        async |tcp, me: &Identity| TlsStream::accept_either(tcp, me, nobody(), soon()).await;
+
+    for (caller, called) in [door(to_pair, pairing).await, door(to_pair, either).await] {
+        assert_eq!(
+            (caller.unwrap(), called.unwrap()),
+            (Purpose::Pairing, Purpose::Pairing)
+        );
+    }
+    let (caller, called) = door(to_work, either).await;
+    assert!(
+        matches!(called, Err(TlsError::UntrustedPeer { .. })),
+        "{called:?}"
+    );
+    assert!(
+        matches!(caller, Err(TlsError::NotTrusted { .. })),
+        "{caller:?}"
+    );
+    for (caller, called) in [door(to_pair, daemon).await, door(to_work, pairing).await] {
+        assert!(matches!(called, Err(TlsError::WrongProtocol)), "{called:?}");
+        assert!(caller.is_err(), "{caller:?}");
+    }
+    let friends =
+        async |tcp, me: &Identity| TlsStream::accept_either(tcp, me, anyone(), soon()).await;
+    let (caller, called) = door(to_work, friends).await;
+    assert_eq!(
+        (caller.unwrap(), called.unwrap()),
+        (Purpose::Daemon, Purpose::Daemon)
+    );
+}
+
+/// Somebody names both protocols, to be judged as one who pairs and served as one who is trusted.
+#[tokio::test]
+async fn who_names_both_protocols_is_judged_by_the_stricter_one() {
+    let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
+    for names in [[ALPN, PAIRING_ALPN], [PAIRING_ALPN, ALPN]] {
+        let (a, b) = tcp_pair().await;
+        let mut config = config::client(
+            &ours,
+            Arc::new(Pinned::new(None)),
+            Arc::new(ExporterSecret::default()),
+            Purpose::Pairing,
+        )
+        .unwrap();
+        Arc::make_mut(&mut config).alpn_protocols = names.map(<[u8]>::to_vec).to_vec();
+        let mut tcp = a.into_std().unwrap();
+        tcp.set_nonblocking(false).unwrap();
+        let thread = std::thread::spawn(move || {
+            let name = rustls::pki_types::ServerName::try_from("x.invalid").unwrap();
+            let mut conn = rustls::ClientConnection::new(config, name).unwrap();
+            let _ = conn.complete_io(&mut tcp);
+        });
+        let server = TlsStream::accept_either(b, &theirs, nobody(), soon()).await;
+        assert!(
+            matches!(server, Err(TlsError::UntrustedPeer { .. })),
+            "{server:?}"
+        );
+        thread.join().unwrap();
+    }
+}
+
+/// The device in the invitation has to answer, though any would be let in.
+#[tokio::test]
+async fn to_pair_with_one_device_another_one_will_not_do() {
+    let (a, b) = tcp_pair().await;
+    let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
+    let expect = Some(ours.id());
+    let (client, _) = tokio::join!(
+        TlsStream::connect_to_pair(a, &ours, expect, soon()),
+        TlsStream::accept_to_pair(b, &theirs, soon()),
+    );
+    assert!(
+        matches!(client, Err(TlsError::WrongPeer { .. })),
+        "{client:?}"
+    );
 }

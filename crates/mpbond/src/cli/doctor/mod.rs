@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
+use mpbond::config::{HelperAddress, HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
 use mpbond_net::Identity;
 
@@ -126,13 +126,15 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     }
     for helper in &config.helpers {
         let check = format!("helper {}", helper.name);
-        interfaces.check(
-            findings,
-            &check,
-            helper.interface.as_deref(),
-            helper.source,
-            helper.address.ip(),
-        );
+        if let HelperAddress::At(address) = helper.address {
+            interfaces.check(
+                findings,
+                &check,
+                helper.interface.as_deref(),
+                helper.source,
+                address.ip(),
+            );
+        }
     }
     // Without an identity of its own yet, the device can still find out who answers.
     let known = identity.is_some();

@@ -5,7 +5,8 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use mpbond::config::{HelperConfig, HelperRef, PathConfig, PrimaryConfig};
+use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
+use mpbond::discovery::find;
 use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
@@ -71,8 +72,26 @@ pub(super) async fn helper(
     known: bool,
 ) {
     let check = format!("helper {}", helper.name);
+    let address = match helper.address {
+        HelperAddress::At(address) => address,
+        HelperAddress::Discover => match find(&identity.id(), &helper.id).await {
+            Ok(address) => {
+                findings.ok(&check, format!("found at {address}"));
+                address
+            }
+            Err(e) => {
+                findings.fail(
+                    &check,
+                    format!("{e}"),
+                    "is it on the same network, does it trust this device, does a firewall let \
+                     UDP port 5353 through? Or write its address instead of \"discover\"",
+                );
+                return;
+            }
+        },
+    };
     let options = options(
-        helper.address,
+        address,
         helper.interface.as_deref(),
         helper.source,
         config.congestion.as_deref(),

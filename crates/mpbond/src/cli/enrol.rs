@@ -1,0 +1,163 @@
+//! `mpbond proxy enrol`.
+
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use mpbond::config::{Enrolment, EnrolmentBook, ProxyConfig, Role, config_file};
+use mpbond::pairing::now_s;
+use mpbond_net::dest::DestinationPolicy;
+use mpbond_net::identity::Identity;
+use mpbond_net::pairing::{EnrolmentSecret, EnrolmentToken};
+use mpbond_sim::duration_text;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::output::print;
+use super::pair::picture;
+use super::trust::one_line;
+use super::units::span;
+
+/// A token that outlives everybody's memory of it is a hole.
+const VALID_S: std::ops::RangeInclusive<u64> = 1..=365 * 24 * 3600;
+
+/// Make a token by which a primary comes to be trusted by this proxy.
+///
+/// It is a secret: whoever presents it first is trusted. Give it to the primary's owner over a
+/// way that others do not read; there, `mpbond pair TOKEN` does the rest. This device keeps only
+/// a hash of it. A proxy that runs already takes it at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond proxy enrol --for \"Anna's laptop\"
+  mpbond proxy enrol --address 203.0.113.1:4433 --valid 1h --uses 3")]
+pub(super) struct EnrolArgs {
+    /// Under which name the device is trusted. Otherwise the one that it gives itself.
+    #[arg(long = "for", value_name = "NAME", value_parser = one_line)]
+    name: Option<String>,
+    /// How long the token is good: a number with s, min or h.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
+    valid: Duration,
+    /// How many devices may use it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    uses: u32,
+    /// Where primaries reach this proxy. Otherwise the address that it listens at, or the one
+    /// that it reaches the Internet from.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    address: Option<SocketAddr>,
+    /// The proxy's configuration. Otherwise proxy.toml in /etc/mpbond (root) or ~/.config/mpbond.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn valid(text: &str) -> Result<Duration, String> {
+    let valid = duration_text::parse(text).map_err(|e| e.to_string())?;
+    if !VALID_S.contains(&valid.as_secs()) {
+        return Err("from 1s to 8760h, which is a year".to_owned());
+    }
+    Ok(valid)
+}
+
+/// The address that packets to the Internet leave from; none is sent.
+fn outward() -> Option<IpAddr> {
+    /// Of TEST-NET-1 (RFC 5737): nobody, reached by the default route.
+    const ANYBODY: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(ANYBODY).ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_unspecified()).then_some(ip)
+}
+
+impl EnrolArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let file = self
+            .config
+            .clone()
+            .unwrap_or_else(|| config_file(Role::Proxy));
+        let config = if self.config.is_none() && !file.exists() {
+            ProxyConfig::default()
+        } else {
+            ProxyConfig::load(&file)?
+        };
+        let address = self.reached(&config)?;
+        let identity = Identity::load_or_create(&config.identity).map_err(Failure::run)?;
+        let secret =
+            EnrolmentSecret::generate().map_err(|_| Failure::run("no randomness to be had"))?;
+        let expires_s = now_s() + self.valid.as_secs();
+        let book = EnrolmentBook::beside(&config.identity);
+        let enrolment = Enrolment {
+            hash: secret.hash(),
+            expires_s,
+            uses: self.uses,
+            name: self.name.clone().unwrap_or_default(),
+        };
+        book.add(enrolment, now_s())?;
+        let token = EnrolmentToken {
+            address,
+            id: identity.id(),
+            secret,
+        };
+        self.show(&token, expires_s)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn reached(&self, config: &ProxyConfig) -> Result<SocketAddr, Failure> {
+        if let Some(address) = self.address {
+            return Ok(address);
+        }
+        let listen = config.listen.first().copied();
+        let (ip, port) = match listen {
+            Some(listen) if !listen.ip().is_unspecified() => (Some(listen.ip()), listen.port()),
+            Some(listen) => (outward(), listen.port()),
+            None => (None, 0),
+        };
+        let Some(ip) = ip else {
+            return Err(Failure::input(
+                "which address do primaries reach this proxy at? Say it with \
+                 `--address ADDRESS:PORT`",
+            ));
+        };
+        let address = SocketAddr::new(ip, port);
+        if DestinationPolicy::default().check(address).is_err() {
+            eprintln!(
+                "mpbond: {address} is not a public address: if primaries reach this proxy at \
+                 another one, use `--address`"
+            );
+        }
+        Ok(address)
+    }
+
+    fn show(&self, token: &EnrolmentToken, expires_s: u64) -> Result<(), Failure> {
+        let text = token.to_string();
+        if self.json {
+            let event = json!({
+                "token": text,
+                "address": token.address.to_string(),
+                "id": token.id.to_string(),
+                "expires_s": expires_s,
+                "uses": self.uses,
+                "for": self.name,
+            });
+            return print(&format!("{event}\n"));
+        }
+        if std::io::stderr().is_terminal()
+            && let Some(picture) = picture(&text, true)
+        {
+            eprint!("{picture}");
+        }
+        eprintln!(
+            "Good for {} device{} within {}. On the primary: mpbond pair TOKEN",
+            self.uses,
+            if self.uses == 1 { "" } else { "s" },
+            span(self.valid.as_secs_f64())
+        );
+        // The token alone, so that it can be piped.
+        print(&format!("{text}\n"))
+    }
+}

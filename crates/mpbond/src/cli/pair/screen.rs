@@ -1,0 +1,188 @@
+//! What a person sees of a pairing, and answers; or a script, as JSON.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond::config::Role;
+use mpbond::pairing::{Event, Own, Paired};
+use mpbond_net::pairing::{Introduction, Invitation, Peer};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::super::failure::Failure;
+use super::super::output::print;
+use super::super::units::span;
+use super::qr::picture;
+
+/// Standard error is for the person, standard output for what came of it.
+pub(super) struct Screen {
+    own: Own,
+    json: bool,
+    asker: Rc<Asker>,
+}
+
+/// Asks the person at this device.
+pub(super) struct Asker {
+    own: Own,
+    yes: bool,
+    json: bool,
+}
+
+fn what(i: &Introduction) -> String {
+    match i.service {
+        Some(service) if !service.ip().is_unspecified() => {
+            format!("a {} at {service}", i.role.name())
+        }
+        _ => format!("a {}", i.role.name()),
+    }
+}
+
+impl Screen {
+    pub(super) fn new(own: Own, json: bool, yes: bool) -> Self {
+        let asker = Rc::new(Asker {
+            own: own.clone(),
+            yes,
+            json,
+        });
+        Self { own, json, asker }
+    }
+
+    pub(super) fn asker(&self) -> Rc<Asker> {
+        Rc::clone(&self.asker)
+    }
+
+    /// Shows what the other device needs.
+    pub(super) fn invite(&self, invitation: &Invitation, within: Duration) {
+        let text = invitation.to_string();
+        if self.json {
+            let addresses: Vec<String> = invitation
+                .addresses
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let event = json!({
+                "event": "listening",
+                "code": invitation.code.to_string(),
+                "addresses": addresses,
+                "id": invitation.id.to_string(),
+                "text": text,
+                "seconds": within.as_secs(),
+            });
+            // A reader that has gone is noticed at the end.
+            let _ = print(&format!("{event}\n"));
+            return;
+        }
+        let picture = picture(&text, true).filter(|_| std::io::stderr().is_terminal());
+        let shown = picture.is_some();
+        let mut out = picture.unwrap_or_default();
+        out.push_str(&format!(
+            "This device, \"{}\", is {}. It waits for {}.\nOn the other one, run:\n\n",
+            self.own.introduction.name,
+            what(&self.own.introduction),
+            span(within.as_secs_f64())
+        ));
+        for address in &invitation.addresses {
+            out.push_str(&format!("  mpbond pair {address} {}\n", invitation.code));
+        }
+        out.push_str(&format!(
+            "\nor, with {}:\n\n  mpbond pair {text}\n",
+            if shown {
+                "what the picture says"
+            } else {
+                "a text to paste"
+            }
+        ));
+        eprint!("{out}");
+    }
+
+    /// Somebody came and went.
+    pub(super) fn event(&self, event: &Event) {
+        let Event::Refused {
+            from,
+            device,
+            problem,
+        } = event;
+        if self.json {
+            let event = json!({
+                "event": "refused",
+                "from": from.to_string(),
+                "device": device.map(|d| d.to_string()),
+                "problem": problem,
+            });
+            let _ = print(&format!("{event}\n"));
+        } else {
+            eprintln!("{from}: {problem}");
+        }
+    }
+
+    /// It is done.
+    pub(super) fn paired(&self, role: Role, paired: &Paired) -> Result<(), Failure> {
+        let (peer, entry) = (&paired.peer, &paired.entry);
+        let i = &peer.introduction;
+        if self.json {
+            let event = json!({
+                "event": "paired",
+                "peer": {
+                    "id": peer.id.to_string(),
+                    "name": i.name,
+                    "role": i.role.name(),
+                },
+                "file": entry.path.display().to_string(),
+                "changed": entry.is_new,
+            });
+            return print(&format!("{event}\n"));
+        }
+        let next = match role {
+            Role::Primary => {
+                "Start `mpbond primary` again to use it; `mpbond doctor primary` says what is \
+                 missing."
+            }
+            Role::Helper | Role::Proxy => "It may connect at once; nothing needs restarting.",
+        };
+        let known = if entry.is_new {
+            ""
+        } else {
+            ", as it was before"
+        };
+        print(&format!(
+            "Paired with \"{}\", {}, {}{known} ({}).\n{next}\n",
+            i.name,
+            what(i),
+            peer.id,
+            entry.path.display()
+        ))
+    }
+}
+
+impl Asker {
+    /// Whether the person here takes the other device for the one that is meant.
+    pub(super) async fn agrees(&self, peer: &Peer) -> bool {
+        let (own, i) = (&self.own, &peer.introduction);
+        if !self.json {
+            eprint!(
+                "\nThe other device:\n  {}\n  \"{}\", {}\nThis device:\n  {}\n  \"{}\", {}\n",
+                peer.id,
+                i.name,
+                what(i),
+                own.identity.id(),
+                own.introduction.name,
+                what(&own.introduction)
+            );
+        }
+        if self.yes {
+            return true;
+        }
+        eprint!("Shall they trust each other? [y/N] ");
+        let _ = std::io::stderr().flush();
+        let (said, answer) = oneshot::channel();
+        // Reading a line cannot be given up; the thread ends with the program.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            let yes = ["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str());
+            let _ = said.send(read.is_ok() && yes);
+        });
+        answer.await.unwrap_or(false)
+    }
+}

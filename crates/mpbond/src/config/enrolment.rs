@@ -1,0 +1,281 @@
+//! Which tokens a proxy takes: `identity.enrol` beside `identity.pem`.
+//!
+//! One token a line: the hash of its secret, when it expires (seconds since 1970), how often it
+//! may still be used, and a name for whoever gets it; `#` begins a comment line. `mpbond proxy
+//! enrol` writes it, and so does the daemon when a token is used. From the file alone no token
+//! can be made.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file;
+use super::source::ConfigError;
+
+const EXTENSION: &str = "enrol";
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// More tokens at a time are a script gone wild.
+const MAX_TOKENS: usize = 1000;
+/// Lines of used and expired tokens stay so long that their bearers are told what is wrong.
+const KEPT_SECONDS: u64 = 7 * 24 * 3600;
+const HEADER: &str = "\
+# Tokens that this proxy takes: hash, when it expires, how often it may be used, for whom.
+# `mpbond proxy enrol` makes one; deleting its line takes it back.
+";
+
+/// One token, as a proxy knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolment {
+    /// Of its secret ([`mpbond_net::pairing::EnrolmentSecret::hash`]).
+    pub hash: [u8; 32],
+    /// Seconds since 1970.
+    pub expires_s: u64,
+    /// How often it may still be used.
+    pub uses: u32,
+    /// For whom; may be empty.
+    pub name: String,
+}
+
+/// Why a token is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenProblem {
+    /// Never made here, or long gone.
+    #[error("an unknown token")]
+    Unknown,
+    /// Its time is over.
+    #[error("a token that has expired")]
+    Expired,
+    /// Used as often as it may be.
+    #[error("a token that has been used")]
+    Used,
+}
+
+/// The file.
+#[derive(Clone, Debug)]
+pub struct EnrolmentBook {
+    path: PathBuf,
+}
+
+impl EnrolmentBook {
+    /// That of the proxy whose identity is in this file.
+    pub fn beside(identity: &Path) -> Self {
+        Self {
+            path: identity.with_extension(EXTENSION),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether anybody's token could be taken now, or its bearer be told why not. Where the file
+    /// cannot be read, nobody's.
+    pub fn is_open(&self, now_s: u64) -> bool {
+        match self.tokens() {
+            Ok(tokens) => tokens.iter().any(|t| t.is_remembered(now_s)),
+            Err(error) => {
+                tracing::warn!("{error}; no token is taken");
+                false
+            }
+        }
+    }
+
+    /// Adds a token.
+    ///
+    /// # Errors
+    /// When the file can't be read or written, or holds too many.
+    pub fn add(&self, token: Enrolment, now_s: u64) -> Result<(), ConfigError> {
+        let _lock = self.lock()?;
+        let mut tokens = self.tokens()?;
+        tokens.retain(|t| t.is_remembered(now_s));
+        if tokens.len() >= MAX_TOKENS {
+            let problem = format_args!("{MAX_TOKENS} tokens are the limit");
+            return Err(ConfigError::about_file(&self.path, problem));
+        }
+        tokens.push(token);
+        self.write(&tokens)
+    }
+
+    /// Uses a token up by one. Gives the name it was made for, or why it is not taken.
+    ///
+    /// # Errors
+    /// When the file can't be read or written: then nothing has been used.
+    pub fn redeem(
+        &self,
+        hash: &[u8; 32],
+        now_s: u64,
+    ) -> Result<Result<String, TokenProblem>, ConfigError> {
+        let _lock = self.lock()?;
+        let mut tokens = self.tokens()?;
+        let Some(token) = tokens.iter_mut().find(|t| t.hash == *hash) else {
+            return Ok(Err(TokenProblem::Unknown));
+        };
+        if let Err(problem) = token.good(now_s) {
+            return Ok(Err(problem));
+        }
+        token.uses -= 1;
+        let name = token.name.clone();
+        self.write(&tokens)?;
+        Ok(Ok(name))
+    }
+
+    fn wrong(&self, what: &str, e: &io::Error) -> ConfigError {
+        ConfigError::about_file(&self.path, format_args!("cannot be {what}: {e}"))
+    }
+
+    fn lock(&self) -> Result<File, ConfigError> {
+        file::lock(&self.path).map_err(|e| self.wrong("locked", &e))
+    }
+
+    fn tokens(&self) -> Result<Vec<Enrolment>, ConfigError> {
+        let text = file::read(&self.path, MAX_FILE_BYTES).map_err(|e| self.wrong("read", &e))?;
+        let text = text.unwrap_or_default();
+        let lines = text.lines().zip(1..);
+        let lines = lines.filter(|(l, _)| !l.trim().is_empty() && !l.trim().starts_with('#'));
+        lines
+            .map(|(line, number)| {
+                Enrolment::parse(line)
+                    .map_err(|problem| ConfigError::at_line(&self.path, number, problem))
+            })
+            .collect()
+    }
+
+    fn write(&self, tokens: &[Enrolment]) -> Result<(), ConfigError> {
+        let mut text = HEADER.to_owned();
+        for t in tokens {
+            for octet in t.hash {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "{octet:02x}");
+            }
+            let line = format!(" {} {} {}", t.expires_s, t.uses, t.name);
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        file::replace(&self.path, &text).map_err(|e| self.wrong("written", &e))
+    }
+}
+
+impl Enrolment {
+    fn is_remembered(&self, now_s: u64) -> bool {
+        self.expires_s.saturating_add(KEPT_SECONDS) > now_s
+    }
+
+    /// Whether it may be used now.
+    fn good(&self, now_s: u64) -> Result<(), TokenProblem> {
+        if self.uses == 0 {
+            return Err(TokenProblem::Used);
+        }
+        if self.expires_s <= now_s {
+            return Err(TokenProblem::Expired);
+        }
+        Ok(())
+    }
+
+    fn parse(line: &str) -> Result<Self, &'static str> {
+        let mut parts = line.trim().splitn(4, ' ');
+        let hash = parts.next().and_then(unhex).ok_or("no hash of a token")?;
+        let expires_s = parts.next().and_then(|p| p.parse().ok());
+        let uses = parts.next().and_then(|p| p.parse().ok());
+        Ok(Self {
+            hash,
+            expires_s: expires_s.ok_or("no time when the token expires")?,
+            uses: uses.ok_or("no number of uses")?,
+            name: parts.next().unwrap_or_default().trim().to_owned(),
+        })
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();
+    let pairs: Vec<u8> = digits?
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |all, digit| all << 4 | digit))
+        .collect();
+    // 64 digits, not 63.
+    (text.len() == 64).then(|| pairs.try_into().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn token(n: u8, uses: u32) -> Enrolment {
+        Enrolment {
+            hash: [n; 32],
+            expires_s: NOW + 3600,
+            uses,
+            name: format!("laptop {n}"),
+        }
+    }
+
+    fn book() -> (tempfile::TempDir, EnrolmentBook) {
+        let folder = tempfile::tempdir().unwrap();
+        let book = EnrolmentBook::beside(&folder.path().join("identity.pem"));
+        (folder, book)
+    }
+
+    #[test]
+    fn a_token_is_good_as_often_as_it_says_until_it_expires() {
+        let (_folder, book) = book();
+        assert!(!book.is_open(NOW));
+        book.add(token(1, 1), NOW).unwrap();
+        book.add(token(2, 2), NOW).unwrap();
+        let redeem = |n: u8, at| book.redeem(&[n; 32], at).unwrap();
+        assert_eq!(redeem(1, NOW), Ok("laptop 1".to_owned()));
+        assert_eq!(redeem(1, NOW), Err(TokenProblem::Used));
+        assert_eq!(redeem(3, NOW), Err(TokenProblem::Unknown));
+        assert_eq!(redeem(2, NOW), Ok("laptop 2".to_owned()));
+        assert!(book.is_open(NOW));
+        assert_eq!(redeem(2, NOW + 3600), Err(TokenProblem::Expired));
+        assert_eq!(redeem(2, NOW + 3599), Ok("laptop 2".to_owned()));
+        assert!(
+            book.is_open(NOW),
+            "all are used, and their bearers shall be told"
+        );
+        assert!(!book.is_open(NOW + 3600 + KEPT_SECONDS));
+        // After a week nobody remembers them.
+        book.add(token(4, 1), NOW + 3600 + KEPT_SECONDS).unwrap();
+        assert_eq!(redeem(1, NOW), Err(TokenProblem::Unknown));
+    }
+
+    #[test]
+    fn it_is_the_owners_and_a_bad_line_is_named_and_opens_nothing() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_folder, book) = book();
+        book.add(token(1, 1), NOW).unwrap();
+        let mode = std::fs::metadata(book.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let good = std::fs::read_to_string(book.path()).unwrap();
+        let hash = "01".repeat(32);
+        for bad in [
+            "nonsense".to_owned(),
+            format!("{} 1900000000 1", &hash[1..]),
+            format!("{hash} tomorrow 1"),
+            format!("{hash} 1900000000 -1"),
+            format!("{hash} 1900000000"),
+        ] {
+            std::fs::write(book.path(), format!("{good}{bad}\n")).unwrap();
+            assert!(!book.is_open(NOW), "{bad}");
+            let error = book.redeem(&[1; 32], NOW).unwrap_err().to_string();
+            assert!(error.contains("identity.enrol:4: no "), "{error}");
+        }
+    }
+
+    #[test]
+    fn two_bearers_at_once_get_one_use() {
+        let (_folder, book) = book();
+        book.add(token(1, 1), NOW).unwrap();
+        let tries: Vec<_> = (0..8)
+            .map(|_| {
+                let book = book.clone();
+                std::thread::spawn(move || book.redeem(&[1; 32], NOW).unwrap().is_ok())
+            })
+            .collect();
+        let taken = tries.into_iter().map(|t| t.join().unwrap());
+        assert_eq!(taken.filter(|taken| *taken).count(), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Short files that several programs read and write: whole or not at all, one writer at a time.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+/// The owner's alone: whoever writes these files decides who may connect.
+const MODE: u32 = 0o600;
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Two commands at the same time must not undo each other's work: what is returned keeps others
+/// out of the file's folder, which is made if it is missing.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let folder = folder(path);
+    if !folder.exists() {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+    }
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
+}
+
+/// The text of a file, if there is one.
+pub(super) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    match File::open(path) {
+        Ok(file) => file.take(max_bytes + 1).read_to_string(&mut text)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    if text.len() as u64 > max_bytes {
+        let problem = format!("longer than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(Some(text))
+}
+
+/// Puts another text in a file's place. A file that is there keeps its owner and permissions, so
+/// that a daemon which runs as another user still reads it; a link to it stays a link.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(e) => return Err(e),
+    };
+    let before = fs::metadata(&target).ok();
+    let permissions = match &before {
+        Some(before) => before.permissions(),
+        None => fs::Permissions::from_mode(MODE),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".mpbond-")
+        .permissions(permissions)
+        .tempfile_in(folder(&target))?;
+    if let Some(before) = before {
+        let new = file.as_file().metadata()?;
+        if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
+            fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+        }
+    }
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(&target).map_err(|e| e.error)?;
+    Ok(())
+}

@@ -1,0 +1,79 @@
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mpbond_net::pairing::{Message, PairingError, StopReason};
+use mpbond_net::tls::{TlsStream, Trust};
+use tracing::{info, warn};
+
+use super::conversation::{hear, part, say};
+use crate::config::{EnrolmentBook, TokenProblem, TrustFile, TrustedDevice};
+
+/// Seconds since 1970, by which tokens expire.
+pub fn now_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| d.as_secs())
+}
+
+/// A proxy's answer to somebody who has come with a token.
+pub(crate) async fn serve(
+    mut tls: TlsStream,
+    book: &EnrolmentBook,
+    file: &TrustFile,
+    trust: &dyn Trust,
+) -> anyhow::Result<()> {
+    let device = tls.peer_id();
+    let (secret, name) = match hear(&mut tls).await {
+        Ok(Message::Enrol { secret, name }) => (secret, name),
+        Ok(_) => {
+            end(&mut tls, StopReason::Protocol).await;
+            return Err(PairingError::OutOfTurn.into());
+        }
+        Err(e) => {
+            end(&mut tls, StopReason::Protocol).await;
+            return Err(e.into());
+        }
+    };
+    // Used first, trusted afterwards: whatever breaks in between, no token is good once more
+    // than it says.
+    let redeemed = book.redeem(&secret.hash(), now_s());
+    let for_whom = match redeemed {
+        Ok(Ok(for_whom)) => for_whom,
+        // Its own token, whose answer it did not get: it has what it wants.
+        Ok(Err(TokenProblem::Used)) if trust.trusts(&device) => {
+            say(&mut tls, &Message::Enrolled.encode()).await?;
+            part(&mut tls).await;
+            return Ok(());
+        }
+        Ok(Err(problem)) => {
+            warn!(device = %device, "enrolment refused: {problem}");
+            let reason = match problem {
+                TokenProblem::Unknown => StopReason::TokenUnknown,
+                TokenProblem::Expired => StopReason::TokenExpired,
+                TokenProblem::Used => StopReason::TokenUsed,
+            };
+            end(&mut tls, reason).await;
+            return Ok(());
+        }
+        Err(e) => {
+            end(&mut tls, StopReason::NotStored).await;
+            return Err(e.into());
+        }
+    };
+    let name = if for_whom.is_empty() { name } else { for_whom };
+    if let Err(e) = file.add(&TrustedDevice {
+        id: device,
+        name: name.clone(),
+    }) {
+        end(&mut tls, StopReason::NotStored).await;
+        return Err(e.into());
+    }
+    info!(device = %device, name, "trusted by an enrolment token");
+    say(&mut tls, &Message::Enrolled.encode()).await?;
+    part(&mut tls).await;
+    Ok(())
+}
+
+async fn end(tls: &mut TlsStream, reason: StopReason) {
+    if say(tls, &Message::Stop(reason).encode()).await.is_ok() {
+        part(tls).await;
+    }
+}

@@ -1,0 +1,267 @@
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use mpbond_net::DeviceId;
+use mpbond_net::pairing::{Attempts, End, Invitation, PairingCode, PairingError, Peer};
+use mpbond_net::tls::{TlsError, TlsStream};
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::SockaddrStorage;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::conversation::{Ending, Parties, hold};
+use super::{Own, PairError, Paired};
+use crate::driver::Clock;
+use crate::stop::Stop;
+
+/// Callers at a time; a person has one device to pair, and more than these wait.
+const MAX_CALLERS: usize = 8;
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// What an invitation names at most.
+const MAX_ADDRESSES: usize = 4;
+
+/// What happens while a device waits to be called, for the person to see.
+#[derive(Debug)]
+pub enum Event {
+    /// Somebody came and was sent away.
+    Refused {
+        /// From where.
+        from: SocketAddr,
+        /// Its key, if it has shown one.
+        device: Option<DeviceId>,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// A device that shows a code and waits to be called.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    local_only: bool,
+    code: PairingCode,
+    /// From before anybody is told that it waits.
+    stop: Stop,
+}
+
+impl Listener {
+    /// Opens the socket. With `local_only` only those are served that are on one of this
+    /// machine's own networks.
+    ///
+    /// # Errors
+    /// When the address is not to be had, or no code can be made.
+    pub async fn bind(address: SocketAddr, local_only: bool) -> Result<Self, PairError> {
+        let socket = TcpListener::bind(address).await.map_err(|e| {
+            PairError::Listen(std::io::Error::new(e.kind(), format!("{address}: {e}")))
+        })?;
+        let address = socket.local_addr().map_err(PairError::Listen)?;
+        let code = PairingCode::generate()
+            .map_err(|_| PairError::Listen(std::io::Error::other("no randomness to be had")))?;
+        Ok(Self {
+            socket,
+            address,
+            local_only,
+            code,
+            stop: Stop::listen(),
+        })
+    }
+
+    /// What the other device has to know.
+    pub fn invitation(&self, own: &Own) -> Invitation {
+        Invitation {
+            addresses: addresses(self.address),
+            code: self.code.clone(),
+            id: own.identity.id(),
+        }
+    }
+
+    /// Waits for a device that has the code, for so long at most, and pairs with it. `ask` asks
+    /// the person about it; `tell` hears of the others.
+    ///
+    /// # Errors
+    /// Why nothing came of it; everything is as it was then.
+    pub async fn serve<A>(
+        self,
+        own: &Own,
+        within: Duration,
+        ask: A,
+        tell: impl Fn(Event),
+    ) -> Result<Paired, PairError>
+    where
+        A: AsyncFn(&Peer) -> bool + 'static,
+    {
+        let local = tokio::task::LocalSet::new();
+        local.run_until(self.wait(own, within, ask, tell)).await
+    }
+
+    async fn wait<A>(
+        self,
+        own: &Own,
+        within: Duration,
+        ask: A,
+        tell: impl Fn(Event),
+    ) -> Result<Paired, PairError>
+    where
+        A: AsyncFn(&Peer) -> bool + 'static,
+    {
+        let room = Rc::new(Room {
+            own: own.clone(),
+            code: self.code,
+            attempts: RefCell::default(),
+            clock: Clock::start(),
+            ask,
+        });
+        let (give_up, quit) = watch::channel(false);
+        let mut stop = self.stop;
+        let mut given_up = false;
+        let mut callers: JoinSet<Visit> = JoinSet::new();
+        let late = Instant::now() + within;
+        loop {
+            let taken = room.attempts.borrow().is_used();
+            if taken && callers.is_empty() {
+                // Whoever had the code has reported, and that returned.
+                return Err(PairingError::Void.into());
+            }
+            // Only who has the code may have left something that is to be undone.
+            if given_up && (!taken || callers.is_empty()) {
+                return Err(PairingError::GivenUp.into());
+            }
+            tokio::select! {
+                accepted = self.socket.accept(), if !taken && !given_up && callers.len() < MAX_CALLERS => {
+                    let Ok((tcp, from)) = accepted else {
+                        // Out of descriptors, most likely: it lasts, so do not spin.
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        continue;
+                    };
+                    if self.local_only && !is_local(from.ip()) {
+                        let problem = "it is not on a network of this machine".to_owned();
+                        tell(Event::Refused { from, device: None, problem });
+                        continue;
+                    }
+                    let (room, quit) = (Rc::clone(&room), quit.clone());
+                    callers.spawn_local(async move { room.visit(tcp, from, quit).await });
+                }
+                Some(visit) = callers.join_next() => {
+                    let Ok(Visit { from, device, end }) = visit else {
+                        continue;
+                    };
+                    let problem = match end {
+                        // The one that had the code: with it, it all ends.
+                        Ok(Ending { proven: true, result }) => return Ok(result?),
+                        Ok(Ending { result: Ok(_), .. }) => continue,
+                        Ok(Ending { result: Err(e), .. }) => e.to_string(),
+                        Err(e) => e.to_string(),
+                    };
+                    tell(Event::Refused { from, device, problem });
+                    let attempts = room.attempts.borrow();
+                    if attempts.is_void() && !attempts.is_used() {
+                        return Err(PairingError::Void.into());
+                    }
+                }
+                () = tokio::time::sleep_until(late), if !taken && !given_up => {
+                    return Err(PairError::NobodyCame);
+                }
+                _ = stop.wait(), if !given_up => {
+                    given_up = true;
+                    give_up.send_replace(true);
+                }
+            }
+        }
+    }
+}
+
+/// One caller, when it has gone.
+struct Visit {
+    from: SocketAddr,
+    device: Option<DeviceId>,
+    end: Result<Ending, TlsError>,
+}
+
+/// What all callers share: above all, how often the code may still be tried.
+struct Room<A> {
+    own: Own,
+    code: PairingCode,
+    attempts: RefCell<Attempts>,
+    clock: Clock,
+    ask: A,
+}
+
+impl<A: AsyncFn(&Peer) -> bool> Room<A> {
+    async fn visit(&self, tcp: TcpStream, from: SocketAddr, quit: watch::Receiver<bool>) -> Visit {
+        let deadline = Instant::now() + HANDSHAKE_WITHIN;
+        let accepted = TlsStream::accept_to_pair(tcp, &self.own.identity, deadline).await;
+        let mut tls = match accepted {
+            Ok(tls) => tls,
+            Err(e) => {
+                let (device, end) = (None, Err(e));
+                return Visit { from, device, end };
+            }
+        };
+        let device = Some(tls.peer_id());
+        let parties = Parties {
+            own: &self.own,
+            code: &self.code,
+            attempts: &self.attempts,
+            clock: &self.clock,
+            quit,
+            ask: async |peer: &Peer| (self.ask)(peer).await,
+        };
+        let end = Ok(hold(End::Listener, &mut tls, from.ip(), parties).await);
+        Visit { from, device, end }
+    }
+}
+
+fn ip(address: Option<&SockaddrStorage>) -> Option<IpAddr> {
+    let address = address?;
+    let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+}
+
+/// This machine's addresses with their networks, those of interfaces that are up.
+fn networks() -> Vec<(IpAddr, IpNet, InterfaceAddress)> {
+    let all = getifaddrs().into_iter().flatten();
+    let up = all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP));
+    up.filter_map(|i| {
+        let own = ip(i.address.as_ref())?;
+        let mask = ip(i.netmask.as_ref())?;
+        Some((own, IpNet::with_netmask(own, mask).ok()?, i))
+    })
+    .collect()
+}
+
+/// Whether an address is on a network that this machine is on itself.
+fn is_local(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    networks()
+        .iter()
+        .any(|(_, network, _)| network.contains(&ip))
+}
+
+/// Where others reach a socket that listens here; networks at home first.
+fn addresses(listen: SocketAddr) -> Vec<SocketAddr> {
+    if !listen.ip().is_unspecified() {
+        return vec![listen];
+    }
+    let mut ips: Vec<IpAddr> = networks()
+        .into_iter()
+        .filter(|(ip, _, i)| ip.is_ipv4() && !i.flags.contains(InterfaceFlags::IFF_LOOPBACK))
+        .map(|(ip, ..)| ip)
+        .collect();
+    ips.sort_by_key(|ip| !matches!(ip, IpAddr::V4(ip) if ip.is_private()));
+    ips.dedup();
+    ips.truncate(MAX_ADDRESSES);
+    if ips.is_empty() {
+        ips.push(IpAddr::from([127, 0, 0, 1]));
+    }
+    let port = listen.port();
+    ips.into_iter()
+        .map(|ip| SocketAddr::new(ip, port))
+        .collect()
+}
