@@ -156,7 +156,8 @@ fn besiege(mut session: Session, id: SubflowId, mut now: Timestamp, choices: &mu
             waiting <= WINDOW_BYTES + STALLED_BYTES,
             "{waiting} bytes wait"
         );
-        if session.is_lost() {
+        // It may have been given up without an error: by CUT, or after silence.
+        if session.is_lost() || session.subflows(now).is_empty() {
             return;
         }
     }

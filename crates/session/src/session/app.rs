@@ -190,6 +190,7 @@ impl Session {
         }
         if let Some(bytes) = s.recv.read() {
             self.read_data += bytes.len() as u64;
+            self.pieces -= 1;
             if s.stalled {
                 s.stalled = false;
                 self.stalled_streams -= 1;
@@ -264,6 +265,7 @@ impl Session {
         };
         while let Some(bytes) = s.recv.read() {
             self.read_data += bytes.len() as u64;
+            self.pieces -= 1;
         }
         self.grant(id);
     }
