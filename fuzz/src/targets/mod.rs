@@ -11,7 +11,8 @@ pub mod wire;
 fn one_line(error: &impl std::fmt::Display) {
     let text = error.to_string();
     assert!(!text.is_empty(), "an error without words");
-    assert!(!text.contains('\n'), "an error of several lines: {text:?}");
+    let control = text.chars().any(char::is_control);
+    assert!(!control, "an error with control characters: {text:?}");
 }
 
 /// Text files: what is no UTF-8 is refused before any parser sees it.

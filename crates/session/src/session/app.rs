@@ -39,6 +39,7 @@ impl Session {
         self.next_stream += 1;
         let mut s = Stream::new(class, Some(destination), now, self.new_stream_window());
         s.open_wanted = true;
+        s.open_owed = true;
         s.announced = true;
         s.max_send = self.peer.max_stream_data;
         self.streams.insert(id, s);

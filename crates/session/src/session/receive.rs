@@ -613,8 +613,13 @@ impl Session {
                     ack_signal(&mut s.stop_out);
                 }
             }
-            Owed::Open(_)
-            | Owed::MaxData
+            Owed::Open(id) => {
+                if let Some(s) = self.streams.get_mut(&id) {
+                    s.open_owed = false;
+                }
+                self.close_if_done(now, id);
+            }
+            Owed::MaxData
             | Owed::MaxStreamData(_)
             | Owed::MaxStreams
             | Owed::Priority(_)

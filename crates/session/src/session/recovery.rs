@@ -459,6 +459,7 @@ impl Session {
                 s.send.clear();
                 s.backlog = 0;
                 s.queued = false;
+                s.open_owed = false;
                 s.reset_out = Some(Signal {
                     code: ResetCode::SessionLost,
                     state: SignalState::Acked,

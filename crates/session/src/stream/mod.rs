@@ -28,6 +28,9 @@ pub(crate) struct Stream {
     pub(crate) destination: Option<Destination>,
     /// Client: OPEN is still to be written (or to be written again).
     pub(crate) open_wanted: bool,
+    /// Client: OPEN has not arrived yet, as far as is known. Until then the stream may not be
+    /// forgotten, or a server that has seen only its RESET and STOP would keep it for ever.
+    pub(crate) open_owed: bool,
     /// Server: OPEN has arrived.
     pub(crate) announced: bool,
 
@@ -84,6 +87,7 @@ impl Stream {
             class,
             destination,
             open_wanted: false,
+            open_owed: false,
             announced: false,
             send: SendBuffer::default(),
             finish: false,
@@ -149,7 +153,7 @@ impl Stream {
 
     /// Both halves are over and the application knows.
     pub(crate) fn done(&self) -> bool {
-        self.send_done() && self.recv_done()
+        !self.open_owed && self.send_done() && self.recv_done()
     }
 
     /// The sending half still takes bytes.
