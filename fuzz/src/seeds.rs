@@ -39,6 +39,12 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
     }
     let preamble = relay_preamble(&Ticket::from_bytes([7; 32]));
     add("opening", preamble.to_vec());
+    let device = mpbond_net::DeviceId::from_bytes([7; 32]);
+    add("trust", format!("# devices\n{device} phone\n").into_bytes());
+    add(
+        "config",
+        format!("identity = \"a.pem\"\ntrust = [\"{device}\"]\n").into_bytes(),
+    );
     add("opening", b"\x16\x03\x01".to_vec());
     for (target, octets) in OCTETS {
         add(target, octets.to_vec());
@@ -274,10 +280,6 @@ const TEXTS: &[(&str, &str)] = &[
     ("config", mpbond::config::example::PRIMARY),
     ("config", mpbond::config::example::HELPER),
     ("config", mpbond::config::example::PROXY),
-    (
-        "trust",
-        "# devices\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef phone\n",
-    ),
     (
         "identity",
         "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAAA\n-----END PRIVATE KEY-----\n",

@@ -14,5 +14,6 @@ pub mod proxy;
 pub mod status;
 pub mod status_socket;
 
+mod quota;
 mod random;
 mod stop;

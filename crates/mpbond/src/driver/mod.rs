@@ -505,7 +505,11 @@ mod tests {
         for same in [true, false] {
             let mut names = HashMap::new();
             for n in 0..10_000 {
-                let name = if same { "wifi".to_owned() } else { format!("wifi {n}") };
+                let name = if same {
+                    "wifi".to_owned()
+                } else {
+                    format!("wifi {n}")
+                };
                 names.clear_old(&name);
                 names.insert(SubflowId(n), name);
                 assert!(names.len() <= MAX_NAMES);

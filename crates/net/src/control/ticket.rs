@@ -93,7 +93,7 @@ impl<T> TicketBook<T> {
     /// A new ticket, good for `what` until [`TICKET_LIFETIME`] after `now`.
     /// `None` when too many wait to be used or the random source fails.
     pub fn issue(&mut self, what: T, now: Instant) -> Option<Ticket> {
-        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        self.expire(now);
         if self.outstanding.len() >= MAX_OUTSTANDING {
             return None;
         }
@@ -105,12 +105,17 @@ impl<T> TicketBook<T> {
         Some(ticket)
     }
 
+    /// Forgets tickets that nobody has used in time, and what they were good for.
+    pub fn expire(&mut self, now: Instant) {
+        self.outstanding.retain(|(_, expires, _)| *expires > now);
+    }
+
     /// What `ticket` is good for; it is used up by this.
     ///
     /// Every ticket is compared, each in constant time, so that timing tells a
     /// guesser nothing.
     pub fn redeem(&mut self, ticket: &Ticket, now: Instant) -> Option<T> {
-        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        self.expire(now);
         let mut found = None;
         for (at, (known, _, _)) in self.outstanding.iter().enumerate() {
             if known == ticket {

@@ -243,7 +243,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             match content_type {
                 APPLICATION_DATA if record.is_empty() => {}
                 APPLICATION_DATA => {
-                    let block = self.block_bytes.min(MAX_RECORD_PLAINTEXT_BYTES * COPY_BELOW);
+                    let block = self
+                        .block_bytes
+                        .min(MAX_RECORD_PLAINTEXT_BYTES * COPY_BELOW);
                     let payload = if record.len() < block / COPY_BELOW {
                         Bytes::copy_from_slice(&record)
                     } else {
