@@ -33,7 +33,8 @@ impl Session {
         }
         self.dead.push_back((id, gone.rx_octets));
         self.reports.retain(|(r, _)| r.subflow != id);
-        if gone.phase == Phase::AwaitOk {
+        // Also before its hello was written: until there is a session, the others wait for it.
+        if !self.established && matches!(gone.phase, Phase::SendHello(_) | Phase::AwaitOk) {
             self.try_another_first();
         }
         for s in self.streams.values_mut() {
