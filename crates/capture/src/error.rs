@@ -20,7 +20,7 @@ impl fmt::Display for Place {
 
 /// Why a file can't be read, or not any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {place}: {reason}")]
+#[error("{file}: {place}: {}", one_line(reason))]
 pub struct CaptureError {
     /// The file, as the caller named it.
     pub file: String,
@@ -28,4 +28,11 @@ pub struct CaptureError {
     pub place: Place,
     /// What is wrong there.
     pub reason: String,
+}
+
+/// Control characters come from the file and would reach a terminal.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }

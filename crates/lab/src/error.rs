@@ -7,7 +7,7 @@ use std::path::Path;
 pub enum Error {
     /// The experiment file, or a command-line choice about it, is wrong.
     /// The text names file, line, key and what is allowed.
-    #[error("{0}")]
+    #[error("{}", one_line(.0))]
     Experiment(String),
     /// The machine lacks something that the person can install or allow.
     #[error("{0}")]
@@ -23,6 +23,13 @@ pub enum Error {
     /// A program that the experiment needs failed or did not answer in time.
     #[error("{0}")]
     Run(String),
+}
+
+/// Control characters come from the file and would reach a terminal.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
 
 impl Error {

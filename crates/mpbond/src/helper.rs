@@ -27,6 +27,7 @@ use tracing::{debug, info, warn};
 use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
+use crate::quota::{Quota, Share, source};
 use crate::status::{RelayStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{metrics, revocation, stop};
@@ -36,11 +37,19 @@ use budget::MonthlyBudget;
 /// A connection that has not said what it is by then is closed.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections that have not said what they are.
+/// Connections that have not said what they are, in all and from one source: primaries are few, and
+/// a stranger on the network that all share shall not keep them out.
 const MAX_OPENINGS: usize = 64;
+const MAX_OPENINGS_EACH: usize = 16;
 
-/// Relays at a time.
+/// Control connections, in all and of one primary: one in use, and those that it left behind.
+const MAX_CONTROLS: usize = 64;
+const MAX_CONTROLS_EACH: usize = 4;
+
+/// Relays promised, being opened or at work, in all and of one primary: a session has no more than
+/// that many subflows.
 const MAX_RELAYS: usize = 64;
+const MAX_RELAYS_EACH: usize = 16;
 
 /// A relay that has been promised: the HS-Path is being opened meanwhile.
 struct Promised {
@@ -50,6 +59,8 @@ struct Promised {
     hs: JoinHandle<Result<TcpStream, TcpError>>,
     /// The control connection that asked.
     control: mpsc::UnboundedSender<control::Event>,
+    /// It counts from the promise on until the relay is over.
+    share: Share<DeviceId>,
 }
 
 /// A relay at work.
@@ -68,6 +79,9 @@ struct Helper {
     revoked: watch::Sender<()>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
+    /// Who has how many relays and control connections.
+    relay_quota: Quota<DeviceId>,
+    control_quota: Quota<DeviceId>,
     next_relay: Cell<u64>,
     budget: Option<MonthlyBudget>,
     clock: Clock,
@@ -91,6 +105,8 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         revoked: watch::Sender::new(()),
         tickets: RefCell::default(),
         relays: RefCell::default(),
+        relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
+        control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
         next_relay: Cell::new(0),
         budget,
         clock: Clock::start(),
@@ -161,6 +177,7 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
 
 async fn accept(listener: TcpListener, helper: Rc<Helper>) {
     let openings = Arc::new(tokio::sync::Semaphore::new(MAX_OPENINGS));
+    let strangers = Quota::new(MAX_OPENINGS, MAX_OPENINGS_EACH);
     loop {
         let Ok(permit) = Arc::clone(&openings).acquire_owned().await else {
             return;
@@ -174,17 +191,22 @@ async fn accept(listener: TcpListener, helper: Rc<Helper>) {
                 continue;
             }
         };
+        let Ok(share) = strangers.take(source(from)) else {
+            debug!(%from, "too many connections from one source that say nothing");
+            continue;
+        };
+        let held = (permit, share);
         let helper = Rc::clone(&helper);
         tokio::task::spawn_local(async move {
             let deadline = Instant::now() + OPENING_WITHIN;
             match read_opening(&mut tcp, deadline).await {
                 Ok(Opening::Control) => {
-                    if let Err(e) = control::serve(&helper, tcp, deadline, permit).await {
+                    if let Err(e) = control::serve(&helper, tcp, deadline, held).await {
                         info!(%from, error = format!("{e:#}"), "control connection ended");
                     }
                 }
                 Ok(Opening::Relay(ticket)) => {
-                    drop(permit);
+                    drop(held);
                     let promised = helper
                         .tickets
                         .borrow_mut()
@@ -249,6 +271,7 @@ impl Helper {
             request,
             hs,
             control,
+            share: _share,
         } = promised;
         let hs = match hs.await {
             Ok(Ok(hs)) => hs,
@@ -263,11 +286,6 @@ impl Helper {
         // Trust may have been taken back while the proxy was being reached.
         if !self.trust.trusts(&primary) {
             info!(primary = primary.short(), "no longer trusted");
-            return;
-        }
-        if self.relays.borrow().len() >= MAX_RELAYS {
-            let why = format!("{MAX_RELAYS} relays are the limit");
-            let _ = control.send(control::Event::Unreachable(request, why));
             return;
         }
         let options = RelayOptions {

@@ -16,6 +16,7 @@ pub mod proxy;
 pub mod status;
 pub mod status_socket;
 
+mod quota;
 mod random;
 mod revocation;
 mod stop;

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,9 +17,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::status::{Status, SubflowStatus};
+
+/// Scrapers at a time; more wait in the kernel's queue.
+const MAX_SCRAPERS: usize = 16;
 
 /// A scraper that takes longer than this is cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +38,11 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
 ) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let status = Rc::new(status);
+    let room = Arc::new(Semaphore::new(MAX_SCRAPERS));
     loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            return Ok(());
+        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(e) => {
@@ -44,6 +53,7 @@ pub async fn serve<F: Future<Output = Status> + 'static>(
         };
         let status = Rc::clone(&status);
         tokio::task::spawn_local(async move {
+            let _permit = permit;
             let service = service_fn(move |request| {
                 let status = Rc::clone(&status);
                 async move { Ok::<_, Infallible>(answer(&request, &*status).await) }

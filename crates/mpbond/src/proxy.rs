@@ -7,6 +7,8 @@ mod dial;
 mod registry;
 mod worker;
 
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use tracing::{debug, info, warn};
 
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
+use crate::quota::{Quota, source};
 use crate::status::Status;
 use crate::status_socket::StatusSocket;
 use crate::{metrics, pairing, revocation, stop};
@@ -38,6 +41,10 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
 /// Handshakes under way; more wait in the kernel's queue.
 const MAX_HANDSHAKES: usize = 512;
+
+/// Of these, from one source: many devices may share a carrier's address, and a handshake takes two
+/// round trips, so that this does for some hundred a second; nobody keeps all others out.
+const MAX_HANDSHAKES_EACH: usize = 64;
 
 /// What all parts of a proxy share.
 pub(crate) struct Proxy {
@@ -106,6 +113,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         ..Tuning::default()
     };
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    let strangers = Rc::new(Quota::new(MAX_HANDSHAKES, MAX_HANDSHAKES_EACH));
     for address in &proxy.config.listen {
         let listener = tcp::listen(*address, None, &tuning)?;
         info!(%address, "listening");
@@ -114,6 +122,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             Arc::clone(&proxy),
             Arc::clone(&workers),
             Arc::clone(&handshakes),
+            Rc::clone(&strangers),
         ));
     }
     let revoked = {
@@ -152,6 +161,7 @@ async fn accept(
     proxy: Arc<Proxy>,
     workers: Arc<Vec<Worker>>,
     handshakes: Arc<Semaphore>,
+    strangers: Rc<Quota<IpAddr>>,
 ) {
     loop {
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
@@ -166,9 +176,13 @@ async fn accept(
                 continue;
             }
         };
+        let Ok(share) = strangers.take(source(from)) else {
+            debug!(%from, "too many handshakes from one source");
+            continue;
+        };
         let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
         tokio::task::spawn_local(async move {
-            let _permit = permit;
+            let _held = (permit, share);
             match tokio::time::timeout(HELLO_WITHIN, welcome(tcp, &proxy, &workers)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => info!(%from, error = %e, "connection refused"),

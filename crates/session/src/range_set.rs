@@ -16,6 +16,11 @@ impl RangeSet {
         self.len
     }
 
+    /// Of how many ranges it is made.
+    pub(crate) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
     pub(crate) fn first(&self) -> Option<Range<u64>> {
         self.ranges.first().cloned()
     }

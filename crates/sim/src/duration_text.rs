@@ -31,7 +31,15 @@ const UNITS: [(&str, u64); 6] = [
 /// When the text is no non-negative decimal number followed by a known unit,
 /// or the span is longer than the 584 years that nanoseconds in 64 bits hold.
 pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
-    let err = || ParseDurationError(text.chars().take(40).collect());
+    let err = || {
+        ParseDurationError(
+            text.chars()
+                .take(40)
+                .collect::<String>()
+                .escape_debug()
+                .to_string(),
+        )
+    };
     let t = text.trim();
     let split = t
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))

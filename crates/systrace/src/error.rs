@@ -56,16 +56,26 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.offset;
         match &self.kind {
-            ErrorKind::Io(e) => write!(f, "byte {at}: {e}"),
+            ErrorKind::Io(e) => write!(f, "byte {at}: {}", one_line(&e.to_string())),
             ErrorKind::UnknownFormat(head) => write!(
                 f,
-                "byte {at}: no known trace format; the file begins with {head}"
+                "byte {at}: no known trace format; the file begins with {}",
+                one_line(head)
             ),
-            ErrorKind::Malformed(what) => write!(f, "byte {at}: {what}"),
-            ErrorKind::Unsupported(what) => write!(f, "byte {at}: not supported: {what}"),
+            ErrorKind::Malformed(what) => write!(f, "byte {at}: {}", one_line(what)),
+            ErrorKind::Unsupported(what) => {
+                write!(f, "byte {at}: not supported: {}", one_line(what))
+            }
             ErrorKind::Empty => write!(f, "the file is empty"),
         }
     }
+}
+
+/// Control characters come from the file and would reach a terminal.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
 
 impl std::error::Error for TraceError {
@@ -79,7 +89,7 @@ impl std::error::Error for TraceError {
 
 /// What is wrong with a file of rules, and where, in one line.
 pub(crate) fn toml_error(text: &str, e: &toml::de::Error) -> String {
-    let message = e.message().trim().replace('\n', "; ");
+    let message = one_line(&e.message().trim().replace('\n', "; "));
     match e.span().and_then(|s| text.get(..s.start)) {
         Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
         None => message,

@@ -53,6 +53,7 @@ use toml::Spanned;
 
 pub use application::{Application, Chunks, Messages, Page, Stream, Video};
 pub use link::{Change, Duplex, Link, MediumSpec};
+pub use page::page_objects;
 pub use paper::{PaperFigure, Published};
 pub use setting::{LinkSetting, Setting};
 pub use size::Size;

@@ -1,8 +1,10 @@
 //! Lists of objects that pages name.
 
+use std::path::Path;
+
 use super::check::MAX_BYTES;
 use super::{Experiment, Page};
-use crate::app::page::{har, list};
+use crate::app::page::{PageObject, har, list};
 use crate::error::{Error, Result};
 use crate::links::read_recording;
 
@@ -18,15 +20,7 @@ pub(super) fn read(e: &Experiment, page: &mut Page) -> Result<()> {
     let path = e.beside(named.get_ref());
     let file = path.display().to_string();
     let text = read_recording(&path).map_err(|io| e.error_at(named, &format!("{file}: {io}")))?;
-    let is_archive = path
-        .extension()
-        .is_some_and(|end| end.eq_ignore_ascii_case("har"));
-    let read = if is_archive {
-        har::parse(&file, &text)
-    } else {
-        list::parse(&file, &text)
-    };
-    let objects = read.map_err(Error::Experiment)?;
+    let objects = page_objects(&path, &text)?;
     let bytes = objects
         .iter()
         .fold(0_u64, |sum, o| sum.saturating_add(o.bytes));
@@ -35,4 +29,21 @@ pub(super) fn read(e: &Experiment, page: &mut Page) -> Result<()> {
     }
     page.listed = objects;
     Ok(())
+}
+
+/// The objects of a page: of an HTTP archive where the file is called `.har`, else of a list.
+///
+/// # Errors
+/// [`Error::Experiment`] that names file, line and reason.
+pub fn page_objects(path: &Path, text: &str) -> Result<Vec<PageObject>> {
+    let file = path.display().to_string();
+    let is_archive = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("har"));
+    let read = if is_archive {
+        har::parse(&file, text)
+    } else {
+        list::parse(&file, text)
+    };
+    read.map_err(Error::Experiment)
 }

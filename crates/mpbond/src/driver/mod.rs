@@ -171,6 +171,7 @@ impl Driver {
             let (mpbond_session::Hello::Capable { path, .. }
             | mpbond_session::Hello::Join { path, .. }) = hello;
             info!(subflow = %id, name = path.name, "subflow joined");
+            inner.names.clear_old(&path.name);
             inner.names.insert(id, path.name.clone());
             if !rest.is_empty() {
                 inner.session.handle_record(now, id, rest, octets)?;
@@ -491,6 +492,36 @@ impl ClearOld for HashMap<SubflowId, String> {
             for id in oldest.iter().take(oldest.len() / 2) {
                 self.remove(id);
             }
+            // A peer that calls itself something else each time.
+            while self.len() >= MAX_NAMES {
+                let Some(oldest) = self.keys().min().copied() else {
+                    break;
+                };
+                self.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_whatever_a_peer_calls_itself() {
+        for same in [true, false] {
+            let mut names = HashMap::new();
+            for n in 0..10_000 {
+                let name = if same {
+                    "wifi".to_owned()
+                } else {
+                    format!("wifi {n}")
+                };
+                names.clear_old(&name);
+                names.insert(SubflowId(n), name);
+                assert!(names.len() <= MAX_NAMES);
+            }
+            assert!(names.contains_key(&SubflowId(9_999)));
         }
     }
 }

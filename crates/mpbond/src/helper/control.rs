@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
-use super::{Helper, MAX_RELAYS, MonthlyBudget, Promised};
+use super::{Helper, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
+use crate::quota::{Full, Share};
 
 /// Reports follow each other by this much while bytes move: a few of the pipe's round trips, and
 /// nothing that a radio would notice beside the data.
@@ -38,12 +40,15 @@ struct Reported {
     moved: Instant,
 }
 
-/// Serves one control connection until it ends. `_permit` is held while the peer is unknown.
+/// What a connection holds while nobody knows who it is.
+pub(super) type Stranger = (OwnedSemaphorePermit, Share<IpAddr>);
+
+/// Serves one control connection until it ends. `stranger` is held while the peer is unknown.
 pub(super) async fn serve(
     helper: &Helper,
     tcp: TcpStream,
     deadline: Instant,
-    permit: OwnedSemaphorePermit,
+    stranger: Stranger,
 ) -> anyhow::Result<()> {
     let mut revoked = helper.revoked.subscribe();
     let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
@@ -59,7 +64,12 @@ pub(super) async fn serve(
         Some(other) => bail!("it began with {other:?}"),
         None => bail!("it closed without a hello"),
     }
-    drop(permit);
+    drop(stranger);
+    let Ok(_share) = helper.control_quota.take(primary) else {
+        let reason = "too many control connections".to_owned();
+        control.send(&Message::Bye { reason }).await?;
+        bail!("too many control connections");
+    };
     control
         .send(&Message::Hello {
             version: VERSION,
@@ -218,12 +228,6 @@ impl Helper {
                 "this month's budget is used up".to_owned(),
             ));
         }
-        if self.relays.borrow().len() >= MAX_RELAYS {
-            return Some((
-                RefusalCode::TooMany,
-                format!("{MAX_RELAYS} relays are the limit"),
-            ));
-        }
         None
     }
 
@@ -235,6 +239,23 @@ impl Helper {
         proxy: std::net::SocketAddr,
         events: &mpsc::UnboundedSender<Event>,
     ) -> Message {
+        let refused = |reason: String| Message::Refused {
+            request,
+            code: RefusalCode::TooMany,
+            reason,
+        };
+        let now = std::time::Instant::now().into();
+        // Promises that nobody came back for count no more.
+        self.tickets.borrow_mut().expire(now);
+        let share = match self.relay_quota.take(primary) {
+            Ok(share) => share,
+            Err(Full::All) => return refused(format!("{MAX_RELAYS} relays are the limit")),
+            Err(Full::Own) => {
+                return refused(format!(
+                    "{MAX_RELAYS_EACH} relays of one primary are the limit"
+                ));
+            }
+        };
         let options = TcpOptions {
             source: self.config.uplink.source,
             interface: self.config.uplink.interface.clone(),
@@ -242,24 +263,23 @@ impl Helper {
             ..TcpOptions::to(proxy)
         };
         let hs = tokio::spawn(async move { tcp::connect(&options).await });
+        let connecting = hs.abort_handle();
         let promised = Promised {
             primary,
             proxy,
             request,
             hs,
             control: events.clone(),
+            share,
         };
-        let ticket = self
-            .tickets
-            .borrow_mut()
-            .issue(promised, std::time::Instant::now().into());
+        let ticket = self.tickets.borrow_mut().issue(promised, now);
         match ticket {
             Some(ticket) => Message::Relay { request, ticket },
-            None => Message::Refused {
-                request,
-                code: RefusalCode::TooMany,
-                reason: "too many tickets are waiting to be used".to_owned(),
-            },
+            None => {
+                // Nobody would come for it.
+                connecting.abort();
+                refused("too many tickets are waiting to be used".to_owned())
+            }
         }
     }
 }

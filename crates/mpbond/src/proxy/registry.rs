@@ -4,38 +4,113 @@ use std::sync::{Mutex, MutexGuard};
 use mpbond_net::DeviceId;
 use mpbond_session::SessionId;
 
+/// Sessions that one device may have at a time: one in use, and those that it left behind without
+/// a word, which last a minute.
+pub(super) const MAX_SESSIONS_EACH: usize = 16;
+
+/// Sessions of all devices: with 48 KiB for an idle one, less than a gigabyte.
+pub(super) const MAX_SESSIONS: usize = 16_384;
+
 /// Which worker holds which session, and whose it is.
 #[derive(Default)]
 pub(super) struct Registry {
     // Touched when subflows come and sessions go, never while bytes move.
-    sessions: Mutex<HashMap<SessionId, (usize, DeviceId)>>,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    sessions: HashMap<SessionId, (usize, DeviceId)>,
+    /// How many sessions a device has.
+    devices: HashMap<DeviceId, usize>,
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, (usize, DeviceId)>> {
-        self.sessions
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, session: SessionId, worker: usize, device: DeviceId) {
-        self.lock().insert(session, (worker, device));
+    /// Takes a session in.
+    ///
+    /// # Errors
+    /// It is not taken in: the device has too many, or all have.
+    pub(super) fn insert(
+        &self,
+        session: SessionId,
+        worker: usize,
+        device: DeviceId,
+    ) -> Result<(), String> {
+        let mut tables = self.lock();
+        if tables.sessions.len() >= MAX_SESSIONS {
+            return Err(format!("this proxy has {MAX_SESSIONS} sessions, its limit"));
+        }
+        let own = tables.devices.entry(device).or_default();
+        if *own >= MAX_SESSIONS_EACH {
+            return Err(format!(
+                "{MAX_SESSIONS_EACH} sessions of a device are the limit"
+            ));
+        }
+        *own += 1;
+        tables.sessions.insert(session, (worker, device));
+        Ok(())
     }
 
     pub(super) fn remove(&self, session: SessionId) {
-        self.lock().remove(&session);
+        let mut tables = self.lock();
+        let Some((_, device)) = tables.sessions.remove(&session) else {
+            return;
+        };
+        if let Some(own) = tables.devices.get_mut(&device) {
+            *own -= 1;
+            if *own == 0 {
+                tables.devices.remove(&device);
+            }
+        }
     }
 
     /// The worker that holds a session of this device. Another device's session does not exist
     /// for it.
     pub(super) fn find(&self, session: SessionId, device: &DeviceId) -> Option<usize> {
-        let sessions = self.lock();
-        let (worker, owner) = sessions.get(&session)?;
+        let tables = self.lock();
+        let (worker, owner) = tables.sessions.get(&session)?;
         (owner == device).then_some(*worker)
     }
+}
 
-    /// How many sessions a device has.
-    pub(super) fn of_device(&self, device: &DeviceId) -> usize {
-        self.lock().values().filter(|(_, d)| d == device).count()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(n: u32) -> DeviceId {
+        let mut hash = [0; 32];
+        hash[..4].copy_from_slice(&n.to_be_bytes());
+        DeviceId::from_bytes(hash)
+    }
+
+    fn session(n: u32) -> SessionId {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&n.to_be_bytes());
+        SessionId(id)
+    }
+
+    #[test]
+    fn sessions_are_bounded_by_device_and_in_all() {
+        let registry = Registry::default();
+        let all = MAX_SESSIONS as u32;
+        for n in 0..all {
+            let device = device(n / MAX_SESSIONS_EACH as u32);
+            registry.insert(session(n), 0, device).unwrap();
+            if n == 40 {
+                assert!(registry.insert(session(all), 0, self::device(0)).is_err());
+            }
+        }
+        let newcomer = device(all);
+        assert!(registry.insert(session(all), 0, newcomer).is_err());
+        registry.remove(session(7));
+        registry.insert(session(all), 0, newcomer).unwrap();
+        assert_eq!(registry.find(session(all), &newcomer), Some(0));
+        assert_eq!(registry.find(session(all), &device(3)), None, "not its own");
     }
 }

@@ -16,10 +16,6 @@ use crate::driver::{Driver, Notice, Tcp, say_close};
 use crate::random;
 use crate::status::{SessionStatus, TransferStatus};
 
-/// Sessions that one device may have at a time: one in use, and those that it left behind without
-/// a word, which last a minute.
-const MAX_SESSIONS_PER_DEVICE: usize = 16;
-
 /// A connection whose hello has been read.
 pub(super) struct Arrival {
     pub(super) tls: TlsStream,
@@ -149,20 +145,7 @@ impl Work {
             return;
         }
         let driver = match &hello {
-            Hello::Capable { .. } => {
-                let device = tls.peer_id();
-                if self.proxy.registry.of_device(&device) >= MAX_SESSIONS_PER_DEVICE {
-                    let e = mpbond_session::SubflowError {
-                        code: mpbond_session::CloseCode::TooMuch,
-                        reason: format!("{MAX_SESSIONS_PER_DEVICE} sessions are the limit"),
-                        by_peer: false,
-                    };
-                    info!(peer = device.short(), %e, "session refused");
-                    say_close(&mut tls, &e);
-                    return;
-                }
-                self.session(&tls, &hello)
-            }
+            Hello::Capable { .. } => self.session(&mut tls, &hello),
             Hello::Join { session, .. } => self.drivers.borrow().get(session).cloned(),
         };
         // A session may end while its newcomer is under way.
@@ -175,13 +158,23 @@ impl Work {
     }
 
     /// Opens a session.
-    fn session(self: &Rc<Self>, tls: &TlsStream, hello: &Hello) -> Option<Driver> {
+    fn session(self: &Rc<Self>, tls: &mut TlsStream, hello: &Hello) -> Option<Driver> {
         let (Ok(id), Ok(random)) = (random::bytes(), random::bytes()) else {
             warn!("no randomness to be had; session refused");
             return None;
         };
         let id = SessionId(id);
         let peer = tls.peer_id();
+        if let Err(reason) = self.proxy.registry.insert(id, self.number, peer) {
+            let e = mpbond_session::SubflowError {
+                code: mpbond_session::CloseCode::TooMuch,
+                reason,
+                by_peer: false,
+            };
+            info!(peer = peer.short(), %e, "session refused");
+            say_close(tls, &e);
+            return None;
+        }
         let session = Session::server(self.proxy.session.clone(), id, random, hello);
         let (driver, notices) = Driver::start(
             session,
@@ -190,7 +183,6 @@ impl Work {
             self.proxy.log.clone(),
         );
         info!(session = %id, peer = peer.short(), "session opened");
-        self.proxy.registry.insert(id, self.number, peer);
         self.drivers.borrow_mut().insert(id, driver.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         tokio::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));

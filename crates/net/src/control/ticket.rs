@@ -93,7 +93,7 @@ impl<T> TicketBook<T> {
     /// A new ticket, good for `what` until [`TICKET_LIFETIME`] after `now`.
     /// `None` when too many wait to be used or the random source fails.
     pub fn issue(&mut self, what: T, now: Instant) -> Option<Ticket> {
-        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        self.expire(now);
         if self.outstanding.len() >= MAX_OUTSTANDING {
             return None;
         }
@@ -105,12 +105,17 @@ impl<T> TicketBook<T> {
         Some(ticket)
     }
 
+    /// Forgets tickets that nobody has used in time, and what they were good for.
+    pub fn expire(&mut self, now: Instant) {
+        self.outstanding.retain(|(_, expires, _)| *expires > now);
+    }
+
     /// What `ticket` is good for; it is used up by this.
     ///
     /// Every ticket is compared, each in constant time, so that timing tells a
     /// guesser nothing.
     pub fn redeem(&mut self, ticket: &Ticket, now: Instant) -> Option<T> {
-        self.outstanding.retain(|(_, expires, _)| *expires > now);
+        self.expire(now);
         let mut found = None;
         for (at, (known, _, _)) in self.outstanding.iter().enumerate() {
             if known == ticket {
@@ -169,23 +174,38 @@ pub async fn read_opening(tcp: &mut TcpStream, deadline: Instant) -> Result<Open
         .map_err(|_| OpeningError::Deadline)?
 }
 
+impl Opening {
+    /// What a connection is that begins with these octets; `None` while they do not tell. A
+    /// relay's own bytes may stand behind its preamble.
+    ///
+    /// # Errors
+    /// [`OpeningError::Unknown`] as soon as it can be neither.
+    pub fn of(octets: &[u8]) -> Result<Option<Self>, OpeningError> {
+        if octets.first() == Some(&TLS_HANDSHAKE) {
+            return Ok(Some(Self::Control));
+        }
+        if !octets.iter().zip(&RELAY_MAGIC).all(|(a, b)| a == b) {
+            return Err(OpeningError::Unknown);
+        }
+        let preamble = octets.first_chunk::<RELAY_PREAMBLE_BYTES>();
+        let ticket = preamble.and_then(|p| p.last_chunk::<TICKET_BYTES>());
+        Ok(ticket.map(|ticket| Self::Relay(Ticket(*ticket))))
+    }
+}
+
 async fn classify(tcp: &mut TcpStream) -> Result<Opening, OpeningError> {
     let mut first = [0; 1];
     if tcp.peek(&mut first).await? == 0 {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    if first == [TLS_HANDSHAKE] {
-        return Ok(Opening::Control);
+    if let Some(opening) = Opening::of(&first)? {
+        return Ok(opening);
     }
-    let mut magic = [0; RELAY_MAGIC.len()];
-    if first != RELAY_MAGIC[..1] {
-        return Err(OpeningError::Unknown);
-    }
-    tcp.read_exact(&mut magic).await?;
-    if magic != RELAY_MAGIC {
-        return Err(OpeningError::Unknown);
-    }
-    let mut ticket = [0; TICKET_BYTES];
-    tcp.read_exact(&mut ticket).await?;
-    Ok(Opening::Relay(Ticket(ticket)))
+    let mut preamble = [0; RELAY_PREAMBLE_BYTES];
+    let (magic, ticket) = preamble.split_at_mut(RELAY_MAGIC.len());
+    // A stranger who says something else is not waited for.
+    tcp.read_exact(magic).await?;
+    Opening::of(magic)?;
+    tcp.read_exact(ticket).await?;
+    Opening::of(&preamble)?.ok_or(OpeningError::Unknown)
 }

@@ -23,9 +23,10 @@ use crate::identity::{DeviceId, Identity};
 const FIRST_BLOCK_BYTES: usize = 32 * 1024;
 /// Most octets one read(2) may take.
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
-/// Shorter payloads are copied out: one of them, kept in a reassembly queue,
-/// would pin the whole block it arrived in.
-const COPY_BELOW_BYTES: usize = 2 * 1024;
+/// Payloads shorter than this part of a block are copied out: one of them, kept
+/// in a reassembly queue, would pin the whole block it arrived in. Full records
+/// never are.
+const COPY_BELOW: usize = 16;
 /// Room for four full records, what a driver writes at once.
 const SEND_BLOCK_BYTES: usize = 4 * (MAX_RECORD_PLAINTEXT_BYTES + RECORD_OVERHEAD_BYTES);
 /// AES-GCM stays safe for 2^24.5 records under one key (RFC 8446 section
@@ -295,7 +296,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             match content_type {
                 APPLICATION_DATA if record.is_empty() => {}
                 APPLICATION_DATA => {
-                    let payload = if record.len() < COPY_BELOW_BYTES {
+                    let block = self
+                        .block_bytes
+                        .min(MAX_RECORD_PLAINTEXT_BYTES * COPY_BELOW);
+                    let payload = if record.len() < block / COPY_BELOW {
                         Bytes::copy_from_slice(&record)
                     } else {
                         record.freeze()

@@ -361,6 +361,30 @@ async fn a_silent_peer_meets_the_deadline() {
     assert!(matches!(error, TlsError::Deadline), "{error}");
 }
 
+/// An octet now and then buys no time.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_trickles_meets_the_deadline() {
+    let ours = Identity::generate().unwrap();
+    let hello = client_hello().await;
+    let (mut slow, far) = tokio::io::duplex(4096);
+    let begun = Instant::now();
+    let trickle = tokio::spawn(async move {
+        for octet in hello {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            if slow.write_all(&[octet]).await.is_err() {
+                break;
+            }
+        }
+    });
+    let deadline = begun + Duration::from_secs(10);
+    let error = TlsStream::accept(far, &ours, anyone(), deadline)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, TlsError::Deadline), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(12));
+    trickle.abort();
+}
+
 /// What rustls's buffered server made of a connection.
 struct Foreign {
     exported: [u8; 32],

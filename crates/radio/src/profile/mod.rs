@@ -30,7 +30,7 @@ const MAX_BYTES: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The text is no profile.
-    #[error("{file}:{line}: {key}{reason}")]
+    #[error("{file}:{line}: {}{}", one_line(key), one_line(reason))]
     Bad {
         /// The file, as the caller named it.
         file: String,
@@ -61,6 +61,13 @@ pub enum ProfileError {
         /// For which use.
         when: &'static str,
     },
+}
+
+/// Control characters come from the file and would reach a terminal.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
 }
 
 /// The figures of one radio.

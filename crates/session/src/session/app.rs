@@ -39,6 +39,7 @@ impl Session {
         self.next_stream += 1;
         let mut s = Stream::new(class, Some(destination), now, self.new_stream_window());
         s.open_wanted = true;
+        s.open_owed = true;
         s.announced = true;
         s.max_send = self.peer.max_stream_data;
         self.streams.insert(id, s);
@@ -190,6 +191,7 @@ impl Session {
         }
         if let Some(bytes) = s.recv.read() {
             self.read_data += bytes.len() as u64;
+            self.pieces -= 1;
             if s.stalled {
                 s.stalled = false;
                 self.stalled_streams -= 1;
@@ -264,6 +266,7 @@ impl Session {
         };
         while let Some(bytes) = s.recv.read() {
             self.read_data += bytes.len() as u64;
+            self.pieces -= 1;
         }
         self.grant(id);
     }

@@ -24,6 +24,10 @@ use crate::{CloseCode, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
 /// Counts of so many subflows that are gone are told to a peer that comes back.
 const DEAD_COUNTS: usize = 32;
 
+/// Subflow numbers that were used are kept as ranges. A primary counts up, so that there is one, or
+/// a few where a number's connection never came up.
+const MAX_ID_RANGES: usize = 1_024;
+
 /// All that ends of a session have to agree on, at one end.
 ///
 /// # What to call, and when
@@ -86,6 +90,8 @@ pub struct Session {
     rx_data: u64,
     read_data: u64,
     granted_data: u64,
+    /// In how many pieces the bytes of all streams wait.
+    pieces: usize,
     max_data_wanted: bool,
     granted_streams: u64,
     max_streams_wanted: bool,
@@ -311,6 +317,7 @@ impl Session {
             held: 0,
             rx_data: 0,
             read_data: 0,
+            pieces: 0,
             max_data_wanted: false,
             max_streams_wanted: false,
             stalled_streams: 0,
@@ -439,6 +446,12 @@ impl Session {
             ));
         }
         let number = u64::from(id.0);
+        if self.used_ids.ranges() >= MAX_ID_RANGES {
+            return Err(SubflowError::ours(
+                CloseCode::TooMuch,
+                "subflow numbers with too many gaps",
+            ));
+        }
         if self.used_ids.insert(number..number + 1) == 0 {
             return Err(SubflowError::ours(
                 CloseCode::SubflowIdReused,

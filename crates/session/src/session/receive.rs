@@ -16,6 +16,10 @@ use crate::{CloseCode, ResetCode, StreamClass, StreamId, SubflowId};
 /// PONGs that may wait on one subflow; a peer that sends more PINGs gets no answer to the rest.
 const MAX_PONGS: usize = 8;
 
+/// Pieces that may wait in all streams together: a hundred octets each beside their bytes. An honest
+/// peer's full window comes in some thousand.
+const MAX_PIECES: usize = 65_536;
+
 /// How fast two good clocks may drift apart: 100 ppm.
 const DRIFT: f64 = 100e-6;
 
@@ -55,9 +59,16 @@ impl Session {
         octets_end: u64,
     ) -> Result<(), SubflowError> {
         let mut elicits = false;
+        let record_bytes = record.len();
         while !record.is_empty() {
-            let frame = Frame::parse(&mut record)
+            let mut frame = Frame::parse(&mut record)
                 .map_err(|e| SubflowError::ours(CloseCode::FrameEncoding, e.to_string()))?;
+            if let Frame::Data { bytes, .. } = &mut frame
+                && bytes.len() < record_bytes / 2
+            {
+                // A few bytes that wait must not pin a whole record's memory.
+                *bytes = Bytes::copy_from_slice(bytes);
+            }
             elicits |= frame.elicits_ack();
             self.take_frame(now, id, frame)?;
         }
@@ -359,20 +370,30 @@ impl Session {
             ));
         }
         let before = (s.recv.readable(), s.recv.finished());
+        let pieces_before = s.recv.pieces();
         // After a RESET, or when nobody will read, the bytes only count.
         let dropped = s.reset_in.is_some();
-        let redundant = if dropped {
-            len
+        let inserted = if dropped {
+            Ok(len)
         } else {
-            s.recv.insert(offset, bytes, fin).map_err(|e| match e {
-                RecvError::TooFragmented => SubflowError::ours(
-                    CloseCode::TooMuch,
-                    format!("stream {id} comes in too many pieces"),
-                ),
-                RecvError::FinalSize => {
-                    SubflowError::ours(CloseCode::FlowControl, format!("stream {id} has two ends"))
-                }
-            })?
+            s.recv.insert(offset, bytes, fin)
+        };
+        let gained = s.recv.pieces() - pieces_before;
+        let redundant = match inserted {
+            Ok(redundant) => redundant,
+            Err(e) => {
+                self.pieces += gained;
+                return Err(match e {
+                    RecvError::TooFragmented => SubflowError::ours(
+                        CloseCode::TooMuch,
+                        format!("stream {id} comes in too many pieces"),
+                    ),
+                    RecvError::FinalSize => SubflowError::ours(
+                        CloseCode::FlowControl,
+                        format!("stream {id} has two ends"),
+                    ),
+                });
+            }
         };
         s.first_in.get_or_insert(now);
         s.unique_in += len - redundant;
@@ -386,6 +407,13 @@ impl Session {
         let (ended, announced, stalled) = (s.end_read, s.announced, s.stalled);
         if !dropped {
             self.rx_data += raised;
+        }
+        self.pieces += gained;
+        if self.pieces > MAX_PIECES {
+            return Err(SubflowError::ours(
+                CloseCode::TooMuch,
+                format!("the session's bytes wait in more than {MAX_PIECES} pieces"),
+            ));
         }
         self.stats.redundant_bytes_in += redundant;
         if stalled {
@@ -427,6 +455,7 @@ impl Session {
             ));
         }
         let unread = s.recv.highest() + raised - s.recv.read_offset();
+        let pieces = s.recv.pieces();
         s.recv.abandon(final_offset).map_err(|_| {
             SubflowError::ours(CloseCode::FlowControl, format!("stream {id} has two ends"))
         })?;
@@ -436,6 +465,7 @@ impl Session {
         self.stalled_streams -= usize::from(was_stalled);
         self.rx_data += raised;
         self.read_data += unread;
+        self.pieces -= pieces;
         self.grant_session();
         if ended {
             self.close_if_done(now, id);
@@ -585,8 +615,13 @@ impl Session {
                     ack_signal(&mut s.stop_out);
                 }
             }
-            Owed::Open(_)
-            | Owed::MaxData
+            Owed::Open(id) => {
+                if let Some(s) = self.streams.get_mut(&id) {
+                    s.open_owed = false;
+                }
+                self.close_if_done(now, id);
+            }
+            Owed::MaxData
             | Owed::MaxStreamData(_)
             | Owed::MaxStreams
             | Owed::Priority(_)

@@ -43,7 +43,8 @@ impl Session {
         }
         self.dead.push_back((id, gone.rx_octets));
         self.reports.retain(|(r, _)| r.subflow != id);
-        if gone.phase == Phase::AwaitOk {
+        // Also before its hello was written: until there is a session, the others wait for it.
+        if !self.established && matches!(gone.phase, Phase::SendHello(_) | Phase::AwaitOk) {
             self.try_another_first();
         }
         for s in self.streams.values_mut() {
@@ -541,6 +542,7 @@ impl Session {
                 s.send.clear();
                 s.backlog = 0;
                 s.queued = false;
+                s.open_owed = false;
                 s.reset_out = Some(Signal {
                     code: ResetCode::SessionLost,
                     state: SignalState::Acked,

@@ -17,6 +17,10 @@ use crate::{ResetCode, StreamClass, StreamId, SubflowId};
 /// What a stalled stream's window falls to.
 pub(crate) const STALLED_WINDOW_BYTES: u64 = 64 << 10;
 
+/// Subflows that a stream tells its shares of; the oldest are forgotten. Whoever joins anew for days
+/// must not fill memory.
+const MAX_SHARES: usize = 256;
+
 /// A stream at one end.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -24,6 +28,9 @@ pub(crate) struct Stream {
     pub(crate) destination: Option<Destination>,
     /// Client: OPEN is still to be written (or to be written again).
     pub(crate) open_wanted: bool,
+    /// Client: OPEN has not arrived yet, as far as is known. Until then the stream may not be
+    /// forgotten, or a server that has seen only its RESET and STOP would keep it for ever.
+    pub(crate) open_owed: bool,
     /// Server: OPEN has arrived.
     pub(crate) announced: bool,
 
@@ -80,6 +87,7 @@ impl Stream {
             class,
             destination,
             open_wanted: false,
+            open_owed: false,
             announced: false,
             send: SendBuffer::default(),
             finish: false,
@@ -113,6 +121,9 @@ impl Stream {
         let i = match self.shares.iter().position(|s| s.subflow == subflow) {
             Some(i) => i,
             None => {
+                if self.shares.len() >= MAX_SHARES {
+                    self.shares.remove(0);
+                }
                 self.shares.push(StreamShare {
                     subflow,
                     bytes_in: 0,
@@ -142,7 +153,7 @@ impl Stream {
 
     /// Both halves are over and the application knows.
     pub(crate) fn done(&self) -> bool {
-        self.send_done() && self.recv_done()
+        !self.open_owed && self.send_done() && self.recv_done()
     }
 
     /// The sending half still takes bytes.
@@ -191,5 +202,20 @@ impl Stream {
             redundant_bytes_out: self.redundant_out,
             subflows: self.shares.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_subflows_long_gone_are_forgotten() {
+        let mut s = Stream::new(StreamClass::Bulk, None, Timestamp::ZERO, 0);
+        for n in 0..10_000 {
+            s.share(SubflowId(n)).bytes_in += 1;
+        }
+        assert_eq!(s.shares.len(), MAX_SHARES);
+        assert_eq!(s.shares.last().map(|s| s.subflow), Some(SubflowId(9_999)));
     }
 }

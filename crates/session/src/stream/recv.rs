@@ -154,6 +154,11 @@ impl RecvBuffer {
         self.fin
     }
 
+    /// In how many separate pieces bytes wait.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }

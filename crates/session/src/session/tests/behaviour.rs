@@ -56,6 +56,16 @@ fn any_subflow_may_come_first() {
 }
 
 #[test]
+fn a_first_subflow_that_dies_before_its_hello_holds_nobody_up() {
+    let mut p = Pair::new(SessionConfig::default());
+    let first = p.join(&[hop(8.0, 20)]);
+    p.join(&[hop(8.0, 20)]);
+    p.kill(first);
+    p.run(at(2_000), |p| p.client.is_established());
+    assert!(p.client.is_established());
+}
+
+#[test]
 fn both_subflows_carry_and_finish_together() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let start = p.now;

@@ -165,6 +165,69 @@ fn a_join_needs_the_key_and_this_connection() {
 }
 
 #[test]
+fn pieces_of_all_streams_together_are_bounded() {
+    let (mut s, id) = server();
+    let mut octets = 500;
+    // Every other byte of eight streams, many to a record.
+    let mut taken = 0;
+    let refused = (0..8 * 16).find_map(|n| {
+        let frames: Vec<_> = (0..1_000)
+            .map(|i| data(n / 16, ((n % 16) * 1_000 + i) * 2 + 1, 1, false))
+            .collect();
+        octets += 10_000;
+        let result = s.handle_record(NOW, id, record(&frames), octets);
+        taken += 1_000;
+        result.err()
+    });
+    assert_eq!(refused.map(|e| e.code), Some(CloseCode::TooMuch));
+    assert_eq!(taken, 66_000, "the first thousand above 65 536");
+    assert!(s.waiting_bytes() <= 65_537);
+}
+
+#[test]
+fn bytes_that_wait_do_not_pin_their_record() {
+    let (mut s, id) = server();
+    let ping = Frame::Ping(1 << 60);
+    let mut frames = vec![data(0, 100, 10, false)];
+    frames.extend(std::iter::repeat_n(ping, 1_000));
+    let small = record(&frames);
+    s.handle_record(NOW, id, small.clone(), 500).expect("taken");
+    assert_eq!(s.waiting_bytes(), 10);
+    assert!(small.is_unique(), "ten bytes hold a record");
+    // Most of a record is not copied: that is what honest peers send.
+    let large = record(&[data(0, 1_000, 10_000, false)]);
+    s.handle_record(NOW, id, large.clone(), 900).expect("taken");
+    assert!(!large.is_unique());
+}
+
+#[test]
+fn subflow_numbers_with_gaps_are_bounded() {
+    let (mut s, _) = server();
+    let session = SessionId([9; 16]);
+    let mut refused = None;
+    for n in 1..2_000 {
+        let subflow = SubflowId(n * 2 + 1);
+        let setup = SubflowSetup::default();
+        let key = s.key.as_ref().expect("key");
+        let hello = Hello::Join {
+            session,
+            subflow,
+            proof: key.prove(true, session, subflow, &setup.exporter),
+            path: Default::default(),
+        };
+        match s.accept_subflow(NOW, setup, &hello) {
+            Ok(id) => s.handle_subflow_closed(NOW, id),
+            Err(e) => {
+                refused = Some((n, e.code));
+                break;
+            }
+        }
+    }
+    // The hello's own number is the first range.
+    assert_eq!(refused, Some((1_024, CloseCode::TooMuch)));
+}
+
+#[test]
 fn another_version_is_told_apart_from_garbage() {
     let mut out = Vec::new();
     Frame::MpCapable {

@@ -1,0 +1,114 @@
+//! How much of something anyone may have at a time, and all together.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+/// Counts what is in use, by whom. For use on one thread.
+pub(crate) struct Quota<K> {
+    used: Rc<RefCell<HashMap<K, usize>>>,
+    most: usize,
+    most_each: usize,
+}
+
+/// Why there is no share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// All is in use.
+    All,
+    /// Whoever asks has as much as one may have.
+    Own,
+}
+
+/// One of what a [`Quota`] counts; dropping it gives it back.
+pub(crate) struct Share<K: Hash + Eq> {
+    used: Rc<RefCell<HashMap<K, usize>>>,
+    key: K,
+}
+
+impl<K: Hash + Eq + Copy> Quota<K> {
+    /// `most` in all, `most_each` for one.
+    pub(crate) fn new(most: usize, most_each: usize) -> Self {
+        Self {
+            used: Rc::default(),
+            most,
+            most_each,
+        }
+    }
+
+    /// Takes one for `key`.
+    pub(crate) fn take(&self, key: K) -> Result<Share<K>, Full> {
+        let mut used = self.used.borrow_mut();
+        if used.values().sum::<usize>() >= self.most {
+            return Err(Full::All);
+        }
+        let own = used.entry(key).or_default();
+        if *own >= self.most_each {
+            return Err(Full::Own);
+        }
+        *own += 1;
+        Ok(Share {
+            used: Rc::clone(&self.used),
+            key,
+        })
+    }
+}
+
+impl<K: Hash + Eq> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut used = self.used.borrow_mut();
+        if let Some(n) = used.get_mut(&self.key) {
+            *n -= 1;
+            if *n == 0 {
+                used.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// Who a stranger is: an address, or of IPv6 the network of 64 bits that one subscriber has.
+pub(crate) fn source(from: SocketAddr) -> IpAddr {
+    match from.ip().to_canonical() {
+        IpAddr::V6(a) => {
+            let network = a.to_bits() >> 64 << 64;
+            Ipv6Addr::from_bits(network).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_more_than_a_share_and_all_not_more_than_all() {
+        let quota = Quota::new(5, 2);
+        let first = quota.take('a').ok();
+        let second = quota.take('a').ok();
+        assert!(first.is_some() && second.is_some());
+        assert_eq!(quota.take('a').err(), Some(Full::Own));
+        let others: Vec<_> = "bbc".chars().filter_map(|k| quota.take(k).ok()).collect();
+        assert_eq!(others.len(), 3);
+        assert_eq!(quota.take('d').err(), Some(Full::All));
+        drop(second);
+        assert_eq!(quota.take('b').err(), Some(Full::Own));
+        assert!(quota.take('d').is_ok());
+        drop((first, others));
+        assert!(
+            quota.used.borrow().is_empty(),
+            "names are forgotten as well"
+        );
+    }
+
+    #[test]
+    fn a_subscriber_is_one_source() {
+        let of = |text: &str| source(SocketAddr::new(text.parse().unwrap(), 1));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Everything in mpbond that reads octets of others, as functions of octets.
+//!
+//! A [`Target`] panics when its input shows a fault, and returns when it does not. `fuzz/run` has
+//! libFuzzer look for such inputs; the tests of this package run every input of the committed
+//! corpora, and mutations of them, without it.
+
+mod choices;
+pub mod memory;
+mod mutate;
+pub mod seeds;
+mod sessions;
+mod targets;
+
+pub use choices::Choices;
+pub use mutate::Mutations;
+
+use sessions::{hostile, pair};
+use targets::{captures, config, fronts, links, traces, wire};
+
+/// Something that reads hostile input.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its corpus lies in the folder of this name.
+    pub name: &'static str,
+    /// Panics when the octets show a fault.
+    pub run: fn(&[u8]),
+    /// Longer inputs show nothing more.
+    pub most_octets: usize,
+    /// It may hold this much ...
+    pub base_bytes: usize,
+    /// ... and this much for every octet of its input.
+    pub bytes_an_octet: usize,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+const fn target(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Target {
+    Target {
+        name,
+        run,
+        most_octets,
+        base_bytes: MIB,
+        bytes_an_octet: 256,
+    }
+}
+
+/// One that unpacks what was compressed, a thousandfold at most, in windows of its own.
+const fn unpacking(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Target {
+    Target {
+        base_bytes: 32 * MIB,
+        bytes_an_octet: 16 * KIB,
+        ..target(name, run, most_octets)
+    }
+}
+
+/// One that has its own bound inside.
+const fn own_bound(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Target {
+    Target {
+        base_bytes: 64 * MIB,
+        bytes_an_octet: 0,
+        ..target(name, run, most_octets)
+    }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    target("frames", wire::frames, 4 * KIB),
+    own_bound("hello", wire::hello, 4 * KIB),
+    target("control", wire::control, 4 * KIB),
+    target("opening", wire::opening, 64),
+    target("tls-accept", wire::tls_accept, 4 * KIB),
+    target("tls-connect", wire::tls_connect, 4 * KIB),
+    own_bound("session-pair", pair::pair, 2 * KIB),
+    own_bound("hostile-primary", hostile::hostile_primary, 4 * KIB),
+    own_bound("hostile-proxy", hostile::hostile_proxy, 4 * KIB),
+    target("socks5", fronts::socks5, KIB),
+    target("http", fronts::http, 4 * KIB),
+    target("dns", fronts::dns, KIB),
+    target("config", config::config, 4 * KIB),
+    target("trust", config::trust, KIB),
+    target("identity", config::identity, 2 * KIB),
+    target("experiment", config::experiment, 8 * KIB),
+    target("page", config::page, 4 * KIB),
+    target("record", config::record, 8 * KIB),
+    target("duration", config::duration, 64),
+    target("trace-rules", config::trace_rules, 4 * KIB),
+    target("mahimahi", links::mahimahi, KIB),
+    target("rate-profile", links::rate_profile, KIB),
+    target("distances", links::distances, KIB),
+    target("radio-profile", links::radio_profile, 8 * KIB),
+    unpacking("capture", captures::capture, 4 * KIB),
+    unpacking("bluetooth", captures::bluetooth, 4 * KIB),
+    unpacking("wifi-merge", captures::wifi_merge, 4 * KIB),
+    unpacking("energy", captures::energy, 4 * KIB),
+    unpacking("transfer", captures::transfer, 4 * KIB),
+    target("logs", captures::logs, 2 * KIB),
+    target("handover-phases", captures::handover_phases, 2 * KIB),
+    target("proc-files", captures::proc_files, KIB),
+    unpacking("trace-text", traces::trace, 8 * KIB),
+    unpacking("trace-html", traces::trace, 8 * KIB),
+    unpacking("trace-dat", traces::trace, 16 * KIB),
+    unpacking("trace-perfetto", traces::trace, 8 * KIB),
+    unpacking("trace-method", traces::trace, 4 * KIB),
+    unpacking("trace-perf", traces::trace, 8 * KIB),
+];
+
+impl Target {
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TARGETS.iter().find(|t| t.name == name)
+    }
+
+    /// Runs the target, and panics also when it held more memory than it may.
+    pub fn check(&self, octets: &[u8]) {
+        let peak = memory::peak_bytes(|| (self.run)(octets));
+        let most = self.base_bytes + self.bytes_an_octet * octets.len();
+        assert!(
+            peak <= most,
+            "{}: held {peak} bytes for {} octets, {most} are the limit",
+            self.name,
+            octets.len()
+        );
+    }
+}

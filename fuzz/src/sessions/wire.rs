@@ -1,0 +1,69 @@
+//! What lies between two sessions here: reliable channels of records, which lose nothing, deliver
+//! when they are told to, and break.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mpbond_session::{HelperId, PathInfo, SubflowId};
+use mpbond_units::BitRate;
+
+/// Records under way in one direction, each with the octets at its end.
+#[derive(Default)]
+pub(super) struct Channel {
+    pub(super) under_way: VecDeque<(Bytes, u64)>,
+    pub(super) sent: u64,
+    pub(super) arrived: u64,
+    /// Nothing arrives for now.
+    pub(super) silent: bool,
+}
+
+impl Channel {
+    pub(super) fn send(&mut self, record: Bytes, octets_end: u64) {
+        self.sent = octets_end;
+        self.under_way.push_back((record, octets_end));
+    }
+
+    pub(super) fn deliver(&mut self) -> Option<(Bytes, u64)> {
+        if self.silent {
+            return None;
+        }
+        let (record, end) = self.under_way.pop_front()?;
+        self.arrived = end;
+        Some((record, end))
+    }
+
+    /// What the kernel would say.
+    pub(super) fn info(&self, rtt: Duration) -> PathInfo {
+        PathInfo {
+            cwnd_bytes: WINDOW_BYTES,
+            srtt: rtt,
+            min_rtt: rtt,
+            bytes_arrived: self.arrived,
+            delivery_rate: BitRate::from_mbps(8.0),
+            app_limited: false,
+            slow_start: false,
+        }
+    }
+
+    pub(super) fn room(&self) -> u64 {
+        (self.arrived + WINDOW_BYTES).saturating_sub(self.sent)
+    }
+}
+
+/// What may be under way on a channel.
+const WINDOW_BYTES: u64 = 64 << 10;
+
+/// A subflow between the two ends.
+pub(super) struct Link {
+    pub(super) id: SubflowId,
+    pub(super) helper: Option<HelperId>,
+    pub(super) exporter: [u8; 32],
+    pub(super) up: Channel,
+    pub(super) down: Channel,
+    /// The server knows it.
+    pub(super) accepted: bool,
+    /// One end has heard that it is gone, the other one not yet.
+    pub(super) gone: bool,
+    pub(super) rtt: Duration,
+}

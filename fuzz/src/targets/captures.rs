@@ -1,0 +1,125 @@
+//! Captures and logs: pcap, pcapng, btsnoop, PacketLogger, packet and processor logs.
+
+use std::sync::OnceLock;
+
+use mpbond_capture::bluetooth;
+use mpbond_capture::delay::{phases, proxy_log, rfcomm_stream, tcp, tcp_transfer};
+use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, run};
+use mpbond_capture::wifi::{Sniffer, Times, frame, merge};
+use mpbond_capture::{CpuLog, PacketLog, Reader, cpu_sampling, network};
+use mpbond_radio::Profiles;
+
+/// Every record of a capture, and what its headers say.
+pub fn capture(octets: &[u8]) {
+    let mut reader = match Reader::new("x", octets) {
+        Ok(reader) => reader,
+        Err(e) => return super::one_line(&e),
+    };
+    let mut end = 0;
+    loop {
+        match reader.next() {
+            Ok(Some(record)) => {
+                assert!(record.offset >= end, "a record before the one before it");
+                end = record.offset;
+                if let Ok(packet) = network(&record) {
+                    let _ = tcp(&packet);
+                }
+                let _ = frame(&record);
+            }
+            Ok(None) => return,
+            Err(e) => return super::one_line(&e),
+        }
+    }
+}
+
+/// A Bluetooth log, up to its report.
+pub fn bluetooth(octets: &[u8]) {
+    if let Err(e) = bluetooth::analyse("x", octets) {
+        super::one_line(&e);
+    }
+    for received in [false, true] {
+        let _ = rfcomm_stream("x", octets, received);
+    }
+}
+
+/// Two sniffers' captures, one behind the other in the octets.
+pub fn wifi_merge(octets: &[u8]) {
+    let half = octets.len() / 2;
+    let (one, two) = octets.split_at(half);
+    let sniffers: Vec<_> = [("a", one), ("b", two)]
+        .into_iter()
+        .filter_map(|(name, octets)| Sniffer::read(name, octets).ok())
+        .collect();
+    for times in [Times::Consensus, Times::Main] {
+        match merge(&sniffers, times) {
+            Ok(merged) => {
+                let _ = merged.write(std::io::sink());
+            }
+            Err(e) => super::one_line(&e),
+        }
+    }
+}
+
+/// Anything that energy is computed of.
+pub fn energy(octets: &[u8]) {
+    static PROFILES: OnceLock<Profiles> = OnceLock::new();
+    let profiles = PROFILES.get_or_init(|| match Profiles::shipped() {
+        Ok(profiles) => profiles,
+        Err(e) => panic!("the shipped profiles: {e}"),
+    });
+    let mut options = EnergyOptions::with_profile("lte-2012");
+    options.uses = ["a=phone.cellular", "b=watch.cellular:reversed"]
+        .iter()
+        .filter_map(|text| text.parse::<LinkUse>().ok())
+        .collect();
+    let input = Input {
+        name: "x".to_owned(),
+        from: octets,
+    };
+    match run(vec![input], &options, profiles) {
+        Ok(_) => {}
+        Err(e) => super::one_line(&e),
+    }
+}
+
+/// The lab's packet log, a processor log, a proxy's log of bytes.
+pub fn logs(octets: &[u8]) {
+    if let Ok(mut log) = PacketLog::new("x", octets) {
+        while let Ok(Some(_)) = log.next() {}
+    }
+    if let Ok(mut log) = CpuLog::new("x", octets) {
+        while let Ok(Some(_)) = log.next() {}
+    }
+    if let Err(e) = proxy_log("x", octets) {
+        super::one_line(&e);
+    }
+}
+
+/// A capture in which a connection is looked for, alone and like one seen elsewhere.
+pub fn transfer(octets: &[u8]) {
+    match tcp_transfer("x", octets, None) {
+        Ok(first) => {
+            let _ = tcp_transfer("y", octets, Some(&first));
+        }
+        Err(e) => super::one_line(&e),
+    }
+}
+
+/// A connectivity log and a log of bytes, with an empty line between them.
+pub fn handover_phases(octets: &[u8]) {
+    let at = octets.windows(2).position(|w| w == b"\n\n");
+    let (states, bytes) = octets.split_at(at.map_or(octets.len(), |at| at + 1));
+    let bytes = bytes.get(1..).unwrap_or_default();
+    if let Err(e) = phases(("states", states), ("bytes", bytes)) {
+        super::one_line(&e);
+    }
+}
+
+/// What the kernel says of processors and processes.
+pub fn proc_files(octets: &[u8]) {
+    let Some(text) = super::text(octets) else {
+        return;
+    };
+    let _ = cpu_sampling::parse_stat(text);
+    let _ = cpu_sampling::parse_process(text);
+}

@@ -1,0 +1,15 @@
+//! System traces: ftrace text, systrace pages, trace.dat, Perfetto, method traces, perf samples.
+
+use std::sync::OnceLock;
+
+use mpbond_systrace::{Report, ReportOptions};
+
+/// A trace of any format, as a page. The targets of single formats differ in their corpora only.
+pub fn trace(octets: &[u8]) {
+    static OPTIONS: OnceLock<ReportOptions> = OnceLock::new();
+    let options = OPTIONS.get_or_init(ReportOptions::default);
+    match Report::of(octets, options) {
+        Ok(report) => assert!(report.html("x").ends_with("</html>\n")),
+        Err(e) => super::one_line(&e),
+    }
+}

@@ -1,0 +1,126 @@
+//! The committed corpora and regressions, and mutations of them, without libFuzzer.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mpbond_fuzz::{Mutations, TARGETS, Target, seeds};
+
+/// Far more than any input takes, on a busy machine and without optimisation too.
+const MOST_TIME: Duration = Duration::from_secs(20);
+
+/// Time that all mutations of one target may take together.
+const MUTATE_FOR: Duration = Duration::from_millis(1500);
+
+/// Mutations of one target, where time allows.
+const MUTATIONS: usize = 4000;
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// All committed inputs of a target, each with its name.
+fn inputs(target: &Target) -> Vec<(String, Vec<u8>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let seeds = seeds::all().into_iter().filter(|s| s.0 == target.name);
+    let mut all: Vec<_> = seeds.map(|(_, name, octets)| (name, octets)).collect();
+    for kind in ["corpus", "regressions"] {
+        for path in files(&root.join(kind).join(target.name)) {
+            let octets = std::fs::read(&path).unwrap();
+            all.push((path.display().to_string(), octets));
+        }
+    }
+    all
+}
+
+/// Whether the target takes the input; what it does not take is told and kept.
+fn passes(target: &Target, name: &str, octets: &[u8]) -> bool {
+    let begun = Instant::now();
+    let run = std::panic::catch_unwind(|| target.check(octets));
+    if run.is_err() {
+        let kept = std::env::temp_dir().join(format!("mpbond-fuzz-{}", target.name));
+        std::fs::write(&kept, octets).unwrap();
+        eprintln!("{}: {name} (kept as {})", target.name, kept.display());
+        return false;
+    }
+    let took = begun.elapsed();
+    if took >= MOST_TIME {
+        eprintln!("{}: {name} took {took:?}", target.name);
+    }
+    took < MOST_TIME
+}
+
+#[test]
+fn every_committed_input_passes() {
+    let mut good = true;
+    for target in TARGETS {
+        let inputs = inputs(target);
+        assert!(!inputs.is_empty(), "{} has no corpus", target.name);
+        for (name, octets) in inputs {
+            good &= passes(target, &name, &octets);
+        }
+    }
+    assert!(good, "not all of them");
+}
+
+#[test]
+fn mutations_of_them_pass() {
+    let mut good = true;
+    for (number, target) in (1..).zip(TARGETS) {
+        let inputs = inputs(target);
+        let mut mutations = Mutations::new(number);
+        let begun = Instant::now();
+        for i in 0..MUTATIONS {
+            let (name, octets) = &inputs[i % inputs.len()];
+            let (_, other) = &inputs[(i * 7 + 3) % inputs.len()];
+            let octets = mutations.of(octets, other, target.most_octets);
+            let passed = passes(target, &format!("mutation {i}, of {name}"), &octets);
+            good &= passed;
+            if !passed || begun.elapsed() > MUTATE_FOR {
+                break;
+            }
+        }
+    }
+    assert!(good, "not all of them");
+}
+
+/// Every folder belongs to a target: a corpus whose target was renamed would lie there unused.
+#[test]
+fn every_folder_has_a_target() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for kind in ["corpus", "regressions"] {
+        for folder in files(&root.join(kind)) {
+            let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+            assert!(
+                Target::named(&name).is_some(),
+                "{} is of no target",
+                folder.display()
+            );
+        }
+    }
+}
+
+/// The tests above can fail: a target that faults is seen, and one that hoards as well.
+#[test]
+fn faults_are_seen() {
+    let fault = |octets: &[u8]| assert_ne!(octets.first(), Some(&7), "a fault");
+    let hoard = |octets: &[u8]| drop(vec![0_u8; octets.len() << 20]);
+    let small = TARGETS[0];
+    let faulty = Target {
+        run: fault,
+        ..small
+    };
+    let hoarder = Target {
+        run: hoard,
+        ..small
+    };
+    assert!(std::panic::catch_unwind(|| faulty.check(&[1])).is_ok());
+    assert!(std::panic::catch_unwind(|| faulty.check(&[7])).is_err());
+    assert!(std::panic::catch_unwind(|| hoarder.check(&[0])).is_ok());
+    assert!(std::panic::catch_unwind(|| hoarder.check(&[0; 9])).is_err());
+}
