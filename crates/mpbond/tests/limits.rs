@@ -138,7 +138,7 @@ async fn control(listen: SocketAddr, helper: DeviceId, identity: &Identity) -> C
 /// The first message other than greetings.
 async fn answer(control: &mut ControlChannel) -> Message {
     loop {
-        match control.receive().await.unwrap().expect("an answer") {
+        match control.receive().await.unwrap().unwrap() {
             Message::Hello { .. } | Message::HelperState(_) => {}
             other => return other,
         }
