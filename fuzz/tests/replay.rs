@@ -10,7 +10,7 @@ use mpbond_fuzz::{Mutations, TARGETS, Target, seeds};
 const MOST_TIME: Duration = Duration::from_secs(20);
 
 /// Time that all mutations of one target may take together.
-const MUTATE_FOR: Duration = Duration::from_millis(1500);
+const MUTATE_FOR: Duration = Duration::from_millis(400);
 
 /// Mutations of one target, where time allows.
 const MUTATIONS: usize = 4000;
