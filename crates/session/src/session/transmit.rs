@@ -142,18 +142,16 @@ impl Session {
         let mut passed_over = 0u64;
         while let Some(picked) = self.pick(now, passed_over) {
             // The end of a stream is as small as feedback, and wakes no radio either.
-            let i = if self.only_ends_wait() {
-                self.control_subflow(now).unwrap_or(picked)
-            } else {
-                picked
-            };
-            let limit = self.record_limit(now, i);
-            self.put_data(now, i, out, limit, owed);
-            if !out.is_empty() {
-                return Some(self.wrote(now, i, out.len(), owed));
+            let quiet = self.only_ends_wait().then(|| self.control_subflow(now));
+            for i in [quiet.flatten(), Some(picked)].into_iter().flatten() {
+                let limit = self.record_limit(now, i);
+                self.put_data(now, i, out, limit, owed);
+                if !out.is_empty() {
+                    return Some(self.wrote(now, i, out.len(), owed));
+                }
             }
             // Everything left is on this very subflow already, or waits for a faster one.
-            passed_over |= 1 << i.min(63);
+            passed_over |= 1 << picked.min(63);
         }
         if std::mem::take(&mut self.spared) && self.defer_until.is_none() {
             self.defer_until = Some(now + DEFER);
@@ -556,7 +554,9 @@ impl Session {
                 // In its turn among all that wait, the fastest has carried this one to its end
                 // before a byte that goes here arrives.
                 let short = self.streams.get(&id).is_some_and(|s| {
-                    s.send.again_bytes() == 0 && s.backlog.saturating_mul(streams) < soon_bytes
+                    s.backlog > 0
+                        && s.send.again_bytes() == 0
+                        && s.backlog.saturating_mul(streams) < soon_bytes
                 });
                 if short && streams > 1 {
                     self.spared = true;
