@@ -174,9 +174,9 @@ pub struct RelayReport {
     /// Time since the last byte passed the HS-Path, either way.
     #[serde(with = "as_micros", default)]
     pub since_hs_byte: Option<Duration>,
-    /// Time since the last byte came down the HS-Path. Before it shows on the
-    /// pipe, a helper whose own link has done its part may have its radio
-    /// asleep: feedback should not wake it.
+    /// Time since the last byte came down the HS-Path. The pipe goes on for as
+    /// long as the helper holds bytes; its radio may long be at rest by then,
+    /// and feedback should not wake it.
     #[serde(with = "as_micros", default)]
     pub since_hs_down: Option<Duration>,
     /// How long the last byte that left for the primary had been at the helper.
