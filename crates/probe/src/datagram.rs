@@ -14,6 +14,7 @@ use crate::error::ProbeError;
 use crate::message::Message;
 use crate::options::{Method, Options};
 use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
+use crate::stamping;
 use crate::sys::{self, Received};
 
 /// What answers carry at most, with an IP header.
@@ -66,8 +67,7 @@ pub(crate) fn run(
     each: &mut impl FnMut(Probe) -> bool,
 ) -> Result<(), ProbeError> {
     let (socket, kind) = open(options)?;
-    // Stamps are asked for; a kernel that has none still lets us probe.
-    let _ = sys::ask_for_stamps(&socket);
+    stamping::start(&socket);
     socket
         .set_nonblocking(true)
         .map_err(ProbeError::io("a socket"))?;

@@ -13,6 +13,7 @@ mod options;
 mod picture;
 mod record;
 mod server;
+mod stamping;
 mod statistics;
 mod stream;
 mod sys;

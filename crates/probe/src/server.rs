@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::ProbeError;
 use crate::message::Message;
+use crate::stamping;
 use crate::sys;
 
 /// Connections at a time.
@@ -50,6 +51,7 @@ impl Server {
         let udp = UdpSocket::bind(address).map_err(&failed)?;
         udp.set_nonblocking(true).map_err(&failed)?;
         sys::ask_for_receive_stamps(&udp).map_err(&failed)?;
+        stamping::wait_for_receive_stamps();
         let stop = Arc::new(AtomicBool::new(false));
         let (of_udp, of_tcp) = (Arc::clone(&stop), Arc::clone(&stop));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {

@@ -10,6 +10,7 @@ use crate::background::Waker;
 use crate::error::ProbeError;
 use crate::options::{Method, Options};
 use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
+use crate::stamping;
 use crate::sys;
 
 /// A reply in one segment is no longer.
@@ -145,7 +146,7 @@ impl Connection {
         socket
             .connect(&options.target.into())
             .map_err(ProbeError::io("connecting"))?;
-        let _ = sys::ask_for_stamps(&socket);
+        stamping::start(&socket);
         let host = options.target;
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: mpbond-probe\r\n\r\n",
