@@ -168,34 +168,63 @@ impl SentQueue {
         signals.map(|f| std::mem::replace(f, Owed::Ping)).collect()
     }
 
-    /// Marks data frames as recalled, the oldest first, until `budget` bytes are reached. `each` is
-    /// also asked about those that are recalled already, which come to nothing.
+    /// Marks data as recalled, the oldest first, until `budget` bytes are reached: a frame that has
+    /// more is cut in two. `each` is also asked about frames that are recalled already, which come
+    /// to nothing.
     pub(crate) fn recall_oldest(
         &mut self,
         budget: u64,
-        mut each: impl FnMut(StreamId, Range<u64>, bool) -> bool,
+        mut each: impl FnMut(StreamId, &Range<u64>) -> bool,
     ) -> Vec<(StreamId, Range<u64>, bool)> {
         let mut taken = Vec::new();
         let mut bytes = 0;
-        for f in &mut self.frames {
-            if bytes >= budget {
-                break;
-            }
+        let mut at = 0;
+        while bytes < budget
+            && let Some(f) = self.frames.get_mut(at)
+        {
             if let Owed::Data {
                 stream,
                 range,
                 fin,
                 recalled,
             } = f
-                && each(*stream, range.clone(), *fin)
-                && !std::mem::replace(recalled, true)
+                && each(*stream, range)
+                && !*recalled
             {
+                let rest = (range.start + (budget - bytes)).min(range.end)..range.end;
+                let cut = !rest.is_empty();
+                let second = Owed::Data {
+                    stream: *stream,
+                    range: rest.clone(),
+                    fin: *fin,
+                    recalled: false,
+                };
+                range.end = rest.start;
+                *fin &= !cut;
+                *recalled = true;
                 bytes += range.end - range.start;
                 taken.push((*stream, range.clone(), *fin));
+                if cut {
+                    self.insert_frame(at + 1, second);
+                }
             }
+            at += 1;
         }
         self.recalled_bytes += bytes;
         taken
+    }
+
+    /// Puts a frame behind the one before `at`, into the same record.
+    fn insert_frame(&mut self, at: usize, frame: Owed) {
+        let mut before = 0;
+        for r in &mut self.records {
+            before += r.frames as usize;
+            if at <= before {
+                r.frames += 1;
+                self.frames.insert(at, frame);
+                return;
+            }
+        }
     }
 
     /// Data frames of `stream` that have any byte in `kept` are no longer recalled: this subflow
@@ -315,7 +344,8 @@ pub(crate) struct Subflow {
 pub(crate) struct ProgressPace {
     /// Rises since it last began to owe.
     rises: u32,
-    /// The longest time between two of late: each later rise takes a hundredth off it.
+    /// The longest time between two of late: each later rise takes a fiftieth off it, so that it
+    /// halves within about a second.
     gap: Duration,
 }
 
@@ -326,7 +356,7 @@ impl ProgressPace {
     /// The count has risen, so long after it rose last or the subflow began to owe.
     pub(crate) fn rose(&mut self, after: Duration) {
         if self.rises > 0 {
-            self.gap = after.max(self.gap - self.gap / 100);
+            self.gap = after.max(self.gap - self.gap / 50);
         }
         self.rises = self.rises.saturating_add(1);
     }
@@ -437,5 +467,50 @@ impl Signal {
             code,
             state: SignalState::Wanted,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(range: Range<u64>, fin: bool) -> Owed {
+        Owed::Data {
+            stream: StreamId(1),
+            range,
+            fin,
+            recalled: false,
+        }
+    }
+
+    /// What the far end accepts later is told of each part, in order and with its own end.
+    #[test]
+    fn a_frame_is_cut_where_the_budget_ends() {
+        let mut queue = SentQueue::default();
+        queue.push(
+            10,
+            Timestamp::ZERO,
+            &mut vec![Owed::Ping, data(0..100, false)],
+        );
+        queue.push(20, Timestamp::ZERO, &mut vec![data(100..300, true)]);
+        let mut recalled = |budget| {
+            let taken = queue.recall_oldest(budget, |_, _| true);
+            taken
+                .into_iter()
+                .map(|(_, r, fin)| (r, fin))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(recalled(40), [(0..40, false)]);
+        assert_eq!(recalled(100), [(40..100, false), (100..140, false)]);
+        assert_eq!(recalled(1_000), [(140..300, true)]);
+        assert_eq!(recalled(1_000), []);
+        assert_eq!((queue.data_bytes, queue.useful_bytes()), (300, 0));
+        let mut first = Vec::new();
+        queue.pop_acked(10, |f| first.push(f));
+        assert_eq!(first.len(), 3, "{first:?}");
+        assert_eq!((queue.data_bytes, queue.recalled_bytes), (200, 200));
+        queue.pop_acked(20, |_| ());
+        assert_eq!((queue.data_bytes, queue.recalled_bytes), (0, 0));
+        assert!(queue.is_empty());
     }
 }

@@ -136,6 +136,12 @@ fn silent(options: &Options) {
                 scenario,
             );
         }
+        let early = Duration::from_millis(800);
+        let scenario = Scenario::bonded(8.0, &[(10.0, 5.0); 2], WWAN, PIPE)
+            .measuring(Before::Joined, direction, 4 * MIB)
+            .silencing("ps", early);
+        let label = format!("{direction:?} 8/10/5, 3 devices, ps silent early");
+        row(options, &label, None, scenario);
         let mut scenario = Scenario::multihomed(&[(20.0, WWAN), (10.0, WWAN)]).measuring(
             Before::Joined,
             direction,

@@ -95,12 +95,16 @@ fn a_silent_link_is_worked_around() {
     let outcome = World::new(scenario).run().unwrap();
     let x = &outcome.exchanges[0];
     assert_eq!(x.down_bytes, 4 * MIB);
-    // What the helpers hold at that moment stands before the copies.
-    assert!(x.longest_stall < Duration::from_millis(1_500), "{x:?}");
+    // What the helpers hold at that moment stands before the copies; but no time is lost, for they
+    // go on, and hand nothing to each other.
+    assert!(x.longest_stall < Duration::from_millis(1_800), "{x:?}");
+    assert!(x.ratio().unwrap() < 1.1, "{x:?}");
+    assert!(x.redundant_share() < 0.02, "{x:?}");
 }
 
-/// With a direct path left, the application waits for as long as silence needs to be noticed:
-/// about a third of a second, where it was nearly a whole one before subflows were doubted.
+/// With a direct path left, the application waits for as long as silence needs to be noticed, and
+/// for a copy behind what that path has under way: less than a quarter of a second together, where
+/// it was nearly a whole one before subflows were doubted.
 #[test]
 fn a_path_that_falls_silent_is_hardly_felt() {
     let after = Duration::from_secs(2);
@@ -123,7 +127,7 @@ fn a_path_that_falls_silent_is_hardly_felt() {
             })
             .collect();
         stalls.sort();
-        assert!(stalls[4] < Duration::from_millis(450), "{stalls:?}");
+        assert!(stalls[4] < Duration::from_millis(260), "{stalls:?}");
     }
 }
 

@@ -105,6 +105,8 @@ pub struct Session {
     ack_turn: u64,
     /// Least difference of our clock to the peer's, in microseconds, and when it was seen.
     clock_offset: Option<(i64, Timestamp)>,
+    /// Over which subflow the last ACK came, and when.
+    last_ack: Option<(SubflowId, Timestamp)>,
     reports: Vec<(PathReport, Timestamp)>,
     report_number: u64,
     report_seen: u64,
@@ -326,6 +328,7 @@ impl Session {
             ack_since: None,
             ack_turn: 0,
             clock_offset: None,
+            last_ack: None,
             reports: Vec::new(),
             report_number: 0,
             report_seen: 0,

@@ -519,6 +519,7 @@ impl Session {
         counts: &[AckCount],
     ) -> Result<(), SubflowError> {
         let transit = self.ack_transit(now, on, time_us);
+        self.last_ack = Some((on, now));
         for c in counts {
             let Some(i) = self.index(c.subflow) else {
                 self.settle_one(now, c);

@@ -13,12 +13,14 @@ use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 /// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
-/// Silence before which no subflow is doubted: ACKs come 25 ms apart, and wait for each other.
-const LEAST_DOUBT: Duration = Duration::from_millis(75);
+/// Silence before which no subflow is doubted: ACKs come 25 ms apart.
+const LEAST_DOUBT: Duration = Duration::from_millis(50);
 
-/// What others are given of a subflow that is doubted, each time; and how often.
-const DOUBT_BYTES: u64 = 8 << 10;
-const MOST_DOUBTS: u32 = 6;
+/// What others are given of a subflow when it is first doubted. As long as it stays silent it is
+/// doubted again, for twice as much each time: little is lost where it only paused, and where it is
+/// dead all that it owes is in other hands before it can be called silent for good.
+const DOUBT_BYTES: u64 = 2 << 10;
+const MOST_DOUBTS: u32 = 12;
 
 /// So little may be the last that is under way.
 const LAST_BYTES: u64 = 16 << 10;
@@ -198,12 +200,19 @@ impl Session {
         {
             return None;
         }
-        let patience = (s.progress.gap()? * 5 / 2).max(LEAST_DOUBT);
-        Some(s.progress_at + patience + patience * s.doubts / 2)
+        // Where no ACK comes at all, nobody knows how far the others are: the path that brought them
+        // is the one that has failed.
+        let heard_since = |(on, at)| at > s.progress_at || on == s.id;
+        if !self.last_ack.is_some_and(heard_since) {
+            return None;
+        }
+        let patience = (s.progress.gap()? * 5 / 4).max(LEAST_DOUBT);
+        let next = (patience / 2).max(LEAST_DOUBT);
+        Some(s.progress_at + patience + next * s.doubts)
     }
 
     /// Gives others the little that the application waits for first, where a subflow that went on
-    /// evenly is silent. It costs a record or two if the silence was none.
+    /// evenly is silent. It costs a packet or two if the silence was none.
     fn help_doubted(&mut self, now: Timestamp) {
         let doubted = |s: &Subflow| self.doubted_at(s).is_some_and(|t| t <= now);
         let ids: Vec<SubflowId> = self
@@ -220,6 +229,7 @@ impl Session {
             let Some(i) = self.index(id) else {
                 continue;
             };
+            let bytes = DOUBT_BYTES << self.subflows[i].doubts;
             self.subflows[i].doubts += 1;
             self.defer_until = None;
             if !helped {
@@ -227,17 +237,15 @@ impl Session {
             }
             let streams = &self.streams;
             let mut held_up: Vec<StreamId> = Vec::new();
-            let oldest = self.subflows[i]
-                .sent
-                .recall_oldest(DOUBT_BYTES, |stream, range, _| {
-                    let Some(s) = streams.get(&stream).filter(|s| s.reset_out.is_none()) else {
-                        return false;
-                    };
-                    if range.start <= s.send.base() {
-                        held_up.push(stream);
-                    }
-                    held_up.contains(&stream)
-                });
+            let oldest = self.subflows[i].sent.recall_oldest(bytes, |stream, range| {
+                let Some(s) = streams.get(&stream).filter(|s| s.reset_out.is_none()) else {
+                    return false;
+                };
+                if range.start <= s.send.base() {
+                    held_up.push(stream);
+                }
+                held_up.contains(&stream)
+            });
             let copies = self.stats.reinjected_bytes_out;
             for (stream, range, fin) in oldest {
                 self.data_again(stream, range, fin, Some(id));
@@ -409,8 +417,9 @@ impl Session {
         else {
             return self.cut_what_only_copies(now);
         };
+        // What a doubted one is given goes to others, who may have more to do than it seems to have.
         let Some(fastest) = candidates
-            .filter(|s| s.id != slowest.id)
+            .filter(|s| s.id != slowest.id && s.doubts == 0)
             .min_by_key(|s| pad(s))
         else {
             return;
