@@ -39,12 +39,21 @@ impl StatusSocket {
                 "another daemon answers there",
             ));
         }
-        match std::fs::remove_file(path) {
+        // Listening before anybody can find it: between bind(2) and listen(2) a socket refuses, as
+        // if its daemon had ended.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unseen = path.with_file_name(format!(".{}-{name}", std::process::id()));
+        match std::fs::remove_file(&unseen) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
+        let listener = UnixListener::bind(&unseen)?;
+        if let Err(e) = std::fs::rename(&unseen, path) {
+            let _ = std::fs::remove_file(&unseen);
+            return Err(e);
+        }
         Ok(Self {
-            listener: UnixListener::bind(path)?,
+            listener,
             path: path.to_owned(),
         })
     }
@@ -99,4 +108,41 @@ pub fn ask(path: &Path) -> io::Result<Status> {
     let mut text = Vec::new();
     stream.take(MAX_STATUS_BYTES).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever asks while a daemon starts finds nothing or an answer, never a dead socket; and what
+    /// a daemon that died has left is in nobody's way.
+    #[tokio::test]
+    async fn a_socket_that_can_be_found_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let (asked, stop) = (path.clone(), std::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let asker = scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    if let Err(e) = std::os::unix::net::UnixStream::connect(&asked) {
+                        assert_eq!(e.kind(), io::ErrorKind::NotFound);
+                    }
+                }
+            });
+            for _ in 0..500 {
+                let socket = StatusSocket::bind(&path).unwrap();
+                let again = StatusSocket::bind(&path).unwrap_err();
+                assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+                // Unlinked first: a listener that is gone refuses.
+                std::fs::remove_file(&path).unwrap();
+                drop(socket);
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            asker.join().unwrap();
+        });
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let socket = StatusSocket::bind(&path).unwrap();
+        drop(socket);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }
