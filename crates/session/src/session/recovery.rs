@@ -29,7 +29,17 @@ const ASK_AFTER: Duration = Duration::from_secs(5);
 impl Session {
     /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
     /// the session waits for a new one.
+    ///
+    /// A primary tells the proxy by CUT: where an address is gone, or a NAT has forgotten, the
+    /// proxy hears nothing of its own, and what it keeps counts among its subflows.
     pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+        let joined = |i: usize| self.subflows[i].carries();
+        if self.client && self.index(id).is_some_and(joined) {
+            if self.cuts.len() == DEAD_COUNTS {
+                self.cuts.pop_front();
+            }
+            self.cuts.push_back(id);
+        }
         self.drop_subflow(now, id);
     }
 
