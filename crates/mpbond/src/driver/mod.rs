@@ -15,6 +15,7 @@ mod view;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use mpbond_net::DeviceId;
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{
     Destination, Event, FarReport, OpenError, ResetCode, Session, SessionId, StreamClass, StreamId,
-    SubflowId, SubflowSetup,
+    SubflowId, SubflowSetup, SubflowState, SubflowStats,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -56,6 +57,8 @@ pub enum Notice {
     },
     /// A subflow is gone.
     SubflowGone(SubflowId),
+    /// A subflow is silent; it may come back.
+    Silent(SubflowId),
     /// The peer takes no new streams.
     GoAway,
     /// The session is over.
@@ -272,8 +275,31 @@ impl Driver {
         self.with(|inner| inner.close_subflow(id));
     }
 
-    /// Whether new streams have a way to go.
+    /// Drops the subflows for whose own address `gone` holds.
+    pub fn drop_subflows(&self, why: &str, gone: impl Fn(IpAddr) -> bool) {
+        self.with(|inner| {
+            let is_gone = |io: &SubflowIo| io.local().is_some_and(&gone);
+            let ids = inner.subflows.iter().filter(|(_, io)| is_gone(io));
+            for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+                let name = inner.name(id);
+                info!(subflow = %id, name, why, "subflow given up");
+                inner.close_subflow(id);
+            }
+        });
+    }
+
+    /// Whether new streams have a way to go: a subflow that is not silent.
     pub fn is_usable(&self) -> bool {
+        let inner = self.shared.borrow();
+        let now = inner.clock.now();
+        let speaks = |s: &SubflowStats| s.state != SubflowState::Suspect;
+        inner.session.is_established()
+            && !inner.subflows.is_empty()
+            && inner.session.subflows(now).iter().any(speaks)
+    }
+
+    /// Whether there is a session with connections to the proxy, silent ones included.
+    pub fn is_joined(&self) -> bool {
         let inner = self.shared.borrow();
         inner.session.is_established() && !inner.subflows.is_empty()
     }
@@ -419,6 +445,7 @@ impl Inner {
                 Event::SubflowSuspect(id) => {
                     let name = self.name(id);
                     warn!(subflow = %id, name, "subflow is silent; others take over");
+                    self.notice(Notice::Silent(id));
                 }
                 Event::SubflowClosed {
                     subflow,

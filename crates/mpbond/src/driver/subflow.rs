@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Weak;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -64,6 +65,11 @@ impl SubflowIo {
             waker: None,
             _gone: gone,
         }
+    }
+
+    /// The own address that it runs from.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.tls.tcp().local_addr().ok().map(|a| a.ip())
     }
 
     fn path_info(&self, info: &TcpInfo) -> Option<PathInfo> {

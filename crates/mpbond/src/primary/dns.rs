@@ -7,11 +7,12 @@ use std::rc::Rc;
 use mpbond_intercept::Destination;
 use mpbond_intercept::dns::{DnsConfig, DnsStub};
 use mpbond_session::StreamClass;
-use tokio::io::DuplexStream;
+use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Primary;
-use super::fronts::{NO_EARLY, destination};
+use super::fronts::{NO_EARLY, connect, destination};
+use crate::config::OnProxyLoss;
 
 /// Room for a DNS message either way.
 const DUPLEX_BYTES: usize = 4 << 10;
@@ -57,11 +58,24 @@ pub(super) async fn start(
     Ok(local)
 }
 
+/// Connections that go direct need names as well, and go where everybody sees them.
+async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
+    if primary.config.on_proxy_loss == OnProxyLoss::Fail {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    let mut resolver = connect(to).await?;
+    let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    tokio::task::spawn_local(async move {
+        // Either end may go first; the stub notices.
+        let _ = copy_bidirectional(&mut ours, &mut resolver).await;
+    });
+    Ok(theirs)
+}
+
 async fn dial(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
-    let driver = primary
-        .usable_session()
-        .await
-        .ok_or(io::ErrorKind::NotConnected)?;
+    let Some(driver) = primary.usable_session().await else {
+        return without_proxy(primary, to).await;
+    };
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     driver
         .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
