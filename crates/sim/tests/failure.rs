@@ -157,6 +157,24 @@ fn a_nat_that_forgets_costs_one_rejoin() {
     }
 }
 
+/// A connection that dies just when it was to open the session does not keep the others from it.
+#[test]
+fn a_path_that_falls_silent_while_the_session_is_opened_keeps_nobody_waiting() {
+    for at_ms in (100..300).step_by(10) {
+        let exchange = Exchange::download(When::At(ms(0)), MIB);
+        let mut scenario = two_paths().with_exchange(exchange);
+        // The other one connects a little later, and waits.
+        scenario.routes[1].joins_at = ms(20);
+        scenario.faults.push(Fault {
+            when: When::At(ms(at_ms)),
+            what: sever(0, true, [false; 2]),
+        });
+        let outcome = World::new(scenario).run().unwrap();
+        let x = &outcome.exchanges[0];
+        assert!(x.took.unwrap() < Duration::from_secs(8), "{at_ms}: {x:?}");
+    }
+}
+
 /// The primary's own system says that its address is gone: every path is joined anew at once.
 #[test]
 fn another_address_of_which_the_primary_knows_costs_a_join() {

@@ -13,6 +13,10 @@ use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 /// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
+/// While others wait for the session to be opened, a subflow gets no longer to do it: a handshake of
+/// two round trips has just come through there.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
 /// Silence before which no subflow is doubted: ACKs come 25 ms apart, and wait for each other.
 const LEAST_DOUBT: Duration = Duration::from_millis(75);
 
@@ -75,10 +79,11 @@ impl Session {
         self.defer_until = None;
     }
 
-    /// The subflow that was to open the session is gone: the next one in line does it.
+    /// The subflow that was to open the session is gone: another one does it, the one that connected
+    /// last, of which most can be hoped.
     fn try_another_first(&mut self) {
         let waiting = |s: &Subflow| s.phase == Phase::AwaitSession;
-        if let Some(i) = self.subflows.iter().position(waiting) {
+        if let Some(i) = self.subflows.iter().rposition(waiting) {
             let hello = self.hello(&self.subflows[i]);
             self.subflows[i].phase = Phase::SendHello(Box::new(hello));
         }
@@ -182,12 +187,20 @@ impl Session {
     }
 
     fn silent_at(&self, s: &Subflow) -> Option<Timestamp> {
-        let unanswered = s.unanswered_since().map(|t| t + GIVE_UP_AFTER);
+        let unanswered = self.unanswered_at(s);
         let silent = match s.suspect {
             Some(since) => Some(since + self.patience(s)),
             None => self.suspicious_at(s),
         };
         [unanswered, silent].into_iter().flatten().min()
+    }
+
+    /// When a hello has been unanswered for too long.
+    fn unanswered_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let since = s.unanswered_since()?;
+        let waits = |o: &Subflow| o.phase == Phase::AwaitSession;
+        let opens = s.phase == Phase::AwaitOk && self.subflows.iter().any(waits);
+        Some(since + if opens { OPEN_WITHIN } else { GIVE_UP_AFTER })
     }
 
     fn suspicious_at(&self, s: &Subflow) -> Option<Timestamp> {
@@ -302,17 +315,17 @@ impl Session {
                 continue;
             };
             let s = &self.subflows[i];
-            let unanswered = s
-                .unanswered_since()
-                .is_some_and(|t| t + GIVE_UP_AFTER <= now);
+            let unanswered = self.unanswered_at(s).is_some_and(|t| t <= now);
             if unanswered || s.suspect.is_some() {
+                let since = if unanswered { s.hello_at } else { s.suspect };
+                let seconds = since.map_or(0, |t| now.since(t).as_secs());
                 let what = if unanswered { "no answer" } else { "silent" };
                 self.drop_subflow(now, id);
                 self.cuts.push_back(id);
                 self.events.push_back(Event::SubflowClosed {
                     subflow: id,
                     code: CloseCode::Cut,
-                    reason: format!("{what} for {} s", GIVE_UP_AFTER.as_secs()),
+                    reason: format!("{what} for {seconds} s"),
                 });
                 continue;
             }

@@ -257,6 +257,13 @@ impl Host {
         record: Bytes,
     ) -> Result<Result<(), mpbond_session::SubflowError>, String> {
         let (hello, rest) = parse_hello(record).map_err(|e| format!("bad hello: {e}"))?;
+        let in_use = |session: &Session| session.stats().streams_total > 0;
+        if matches!(hello, Hello::Capable { .. }) && self.session.as_ref().is_some_and(in_use) {
+            // A hello that a helper held, of a connection that the primary has long given up: a
+            // proxy opens a session that nobody uses.
+            self.lose_line(s, l);
+            return Ok(Ok(()));
+        }
         if matches!(hello, Hello::Capable { .. }) {
             // Should the answer to an earlier one have been lost, that session dies unused.
             self.abandon(s);
