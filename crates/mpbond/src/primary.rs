@@ -64,18 +64,7 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    let primary = Rc::new(Primary {
-        identity,
-        clock: Clock::start(),
-        log: TransferLog::default(),
-        driver: watch::Sender::new(None),
-        usable: watch::Sender::new(()),
-        outage: Outage::new(),
-        network: watch::Sender::new(()),
-        links: RefCell::default(),
-        notes: RefCell::default(),
-        config,
-    });
+    let primary = Rc::new(Primary::new(config, identity));
     local.block_on(&runtime, serve(primary))
 }
 
@@ -146,9 +135,14 @@ async fn sessions(primary: Rc<Primary>) {
             primary.log.clone(),
         );
         primary.driver.send_replace(Some(driver.clone()));
+        // Paths that were lost with the session before wait no longer.
+        primary.network.send_replace(());
         while let Some(notice) = notices.recv().await {
             match notice {
-                Notice::Established(_) | Notice::SubflowGone(_) | Notice::Silent(_) => {
+                Notice::Established(_)
+                | Notice::SubflowUp(_)
+                | Notice::SubflowGone(_)
+                | Notice::Silent(_) => {
                     primary.usable.send_replace(());
                 }
                 Notice::Lost(reason) => {
@@ -168,6 +162,22 @@ async fn sessions(primary: Rc<Primary>) {
 }
 
 impl Primary {
+    /// One that has done nothing yet.
+    fn new(config: PrimaryConfig, identity: Identity) -> Self {
+        Self {
+            identity,
+            clock: Clock::start(),
+            log: TransferLog::default(),
+            driver: watch::Sender::new(None),
+            usable: watch::Sender::new(()),
+            outage: Outage::new(),
+            network: watch::Sender::new(()),
+            links: RefCell::default(),
+            notes: RefCell::default(),
+            config,
+        }
+    }
+
     fn session_config(&self) -> SessionConfig {
         SessionConfig {
             scheduler: self.config.scheduler,

@@ -57,6 +57,8 @@ pub enum Notice {
     },
     /// A subflow is gone.
     SubflowGone(SubflowId),
+    /// Primary: the proxy has answered on a subflow.
+    SubflowUp(SubflowId),
     /// A subflow is silent; it may come back.
     Silent(SubflowId),
     /// The peer takes no new streams.
@@ -288,14 +290,16 @@ impl Driver {
         });
     }
 
-    /// Whether new streams have a way to go: a subflow that is not silent.
+    /// Whether new streams have a way to go: a subflow that the proxy has answered on, and that is
+    /// not silent.
     pub fn is_usable(&self) -> bool {
         let inner = self.shared.borrow();
         let now = inner.clock.now();
-        let speaks = |s: &SubflowStats| s.state != SubflowState::Suspect;
-        inner.session.is_established()
-            && !inner.subflows.is_empty()
-            && inner.session.subflows(now).iter().any(speaks)
+        let speaks = |s: &SubflowStats| {
+            let answered = inner.subflows.get(&s.id).is_some_and(|io| io.answered);
+            answered && s.state != SubflowState::Suspect
+        };
+        inner.session.is_established() && inner.session.subflows(now).iter().any(speaks)
     }
 
     /// Whether there is a session with connections to the proxy, silent ones included.
@@ -436,6 +440,10 @@ impl Inner {
                 }
                 Event::SubflowUp(id) => {
                     debug!(subflow = %id, "subflow up");
+                    if let Some(io) = self.subflows.get_mut(&id) {
+                        io.answered = true;
+                    }
+                    self.notice(Notice::SubflowUp(id));
                 }
                 Event::Recalled {
                     subflow,

@@ -45,6 +45,8 @@ pub(super) struct SubflowIo {
     blocked: bool,
     room: u64,
     closing: bool,
+    /// The other end has answered on it.
+    pub(super) answered: bool,
     pub(super) waker: Option<Waker>,
     /// Dropped with the subflow, which tells whoever wants to join anew.
     _gone: oneshot::Sender<()>,
@@ -62,6 +64,7 @@ impl SubflowIo {
             blocked: false,
             room: 0,
             closing: false,
+            answered: false,
             waker: None,
             _gone: gone,
         }

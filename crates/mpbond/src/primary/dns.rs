@@ -82,3 +82,51 @@ async fn dial(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
         .map_err(io::Error::other)?;
     Ok(theirs)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::config::PrimaryConfig;
+
+    /// A primary whose proxy nobody is.
+    fn lonely(on_proxy_loss: &str) -> Primary {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("primary.toml");
+        let id = mpbond_net::DeviceId::from_bytes([7; 32]);
+        let text = format!(
+            "on_proxy_loss = \"{on_proxy_loss}\"\n[[path]]\n[proxy]\n\
+             address = \"127.0.0.1:9\"\nid = \"{id}\"\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let identity = mpbond_net::Identity::generate().unwrap();
+        Primary::new(PrimaryConfig::load(&file).unwrap(), identity)
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn names_go_direct_where_connections_do() {
+        let resolver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = resolver.local_addr().unwrap();
+        let to = Destination::from_ip(to.ip(), to.port());
+        let refused = dial(&lonely("fail"), &to).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotConnected);
+        let local = tokio::task::LocalSet::new();
+        let talk = async {
+            let mut stream = dial(&lonely("direct"), &to).await.unwrap();
+            let (mut heard, _) = resolver.accept().await.unwrap();
+            stream.write_all(b"who?").await.unwrap();
+            let mut words = [0; 4];
+            heard.read_exact(&mut words).await.unwrap();
+            assert_eq!(&words, b"who?");
+            heard.write_all(b"me").await.unwrap();
+            drop(heard);
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert_eq!(answer, "me");
+        };
+        let talk = tokio::time::timeout(std::time::Duration::from_secs(30), talk);
+        local.run_until(talk).await.unwrap();
+    }
+}

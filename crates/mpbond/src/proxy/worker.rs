@@ -223,6 +223,7 @@ impl Work {
                 }
                 Notice::Lost(_) => break,
                 Notice::Established(_)
+                | Notice::SubflowUp(_)
                 | Notice::SubflowGone(_)
                 | Notice::Silent(_)
                 | Notice::GoAway => {}

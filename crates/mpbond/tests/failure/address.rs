@@ -100,6 +100,7 @@ fn role() {
     ));
     primary.logs("its address is gone");
     bond.joined(1);
+    eprintln!("figure: joined anew after {:?}", changed.elapsed());
     // Silence alone would have been given up after more than 15 s.
     assert!(
         changed.elapsed() < Duration::from_secs(10),
