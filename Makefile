@@ -3,6 +3,7 @@
 #   make demo-failover   the same while a helper dies and a link goes silent
 #   make test            all that has to pass before a change is taken
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
+#   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
@@ -13,7 +14,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-failover experiments release test fmt clippy unit hunt fuzz deny bench \
+.PHONY: help demo demo-failover experiments release test fmt clippy unit hunt simulate fuzz deny bench \
 	prepare clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -52,6 +53,10 @@ unit:
 hunt: prepare
 	PROPTEST_RNG_SEED=$$RANDOM$$RANDOM PROPTEST_CASES=$(or $(CASES),2000) \
 		cargo test --workspace --locked --no-fail-fast
+
+simulate: prepare
+	@cargo run --quiet --release --locked -p mpbond-sim --example worlds -- \
+		$(or $(WORLDS),100000) $(or $(FIRST),1)
 
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run

@@ -67,6 +67,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         reinjection: true,
         buffer_delay: BufferDelay::default(),
         congestion: None,
+        resume_for: Duration::from_secs(60),
         destinations: Destinations {
             allow: vec!["127.0.0.0/8".parse().unwrap()],
             deny: Vec::new(),
@@ -85,6 +86,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::Flexible,
         congestion: None,
+        resume_for: Duration::from_secs(60),
         on_proxy_loss: OnProxyLoss::Fail,
         proxy: ProxyRef {
             address: listen,

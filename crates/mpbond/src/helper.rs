@@ -5,8 +5,8 @@ mod budget;
 mod control;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +28,10 @@ use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
+use crate::seldom::Seldom;
 use crate::status::{RelayStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{metrics, revocation, stop};
+use crate::{addresses, metrics, revocation, stop};
 
 use budget::MonthlyBudget;
 
@@ -41,6 +42,10 @@ const OPENING_WITHIN: Duration = Duration::from_secs(10);
 /// a stranger on the network that all share shall not keep them out.
 const MAX_OPENINGS: usize = 64;
 const MAX_OPENINGS_EACH: usize = 16;
+
+/// A helper that is to stop waits for its primaries no longer than this: they answer within a round
+/// trip of the pipe.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Control connections, in all and of one primary: one in use, and those that it left behind.
 const MAX_CONTROLS: usize = 64;
@@ -68,6 +73,8 @@ struct Active {
     primary: DeviceId,
     proxy: SocketAddr,
     handle: RelayHandle,
+    /// The own address that the HS-Path runs from.
+    hs_local: Option<IpAddr>,
 }
 
 /// What all parts of a helper share; on one thread.
@@ -77,6 +84,8 @@ struct Helper {
     trust: Arc<dyn Trust>,
     /// Whom we trust may have changed.
     revoked: watch::Sender<()>,
+    /// Why it leaves, once it does: primaries are told.
+    leaving: watch::Sender<Option<&'static str>>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
     /// Who has how many relays and control connections.
@@ -103,6 +112,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         identity,
         trust,
         revoked: watch::Sender::new(()),
+        leaving: watch::Sender::new(None),
         tickets: RefCell::default(),
         relays: RefCell::default(),
         relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
@@ -144,6 +154,8 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
         }
     };
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    let moved = Rc::clone(&helper);
+    tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     let path = &helper.config.status_socket;
     let socket =
         StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
@@ -169,6 +181,7 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
         () = socket.serve(status) => {}
         reason = stop::signal() => info!(reason, "stopping"),
     }
+    helper.leave().await;
     if let Some(budget) = &helper.budget {
         budget.save();
     }
@@ -178,6 +191,7 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
 async fn accept(listener: TcpListener, helper: Rc<Helper>) {
     let openings = Arc::new(tokio::sync::Semaphore::new(MAX_OPENINGS));
     let strangers = Quota::new(MAX_OPENINGS, MAX_OPENINGS_EACH);
+    let said = Seldom::default();
     loop {
         let Ok(permit) = Arc::clone(&openings).acquire_owned().await else {
             return;
@@ -186,7 +200,9 @@ async fn accept(listener: TcpListener, helper: Rc<Helper>) {
             Ok(x) => x,
             Err(e) => {
                 // Out of descriptors, most likely: it lasts, so do not spin.
-                warn!(error = %e, "can't accept a connection");
+                if said.is_due() {
+                    warn!(error = %e, "can't accept connections");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -263,6 +279,33 @@ impl Helper {
         self.revoked.send_replace(());
     }
 
+    /// This host's addresses are others than before: relays whose HS-Path ran from one that is gone
+    /// are ended, so that primaries ask for others.
+    fn moved(&self, own: &HashSet<IpAddr>) {
+        for relay in self.relays.borrow().values() {
+            if relay.hs_local.is_some_and(|a| !addresses::is_left(own, a)) {
+                info!(
+                    primary = relay.primary.short(),
+                    "its HS-Path's address is gone"
+                );
+                relay.handle.stop();
+            }
+        }
+    }
+
+    /// Tells primaries, and gives them time to take back what was on its way.
+    async fn leave(&self) {
+        self.leaving.send_replace(Some("the helper stops"));
+        let told = async {
+            while self.leaving.receiver_count() > 0 || !self.relays.borrow().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(LEAVE_WITHIN, told).await.is_err() {
+            debug!("not every primary has let go");
+        }
+    }
+
     /// Relays between a pipe that has just come in and the HS-Path that was opened for it.
     async fn relay(&self, pipe: TcpStream, promised: Promised) {
         let Promised {
@@ -288,6 +331,7 @@ impl Helper {
             info!(primary = primary.short(), "no longer trusted");
             return;
         }
+        let hs_local = hs.local_addr().ok().map(|a| a.ip());
         let options = RelayOptions {
             bound_bytes: self.config.buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
@@ -305,6 +349,7 @@ impl Helper {
                 primary,
                 proxy,
                 handle: handle.clone(),
+                hs_local,
             },
         );
         info!(primary = primary.short(), %proxy, "relay opened");

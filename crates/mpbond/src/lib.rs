@@ -16,7 +16,10 @@ pub mod proxy;
 pub mod status;
 pub mod status_socket;
 
+mod addresses;
 mod quota;
 mod random;
 mod revocation;
+mod seldom;
+mod sleep;
 mod stop;

@@ -4,10 +4,13 @@
 mod dns;
 mod fronts;
 mod link;
+mod outage;
 mod pipe;
 mod transparent;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,7 +25,9 @@ use crate::config::PrimaryConfig;
 use crate::driver::{Clock, Driver, Notice, TransferLog};
 use crate::status::{LinkStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{metrics, random, stop};
+use crate::{addresses, metrics, random, sleep, stop};
+
+use outage::Outage;
 
 /// How long a new connection waits for a first path, when there is none yet or none at the moment:
 /// with the direct connection that may follow it stays within two seconds.
@@ -39,8 +44,11 @@ struct Primary {
     log: TransferLog,
     /// The session in use; replaced when one is lost.
     driver: watch::Sender<Option<Driver>>,
-    /// Raised when a subflow may have made the session usable.
+    /// Raised when a subflow may have made the session usable, or no longer so.
     usable: watch::Sender<()>,
+    outage: Outage,
+    /// Raised when another attempt to join may end otherwise than the last.
+    network: watch::Sender<()>,
     links: RefCell<Vec<LinkStatus>>,
     notes: RefCell<Vec<String>>,
 }
@@ -56,16 +64,7 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    let primary = Rc::new(Primary {
-        identity,
-        clock: Clock::start(),
-        log: TransferLog::default(),
-        driver: watch::Sender::new(None),
-        usable: watch::Sender::new(()),
-        links: RefCell::default(),
-        notes: RefCell::default(),
-        config,
-    });
+    let primary = Rc::new(Primary::new(config, identity));
     local.block_on(&runtime, serve(primary))
 }
 
@@ -92,6 +91,11 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
     // Held until the end: dropping it takes the rules away.
     let rules = transparent::start(&primary).await?;
     tokio::task::spawn_local(sessions(Rc::clone(&primary)));
+    tokio::task::spawn_local(outage::tell(Rc::clone(&primary)));
+    let moved = Rc::clone(&primary);
+    tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    let slept = Rc::clone(&primary);
+    tokio::task::spawn_local(sleep::watch(move |_| slept.slept()));
     for path in primary.config.paths.clone() {
         let slot = primary.add_link(&path.name, "path");
         tokio::task::spawn_local(link::keep_path(Rc::clone(&primary), slot, path));
@@ -131,9 +135,14 @@ async fn sessions(primary: Rc<Primary>) {
             primary.log.clone(),
         );
         primary.driver.send_replace(Some(driver.clone()));
+        // Paths that were lost with the session before wait no longer.
+        primary.network.send_replace(());
         while let Some(notice) = notices.recv().await {
             match notice {
-                Notice::Established(_) => {
+                Notice::Established(_)
+                | Notice::SubflowUp(_)
+                | Notice::SubflowGone(_)
+                | Notice::Silent(_) => {
                     primary.usable.send_replace(());
                 }
                 Notice::Lost(reason) => {
@@ -142,16 +151,33 @@ async fn sessions(primary: Rc<Primary>) {
                 }
                 // A proxy that stops opens no streams; whoever takes its place gets a new session.
                 Notice::GoAway => break,
-                Notice::Opened { .. } | Notice::SubflowGone(_) => {}
+                Notice::Opened { .. } => {}
             }
         }
         primary.driver.send_replace(None);
+        primary.usable.send_replace(());
         driver.shut_down();
         tokio::time::sleep(REOPEN_AFTER).await;
     }
 }
 
 impl Primary {
+    /// One that has done nothing yet.
+    fn new(config: PrimaryConfig, identity: Identity) -> Self {
+        Self {
+            identity,
+            clock: Clock::start(),
+            log: TransferLog::default(),
+            driver: watch::Sender::new(None),
+            usable: watch::Sender::new(()),
+            outage: Outage::new(),
+            network: watch::Sender::new(()),
+            links: RefCell::default(),
+            notes: RefCell::default(),
+            config,
+        }
+    }
+
     fn session_config(&self) -> SessionConfig {
         SessionConfig {
             scheduler: self.config.scheduler,
@@ -161,8 +187,30 @@ impl Primary {
                 rebalance: self.config.reinjection,
                 ..ReinjectionConfig::default()
             },
+            resume_for: self.config.resume_for,
             ..SessionConfig::default()
         }
+    }
+
+    /// This host's addresses are others than before.
+    fn moved(&self, own: &HashSet<IpAddr>) {
+        let driver = self.driver.borrow().clone();
+        if let Some(driver) = driver {
+            driver.drop_subflows("its address is gone", |local| {
+                !addresses::is_left(own, local)
+            });
+        }
+        self.network.send_replace(());
+    }
+
+    /// This host has slept for long: what its connections are worth is quicker found out by new
+    /// ones than by waiting.
+    fn slept(&self) {
+        let driver = self.driver.borrow().clone();
+        if let Some(driver) = driver {
+            driver.drop_subflows("this device has slept", |_| true);
+        }
+        self.network.send_replace(());
     }
 
     /// Options of every connection that a subflow runs over.
@@ -193,15 +241,15 @@ impl Primary {
         let mut usable = self.usable.subscribe();
         let wait = async {
             loop {
-                let driver = self.driver.borrow().clone();
-                if let Some(driver) = driver.filter(Driver::is_usable) {
+                if let Some(driver) = self.usable_now() {
                     return driver;
                 }
                 // Subflows come without a notice of their own: look again soon.
                 let _ = tokio::time::timeout(Duration::from_millis(50), usable.changed()).await;
             }
         };
-        tokio::time::timeout(WAIT_FOR_PATH, wait).await.ok()
+        // It is looked at once in any case.
+        tokio::time::timeout(self.patience(), wait).await.ok()
     }
 
     fn add_link(&self, name: &str, kind: &str) -> usize {
@@ -226,6 +274,7 @@ impl Primary {
 
     fn status(&self) -> Status {
         let driver = self.driver.borrow().clone();
+        let notes = self.notes.borrow().clone();
         let mut transfers = self.log.closed();
         transfers.extend(driver.iter().flat_map(Driver::open_transfers));
         Status {
@@ -236,7 +285,7 @@ impl Primary {
             sessions: driver.iter().map(Driver::status).collect(),
             transfers,
             links: self.links.borrow().clone(),
-            notes: self.notes.borrow().clone(),
+            notes: self.outage_note().into_iter().chain(notes).collect(),
             ..Status::default()
         }
     }
@@ -255,9 +304,16 @@ impl Backoff {
         Self { next: Self::FIRST }
     }
 
-    async fn pause(&mut self) {
-        tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(Self::LAST);
+    /// Waits; no longer than until the network is another one.
+    async fn pause(&mut self, network: &watch::Sender<()>) {
+        let mut network = network.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(self.next) => {
+                self.next = (self.next * 2).min(Self::LAST);
+            }
+            // The sender lives as long as the daemon.
+            Ok(()) = network.changed() => self.reset(),
+        }
     }
 
     fn reset(&mut self) {

@@ -26,6 +26,7 @@ use tracing::{debug, info, warn};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::quota::{Quota, source};
+use crate::seldom::Seldom;
 use crate::status::Status;
 use crate::status_socket::StatusSocket;
 use crate::{metrics, pairing, revocation, stop};
@@ -72,6 +73,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
             rebalance: config.reinjection,
             ..ReinjectionConfig::default()
         },
+        resume_for: config.resume_for,
         ..SessionConfig::default()
     };
     let policy = DestinationPolicy {
@@ -163,6 +165,7 @@ async fn accept(
     handshakes: Arc<Semaphore>,
     strangers: Rc<Quota<IpAddr>>,
 ) {
+    let said = Seldom::default();
     loop {
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
             return;
@@ -171,7 +174,9 @@ async fn accept(
             Ok(x) => x,
             Err(e) => {
                 // Out of descriptors, most likely: it lasts, so do not spin.
-                warn!(error = %e, "can't accept a connection");
+                if said.is_due() {
+                    warn!(error = %e, "can't accept connections");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

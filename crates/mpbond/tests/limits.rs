@@ -42,6 +42,7 @@ fn proxy() -> (SocketAddr, tempfile::TempDir) {
         reinjection: true,
         buffer_delay: BufferDelay::default(),
         congestion: None,
+        resume_for: Duration::from_secs(60),
         destinations: Destinations::default(),
         serve: None,
         workers: Some(1),

@@ -93,6 +93,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         reinjection: true,
         buffer_delay: BufferDelay::default(),
         congestion: None,
+        resume_for: Duration::from_secs(60),
         destinations: Destinations {
             allow: vec!["127.0.0.0/8".parse::<Rule>().unwrap()],
             deny: Vec::new(),
@@ -149,6 +150,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         buffer_delay: BufferDelay::default(),
         feedback: FeedbackRule::Flexible,
         congestion: None,
+        resume_for: Duration::from_secs(60),
         on_proxy_loss: OnProxyLoss::Fail,
         proxy: ProxyRef {
             address: listen,

@@ -163,8 +163,10 @@ pub(super) fn primary_config(
     paths: &[PathText],
     helpers: &[(&str, Ipv4Addr, String)],
 ) -> String {
+    // What is measured goes over the session, or not at all.
     let mut text = format!(
         "{}\
+         on_proxy_loss = \"fail\"\n\
          scheduler = {}\n\
          reinjection = {}\n\
          feedback = {}\n\

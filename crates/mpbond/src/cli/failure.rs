@@ -1,3 +1,4 @@
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use mpbond::config::ConfigError;
@@ -40,7 +41,8 @@ impl Failure {
     }
 
     pub(super) fn report(&self) -> ExitCode {
-        eprintln!("mpbond: {}", self.text.trim_end());
+        // Where standard error takes no more, the code has to do.
+        let _ = writeln!(std::io::stderr(), "mpbond: {}", self.text.trim_end());
         ExitCode::from(self.code)
     }
 }

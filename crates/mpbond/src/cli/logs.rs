@@ -32,6 +32,8 @@ impl LogArgs {
         let logs = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
+            // It would panic where standard error takes no more: a full disk ends no daemon.
+            .log_internal_errors(false)
             .with_target(false);
         if self.log_json {
             logs.json().flatten_event(true).init();

@@ -8,6 +8,7 @@ scheduler = "pams"                 # pams, min-pad, min-rtt, round-robin,
                                    # redundant, single, fixed-ratio=0.5
 reinjection = true                 # resend what slow paths still owe
 congestion = "cubic"               # of TCP; left out: the system's
+resume_for = "60s"                 # sessions are kept so long without a path
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
@@ -44,6 +45,8 @@ pub const PRIMARY: &str = r#"scheduler = "pams"                 # for the uplink
 reinjection = true                 # resend what slow paths still owe
 feedback = "flexible"              # or fixed-always, fixed-on-demand
 congestion = "cubic"               # of TCP; left out: the system's
+resume_for = "60s"                 # open connections wait so long for a path
+                                   # when none is left; see proxy.toml
 on_proxy_loss = "direct"           # or "fail": new connections meanwhile
 metrics = "127.0.0.1:9092"         # Prometheus; left out: none
 # buffer_delay = "estimated"       # or measured, here and at the proxy

@@ -35,6 +35,10 @@ pub use trust::{TrustFile, TrustStore, TrustedDevice};
 
 use source::Source;
 
+/// How long a session without any path is kept, unless the file says otherwise: a tunnel, a lift, a
+/// change of trains.
+const RESUME_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+
 fn identity_of(source: &Source<'_>, written: Option<String>) -> PathBuf {
     written.map_or_else(identity, |path| source.resolve(&path))
 }

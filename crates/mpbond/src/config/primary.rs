@@ -1,5 +1,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
@@ -26,6 +27,8 @@ pub struct PrimaryConfig {
     pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
+    /// How long open connections wait for a path when none is left.
+    pub resume_for: Duration,
     /// What happens to new connections while no path to the proxy works.
     pub on_proxy_loss: OnProxyLoss,
     /// The far end.

@@ -11,13 +11,14 @@ use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
     ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, Text};
+use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, Text};
 
 /// Only this host's applications: whoever reaches a front uses the session.
 const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
@@ -42,6 +43,7 @@ struct PrimaryFile {
     feedback: Option<FeedbackRule>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
+    resume_for: Option<Text<ResumeFor>>,
     on_proxy_loss: Option<OnProxyLoss>,
     proxy: Option<Spanned<ProxyFile>>,
     #[serde(default)]
@@ -164,6 +166,7 @@ impl PrimaryConfig {
             feedback: file.feedback.unwrap_or_default(),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
+            resume_for: file.resume_for.map_or(RESUME_FOR, |t| t.0.0),
             on_proxy_loss: file.on_proxy_loss.unwrap_or_default(),
             proxy,
             paths,

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
@@ -7,9 +8,10 @@ use mpbond_session::{BufferDelay, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, OneOrMore, Text};
+use super::value::{Congestion, OneOrMore, ResumeFor, Text};
 
 /// More threads than this is a slip of the finger.
 const MAX_WORKERS: usize = 1024;
@@ -35,6 +37,8 @@ pub struct ProxyConfig {
     pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
+    /// How long a session is kept when none of its paths is left.
+    pub resume_for: Duration,
     /// Where streams may lead.
     pub destinations: Destinations,
     /// Ends every stream at this one service, whatever destination it names.
@@ -65,6 +69,7 @@ struct ProxyFile {
     reinjection: Option<bool>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
+    resume_for: Option<Text<ResumeFor>>,
     destinations: Option<DestinationsFile>,
     serve: Option<Text<SocketAddr>>,
     workers: Option<Spanned<usize>>,
@@ -90,6 +95,7 @@ impl Default for ProxyConfig {
             reinjection: true,
             buffer_delay: BufferDelay::default(),
             congestion: None,
+            resume_for: RESUME_FOR,
             destinations: Destinations::default(),
             serve: None,
             workers: None,
@@ -144,6 +150,7 @@ impl ProxyConfig {
             reinjection: file.reinjection.unwrap_or(default.reinjection),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
+            resume_for: file.resume_for.map_or(default.resume_for, |t| t.0.0),
             destinations,
             serve: file.serve.map(|t| t.0),
             workers: file.workers.map(Spanned::into_inner),

@@ -32,12 +32,16 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         (
             "shceduler = \"pams\"\n",
             "c.toml:1: shceduler: unknown key; allowed here are identity, status_socket, metrics, \
-             scheduler, reinjection, feedback, buffer_delay, congestion, on_proxy_loss, proxy, \
-             path, helper, socks5, http, transparent",
+             scheduler, reinjection, feedback, buffer_delay, congestion, resume_for, \
+             on_proxy_loss, proxy, path, helper, socks5, http, transparent",
         ),
         (
             "\nscheduler = \"best\"\n",
             "c.toml:2: scheduler: unknown scheduler \"best\": allowed are pams, min-pad, min-rtt,",
+        ),
+        (
+            "resume_for = \"0s\"\n",
+            "c.toml:1: resume_for: \"0s\" is not a span of time such as \"60s\", from 1s to 1h",
         ),
         (
             "on_proxy_loss = \"panic\"\n",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
@@ -154,6 +155,28 @@ impl FromText for Congestion {
             ));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// How long a session without any path is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ResumeFor(pub Duration);
+
+impl ResumeFor {
+    /// Shorter than a second is no chance to come back; what waits for longer than an hour waits in
+    /// vain, and in memory.
+    const ALLOWED: std::ops::RangeInclusive<Duration> =
+        Duration::from_secs(1)..=Duration::from_secs(3600);
+}
+
+impl FromText for ResumeFor {
+    const EXPECTED: &'static str = "a span of time such as \"60s\", from 1s to 1h";
+    fn from_text(text: &str) -> Result<Self, String> {
+        mpbond_sim::duration_text::parse(text)
+            .ok()
+            .filter(|span| Self::ALLOWED.contains(span))
+            .map(Self)
+            .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
     }
 }
 

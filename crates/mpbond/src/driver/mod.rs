@@ -15,6 +15,7 @@ mod view;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use mpbond_net::DeviceId;
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{
     Destination, Event, FarReport, OpenError, ResetCode, Session, SessionId, StreamClass, StreamId,
-    SubflowId, SubflowSetup,
+    SubflowId, SubflowSetup, SubflowState, SubflowStats,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -56,6 +57,10 @@ pub enum Notice {
     },
     /// A subflow is gone.
     SubflowGone(SubflowId),
+    /// Primary: the proxy has answered on a subflow.
+    SubflowUp(SubflowId),
+    /// A subflow is silent; it may come back.
+    Silent(SubflowId),
     /// The peer takes no new streams.
     GoAway,
     /// The session is over.
@@ -272,8 +277,33 @@ impl Driver {
         self.with(|inner| inner.close_subflow(id));
     }
 
-    /// Whether new streams have a way to go.
+    /// Drops the subflows for whose own address `gone` holds.
+    pub fn drop_subflows(&self, why: &str, gone: impl Fn(IpAddr) -> bool) {
+        self.with(|inner| {
+            let is_gone = |io: &SubflowIo| io.local().is_some_and(&gone);
+            let ids = inner.subflows.iter().filter(|(_, io)| is_gone(io));
+            for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+                let name = inner.name(id);
+                info!(subflow = %id, name, why, "subflow given up");
+                inner.close_subflow(id);
+            }
+        });
+    }
+
+    /// Whether new streams have a way to go: a subflow that the proxy has answered on, and that is
+    /// not silent.
     pub fn is_usable(&self) -> bool {
+        let inner = self.shared.borrow();
+        let now = inner.clock.now();
+        let speaks = |s: &SubflowStats| {
+            let answered = inner.subflows.get(&s.id).is_some_and(|io| io.answered);
+            answered && s.state != SubflowState::Suspect
+        };
+        inner.session.is_established() && inner.session.subflows(now).iter().any(speaks)
+    }
+
+    /// Whether there is a session with connections to the proxy, silent ones included.
+    pub fn is_joined(&self) -> bool {
         let inner = self.shared.borrow();
         inner.session.is_established() && !inner.subflows.is_empty()
     }
@@ -410,6 +440,10 @@ impl Inner {
                 }
                 Event::SubflowUp(id) => {
                     debug!(subflow = %id, "subflow up");
+                    if let Some(io) = self.subflows.get_mut(&id) {
+                        io.answered = true;
+                    }
+                    self.notice(Notice::SubflowUp(id));
                 }
                 Event::Recalled {
                     subflow,
@@ -419,6 +453,7 @@ impl Inner {
                 Event::SubflowSuspect(id) => {
                     let name = self.name(id);
                     warn!(subflow = %id, name, "subflow is silent; others take over");
+                    self.notice(Notice::Silent(id));
                 }
                 Event::SubflowClosed {
                     subflow,

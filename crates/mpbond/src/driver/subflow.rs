@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Weak;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(super) struct SubflowIo {
     blocked: bool,
     room: u64,
     closing: bool,
+    /// The other end has answered on it.
+    pub(super) answered: bool,
     pub(super) waker: Option<Waker>,
     /// Dropped with the subflow, which tells whoever wants to join anew.
     _gone: oneshot::Sender<()>,
@@ -61,9 +64,15 @@ impl SubflowIo {
             blocked: false,
             room: 0,
             closing: false,
+            answered: false,
             waker: None,
             _gone: gone,
         }
+    }
+
+    /// The own address that it runs from.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.tls.tcp().local_addr().ok().map(|a| a.ip())
     }
 
     fn path_info(&self, info: &TcpInfo) -> Option<PathInfo> {

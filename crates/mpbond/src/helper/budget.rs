@@ -20,6 +20,38 @@ const SAVE_EVERY: Duration = Duration::from_secs(30);
 struct Account {
     month: String,
     used_bytes: u64,
+    /// Other months of late: a clock that was wrong, before it was set or after, must not make a
+    /// month's budget whole again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Month>,
+}
+
+/// What was used in another month.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Month {
+    month: String,
+    used_bytes: u64,
+}
+
+/// A clock that starts at 1970, one that was set wrong, the true one, and one to spare.
+const OTHERS: usize = 4;
+
+impl Account {
+    /// The account of `month`, and what else is known of it.
+    fn turn(&mut self, month: &str) {
+        if self.month == month {
+            return;
+        }
+        let known = self.others.iter().position(|m| m.month == month);
+        let used_bytes = known.map_or(0, |at| self.others.remove(at).used_bytes);
+        self.others.push(Month {
+            month: std::mem::replace(&mut self.month, month.to_owned()),
+            used_bytes: std::mem::replace(&mut self.used_bytes, used_bytes),
+        });
+        if self.others.len() > OTHERS {
+            self.others.remove(0);
+        }
+    }
 }
 
 /// A helper's monthly budget. Cheap to clone.
@@ -32,8 +64,9 @@ struct Inner {
     bytes: Arc<Budget>,
     max_bytes: u64,
     path: PathBuf,
-    month: Mutex<String>,
-    saved: Mutex<u64>,
+    /// As of the last look.
+    account: Mutex<Account>,
+    saved: Mutex<Option<Account>>,
 }
 
 impl MonthlyBudget {
@@ -41,30 +74,30 @@ impl MonthlyBudget {
     pub(super) fn load(identity: &Path, max_bytes: u64) -> io::Result<Self> {
         let path = identity.with_extension("budget");
         let month = month_of(SystemTime::now());
-        let used = match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let account: Account = toml::from_str(&text).map_err(|e| {
-                    io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!("{}: {}", path.display(), e.message()),
-                    )
-                })?;
-                if account.month == month {
-                    account.used_bytes
-                } else {
-                    0
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+        let saved: Option<Account> = match std::fs::read_to_string(&path) {
+            Ok(text) => Some(toml::from_str(&text).map_err(|e| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{}: {}", path.display(), e.message()),
+                )
+            })?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
+        let mut account = saved.clone().unwrap_or_else(|| Account {
+            month: month.clone(),
+            used_bytes: 0,
+            others: Vec::new(),
+        });
+        account.turn(&month);
+        let left = max_bytes.saturating_sub(account.used_bytes);
         Ok(Self {
             inner: Arc::new(Inner {
-                bytes: Arc::new(Budget::new(max_bytes.saturating_sub(used))),
+                bytes: Arc::new(Budget::new(left)),
                 max_bytes,
                 path,
-                month: Mutex::new(month),
-                saved: Mutex::new(used),
+                account: Mutex::new(account),
+                saved: Mutex::new(saved),
             }),
         })
     }
@@ -86,7 +119,7 @@ impl MonthlyBudget {
 
     pub(super) fn status(&self) -> BudgetStatus {
         BudgetStatus {
-            month: lock(&self.inner.month).clone(),
+            month: lock(&self.inner.account).month.clone(),
             used_bytes: self.used(),
             max_bytes: Some(self.inner.max_bytes),
         }
@@ -105,25 +138,28 @@ impl MonthlyBudget {
     }
 
     fn turn_month(&self, now: &str) {
-        let mut month = lock(&self.inner.month);
-        if *month != now {
-            info!(month = now, "a new month: the budget is whole again");
-            now.clone_into(&mut month);
-            self.inner.bytes.set_left_bytes(self.inner.max_bytes);
+        let mut account = lock(&self.inner.account);
+        if account.month != now {
+            account.used_bytes = self.used();
+            account.turn(now);
+            let used = account.used_bytes;
+            info!(month = now, used, "another month: its own budget counts");
+            let left = self.inner.max_bytes.saturating_sub(used);
+            self.inner.bytes.set_left_bytes(left);
         }
     }
 
     /// Writes the account, if it has changed; whole or not at all.
     pub(super) fn save(&self) {
-        let used = self.used();
+        let account = {
+            let mut account = lock(&self.inner.account);
+            account.used_bytes = self.used();
+            account.clone()
+        };
         let mut saved = lock(&self.inner.saved);
-        if *saved == used {
+        if saved.as_ref() == Some(&account) || (saved.is_none() && account.used_bytes == 0) {
             return;
         }
-        let account = Account {
-            month: lock(&self.inner.month).clone(),
-            used_bytes: used,
-        };
         let path = &self.inner.path;
         let new = path.with_extension("budget.new");
         let write = toml::to_string(&account)
@@ -131,7 +167,7 @@ impl MonthlyBudget {
             .and_then(|text| std::fs::write(&new, text))
             .and_then(|()| std::fs::rename(&new, path));
         match write {
-            Ok(()) => *saved = used,
+            Ok(()) => *saved = Some(account),
             Err(e) => warn!(path = %path.display(), error = %e, "can't keep the monthly account"),
         }
     }
@@ -187,6 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn an_account_that_cannot_be_written_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let identity = gone.join("identity.pem");
+        let b = MonthlyBudget::load(&identity, 1_000).unwrap();
+        b.bytes().set_left_bytes(300);
+        // As with a full disk: no new file can be made.
+        std::fs::remove_dir(&gone).unwrap();
+        b.save();
+        assert_eq!(b.status().used_bytes, 700);
+        std::fs::create_dir(&gone).unwrap();
+        b.save();
+        let b = MonthlyBudget::load(&identity, 1_000).unwrap();
+        assert_eq!(b.status().used_bytes, 700, "written when it could be");
+    }
+
+    #[test]
     fn the_account_outlives_the_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let identity = folder.path().join("identity.pem");
@@ -197,8 +251,27 @@ mod tests {
         assert_eq!(b.status().used_bytes, 700);
         // A cap that was lowered below what is used leaves nothing.
         assert!(MonthlyBudget::load(&identity, 500).unwrap().is_spent());
+        // A month of its own has a budget of its own, and a clock that was wrong for a while
+        // gives none twice.
+        let b = MonthlyBudget::load(&identity, 1_000).unwrap();
+        let true_month = b.status().month;
+        for wrong in ["1970-01", "2099-01", "1970-01"] {
+            b.turn_month(wrong);
+            assert_eq!(b.status().used_bytes, 0);
+        }
+        b.save();
+        b.turn_month(&true_month);
+        assert_eq!(b.status().used_bytes, 700);
         b.turn_month("2099-01");
-        assert!(!b.is_spent());
+        b.save();
+        let b = MonthlyBudget::load(&identity, 1_000).unwrap();
+        assert_eq!(b.status().used_bytes, 700, "over restarts as well");
+        for n in 0..100 {
+            b.turn_month(&format!("2001-{n}"));
+        }
+        b.save();
+        let text = std::fs::read_to_string(identity.with_extension("budget")).unwrap();
+        assert_eq!(text.matches("month =").count(), OTHERS + 1, "{text}");
         std::fs::write(identity.with_extension("budget"), "nonsense").unwrap();
         let error = MonthlyBudget::load(&identity, 1_000).err().unwrap();
         assert!(error.to_string().contains("identity.budget"), "{error}");

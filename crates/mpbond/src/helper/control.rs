@@ -12,7 +12,7 @@ use mpbond_net::relay::RelayHandle;
 use mpbond_net::tcp::{self, TcpOptions};
 use mpbond_net::tls::TlsStream;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
@@ -51,6 +51,7 @@ pub(super) async fn serve(
     stranger: Stranger,
 ) -> anyhow::Result<()> {
     let mut revoked = helper.revoked.subscribe();
+    let mut leaving = helper.leaving.subscribe();
     let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
     let primary = tls.peer_id();
     let mut control = ControlChannel::new(tls);
@@ -101,6 +102,12 @@ pub(super) async fn serve(
                     bail!("{} is no longer trusted", primary.short());
                 }
             }
+            Some(reason) = leaves(&mut leaving) => {
+                let reason = reason.to_owned();
+                control.queue(&Message::Bye { reason })?;
+                control.close().await?;
+                return Ok(());
+            }
             Some(event) = happened.recv() => match event {
                 Event::Opened(request, handle) => {
                     let moved = Instant::now();
@@ -129,6 +136,12 @@ pub(super) async fn serve(
             }
         }
     }
+}
+
+/// Waits until the helper leaves; says why.
+async fn leaves(leaving: &mut watch::Receiver<Option<&'static str>>) -> Option<&'static str> {
+    let reason = leaving.wait_for(Option::is_some).await.ok()?;
+    *reason
 }
 
 /// Waits for the first byte that passes any of these relays.

@@ -7,11 +7,12 @@ use std::rc::Rc;
 use mpbond_intercept::Destination;
 use mpbond_intercept::dns::{DnsConfig, DnsStub};
 use mpbond_session::StreamClass;
-use tokio::io::DuplexStream;
+use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Primary;
-use super::fronts::{NO_EARLY, destination};
+use super::fronts::{NO_EARLY, connect, destination};
+use crate::config::OnProxyLoss;
 
 /// Room for a DNS message either way.
 const DUPLEX_BYTES: usize = 4 << 10;
@@ -57,14 +58,75 @@ pub(super) async fn start(
     Ok(local)
 }
 
+/// Connections that go direct need names as well, and go where everybody sees them.
+async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
+    if primary.config.on_proxy_loss == OnProxyLoss::Fail {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    let mut resolver = connect(to).await?;
+    let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    tokio::task::spawn_local(async move {
+        // Either end may go first; the stub notices.
+        let _ = copy_bidirectional(&mut ours, &mut resolver).await;
+    });
+    Ok(theirs)
+}
+
 async fn dial(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
-    let driver = primary
-        .usable_session()
-        .await
-        .ok_or(io::ErrorKind::NotConnected)?;
+    let Some(driver) = primary.usable_session().await else {
+        return without_proxy(primary, to).await;
+    };
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     driver
         .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
     Ok(theirs)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::config::PrimaryConfig;
+
+    /// A primary whose proxy nobody is.
+    fn lonely(on_proxy_loss: &str) -> Primary {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("primary.toml");
+        let id = mpbond_net::DeviceId::from_bytes([7; 32]);
+        let text = format!(
+            "on_proxy_loss = \"{on_proxy_loss}\"\n[[path]]\n[proxy]\n\
+             address = \"127.0.0.1:9\"\nid = \"{id}\"\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let identity = mpbond_net::Identity::generate().unwrap();
+        Primary::new(PrimaryConfig::load(&file).unwrap(), identity)
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn names_go_direct_where_connections_do() {
+        let resolver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = resolver.local_addr().unwrap();
+        let to = Destination::from_ip(to.ip(), to.port());
+        let refused = dial(&lonely("fail"), &to).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotConnected);
+        let local = tokio::task::LocalSet::new();
+        let talk = async {
+            let mut stream = dial(&lonely("direct"), &to).await.unwrap();
+            let (mut heard, _) = resolver.accept().await.unwrap();
+            stream.write_all(b"who?").await.unwrap();
+            let mut words = [0; 4];
+            heard.read_exact(&mut words).await.unwrap();
+            assert_eq!(&words, b"who?");
+            heard.write_all(b"me").await.unwrap();
+            drop(heard);
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert_eq!(answer, "me");
+        };
+        let talk = tokio::time::timeout(std::time::Duration::from_secs(30), talk);
+        local.run_until(talk).await.unwrap();
+    }
 }

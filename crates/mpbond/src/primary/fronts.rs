@@ -119,7 +119,7 @@ async fn direct(connection: Intercepted, to: &intercept::Destination) {
 }
 
 /// A connection past our own interception.
-async fn connect(to: &intercept::Destination) -> std::io::Result<TcpStream> {
+pub(super) async fn connect(to: &intercept::Destination) -> std::io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = match to {
         intercept::Destination::Addr(a) => vec![*a],
         intercept::Destination::Name { host, port } => {

@@ -51,7 +51,7 @@ pub(super) async fn keep_path(primary: Rc<Primary>, slot: usize, path: PathConfi
                 primary.set_link(slot, "waiting", Some(format!("{e:#}")));
             }
         }
-        backoff.pause().await;
+        backoff.pause(&primary.network).await;
     }
 }
 

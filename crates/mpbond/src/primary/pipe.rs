@@ -52,7 +52,7 @@ pub(super) async fn keep_helper(
         if since.elapsed() > STEADY {
             backoff.reset();
         }
-        backoff.pause().await;
+        backoff.pause(&primary.network).await;
     }
 }
 
@@ -108,7 +108,7 @@ impl Helper<'_> {
                 Err(Failure::Control(e)) => return Err(e),
             }
             // What the helper says meanwhile is heard, above all that it leaves.
-            let mut pause = pin!(backoff.pause());
+            let mut pause = pin!(backoff.pause(&self.primary.network));
             loop {
                 tokio::select! {
                     () = &mut pause => break,

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{Hello, Session, SessionId};
+use mpbond_session::{Hello, ResetCode, Session, SessionId};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{Proxy, dial};
 use crate::driver::{Driver, Notice, Tcp, say_close};
 use crate::random;
+use crate::seldom::Seldom;
 use crate::status::{SessionStatus, TransferStatus};
 
 /// A connection whose hello has been read.
@@ -59,6 +60,7 @@ impl Worker {
                     proxy,
                     count,
                     drivers: RefCell::default(),
+                    overloaded: Rc::default(),
                 });
                 local.block_on(&runtime, work.run(receiver));
             })?;
@@ -86,6 +88,8 @@ struct Work {
     proxy: Arc<Proxy>,
     count: Arc<AtomicUsize>,
     drivers: RefCell<HashMap<SessionId, Driver>>,
+    /// That descriptors are used up.
+    overloaded: Rc<Seldom>,
 }
 
 impl Work {
@@ -203,10 +207,14 @@ impl Work {
                     destination,
                 } => {
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));
+                    let overloaded = Rc::clone(&self.overloaded);
                     tokio::task::spawn_local(async move {
                         match dial::dial(&proxy, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp(tcp)),
                             Err(code) => {
+                                if code == ResetCode::Overloaded && overloaded.is_due() {
+                                    warn!("no descriptors left: streams are refused");
+                                }
                                 debug!(%stream, %destination, %code, "stream refused");
                                 driver.refuse(stream, code);
                             }
@@ -214,7 +222,11 @@ impl Work {
                     });
                 }
                 Notice::Lost(_) => break,
-                Notice::Established(_) | Notice::SubflowGone(_) | Notice::GoAway => {}
+                Notice::Established(_)
+                | Notice::SubflowUp(_)
+                | Notice::SubflowGone(_)
+                | Notice::Silent(_)
+                | Notice::GoAway => {}
             }
         }
         info!(session = %id, "session closed");

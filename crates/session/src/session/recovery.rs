@@ -13,6 +13,10 @@ use crate::{CloseCode, ResetCode, StreamId, SubflowId};
 /// nobody answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
+/// While others wait for the session to be opened, a subflow gets no longer to do it: a handshake of
+/// two round trips has just come through there.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
 /// Silence before which no subflow is doubted: ACKs come 25 ms apart.
 const LEAST_DOUBT: Duration = Duration::from_millis(50);
 
@@ -31,7 +35,17 @@ const ASK_AFTER: Duration = Duration::from_secs(5);
 impl Session {
     /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
     /// the session waits for a new one.
+    ///
+    /// A primary tells the proxy by CUT: where an address is gone, or a NAT has forgotten, the
+    /// proxy hears nothing of its own, and what it keeps counts among its subflows.
     pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+        let joined = |i: usize| self.subflows[i].carries();
+        if self.client && self.index(id).is_some_and(joined) {
+            if self.cuts.len() == DEAD_COUNTS {
+                self.cuts.pop_front();
+            }
+            self.cuts.push_back(id);
+        }
         self.drop_subflow(now, id);
     }
 
@@ -67,10 +81,11 @@ impl Session {
         self.defer_until = None;
     }
 
-    /// The subflow that was to open the session is gone: the next one in line does it.
+    /// The subflow that was to open the session is gone: another one does it, the one that connected
+    /// last, of which most can be hoped.
     fn try_another_first(&mut self) {
         let waiting = |s: &Subflow| s.phase == Phase::AwaitSession;
-        if let Some(i) = self.subflows.iter().position(waiting) {
+        if let Some(i) = self.subflows.iter().rposition(waiting) {
             let hello = self.hello(&self.subflows[i]);
             self.subflows[i].phase = Phase::SendHello(Box::new(hello));
         }
@@ -174,12 +189,20 @@ impl Session {
     }
 
     fn silent_at(&self, s: &Subflow) -> Option<Timestamp> {
-        let unanswered = s.unanswered_since().map(|t| t + GIVE_UP_AFTER);
+        let unanswered = self.unanswered_at(s);
         let silent = match s.suspect {
             Some(since) => Some(since + self.patience(s)),
             None => self.suspicious_at(s),
         };
         [unanswered, silent].into_iter().flatten().min()
+    }
+
+    /// When a hello has been unanswered for too long.
+    fn unanswered_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let since = s.unanswered_since()?;
+        let waits = |o: &Subflow| o.phase == Phase::AwaitSession;
+        let opens = s.phase == Phase::AwaitOk && self.subflows.iter().any(waits);
+        Some(since + if opens { OPEN_WITHIN } else { GIVE_UP_AFTER })
     }
 
     fn suspicious_at(&self, s: &Subflow) -> Option<Timestamp> {
@@ -300,17 +323,17 @@ impl Session {
                 continue;
             };
             let s = &self.subflows[i];
-            let unanswered = s
-                .unanswered_since()
-                .is_some_and(|t| t + GIVE_UP_AFTER <= now);
+            let unanswered = self.unanswered_at(s).is_some_and(|t| t <= now);
             if unanswered || s.suspect.is_some() {
+                let since = if unanswered { s.hello_at } else { s.suspect };
+                let seconds = since.map_or(0, |t| now.since(t).as_secs());
                 let what = if unanswered { "no answer" } else { "silent" };
                 self.drop_subflow(now, id);
                 self.cuts.push_back(id);
                 self.events.push_back(Event::SubflowClosed {
                     subflow: id,
                     code: CloseCode::Cut,
-                    reason: format!("{what} for {} s", GIVE_UP_AFTER.as_secs()),
+                    reason: format!("{what} for {seconds} s"),
                 });
                 continue;
             }

@@ -34,6 +34,7 @@ impl World {
             ended: self.now,
             packets: self.net.events,
             joins: self.lines.iter().filter(joined).count(),
+            longest_gap: self.longest_gap,
         })
     }
 

@@ -163,10 +163,12 @@ impl App {
         self.finished = true;
     }
 
-    /// Reads and writes what there is; an error tells which bytes were wrong.
+    /// Reads and writes what there is; an error tells which bytes were wrong. `clock` is what the
+    /// session takes for now.
     pub(super) fn pump(
         &mut self,
         now: Timestamp,
+        clock: Timestamp,
         session: &mut Session,
         id: StreamId,
     ) -> Result<(), String> {
@@ -175,22 +177,23 @@ impl App {
         }
         if self.manner.ending == Ending::Refuse {
             if self.ended.is_none() {
-                session.reset(now, id, ResetCode::ConnectionRefused);
-                session.stop(now, id, ResetCode::ConnectionRefused);
+                session.reset(clock, id, ResetCode::ConnectionRefused);
+                session.stop(clock, id, ResetCode::ConnectionRefused);
                 self.finished = true;
                 self.ended = Some((now, End::Stopped));
             }
             return Ok(());
         }
-        self.write(now, session, id);
-        self.pump_in(now, session, id)?;
-        self.write(now, session, id);
+        self.write(clock, session, id);
+        self.pump_in(now, clock, session, id)?;
+        self.write(clock, session, id);
         Ok(())
     }
 
     fn pump_in(
         &mut self,
         now: Timestamp,
+        clock: Timestamp,
         session: &mut Session,
         id: StreamId,
     ) -> Result<(), String> {
@@ -198,12 +201,12 @@ impl App {
             && self.ended.is_none()
             && now >= self.started + after
         {
-            session.stop(now, id, ResetCode::ConnectionReset);
+            session.stop(clock, id, ResetCode::ConnectionReset);
             self.ended = Some((now, End::Stopped));
         }
         let by_length = self.expects.is_some();
         while (self.ended.is_none() || by_length && !self.other_over) && !self.is_paused(now) {
-            match session.read(now, id) {
+            match session.read(clock, id) {
                 Read::Pending => return Ok(()),
                 Read::Data(bytes) => self.take(now, &bytes)?,
                 Read::Fin => self.over(now, End::Finished),
@@ -224,7 +227,7 @@ impl App {
                 _ => false,
             };
             if enough && self.ended.is_none() {
-                session.stop(now, id, ResetCode::ConnectionReset);
+                session.stop(clock, id, ResetCode::ConnectionReset);
                 self.ended = Some((now, End::Stopped));
             }
         }
@@ -256,7 +259,7 @@ impl App {
         Ok(())
     }
 
-    fn write(&mut self, now: Timestamp, session: &mut Session, id: StreamId) {
+    fn write(&mut self, clock: Timestamp, session: &mut Session, id: StreamId) {
         if self.finished || (self.answers && !self.has_been_asked()) {
             return;
         }
@@ -264,7 +267,7 @@ impl App {
             if let Ending::ResetAfter(n) = self.manner.ending
                 && self.written >= n
             {
-                session.reset(now, id, ResetCode::ConnectionReset);
+                session.reset(clock, id, ResetCode::ConnectionReset);
                 self.finished = true;
                 return;
             }

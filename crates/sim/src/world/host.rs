@@ -33,8 +33,16 @@ pub(super) struct Host {
     side: Side,
     config: SessionConfig,
     pub(super) session: Option<Session>,
-    /// When its session wants to be called.
+    /// When its session wants to be called, by the world's clock.
     pub(super) due: Option<Timestamp>,
+    /// It does nothing before.
+    pub(super) frozen_until: Option<Timestamp>,
+    /// How far its clock is ahead of the world's.
+    ahead: Duration,
+    /// Its session has to be asked for results.
+    unsettled: bool,
+    /// It has given its session up when nobody waited for anything any more.
+    pub(super) has_let_go: bool,
     /// Exchanges whose application has something to do.
     pub(super) awake: Vec<usize>,
     record: Vec<u8>,
@@ -68,14 +76,54 @@ impl Host {
             config,
             session,
             due: None,
+            frozen_until: None,
+            ahead: Duration::ZERO,
+            unsettled: false,
+            has_let_go: false,
             awake: Vec::new(),
             record: Vec::new(),
         }
     }
 
+    /// Its own clock, which is all that its session knows.
+    pub(super) fn clock(&self, now: Timestamp) -> Timestamp {
+        now + self.ahead
+    }
+
+    /// Its clock jumps.
+    pub(super) fn jump(&mut self, by: Duration) {
+        self.ahead += by;
+        self.note_due();
+    }
+
+    pub(super) fn is_frozen(&self, now: Timestamp) -> bool {
+        self.frozen_until.is_some_and(|t| t > now)
+    }
+
+    /// Something has happened to its session from outside.
+    pub(super) fn look_again(&mut self) {
+        self.unsettled = true;
+    }
+
+    fn note_due(&mut self) {
+        let due = self.session.as_ref().and_then(Session::poll_timeout);
+        let by_world = |t: Timestamp| t.since(Timestamp::ZERO).saturating_sub(self.ahead);
+        self.due = due.map(|t| Timestamp::ZERO + by_world(t));
+    }
+
     /// Does everything that can be done now; whether there was anything.
     pub(super) fn drive(&mut self, s: &mut Surroundings) -> Result<bool, String> {
-        let mut any = !self.awake.is_empty();
+        if self.is_frozen(s.now) {
+            return Ok(false);
+        }
+        let mut any = !self.awake.is_empty() || std::mem::take(&mut self.unsettled);
+        if self.frozen_until.take().is_some()
+            && let Some(session) = &mut self.session
+        {
+            // Timers may be heard before what has arrived meanwhile.
+            session.handle_timeout(s.now + self.ahead);
+            any = true;
+        }
         for &l in s.live {
             if std::mem::take(&mut self.io(s.lines, l).dirty) {
                 any |= self.service(s, l)?;
@@ -84,7 +132,7 @@ impl Host {
         if self.due.is_some_and(|t| t <= s.now)
             && let Some(session) = &mut self.session
         {
-            session.handle_timeout(s.now);
+            session.handle_timeout(s.now + self.ahead);
             any = true;
         }
         if any {
@@ -113,7 +161,7 @@ impl Host {
             if let Stage::Up(id) = stage
                 && let Some(session) = &mut self.session
             {
-                session.handle_arrival(s.now, id, octets);
+                session.handle_arrival(s.now + self.ahead, id, octets);
             }
             // Reading may open the window.
             s.net.push(s.now, conn, end);
@@ -172,7 +220,7 @@ impl Host {
                 ..setup(l, io)
             };
             if let Some(session) = &mut self.session {
-                let id = session.add_subflow(s.now, setup);
+                let id = session.add_subflow(s.now + self.ahead, setup);
                 io.stage = Stage::Up(id);
                 s.lines[l].subflow = Some(id);
                 self.flush(s, l);
@@ -188,7 +236,9 @@ impl Host {
             let io = self.io(s.lines, l);
             let octets = io.rx_octets;
             let taken = match (io.stage, &mut self.session) {
-                (Stage::Up(id), Some(session)) => session.handle_record(s.now, id, record, octets),
+                (Stage::Up(id), Some(session)) => {
+                    session.handle_record(s.now + self.ahead, id, record, octets)
+                }
                 (Stage::AwaitHello, _) => self.accept(s, l, record)?,
                 _ => return Ok(any),
             };
@@ -207,6 +257,13 @@ impl Host {
         record: Bytes,
     ) -> Result<Result<(), mpbond_session::SubflowError>, String> {
         let (hello, rest) = parse_hello(record).map_err(|e| format!("bad hello: {e}"))?;
+        let in_use = |session: &Session| session.stats().streams_total > 0;
+        if matches!(hello, Hello::Capable { .. }) && self.session.as_ref().is_some_and(in_use) {
+            // A hello that a helper held, of a connection that the primary has long given up: a
+            // proxy opens a session that nobody uses.
+            self.lose_line(s, l);
+            return Ok(Ok(()));
+        }
         if matches!(hello, Hello::Capable { .. }) {
             // Should the answer to an earlier one have been lost, that session dies unused.
             self.abandon(s);
@@ -218,7 +275,7 @@ impl Host {
         };
         let io = &mut s.lines[l].ends[self.side as usize];
         let octets = io.rx_octets;
-        let accepted = session.accept_subflow(s.now, setup(l, io), &hello);
+        let accepted = session.accept_subflow(s.now + self.ahead, setup(l, io), &hello);
         let id = match accepted {
             Ok(id) => id,
             Err(e) => return Ok(Err(e)),
@@ -227,7 +284,7 @@ impl Host {
         let result = if rest.is_empty() {
             Ok(())
         } else {
-            session.handle_record(s.now, id, rest, octets)
+            session.handle_record(s.now + self.ahead, id, rest, octets)
         };
         self.flush(s, l);
         Ok(result)
@@ -245,7 +302,7 @@ impl Host {
     pub(super) fn lose_line(&mut self, s: &mut Surroundings, l: usize) {
         let io = self.io(s.lines, l);
         if let (Stage::Up(id), Some(session)) = (io.stage, &mut self.session) {
-            session.handle_subflow_closed(s.now, id);
+            session.handle_subflow_closed(s.now + self.ahead, id);
         }
         let io = self.io(s.lines, l);
         io.stage = Stage::Gone;
@@ -260,10 +317,11 @@ impl Host {
     pub(super) fn report(&mut self, s: &mut Surroundings, r: &Report) {
         if let (Stage::Up(id), Some(session)) = (self.io(s.lines, r.line).stage, &mut self.session)
         {
-            session.relay_report(s.now, id, r.pipe);
-            session.handle_far_report(s.now, id, r.hs);
+            let now = s.now + self.ahead;
+            session.relay_report(now, id, r.pipe);
+            session.handle_far_report(now, id, r.hs);
             if let Some(since) = r.downlink {
-                session.handle_helper_downlink(s.now, id, since);
+                session.handle_helper_downlink(now, id, since);
             }
         }
     }
@@ -278,7 +336,7 @@ impl Host {
                 break;
             }
         }
-        self.due = self.session.as_ref().and_then(Session::poll_timeout);
+        self.note_due();
         Ok(())
     }
 
@@ -320,6 +378,8 @@ impl Host {
                         self.lose_line(s, l);
                     }
                 }
+                // A primary that has all it wanted need not notice that its paths are dead.
+                Event::Lost { .. } if !someone_waits(s) => self.has_let_go = true,
                 Event::Lost { reason } => return Err(format!("session lost: {reason}")),
                 // The rest is for logs.
                 _ => {}
@@ -364,11 +424,11 @@ impl Host {
             let Some(stream) = s.running[e].as_ref().map(|r| r.stream) else {
                 continue;
             };
-            let side = self.side;
+            let (side, clock) = (self.side, self.clock(s.now));
             if let Some(app) = self.app(s.running, e)
                 && let Some(session) = &mut self.session
             {
-                app.pump(s.now, session, stream)
+                app.pump(s.now, clock, session, stream)
                     .map_err(|what| format!("exchange {e} at {side:?}: {what}"))?;
             }
         }
@@ -386,7 +446,7 @@ impl Host {
             let Some(session) = &mut self.session else {
                 return any;
             };
-            let Some(t) = session.poll_transmit(s.now, &mut self.record) else {
+            let Some(t) = session.poll_transmit(s.now + self.ahead, &mut self.record) else {
                 if flush.is_empty() {
                     return any;
                 }
@@ -461,7 +521,7 @@ impl Host {
             if due {
                 io.asked = Some(s.now);
                 let info = s.net.socket(conn, io.end).info();
-                session.handle_path(s.now, id, path_info(&info));
+                session.handle_path(s.now + self.ahead, id, path_info(&info));
             }
         }
     }
@@ -491,6 +551,15 @@ fn exchange_of(destination: &Destination) -> Result<usize, String> {
     let text = destination.to_string();
     let number = text.split_once('.').and_then(|(n, _)| n.parse().ok());
     number.ok_or_else(|| format!("nobody asked for {text}"))
+}
+
+fn someone_waits(s: &Surroundings) -> bool {
+    s.running.iter().any(|r| {
+        r.as_ref().is_none_or(|r| {
+            let rests = |app: &App| app.is_paused(s.now);
+            r.waits_for_bytes() && !rests(&r.client) && !r.origin.as_ref().is_some_and(rests)
+        })
+    })
 }
 
 fn exchange_with(running: &[Option<Running>], id: StreamId) -> Option<usize> {

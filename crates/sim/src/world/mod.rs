@@ -30,6 +30,7 @@ mod account;
 mod app;
 mod host;
 mod line;
+mod misfortune;
 mod net;
 mod outcome;
 mod plain;
@@ -46,7 +47,8 @@ pub use mpbond_session::{FeedbackRule, HelperId, SchedulerKind};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};
 pub use plain::observe_plain;
 pub use scenario::{
-    Before, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay, When,
+    Before, Daemon, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay,
+    When,
 };
 
 use crate::link::LinkChange;
@@ -59,6 +61,16 @@ use net::{Net, Report};
 
 /// A primary that has not got through by then tries anew.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Over a link that is slower than this, one way, nobody gets through before [`CONNECT_TIMEOUT`].
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+
+/// No fault makes a link slower than this.
+const SLOWEST: Duration = Duration::from_secs(10);
+
+/// How long a connection of the daemons may be quiet before their kernel asks whether it works: a
+/// NAT that has forgotten it then passes the question on under another port, and a reset comes back.
+const KEEPALIVE: Duration = Duration::from_secs(240);
 
 /// More turns at one instant than anything sensible takes.
 const MAX_TURNS: u32 = 20_000;
@@ -89,6 +101,12 @@ pub struct World {
     usable_since: Option<Timestamp>,
     /// When every route was joined for the first time.
     joined: Option<Timestamp>,
+    /// Lines that carry nothing more, of which the primary's system has not told it: when it does.
+    severed: Vec<(usize, Timestamp)>,
+    /// By link: until when its delay is beyond anything that a connection can be made over.
+    slow_until: Vec<Timestamp>,
+    /// The longest time without a new byte for those who wanted some, while a route worked.
+    longest_gap: Duration,
 }
 
 impl World {
@@ -111,6 +129,9 @@ impl World {
             progress: (0, Timestamp::ZERO),
             usable_since: Some(Timestamp::ZERO),
             joined: None,
+            severed: Vec::new(),
+            slow_until: vec![Timestamp::ZERO; scenario.links.len()],
+            longest_gap: Duration::ZERO,
             scenario,
         }
     }
@@ -222,12 +243,17 @@ impl World {
     /// Everything that happens now.
     fn step(&mut self) -> Result<(), String> {
         self.faults();
+        self.keep_alive();
         self.start_exchanges()?;
         self.dial();
         loop {
             self.net.handle(self.now);
             let mut moved = self.relay();
-            for report in self.net.take_reports() {
+            let reports = match self.hosts[0].is_frozen(self.now) {
+                true => Vec::new(),
+                false => self.net.take_reports(),
+            };
+            for report in reports {
                 self.with_host(0, |host, s| {
                     host.report(s, &report);
                     host.settle(s)
@@ -299,6 +325,7 @@ impl World {
                 Happening::Link { link, up, down } => {
                     for (direction, change) in [up, down].into_iter().enumerate() {
                         if let Some(change) = change {
+                            self.note_delay(link, &change);
                             self.net.apply(self.now, link, direction == 0, &change);
                             self.rates[link][direction].push((self.now, change));
                         }
@@ -310,8 +337,71 @@ impl World {
                     self.kill(route);
                     self.dial_at[route] = Some(self.now + length);
                 }
+                Happening::Sever {
+                    route,
+                    nearer,
+                    told,
+                } => self.sever(route, nearer, told),
+                Happening::Freeze { who, length } => {
+                    let host = &mut self.hosts[who as usize];
+                    let until = self.now + length;
+                    host.frozen_until = host.frozen_until.max(Some(until));
+                }
+                Happening::ClockJump { who, by } => self.hosts[who as usize].jump(by),
             }
         }
+    }
+
+    /// A link whose delay goes beyond all reason works no more; nor does it before what it holds
+    /// has come out, for packets do not overtake each other.
+    fn note_delay(&mut self, link: usize, change: &LinkChange) {
+        let Some(delay) = change.delay else {
+            return;
+        };
+        let slow_until = &mut self.slow_until[link];
+        if delay > LONGEST_DELAY {
+            *slow_until = Timestamp::FAR_FUTURE;
+        } else if *slow_until == Timestamp::FAR_FUTURE {
+            *slow_until = self.now + SLOWEST;
+        }
+    }
+
+    fn sever(&mut self, route: usize, nearer: bool, told: [bool; 2]) {
+        for l in self.live.clone() {
+            let line = &self.lines[l];
+            if line.route != route {
+                continue;
+            }
+            let far = line.second.filter(|_| !nearer);
+            self.net.sever(far.unwrap_or(line.first));
+            if !told[0] {
+                self.severed.push((l, self.now + KEEPALIVE));
+            }
+            for side in [0, 1] {
+                if told[side] && self.lines[l].ends[side].stage != Stage::Gone {
+                    self.with_host(side, |host, s| host.lose_line(s, l));
+                }
+            }
+        }
+        for side in [0, 1] {
+            // What was lost has to be settled, and its timers anew.
+            self.hosts[side].look_again();
+        }
+    }
+
+    /// The kernel's keepalive finds out what a session with nothing to send does not.
+    fn keep_alive(&mut self) {
+        let due = |(_, at): &mut (usize, Timestamp)| *at <= self.now;
+        let due: Vec<usize> = self.severed.extract_if(.., due).map(|(l, _)| l).collect();
+        for l in due {
+            if self.lines[l].ends[0].stage != Stage::Gone {
+                self.with_host(0, |host, s| host.lose_line(s, l));
+                self.hosts[0].look_again();
+            }
+        }
+        let lines = &self.lines;
+        self.severed
+            .retain(|(l, _)| lines[*l].ends[0].stage != Stage::Gone);
     }
 
     fn kill(&mut self, route: usize) {
@@ -343,11 +433,15 @@ impl World {
                 continue;
             }
             let host = &mut self.hosts[0];
+            let clock = host.clock(self.now);
+            if host.is_frozen(self.now) {
+                continue;
+            }
             let Some(session) = &mut host.session else {
                 continue;
             };
             let stream = session
-                .open(self.now, destination(e), x.class)
+                .open(clock, destination(e), x.class)
                 .map_err(|error| format!("exchange {e} can't be opened: {error}"))?;
             self.running[e] = Some(Running {
                 started: self.now,
@@ -375,6 +469,9 @@ impl World {
     }
 
     fn dial(&mut self) {
+        if self.hosts[0].is_frozen(self.now) {
+            return;
+        }
         for route in 0..self.scenario.routes.len() {
             if self.dial_at[route].is_none_or(|t| t > self.now) {
                 continue;
@@ -473,7 +570,8 @@ impl World {
         for i in 0..self.live.len() {
             let l = self.live[i];
             let line = &self.lines[l];
-            let waits = line.ends[0].stage == Stage::Handshake;
+            let frozen = self.hosts[0].is_frozen(self.now);
+            let waits = line.ends[0].stage == Stage::Handshake && !frozen;
             if waits && self.now >= line.dialled + CONNECT_TIMEOUT {
                 self.with_host(0, |host, s| host.lose_line(s, l));
             }
@@ -499,11 +597,17 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Timestamp> {
-        let hosts = self.hosts.iter().filter_map(|h| h.due);
-        let dials = self.dial_at.iter().copied().flatten();
+        let hosts = self.hosts.iter().filter_map(|h| {
+            let frozen = h.frozen_until.filter(|t| *t > self.now);
+            frozen.or(h.due)
+        });
+        // A primary that stands still starts and dials nothing.
+        let awake = !self.hosts[0].is_frozen(self.now);
+        let dials = self.dial_at.iter().copied().flatten().filter(|_| awake);
         let timeouts = self.live.iter().filter_map(|&l| {
             let line = &self.lines[l];
-            (line.ends[0].stage == Stage::Handshake).then(|| line.dialled + CONNECT_TIMEOUT)
+            let waits = line.ends[0].stage == Stage::Handshake && awake;
+            waits.then(|| line.dialled + CONNECT_TIMEOUT)
         });
         let faults = self.scenario.faults.iter().zip(&self.faults_done);
         let faults = faults
@@ -511,7 +615,7 @@ impl World {
             .filter_map(|(f, _)| self.instant(f.when));
         let exchanges = self.scenario.exchanges.iter().zip(&self.running);
         let starts = exchanges
-            .filter(|(_, running)| running.is_none())
+            .filter(|(_, running)| running.is_none() && awake)
             .filter_map(|(x, _)| self.instant(x.start));
         let resumes = self.running.iter().flatten().flat_map(|r| {
             let apps = [Some(&r.client), r.origin.as_ref()];
@@ -521,6 +625,7 @@ impl World {
             .next_event()
             .into_iter()
             .chain(hosts)
+            .chain(self.severed.iter().map(|(_, at)| *at))
             .chain(dials)
             .chain(timeouts)
             .chain(faults)
@@ -531,8 +636,10 @@ impl World {
 
     fn is_done(&self) -> bool {
         let all = self.scenario.exchanges.iter().zip(&self.running);
-        all.into_iter()
-            .all(|(x, r)| r.as_ref().is_some_and(|r| r.is_over() || x.is_endless()))
+        self.hosts[1].has_let_go
+            || all
+                .into_iter()
+                .all(|(x, r)| r.as_ref().is_some_and(|r| r.is_over() || x.is_endless()))
     }
 
     // ---- what must hold -------------------------------------------------------------------
@@ -568,9 +675,13 @@ impl World {
         }
         let works = |(i, r): (usize, &Route)| {
             let away = self.dial_at[i].is_some_and(|t| t > self.now + self.scenario.rejoin_after);
-            !away && r.links.iter().all(|l| self.net.is_up(*l))
+            let link_works = |l: &usize| self.net.is_up(*l) && self.slow_until[*l] <= self.now;
+            // The primary waits on a connection that is none.
+            let severed = |(l, _): &(usize, Timestamp)| self.lines[*l].route == i;
+            !away && r.links.iter().all(link_works) && !self.severed.iter().any(severed)
         };
-        let usable = self.scenario.routes.iter().enumerate().any(works);
+        let awake = self.hosts.iter().all(|h| !h.is_frozen(self.now));
+        let usable = awake && self.scenario.routes.iter().enumerate().any(works);
         self.usable_since = match (usable, self.usable_since) {
             (true, None) => Some(self.now),
             (true, since) => since,
@@ -578,6 +689,7 @@ impl World {
         };
         if let Some(since) = self.usable_since {
             let silent = self.now.since(since.max(self.progress.1));
+            self.longest_gap = self.longest_gap.max(silent);
             if silent > self.scenario.stall_limit {
                 return Err(self.failure(format!("no new byte for {silent:?}")));
             }

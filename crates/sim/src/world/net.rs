@@ -45,6 +45,8 @@ pub(super) struct Conn {
     links: Vec<usize>,
     /// Who uses it.
     line: usize,
+    /// Whatever it sends is lost.
+    severed: bool,
 }
 
 #[derive(Debug)]
@@ -102,6 +104,7 @@ impl Net {
             b: Socket::listen(b),
             links: links.to_vec(),
             line,
+            severed: false,
         });
         self.active.push(conn);
         self.push(now, conn, End::A);
@@ -131,15 +134,29 @@ impl Net {
         (&mut before[pipe].b, &mut after[0].a)
     }
 
+    /// From now on whatever a connection sends is lost, and what is on the way too.
+    pub(super) fn sever(&mut self, conn: usize) {
+        self.conns[conn].severed = true;
+    }
+
     /// Puts on the link what a socket has to send.
     pub(super) fn push(&mut self, now: Timestamp, conn: usize, end: End) {
-        let Conn { a, b, links, .. } = &mut self.conns[conn];
+        let Conn {
+            a,
+            b,
+            links,
+            severed,
+            ..
+        } = &mut self.conns[conn];
         let (socket, hop) = match end {
             End::A => (a, 0),
             End::B => (b, links.len() - 1),
         };
         let seat = self.seats[links[hop] * 2 + usize::from(end == End::B)];
         while let Some(segment) = socket.poll_transmit(now) {
+            if *severed {
+                continue;
+            }
             let bytes = segment.ip_bytes();
             let content = Content::Segment {
                 conn,
@@ -155,7 +172,10 @@ impl Net {
     /// A segment has come over one of its connection's links: it goes on to the next one, or is
     /// there.
     fn arrive(&mut self, now: Timestamp, conn: usize, to: End, segment: Segment, hop: usize) {
-        let links = &self.conns[conn].links;
+        let Conn { links, severed, .. } = &self.conns[conn];
+        if *severed {
+            return;
+        }
         let next = match to {
             End::A => hop.checked_sub(1),
             End::B => Some(hop + 1).filter(|next| *next < links.len()),

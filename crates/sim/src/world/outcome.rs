@@ -23,6 +23,9 @@ pub struct Outcome {
     pub packets: u64,
     /// Subflows that were ever joined.
     pub joins: usize,
+    /// The longest time in which no new byte came to those who waited for some, while a route
+    /// worked that none of them had to be told of.
+    pub longest_gap: Duration,
 }
 
 /// A world as it was when it ended, as it should or not.

@@ -154,7 +154,12 @@ impl Plain<'_> {
                     }
                 }
                 Happening::RestRadios => self.net.rest_radios(),
-                Happening::Kill { .. } | Happening::Leave { .. } => {}
+                // It has one connection, and no daemons.
+                Happening::Kill { .. }
+                | Happening::Leave { .. }
+                | Happening::Sever { .. }
+                | Happening::Freeze { .. }
+                | Happening::ClockJump { .. } => {}
             }
         }
     }

@@ -15,19 +15,24 @@ use crate::link::{LinkChange, LinkConfig, Queue, Rate, Shared};
 /// Routes are silent or away, all at once, for no longer than this: sessions are kept for 60 s.
 const LONGEST_BLACKOUT_MS: u64 = 50_000;
 
-struct Dice(ChaCha8Rng);
+/// Chance, always the same for a seed.
+pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n.max(1)
     }
 
-    fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
     /// True once in `n` times.
-    fn once_in(&mut self, n: u64) -> bool {
+    pub(super) fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
@@ -40,7 +45,7 @@ impl Dice {
         low * (high / low).powf(self.unit())
     }
 
-    fn ms(&mut self, low: u64, high: u64) -> Duration {
+    pub(super) fn ms(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
 
@@ -241,12 +246,12 @@ fn silence(link: usize, at_ms: u64, length_ms: u64) -> Vec<Fault> {
 }
 
 impl Scenario {
-    /// The scenario of a seed: one to four routes, direct and through helpers, two of which may be
+    /// The mild scenario of a seed: one to four routes, direct and through helpers, two of which may be
     /// the same; links that change, lose and go silent; subflows that die and join, also all of
     /// them for less than a session is kept; all schedulers; applications that send, receive,
     /// rest, reset, stop and refuse.
-    pub fn random(seed: u64) -> Self {
-        let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+    pub fn random_mild(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
         let mut links: Vec<TwoWay> = Vec::new();
         let mut routes: Vec<Route> = Vec::new();
         let mut helpers = 0;

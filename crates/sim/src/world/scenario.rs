@@ -193,6 +193,42 @@ pub enum Happening {
         /// How long the route is away.
         length: Duration,
     },
+    /// The connections of a route carry nothing any more, and nobody is told by the network: a NAT
+    /// has forgotten them, or an address is another one. New connections work.
+    Sever {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+        /// The connection nearer to the primary (a pipe, a PS-Path), or the one farther away (an
+        /// HS-Path; on a direct route there is one only).
+        nearer: bool,
+        /// Whether the primary's own system tells it, and the proxy's the proxy. An end that is
+        /// not told has a half-open connection.
+        told: [bool; 2],
+    },
+    /// A daemon stands still, as when it is stopped; its kernel goes on.
+    Freeze {
+        /// Which.
+        who: Daemon,
+        /// For how long.
+        length: Duration,
+    },
+    /// A daemon's clock is ahead by so much more, at once: time has passed of which it knows
+    /// nothing.
+    ClockJump {
+        /// Which.
+        who: Daemon,
+        /// How far.
+        by: Duration,
+    },
+}
+
+/// An end of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Daemon {
+    /// Where the applications are.
+    Primary,
+    /// The far end.
+    Proxy,
 }
 
 /// What has happened in a session before it is measured.

@@ -1,0 +1,368 @@
+//! Daemons as processes, on loopback, and applications that use them.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpbond::config::{TrustFile, TrustedDevice};
+use mpbond::status::Status;
+use mpbond_net::{DeviceId, Identity};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Whatever is waited for has come by then, or never will.
+pub const WITHIN: Duration = Duration::from_secs(30);
+
+/// An address on loopback that is free now.
+pub fn free() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WITHIN;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A daemon; it is killed when dropped.
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Dies without a word of its own.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Is told to stop, and does.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        let deadline = Instant::now() + WITHIN;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not stop");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn logs(&self, words: &str) {
+        let deadline = Instant::now() + WITHIN;
+        while !self.log().contains(words) {
+            let log = self.log();
+            assert!(Instant::now() < deadline, "\"{words}\" is not in\n{log}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Processor time that it has used.
+    pub fn processor_time(&self) -> Duration {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let text = std::fs::read_to_string(stat).unwrap();
+        // After the name in brackets: state is the first field, utime the 12th, stime the 13th.
+        let fields = text.rsplit_once(')').unwrap().1;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The configurations and keys of a proxy, a helper and a primary that trust each other.
+pub struct Bond {
+    pub folder: tempfile::TempDir,
+    pub proxy: SocketAddr,
+    pub helper: SocketAddr,
+    pub socks5: SocketAddr,
+    pub http: SocketAddr,
+}
+
+/// Which ways the primary has.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Ways {
+    Own,
+    Helper,
+    Both,
+}
+
+impl Bond {
+    /// `more` are further lines of the primary's file, before its tables, and of the proxy's.
+    pub fn new(ways: Ways, primary_more: &str, proxy_more: &str) -> Self {
+        let bond = Self {
+            folder: tempfile::tempdir().unwrap(),
+            proxy: free(),
+            helper: free(),
+            socks5: free(),
+            http: free(),
+        };
+        for name in ["proxy", "helper"] {
+            let file = TrustFile::beside(&bond.file(&format!("{name}.pem")));
+            let (id, name) = (bond.id("primary"), "primary".to_owned());
+            file.add(&TrustedDevice { id, name }).unwrap();
+        }
+        let Self {
+            proxy,
+            helper,
+            socks5,
+            http,
+            ..
+        } = &bond;
+        let (proxy_id, helper_id) = (bond.id("proxy"), bond.id("helper"));
+        bond.write(
+            "proxy",
+            &format!(
+                "listen = \"{proxy}\"\nworkers = 1\n{proxy_more}\n\
+                 [destinations]\nallow = \"127.0.0.0/8\"\n"
+            ),
+        );
+        bond.write(
+            "helper",
+            &format!("name = \"helper\"\nlisten = \"{helper}\"\nproxies = \"{proxy}\"\n"),
+        );
+        let own = "[[path]]\nname = \"own\"\n";
+        let through = format!(
+            "[[helper]]\nname = \"helper\"\naddress = \"{helper}\"\nid = \"{helper_id}\"\n"
+        );
+        let ways = match ways {
+            Ways::Own => own.to_owned(),
+            Ways::Helper => through,
+            Ways::Both => own.to_owned() + &through,
+        };
+        bond.write(
+            "primary",
+            &format!(
+                "{primary_more}\n[proxy]\naddress = \"{proxy}\"\nid = \"{proxy_id}\"\n{ways}\
+                 [socks5]\nlisten = \"{socks5}\"\n[http]\nlisten = \"{http}\"\n"
+            ),
+        );
+        bond
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn id(&self, name: &str) -> DeviceId {
+        let key = self.file(&format!("{name}.pem"));
+        Identity::load_or_create(key).unwrap().id()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let keys = format!("identity = \"{name}.pem\"\nstatus_socket = \"{name}.sock\"\n");
+        std::fs::write(self.file(&format!("{name}.toml")), keys + text).unwrap();
+    }
+
+    /// Starts a daemon, and waits until it answers.
+    pub fn start(&self, role: &str) -> Daemon {
+        self.start_by(role, "exec \"$0\" \"$@\"")
+    }
+
+    /// The same by a line of shell, in which `"$0" "$@"` is the command.
+    pub fn start_by(&self, role: &str, line: &str) -> Daemon {
+        let log = self.file(&format!("{role}.log"));
+        let out = File::options().create(true).append(true).open(&log);
+        let child = Command::new("sh")
+            .args(["-c", line, env!("CARGO_BIN_EXE_mpbond"), role])
+            .args(["--log", "debug", "--config"])
+            .arg(self.file(&format!("{role}.toml")))
+            .env_remove("RUST_LOG")
+            .stderr(out.unwrap())
+            .spawn()
+            .unwrap();
+        let daemon = Daemon { child, log };
+        until(&format!("{role} comes up"), || self.status(role).is_some());
+        daemon
+    }
+
+    pub fn status(&self, role: &str) -> Option<Status> {
+        mpbond::status_socket::ask(&self.file(&format!("{role}.sock"))).ok()
+    }
+
+    /// Waits until the primary has so many subflows that work.
+    pub fn joined(&self, subflows: usize) {
+        until(&format!("{subflows} subflows are up"), || {
+            let status = self.status("primary");
+            let up = |s: &Status| {
+                let session = s.sessions.first()?;
+                Some(session.subflows.iter().filter(|f| f.state == "up").count())
+            };
+            status.as_ref().and_then(up) == Some(subflows)
+        });
+    }
+
+    /// An application's connection over SOCKS5, if it is granted.
+    pub fn connect(&self, to: SocketAddr) -> Result<TcpStream, u8> {
+        let SocketAddr::V4(to) = to else {
+            panic!("IPv4 only")
+        };
+        let mut request = vec![5, 1, 0, 1];
+        request.extend_from_slice(&to.ip().octets());
+        request.extend_from_slice(&to.port().to_be_bytes());
+        self.ask_socks5(&request)
+    }
+
+    /// The same by name.
+    pub fn connect_to_name(&self, host: &str, port: u16) -> Result<TcpStream, u8> {
+        let mut request = vec![5, 1, 0, 3, host.len() as u8];
+        request.extend_from_slice(host.as_bytes());
+        request.extend_from_slice(&port.to_be_bytes());
+        self.ask_socks5(&request)
+    }
+
+    fn ask_socks5(&self, request: &[u8]) -> Result<TcpStream, u8> {
+        let mut s = TcpStream::connect(self.socks5).unwrap();
+        s.set_read_timeout(Some(WITHIN)).unwrap();
+        s.write_all(&[5, 1, 0]).unwrap();
+        let mut reply = [0; 2];
+        s.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, [5, 0]);
+        s.write_all(request).unwrap();
+        let mut reply = [0; 10];
+        s.read_exact(&mut reply).unwrap();
+        match reply[1] {
+            0 => Ok(s),
+            code => Err(code),
+        }
+    }
+
+    /// Whether a small exchange with an [`origin`] works.
+    pub fn works(&self, origin: SocketAddr) -> bool {
+        let Ok(mut s) = self.connect(origin) else {
+            return false;
+        };
+        s.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        let mut got = [0; 1_000];
+        s.write_all(&1_000_u32.to_be_bytes()).is_ok()
+            && s.read_exact(&mut got).is_ok()
+            && is_pattern(0, &got)
+    }
+}
+
+pub fn byte(at: usize) -> u8 {
+    (at ^ (at >> 8) ^ (at >> 16)) as u8
+}
+
+pub fn is_pattern(from: usize, bytes: &[u8]) -> bool {
+    let mut at = bytes.iter().enumerate();
+    at.all(|(i, b)| *b == byte(from + i))
+}
+
+/// An origin that sends as many bytes as it is asked for in four octets, at some 5 MB/s.
+pub fn origin() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut s) = stream else {
+                continue;
+            };
+            thread::spawn(move || {
+                let mut want = [0; 4];
+                if s.read_exact(&mut want).is_err() {
+                    return;
+                }
+                let want = u32::from_be_bytes(want) as usize;
+                let mut at = 0;
+                while at < want {
+                    let end = (at + 50_000).min(want);
+                    let bytes: Vec<u8> = (at..end).map(byte).collect();
+                    if s.write_all(&bytes).is_err() {
+                        return;
+                    }
+                    at = end;
+                    if at < want {
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                }
+                let _ = s.shutdown(Shutdown::Write);
+                let _ = s.read(&mut [0; 1]);
+            });
+        }
+    });
+    address
+}
+
+/// A download that goes on aside.
+pub struct Download {
+    thread: thread::JoinHandle<std::io::Result<usize>>,
+}
+
+/// Begins one of `bytes`, and waits until some have come.
+pub fn download(bond: &Bond, origin: SocketAddr, bytes: u32) -> Download {
+    let mut s = bond.connect(origin).unwrap();
+    s.write_all(&bytes.to_be_bytes()).unwrap();
+    let mut first = [0; 100_000];
+    s.read_exact(&mut first).unwrap();
+    assert!(is_pattern(0, &first));
+    let thread = thread::spawn(move || {
+        s.set_read_timeout(Some(Duration::from_secs(120)))?;
+        let mut at = first.len();
+        let mut block = vec![0; 1 << 16];
+        loop {
+            match s.read(&mut block)? {
+                0 => return Ok(at),
+                n => {
+                    assert!(is_pattern(at, &block[..n]), "wrong bytes after {at}");
+                    at += n;
+                }
+            }
+        }
+    });
+    Download { thread }
+}
+
+impl Download {
+    /// How many bytes came, or how it broke.
+    pub fn end(self) -> std::io::Result<usize> {
+        self.thread.join().unwrap()
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+/// Whether such namespaces can be made here.
+pub fn unshare(namespaces: &str) -> Option<Command> {
+    let mut args = vec![namespaces, "--kill-child"];
+    let tried = Command::new("unshare").args(&args).arg("true").output();
+    if !tried.is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: namespaces ({namespaces}) are not allowed here");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(args.drain(..));
+    Some(command)
+}
+
+/// A path as text.
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

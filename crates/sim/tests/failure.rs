@@ -1,0 +1,240 @@
+//! What goes wrong with paths, addresses and hosts, one kind at a time: every byte still arrives,
+//! and applications wait no longer than docs/failure.md says. Times there are of these worlds.
+
+use std::time::Duration;
+
+use mpbond_sim::link::LinkChange;
+use mpbond_sim::world::{
+    Daemon, Exchange, ExchangeOutcome, Fault, Happening, Outcome, Scenario, StreamEnd, When, World,
+};
+
+const MIB: u64 = 1 << 20;
+const BYTES: u64 = 8 * MIB;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Two own paths of 8 and 10 Mbit/s, 25 ms each way.
+fn two_paths() -> Scenario {
+    Scenario::multihomed(&[(8.0, ms(25)), (10.0, ms(25))])
+}
+
+/// One of 10 Mbit/s.
+fn one_path() -> Scenario {
+    Scenario::multihomed(&[(10.0, ms(25))])
+}
+
+/// A PS-Path of 8, and a helper with 10 behind a pipe of 5 Mbit/s.
+fn helper() -> Scenario {
+    Scenario::bonded(8.0, &[(10.0, 5.0)], ms(25), ms(2))
+}
+
+/// A fault so long after the first exchange began.
+fn after(start_ms: u64, what: Happening) -> Fault {
+    Fault {
+        when: When::AfterStart(0, ms(start_ms)),
+        what,
+    }
+}
+
+fn link(link: usize, up: Option<LinkChange>, down: Option<LinkChange>) -> Happening {
+    Happening::Link { link, up, down }
+}
+
+fn sever(route: usize, nearer: bool, told: [bool; 2]) -> Happening {
+    Happening::Sever {
+        route,
+        nearer,
+        told,
+    }
+}
+
+/// Downloads and uploads through `faults`; both have to arrive whole.
+fn live(scenario: &Scenario, faults: &[Fault]) -> [(Outcome, ExchangeOutcome); 2] {
+    let start = When::At(Duration::from_secs(2));
+    let both = [
+        Exchange::download(start, BYTES),
+        Exchange::upload(start, BYTES),
+    ];
+    both.map(|exchange| {
+        let mut scenario = scenario.clone().with_exchange(exchange);
+        scenario.faults = faults.to_vec();
+        let mut outcome = World::new(scenario).run().unwrap_or_else(|f| panic!("{f}"));
+        let x = outcome.exchanges.remove(0);
+        assert_eq!(x.client_saw, Some(StreamEnd::Finished), "{x:?}");
+        assert_eq!(x.origin_saw, Some(StreamEnd::Finished), "{x:?}");
+        assert_eq!(x.up_bytes.max(x.down_bytes), BYTES);
+        (outcome, x)
+    })
+}
+
+fn longest_stall(scenario: &Scenario, faults: &[Fault]) -> Duration {
+    let [(_, down), (_, up)] = live(scenario, faults);
+    down.longest_stall.max(up.longest_stall)
+}
+
+#[test]
+fn a_path_that_carries_one_direction_only_is_left() {
+    for link_at in [0, 1] {
+        for up in [true, false] {
+            let down = Some(LinkChange::down());
+            let dead = if up { (down, None) } else { (None, down) };
+            let fault = after(1_000, link(link_at, dead.0, dead.1));
+            let stall = longest_stall(&two_paths(), &[fault]);
+            assert!(stall < ms(1_000), "link {link_at}, up {up}: {stall:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_and_an_hs_path_that_fall_silent_are_left() {
+    for (link_at, name) in [(1, "pipe"), (2, "HS-Path")] {
+        let silent = Some(LinkChange::down());
+        let fault = after(1_000, link(link_at, silent.clone(), silent));
+        let stall = longest_stall(&helper(), &[fault]);
+        assert!(stall < ms(1_500), "{name}: {stall:?}");
+    }
+}
+
+#[test]
+fn delays_of_seconds_are_worked_around_and_come_to_an_end() {
+    let slow = |delay| {
+        let change = LinkChange {
+            delay: Some(delay),
+            ..LinkChange::default()
+        };
+        link(0, Some(change.clone()), Some(change))
+    };
+    let faults = [after(1_000, slow(ms(5_000))), after(2_500, slow(ms(25)))];
+    let stall = longest_stall(&two_paths(), &faults);
+    assert!(stall < ms(1_500), "with another path: {stall:?}");
+    // Alone, one waits for what is on its way.
+    let stall = longest_stall(&one_path(), &faults);
+    assert!(stall < ms(12_000), "alone: {stall:?}");
+}
+
+#[test]
+fn a_flapping_path_costs_no_more_than_its_gaps() {
+    let change = |change: LinkChange| link(0, Some(change.clone()), Some(change));
+    let faults: Vec<Fault> = (0..12)
+        .flat_map(|n| {
+            let at = 500 + n * 400;
+            [
+                after(at, change(LinkChange::down())),
+                after(at + 200, change(LinkChange::up())),
+            ]
+        })
+        .collect();
+    let stall = longest_stall(&two_paths(), &faults);
+    assert!(stall < ms(1_500), "with another path: {stall:?}");
+    let stall = longest_stall(&one_path(), &faults);
+    assert!(stall < ms(12_000), "alone: {stall:?}");
+}
+
+/// Either end keeps a connection of which the other knows nothing any more.
+#[test]
+fn half_open_connections_are_found_out() {
+    for told in [[true, false], [false, true]] {
+        let stall = longest_stall(&two_paths(), &[after(1_000, sever(0, true, told))]);
+        assert!(stall < ms(1_500), "told {told:?}: {stall:?}");
+    }
+    // A helper's network forgets its HS-Path, and tells nobody.
+    let stall = longest_stall(&helper(), &[after(1_000, sever(1, false, [false; 2]))]);
+    assert!(stall < ms(1_500), "{stall:?}");
+}
+
+/// The NAT before a path forgets its connections: a new one is made when the old one has been
+/// silent for 15 s.
+#[test]
+fn a_nat_that_forgets_costs_one_rejoin() {
+    let faults = [after(1_000, sever(0, true, [false; 2]))];
+    let stall = longest_stall(&two_paths(), &faults);
+    assert!(stall < ms(1_500), "with another path: {stall:?}");
+    for (outcome, x) in live(&one_path(), &faults) {
+        assert!(x.longest_stall < Duration::from_secs(25), "{x:?}");
+        assert_eq!(outcome.joins, 2, "the old one and a new one");
+    }
+}
+
+/// A connection that dies just when it was to open the session does not keep the others from it.
+#[test]
+fn a_path_that_falls_silent_while_the_session_is_opened_keeps_nobody_waiting() {
+    for at_ms in (100..300).step_by(10) {
+        let exchange = Exchange::download(When::At(ms(0)), MIB);
+        let mut scenario = two_paths().with_exchange(exchange);
+        // The other one connects a little later, and waits.
+        scenario.routes[1].joins_at = ms(20);
+        scenario.faults.push(Fault {
+            when: When::At(ms(at_ms)),
+            what: sever(0, true, [false; 2]),
+        });
+        let outcome = World::new(scenario).run().unwrap();
+        let x = &outcome.exchanges[0];
+        assert!(x.took.unwrap() < Duration::from_secs(8), "{at_ms}: {x:?}");
+    }
+}
+
+/// The primary's own system says that its address is gone: every path is joined anew at once.
+#[test]
+fn another_address_of_which_the_primary_knows_costs_a_join() {
+    let all = [0, 1].map(|route| after(1_000, sever(route, true, [true, false])));
+    let stall = longest_stall(&two_paths(), &all);
+    assert!(stall < ms(2_000), "{stall:?}");
+}
+
+/// A proxy hears nothing of addresses that are gone; what it keeps of them counts against its
+/// limit, and must not keep new ones out.
+#[test]
+fn addresses_that_change_all_the_time_leave_nothing_behind() {
+    let faults: Vec<Fault> = (0..30)
+        .flat_map(|n| [0, 1].map(|route| after(200 + n * 900, sever(route, true, [true, false]))))
+        .collect();
+    for (outcome, _) in live(
+        &Scenario::multihomed(&[(1.0, ms(25)), (1.0, ms(25))]),
+        &faults,
+    ) {
+        assert!(outcome.joins > 32, "{}", outcome.joins);
+    }
+}
+
+#[test]
+fn a_daemon_that_stands_still_goes_on_where_it_was() {
+    for who in [Daemon::Primary, Daemon::Proxy] {
+        for length in [ms(3_000), ms(25_000)] {
+            let fault = after(1_000, Happening::Freeze { who, length });
+            let stall = longest_stall(&two_paths(), &[fault]);
+            assert!(stall < length + ms(3_000), "{who:?} {length:?}: {stall:?}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_is_taken_for_silence_and_no_more() {
+    for who in [Daemon::Primary, Daemon::Proxy] {
+        for by in [ms(1_000), Duration::from_secs(3_600)] {
+            let jump = after(1_000, Happening::ClockJump { who, by });
+            let stall = longest_stall(&two_paths(), &[jump]);
+            assert!(stall < ms(2_000), "{who:?} {by:?}: {stall:?}");
+        }
+    }
+}
+
+#[test]
+fn a_session_without_paths_is_kept_for_as_long_as_configured() {
+    let away = |length| Happening::Leave { route: 0, length };
+    let mut scenario = one_path();
+    for seconds in [5, 150] {
+        scenario.client.resume_for = Duration::from_secs(seconds);
+        scenario.server.resume_for = Duration::from_secs(seconds);
+        let almost = Duration::from_secs(seconds) - ms(1_500);
+        live(&scenario, &[after(1_000, away(almost))]);
+        let mut late = scenario.clone();
+        let start = When::At(Duration::from_secs(2));
+        late = late.with_exchange(Exchange::download(start, BYTES));
+        late.faults
+            .push(after(1_000, away(Duration::from_secs(seconds + 2))));
+        let failure = World::new(late).run().map(drop).unwrap_err();
+        assert!(failure.what.contains("no path"), "{failure}");
+    }
+}
