@@ -5,15 +5,16 @@
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
+#   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
 #   make clean
-# JSON=FILE keeps the record of a demo.
+# JSON=FILE keeps the record of a demo or of load.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-failover experiments release test fmt clippy unit hunt fuzz deny bench \
+.PHONY: help demo demo-failover experiments release test fmt clippy unit hunt fuzz deny bench load \
 	prepare clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -66,6 +67,10 @@ deny:
 
 bench: release
 	@.ci/bench
+
+load: release
+	cargo build --release --locked -p mpbond --example load
+	@'$(dir $(MPBOND))examples/load' bench --mpbond '$(MPBOND)' $(if $(QUICK),--quick) $(RECORD)
 
 experiments: release
 	@experiments/run
