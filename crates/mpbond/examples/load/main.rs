@@ -1,4 +1,5 @@
-//! Load on a real proxy: the program behind `make load`.
+//! Load on a real proxy, and endurance of all daemons: the program behind `make load` and
+//! `make soak`.
 //!
 //! `load bench` starts a proxy process, origins, and client processes that hold thousands of real
 //! sessions; docs/security.md, "Load", says what it measures and what came of it. Everything is on
@@ -12,6 +13,7 @@ mod fleet;
 mod isolate;
 mod origin;
 mod pattern;
+mod soak;
 mod table;
 
 use std::net::SocketAddr;
@@ -30,6 +32,8 @@ struct Cli {
 enum Command {
     /// Idle sessions, busy ones, churn, and what lies beyond the limits.
     Bench(bench::Args),
+    /// All daemons under mixed traffic for a long time: nothing may grow.
+    Soak(soak::Args),
     /// (A process of `bench`.)
     #[command(hide = true)]
     Client { devices: usize },
@@ -41,6 +45,10 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Bench(args) => bench::run(&args),
+        Command::Soak(args) => {
+            isolate::own_network();
+            soak::run(&args)
+        }
         Command::Client { devices } => client::run(devices).map(|()| true),
         Command::Origin { addresses } => serve(&addresses).map(|()| true),
     };
