@@ -144,6 +144,7 @@ impl Memory {
             memory: self.clone(),
             fixed: SESSION,
             bytes: 0,
+            pushed: 0,
         })
     }
 }
@@ -154,6 +155,7 @@ pub(crate) struct Account {
     memory: Memory,
     fixed: u64,
     bytes: u64,
+    pushed: u64,
 }
 
 impl Account {
@@ -175,14 +177,17 @@ impl Account {
         self.memory.give_back(bytes);
     }
 
-    /// So many bytes wait in the session now.
-    pub(crate) fn holds(&mut self, bytes: u64) {
+    /// So many bytes wait in the session now: to be sent, which it took itself, and for applications
+    /// to read, which the peer has pushed.
+    pub(crate) fn holds(&mut self, to_send: u64, pushed: u64) {
+        let bytes = to_send + pushed;
         if bytes > self.bytes {
             self.memory.add(bytes - self.bytes);
         } else {
             self.memory.give_back(self.bytes - bytes);
         }
         self.bytes = bytes;
+        self.pushed = pushed;
     }
 
     /// How many more bytes the session may take in to send.
@@ -193,12 +198,13 @@ impl Account {
         part.max(own.min(self.memory.room()))
     }
 
-    /// Whether the bound is near, and this session has more than its share of it.
+    /// Whether the bound is near, and this session has more than its share of it, of which part was
+    /// pushed: what it takes itself to send keeps its own distance from the bound.
     pub(crate) fn is_to_blame(&self) -> bool {
         let sessions = self.memory.shared.sessions.load(Ordering::Relaxed).max(1);
         let most = self.memory.most();
         self.memory.used() > most - most / 16 * SIXTEENTHS
-            && self.bytes > LEAST_WINDOW
+            && self.pushed > LEAST_WINDOW
             && self.fixed + self.bytes > most / sessions
     }
 }
@@ -225,9 +231,9 @@ mod tests {
         assert!(memory.session().is_err());
         inside[0].give_back(STREAM);
         inside.push(memory.session().unwrap());
-        inside[0].holds(1000);
-        inside[1].holds(500);
-        inside[0].holds(10);
+        inside[0].holds(1000, 0);
+        inside[1].holds(500, 0);
+        inside[0].holds(10, 0);
         assert_eq!(memory.used(), 7 * SESSION + 510);
         assert_eq!(memory.fallen_by(), 990);
         assert_eq!(memory.fallen_by(), 0);
@@ -242,7 +248,7 @@ mod tests {
         // Everybody takes all that it may, again and again.
         for _ in 0..100 {
             for s in &mut sessions {
-                s.holds(s.bytes + s.room());
+                s.holds(s.bytes + s.room(), 0);
                 assert!(memory.used() <= memory.most());
             }
         }
@@ -258,10 +264,10 @@ mod tests {
     fn who_holds_most_is_to_blame_when_the_bound_is_reached() {
         let memory = Memory::new(1 << 20);
         let (mut greedy, mut modest) = (memory.session().unwrap(), memory.session().unwrap());
-        greedy.holds(700 << 10);
-        modest.holds(LEAST_WINDOW);
+        greedy.holds(0, 700 << 10);
+        modest.holds(0, LEAST_WINDOW);
         assert!(!greedy.is_to_blame(), "there is room");
-        modest.holds(200 << 10);
+        modest.holds(0, 200 << 10);
         assert!(greedy.is_to_blame() && !modest.is_to_blame());
         drop(greedy);
         assert!(memory.used() < memory.most());

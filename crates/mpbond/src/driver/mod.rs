@@ -470,8 +470,8 @@ impl Inner {
     /// Brings the account of memory up to date, and draws the consequences.
     fn account_for(&mut self) {
         // What has arrived lies in its record, which is up to twice as large.
-        let held = self.session.held_bytes() + 2 * self.session.unread_bytes() + self.pending;
-        self.account.holds(held);
+        let pushed = 2 * self.session.unread_bytes() + self.pending;
+        self.account.holds(self.session.held_bytes(), pushed);
         self.size_window();
         if !self.starved.is_empty() && self.account.room() > 0 {
             let fed = self.starved.len().min(FED_AT_ONCE);
@@ -479,7 +479,7 @@ impl Inner {
         }
         if self.account.is_to_blame() && !self.condemned {
             self.condemned = true;
-            self.give_up_for_memory(held);
+            self.give_up_for_memory(pushed);
         }
     }
 
@@ -496,8 +496,8 @@ impl Inner {
     }
 
     /// The bound is passed, and this session has more than its share: it ends, and is told why.
-    fn give_up_for_memory(&mut self, held: u64) {
-        let reason = format!("{held} bytes wait here, and there is no memory left");
+    fn give_up_for_memory(&mut self, pushed: u64) {
+        let reason = format!("{pushed} bytes wait here, and there is no memory left");
         let e = mpbond_session::SubflowError {
             code: mpbond_session::CloseCode::TooMuch,
             reason: reason.clone(),
