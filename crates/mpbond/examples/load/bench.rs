@@ -290,6 +290,8 @@ fn busy(
     let holds = clean(&replies) && right == streams;
     let what = format!("streams that brought {} KiB, every byte right", args.kib);
     table.promise("active", what, (right, ""), "all", holds);
+    let rejoined = sum(&replies, |r| r.rejoined);
+    table.figure("active", "subflows lost and joined anew", rejoined, "");
     let seconds = longest(&replies);
     table.figure("active", "time", seconds, "s");
     let mb = sum(&replies, |r| r.bytes) / 1e6;
@@ -385,6 +387,8 @@ fn churn(
     }
     let cpu = (after.cpu - before.cpu).as_secs_f64() / longest(&replies) * 100.0;
     table.figure("churn", "processor at the proxy", cpu, "%");
+    let rejoined = sum(&replies, |r| r.rejoined);
+    table.figure("churn", "subflows lost and joined anew", rejoined, "");
     table.figure("churn", "memory then", after.resident_kb as f64 / 1e3, "MB");
     Ok(())
 }

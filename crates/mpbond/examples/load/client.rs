@@ -79,6 +79,8 @@ pub struct Reply {
     pub sessions: (u64, u64),
     /// The first failure in words.
     pub problem: Option<String>,
+    /// Subflows that were lost meanwhile and joined anew.
+    pub rejoined: u64,
 }
 
 impl Reply {
@@ -95,6 +97,8 @@ impl Reply {
 #[derive(Clone)]
 struct Primary {
     driver: Driver,
+    /// Subflows that go are not joined anew.
+    ended: Rc<Cell<bool>>,
     received: Rc<Cell<u64>>,
 }
 
@@ -106,6 +110,8 @@ struct Client {
     number: u8,
     next: Cell<u64>,
     turns: Turns,
+    /// Subflows that were lost and joined anew.
+    rejoined: Rc<Cell<u64>>,
     sessions: Vec<Primary>,
     /// With the index of their session.
     streams: Vec<(usize, App)>,
@@ -140,6 +146,7 @@ pub fn run(devices: usize) -> anyhow::Result<()> {
             number: 0,
             next: Cell::new(0),
             turns: Turns::start(),
+            rejoined: Rc::default(),
             sessions: Vec::new(),
             streams: Vec::new(),
         };
@@ -148,6 +155,7 @@ pub fn run(devices: usize) -> anyhow::Result<()> {
             let start = Instant::now();
             let mut reply = client.obey(command).await?;
             reply.seconds = start.elapsed().as_secs_f64();
+            reply.rejoined = client.rejoined.take();
             say(&reply)?;
         }
         Ok(())
@@ -218,6 +226,7 @@ impl Client {
             source: Ipv4Addr::new(127, 1, self.number, last).into(),
             subflows,
             turns: self.turns.clone(),
+            rejoined: Rc::clone(&self.rejoined),
         }
     }
 
@@ -399,10 +408,10 @@ impl Client {
                 let caller = self.caller(sessions as usize, 2);
                 calls.spawn_local(async move {
                     // Said goodbye to at once.
-                    caller
-                        .call()
-                        .await
-                        .map(|primary| primary.driver.shut_down())
+                    caller.call().await.map(|primary| {
+                        primary.ended.set(true);
+                        primary.driver.shut_down();
+                    })
                 });
             }
         }
@@ -464,6 +473,7 @@ impl Client {
 }
 
 /// All that it takes to open a session.
+#[derive(Clone)]
 struct Caller {
     identity: Identity,
     proxy: SocketAddr,
@@ -471,6 +481,7 @@ struct Caller {
     source: IpAddr,
     subflows: usize,
     turns: Turns,
+    rejoined: Rc<Cell<u64>>,
 }
 
 impl Caller {
@@ -482,19 +493,11 @@ impl Caller {
         let seat = Seat::take(&self.turns, &Memory::unbounded())?;
         let (driver, mut notices) = Driver::start(session, self.id, clock, log, seat);
         for n in 0..self.subflows {
-            let options = TcpOptions {
-                source: Some(self.source),
-                ..TcpOptions::to(self.proxy)
-            };
-            let tcp = tcp::connect(&options).await?;
-            let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-            let tls = TlsStream::connect(tcp, &self.identity, self.id, deadline).await?;
-            let setup = SubflowSetup {
-                name: ["first", "second"][n % 2].to_owned(),
-                ..SubflowSetup::default()
-            };
-            driver.add_subflow(tls, setup);
-            while n == 0 {
+            self.join(&driver).await?;
+            if n > 0 {
+                continue;
+            }
+            loop {
                 match notices.recv().await {
                     Some(Notice::Established(_)) => break,
                     Some(Notice::SubflowGone(_)) | None => bail!("the proxy refuses the session"),
@@ -502,11 +505,52 @@ impl Caller {
                 }
             }
         }
-        // A session outlives this; what it has to say later shows in its streams.
-        tokio::task::spawn_local(async move { while notices.recv().await.is_some() {} });
+        let ended = Rc::new(Cell::new(false));
+        tokio::task::spawn_local(self.keep(driver.clone(), notices, Rc::clone(&ended)));
         Ok(Primary {
             driver,
+            ended,
             received: Rc::default(),
         })
+    }
+
+    async fn join(&self, driver: &Driver) -> anyhow::Result<()> {
+        let options = TcpOptions {
+            source: Some(self.source),
+            ..TcpOptions::to(self.proxy)
+        };
+        let tcp = tcp::connect(&options).await?;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        let tls = TlsStream::connect(tcp, &self.identity, self.id, deadline).await?;
+        let setup = SubflowSetup {
+            name: "path".to_owned(),
+            ..SubflowSetup::default()
+        };
+        driver.add_subflow(tls, setup);
+        Ok(())
+    }
+
+    /// Does what a primary does: a subflow that is gone is joined anew.
+    async fn keep(
+        self,
+        driver: Driver,
+        mut notices: mpsc::UnboundedReceiver<Notice>,
+        ended: Rc<Cell<bool>>,
+    ) {
+        while let Some(notice) = notices.recv().await {
+            match notice {
+                Notice::Lost(_) => ended.set(true),
+                Notice::SubflowGone(_) if !ended.get() => {
+                    self.rejoined.set(self.rejoined.get() + 1);
+                    while !ended.get() && self.join(&driver).await.is_err() {
+                        tokio::time::sleep(Duration::from_millis(500)).await;
+                    }
+                }
+                _ => {}
+            }
+            if ended.get() {
+                return;
+            }
+        }
     }
 }

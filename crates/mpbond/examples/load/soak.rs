@@ -71,6 +71,27 @@ pub struct Traffic {
     pub first_error: Option<String>,
 }
 
+impl Traffic {
+    fn count(&mut self, kind: Kind, request: Request, result: anyhow::Result<u64>) {
+        match result {
+            Ok(moved) => {
+                self.bytes += moved;
+                match kind {
+                    Kind::Download => self.downloads += 1,
+                    Kind::Upload => self.uploads += 1,
+                    Kind::Small => self.small += 1,
+                    Kind::BreakOff => self.broken_off += 1,
+                }
+            }
+            Err(e) => {
+                self.errors += 1;
+                let what = format!("{request:?}: {e:#}");
+                self.first_error.get_or_insert(what);
+            }
+        }
+    }
+}
+
 /// What one daemon used.
 #[derive(Debug, Serialize)]
 pub struct Series {
@@ -452,24 +473,7 @@ async fn work(kind: Kind, seed: u64, until: Instant, traffic: Rc<RefCell<Traffic
             Ok(result) => result,
             Err(_) => Err(anyhow::anyhow!("not done within {limit:?}")),
         };
-        let mut t = traffic.borrow_mut();
-        match result {
-            Ok(moved) => {
-                t.bytes += moved;
-                match kind {
-                    Kind::Download => t.downloads += 1,
-                    Kind::Upload => t.uploads += 1,
-                    Kind::Small => t.small += 1,
-                    Kind::BreakOff => t.broken_off += 1,
-                }
-            }
-            Err(e) => {
-                t.errors += 1;
-                let what = format!("{request:?}: {e:#}");
-                t.first_error.get_or_insert(what);
-            }
-        }
-        drop(t);
+        traffic.borrow_mut().count(kind, request, result);
         let pause = match kind {
             Kind::Small => 10,
             _ => 20 + random % 80,
