@@ -15,6 +15,9 @@ use crate::table::{Table, jain, percentile};
 /// Descriptors of a proxy that are no connections: sockets to listen on, runtimes, files.
 const RESERVE: u64 = 100;
 
+/// Streams that have not ended by then never do.
+const QUIET_WITHIN: Duration = Duration::from_secs(60);
+
 /// Descriptors that everything asked for would take.
 const WANTED: u64 = 65_536;
 
@@ -319,11 +322,26 @@ fn busy(
         after.peak_kb as f64 / 1e3,
         "MB",
     );
+    let status = proxy.daemon.status()?;
+    let (sent, twice) = status.sessions.iter().fold((0, 0), |(sent, twice), s| {
+        (sent + s.bytes_out, twice + s.redundant_bytes_out)
+    });
+    let share = twice as f64 / sent as f64 * 100.0;
+    table.figure("active", "sent more than once", share, "%");
+    let begun = Instant::now();
     all(clients, || Command::CloseStreams)?;
-    sleep(Duration::from_secs(2));
+    let mut quiet = proxy.daemon.usage()?;
+    while quiet.descriptors > before.descriptors && begun.elapsed() < QUIET_WITHIN {
+        sleep(Duration::from_millis(100));
+        quiet = proxy.daemon.usage()?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    table.figure("active", "time until all streams have ended", seconds, "s");
+    // The proxy gives free memory back every ten seconds.
+    sleep(Duration::from_secs(12));
     let quiet = proxy.daemon.usage()?;
     let kept = quiet.resident_kb as f64 / 1e3;
-    table.figure("active", "memory when all streams have ended", kept, "MB");
+    table.figure("active", "memory some seconds later", kept, "MB");
     let left = quiet.descriptors as f64 - before.descriptors as f64;
     table.promise(
         "active",
