@@ -6,15 +6,18 @@
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
+#   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
+#   make soak            all daemons under mixed traffic for TIME=30m: nothing may grow
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
 #   make clean
-# JSON=FILE keeps the record of a demo.
+# JSON=FILE keeps the record of a demo, of load or of soak.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-failover experiments release test fmt clippy unit hunt simulate fuzz deny bench \
+	load soak \
 	prepare clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -71,6 +74,14 @@ deny:
 
 bench: release
 	@.ci/bench
+
+load: release
+	cargo build --release --locked -p mpbond --example load
+	@'$(dir $(MPBOND))examples/load' bench --mpbond '$(MPBOND)' $(if $(QUICK),--quick) $(RECORD)
+
+soak: release
+	cargo build --release --locked -p mpbond --example load
+	@'$(dir $(MPBOND))examples/load' soak --mpbond '$(MPBOND)' --time '$(or $(TIME),30m)' $(RECORD)
 
 experiments: release
 	@experiments/run

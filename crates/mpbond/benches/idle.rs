@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpbond::driver::{Clock, Driver, TransferLog};
+use mpbond::driver::{Clock, Driver, Seat, TransferLog, Turns};
+use mpbond::memory::Memory;
 use mpbond_net::Identity;
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{Session, SessionConfig, SubflowSetup};
@@ -111,11 +112,18 @@ fn main() {
     let local = tokio::task::LocalSet::new();
     let drivers = local.block_on(&runtime, async {
         let mut drivers = Vec::new();
+        let turns = Turns::start();
         for n in 0..SESSIONS {
             let identity = &devices[n / PER_DEVICE];
             let session = Session::client(SessionConfig::default(), [n as u8; 32]);
-            let (driver, notices) =
-                Driver::start(session, proxy_id, Clock::start(), TransferLog::default());
+            let seat = Seat::take(&turns, &Memory::unbounded()).unwrap();
+            let (driver, notices) = Driver::start(
+                session,
+                proxy_id,
+                Clock::start(),
+                TransferLog::default(),
+                seat,
+            );
             for path in ["a", "b"] {
                 let tcp = tokio::net::TcpStream::connect(listen).await.unwrap();
                 let deadline = tokio::time::Instant::now() + Duration::from_secs(10);

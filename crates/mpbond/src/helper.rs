@@ -101,6 +101,7 @@ struct Helper {
 /// # Errors
 /// What keeps it from starting: the identity, an address, the status socket.
 pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    crate::descriptors::take_all();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), name = config.name, "this helper");
     let budget = config

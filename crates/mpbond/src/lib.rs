@@ -9,6 +9,7 @@ pub mod config;
 pub mod discovery;
 pub mod driver;
 pub mod helper;
+pub mod memory;
 pub mod metrics;
 pub mod pairing;
 pub mod primary;
@@ -17,6 +18,8 @@ pub mod status;
 pub mod status_socket;
 
 mod addresses;
+mod descriptors;
+mod heap;
 mod quota;
 mod random;
 mod revocation;

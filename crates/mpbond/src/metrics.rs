@@ -93,6 +93,21 @@ pub fn text(s: &Status) -> String {
         "Since the daemon started.",
         s.uptime_s,
     );
+    if let Some(memory) = &s.memory {
+        let (used, most) = (memory.used_bytes as f64, memory.most_bytes as f64);
+        out.single(
+            "mpbond_memory_bytes",
+            "gauge",
+            "What all sessions hold, as the daemon counts it.",
+            used,
+        );
+        out.single(
+            "mpbond_memory_limit_bytes",
+            "gauge",
+            "What they may hold.",
+            most,
+        );
+    }
     out.sessions(s);
     out.subflows(s);
     out.relays(s);

@@ -22,10 +22,11 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::config::PrimaryConfig;
-use crate::driver::{Clock, Driver, Notice, TransferLog};
+use crate::driver::{Clock, Driver, Notice, Seat, TransferLog, Turns};
+use crate::memory::Memory;
 use crate::status::{LinkStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{addresses, metrics, random, sleep, stop};
+use crate::{addresses, descriptors, metrics, random, sleep, stop};
 
 use outage::Outage;
 
@@ -58,6 +59,7 @@ struct Primary {
 /// # Errors
 /// What keeps it from starting: the identity, an address, interception rules.
 pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
+    descriptors::take_all();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this primary");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -121,8 +123,11 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
 
 /// Opens a session, and a new one whenever one is lost.
 async fn sessions(primary: Rc<Primary>) {
+    let turns = Turns::start();
     loop {
-        let Ok(random) = random::bytes() else {
+        // The session's own windows bound what a primary holds.
+        let seat = Seat::take(&turns, &Memory::unbounded());
+        let (Ok(random), Ok(seat)) = (random::bytes(), seat) else {
             warn!("no randomness to be had");
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
@@ -133,6 +138,7 @@ async fn sessions(primary: Rc<Primary>) {
             primary.config.proxy.id,
             primary.clock.clone(),
             primary.log.clone(),
+            seat,
         );
         primary.driver.send_replace(Some(driver.clone()));
         // Paths that were lost with the session before wait no longer.

@@ -25,11 +25,12 @@ use tracing::{debug, info, warn};
 
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
+use crate::memory::Memory;
 use crate::quota::{Quota, source};
 use crate::seldom::Seldom;
-use crate::status::Status;
+use crate::status::{MemoryStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{metrics, pairing, revocation, stop};
+use crate::{descriptors, heap, metrics, pairing, revocation, stop};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
@@ -47,6 +48,12 @@ const MAX_HANDSHAKES: usize = 512;
 /// round trips, so that this does for some hundred a second; nobody keeps all others out.
 const MAX_HANDSHAKES_EACH: usize = 64;
 
+/// How often free memory is given back, if there is much: a busy proxy would only ask for it again.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
+
+/// Less than this is not worth the while.
+const TRIM_BYTES: u64 = 16 << 20;
+
 /// What all parts of a proxy share.
 pub(crate) struct Proxy {
     identity: Identity,
@@ -55,6 +62,7 @@ pub(crate) struct Proxy {
     config: ProxyConfig,
     session: SessionConfig,
     registry: Registry,
+    memory: Memory,
     log: TransferLog,
     clock: Clock,
 }
@@ -64,6 +72,7 @@ pub(crate) struct Proxy {
 /// # Errors
 /// What keeps it from starting: the identity, an address, the status socket.
 pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    descriptors::take_all();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this proxy");
     let session = SessionConfig {
@@ -90,6 +99,9 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         policy,
         session,
         registry: Registry::default(),
+        memory: config
+            .memory_bytes
+            .map_or_else(Memory::of_machine, Memory::new),
         log: TransferLog::default(),
         clock: Clock::start(),
         config,
@@ -133,6 +145,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     };
     let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    tokio::task::spawn_local(give_back(proxy.memory.clone()));
     let status = {
         let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
         move || status(Arc::clone(&proxy), Arc::clone(&workers))
@@ -156,6 +169,19 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         w.stop();
     }
     Ok(())
+}
+
+/// After a rush, memory goes back to the system.
+async fn give_back(memory: Memory) {
+    let mut free = 0;
+    loop {
+        tokio::time::sleep(TRIM_EVERY).await;
+        free += memory.fallen_by();
+        if free >= TRIM_BYTES {
+            heap::trim();
+            free = 0;
+        }
+    }
 }
 
 async fn accept(
@@ -292,6 +318,10 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
         uptime_s: proxy.clock.now().as_secs_f64(),
         sessions,
         transfers,
+        memory: Some(MemoryStatus {
+            used_bytes: proxy.memory.used(),
+            most_bytes: proxy.memory.most(),
+        }),
         notes,
         ..Status::default()
     }

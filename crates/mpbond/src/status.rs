@@ -29,9 +29,21 @@ pub struct Status {
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
+    /// Proxy: what all sessions hold, and may hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryStatus>,
     /// What people should know: things that do not work, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// Memory of all sessions, as the daemon counts it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Held now.
+    pub used_bytes: u64,
+    /// The bound.
+    pub most_bytes: u64,
 }
 
 /// A session.

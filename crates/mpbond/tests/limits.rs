@@ -46,6 +46,7 @@ fn proxy() -> (SocketAddr, tempfile::TempDir) {
         destinations: Destinations::default(),
         serve: None,
         workers: Some(1),
+        memory_bytes: None,
     };
     thread::spawn(move || mpbond::proxy::run(config, Arc::new(|_: &DeviceId| true)).unwrap());
     wait_for(folder.path().join("proxy.sock"));

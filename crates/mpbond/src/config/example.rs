@@ -16,6 +16,8 @@ metrics = "127.0.0.1:9090"         # Prometheus; left out: none
                                    # helper (for experiments)
 # serve = "127.0.0.1:80"           # end every stream at this one service
 # workers = 2                      # threads; left out: one a core
+# memory = "512 MiB"               # of all sessions; left out: half of the
+                                   # machine's
 
 [destinations]                     # public addresses are allowed, no others
 allow = ["192.168.7.0/24 80-443"]  # exceptions; ports if not all

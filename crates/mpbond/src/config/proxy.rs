@@ -11,10 +11,13 @@ use toml::Spanned;
 use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, OneOrMore, ResumeFor, Text};
+use super::value::{Congestion, OneOrMore, ResumeFor, Size, Text};
 
 /// More threads than this is a slip of the finger.
 const MAX_WORKERS: usize = 1024;
+
+/// Less than this serves nobody.
+const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
 /// `mpbond proxy --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +48,8 @@ pub struct ProxyConfig {
     pub serve: Option<SocketAddr>,
     /// Worker threads; unset: one a core.
     pub workers: Option<usize>,
+    /// What all sessions together may hold; unset: half of the machine's memory.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Where streams may lead. By default public addresses only.
@@ -73,6 +78,7 @@ struct ProxyFile {
     destinations: Option<DestinationsFile>,
     serve: Option<Text<SocketAddr>>,
     workers: Option<Spanned<usize>>,
+    memory: Option<Spanned<Size>>,
 }
 
 #[derive(Deserialize)]
@@ -99,6 +105,7 @@ impl Default for ProxyConfig {
             destinations: Destinations::default(),
             serve: None,
             workers: None,
+            memory_bytes: None,
         }
     }
 }
@@ -132,6 +139,15 @@ impl ProxyConfig {
                 format_args!("from 1 to {MAX_WORKERS}; leave it out for one a core"),
             ));
         }
+        if let Some(memory) = &file.memory
+            && memory.get_ref().0 < LEAST_MEMORY_BYTES
+        {
+            return Err(source.wrong(
+                memory.span(),
+                "memory",
+                "at least \"1 MiB\"; leave it out for half of what the machine has",
+            ));
+        }
         let destinations = file
             .destinations
             .map_or_else(Destinations::default, |d| Destinations {
@@ -154,6 +170,7 @@ impl ProxyConfig {
             destinations,
             serve: file.serve.map(|t| t.0),
             workers: file.workers.map(Spanned::into_inner),
+            memory_bytes: file.memory.map(|m| m.into_inner().0),
         })
     }
 }

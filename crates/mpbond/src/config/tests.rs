@@ -182,6 +182,10 @@ fn wrong_proxies_are_told_what_is_wrong_and_where() {
         ),
         ("workers = 0\n", "c.toml:1: workers: from 1 to 1024"),
         (
+            "memory = \"4 KiB\"\n",
+            "c.toml:1: memory: at least \"1 MiB\"",
+        ),
+        (
             "[destinations]\nallow = [\"10.0.0.0/33\"]\n",
             "c.toml:2: destinations.allow: \"10.0.0.0/33\" is no destination rule",
         ),

@@ -11,12 +11,13 @@ mod log;
 mod stream;
 mod subflow;
 mod timer;
+mod turns;
 mod view;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -31,13 +32,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
+use crate::memory::{self, Account, Full, Memory};
+
 pub use clock::Clock;
 pub use log::TransferLog;
 pub use stream::{AppSocket, Client, Tcp};
+pub use turns::Turns;
 
 use stream::StreamIo;
 use subflow::SubflowIo;
 use timer::Timer;
+use turns::Turn;
 
 /// TLS exporter label that MP_JOIN's proof is bound to.
 pub const EXPORTER: &[u8] = b"EXPORTER-mpbond-1-join";
@@ -67,6 +72,34 @@ pub enum Notice {
     Lost(String),
 }
 
+/// How long somebody who waits for memory sleeps before looking again.
+const MEMORY_AGAIN: Duration = Duration::from_millis(100);
+
+/// Who does not hear in that time why it is refused never does.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Streams that are told at once when their own session has given some back.
+const FED_AT_ONCE: usize = 4;
+
+/// A session's place among the others: its turns on the thread, and its account of memory.
+pub struct Seat {
+    turn: Turn,
+    account: Account,
+}
+
+impl Seat {
+    /// A place among the sessions that take turns on this thread and share this memory.
+    ///
+    /// # Errors
+    /// There is no room for another session.
+    pub fn take(turns: &Turns, memory: &Memory) -> Result<Self, Full> {
+        Ok(Self {
+            turn: turns.join(),
+            account: memory.session()?,
+        })
+    }
+}
+
 /// A session with its sockets. Cheap to clone; for use on one thread.
 #[derive(Clone)]
 pub struct Driver {
@@ -75,6 +108,7 @@ pub struct Driver {
 
 /// A session with its sockets, while it is borrowed.
 struct Inner {
+    own: Weak<RefCell<Inner>>,
     clock: Clock,
     session: Session,
     peer: DeviceId,
@@ -84,6 +118,16 @@ struct Inner {
     wake: Vec<Waker>,
     notices: mpsc::UnboundedSender<Notice>,
     timer: Timer,
+    turn: Turn,
+    account: Account,
+    /// Bytes that wait for applications' sockets, over all streams.
+    pending: u64,
+    /// It ends because of what it holds.
+    condemned: bool,
+    /// Streams that wait for memory.
+    starved: VecDeque<Waker>,
+    /// Somebody will look whether there is memory for them.
+    memory_watched: bool,
     log: TransferLog,
     names: HashMap<SubflowId, String>,
     /// Plaintext of the record being made.
@@ -101,25 +145,36 @@ impl Driver {
         peer: DeviceId,
         clock: Clock,
         log: TransferLog,
+        seat: Seat,
     ) -> (Self, mpsc::UnboundedReceiver<Notice>) {
         let (notices, receiver) = mpsc::unbounded_channel();
-        let shared = Rc::new(RefCell::new(Inner {
-            clock,
-            session,
-            peer,
-            subflows: HashMap::new(),
-            streams: HashMap::new(),
-            wake: Vec::new(),
-            notices,
-            timer: Timer::default(),
-            log,
-            names: HashMap::new(),
-            record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
-            block: BytesMut::new(),
-            tasks: Vec::new(),
-        }));
+        let shared = Rc::new_cyclic(|own| {
+            RefCell::new(Inner {
+                own: own.clone(),
+                clock,
+                session,
+                peer,
+                subflows: HashMap::new(),
+                streams: HashMap::new(),
+                wake: Vec::new(),
+                notices,
+                timer: Timer::default(),
+                turn: seat.turn,
+                account: seat.account,
+                pending: 0,
+                condemned: false,
+                starved: VecDeque::new(),
+                memory_watched: false,
+                log,
+                names: HashMap::new(),
+                record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
+                block: BytesMut::new(),
+                tasks: Vec::new(),
+            })
+        });
         let task = tokio::task::spawn_local(timer::run(Rc::downgrade(&shared)));
         shared.borrow_mut().tasks.push(task);
+        shared.borrow_mut().size_window();
         (Self { shared }, receiver)
     }
 
@@ -146,6 +201,8 @@ impl Driver {
         let id = self.with(|inner| {
             let now = inner.clock.now();
             let setup = complete(&tls, setup);
+            // Who has one session of its own has room for it.
+            let _ = inner.account.take(memory::SUBFLOW);
             inner.names.clear_old(&setup.name);
             let name = setup.name.clone();
             let id = inner.session.add_subflow(now, setup);
@@ -163,7 +220,7 @@ impl Driver {
     /// The session refused it; the connection has been told and may be dropped.
     pub fn accept_subflow(
         &self,
-        mut tls: TlsStream,
+        tls: TlsStream,
         hello: &mpbond_session::Hello,
         rest: Bytes,
         octets: u64,
@@ -172,14 +229,25 @@ impl Driver {
             let now = inner.clock.now();
             let mut setup = complete(&tls, SubflowSetup::default());
             setup.rx_octets = octets;
-            let id = inner.session.accept_subflow(now, setup, hello)?;
+            inner.account.take(memory::SUBFLOW).map_err(no_memory)?;
+            let id = match inner.session.accept_subflow(now, setup, hello) {
+                Ok(id) => id,
+                Err(e) => {
+                    inner.account.give_back(memory::SUBFLOW);
+                    return Err(e);
+                }
+            };
             let (mpbond_session::Hello::Capable { path, .. }
             | mpbond_session::Hello::Join { path, .. }) = hello;
             info!(subflow = %id, name = path.name, "subflow joined");
             inner.names.clear_old(&path.name);
             inner.names.insert(id, path.name.clone());
             if !rest.is_empty() {
-                inner.session.handle_record(now, id, rest, octets)?;
+                let first = inner.session.handle_record(now, id, rest, octets);
+                if first.is_err() {
+                    inner.account.give_back(memory::SUBFLOW);
+                }
+                first?;
             }
             Ok(id)
         });
@@ -189,7 +257,7 @@ impl Driver {
                 Ok(id)
             }
             Err(e) => {
-                say_close(&mut tls, &e);
+                tokio::task::spawn_local(refuse(tls, e.clone()));
                 Err(e)
             }
         }
@@ -225,11 +293,23 @@ impl Driver {
             let now = inner.clock.now();
             let id = inner.session.open(now, destination, class)?;
             inner.session.write(id, early);
+            let _ = inner.account.take(memory::STREAM);
             inner.streams.insert(id, StreamIo::new(Box::new(socket)));
             Ok(id)
         })?;
         self.run_stream(id);
         Ok(id)
+    }
+
+    /// Proxy: whether there is memory for a stream; without it, the stream is refused.
+    pub fn admits(&self, id: StreamId) -> bool {
+        self.with(|inner| {
+            let admitted = inner.account.take(memory::STREAM).is_ok();
+            if !admitted {
+                inner.refuse(id, ResetCode::Overloaded);
+            }
+            admitted
+        })
     }
 
     /// Proxy: the destination of a stream has been reached.
@@ -240,12 +320,11 @@ impl Driver {
         self.run_stream(id);
     }
 
-    /// Proxy: the destination of a stream can't be reached.
+    /// Proxy: the destination of a stream that was admitted can't be reached.
     pub fn refuse(&self, id: StreamId, code: ResetCode) {
         self.with(|inner| {
-            let now = inner.clock.now();
-            inner.session.reset(now, id, code);
-            inner.session.stop(now, id, code);
+            inner.account.give_back(memory::STREAM);
+            inner.refuse(id, code);
         });
     }
 
@@ -364,6 +443,14 @@ fn inner_wake(s: &mut StreamIo) {
     }
 }
 
+fn no_memory(_: Full) -> mpbond_session::SubflowError {
+    mpbond_session::SubflowError {
+        code: mpbond_session::CloseCode::TooMuch,
+        reason: "no memory left".to_owned(),
+        by_peer: false,
+    }
+}
+
 /// Fills in what the TLS connection knows.
 fn complete(tls: &TlsStream, setup: SubflowSetup) -> SubflowSetup {
     SubflowSetup {
@@ -386,6 +473,16 @@ pub fn say_close(tls: &mut TlsStream, e: &mpbond_session::SubflowError) {
     }
 }
 
+/// The last words on a connection that may not have taken any yet: one that has just come to this
+/// thread does not know whether it may write.
+pub async fn refuse(mut tls: TlsStream, e: mpbond_session::SubflowError) {
+    say_close(&mut tls, &e);
+    let told = std::future::poll_fn(|cx| tls.poll_flush(cx));
+    if !matches!(tokio::time::timeout(LAST_WORDS, told).await, Ok(Ok(()))) {
+        debug!(%e, "the other end does not hear why it is refused");
+    }
+}
+
 impl Inner {
     /// Carries out everything that the session wants done: events, then records, until it wants
     /// nothing more.
@@ -396,7 +493,51 @@ impl Inner {
                 break;
             }
         }
+        self.account_for();
         self.arm_timer();
+    }
+
+    /// Brings the account of memory up to date, and draws the consequences.
+    fn account_for(&mut self) {
+        // What has arrived lies in its record, which is up to twice as large.
+        let pushed = 2 * self.session.unread_bytes() + self.pending;
+        self.account.holds(self.session.held_bytes(), pushed);
+        self.size_window();
+        if !self.starved.is_empty() && self.account.room() > 0 {
+            let fed = self.starved.len().min(FED_AT_ONCE);
+            self.wake.extend(self.starved.drain(..fed));
+        }
+        if self.account.is_to_blame() && !self.condemned {
+            self.condemned = true;
+            self.give_up_for_memory(pushed);
+        }
+    }
+
+    /// The peer may send what there is room for: its part of it, within what is configured.
+    fn size_window(&mut self) {
+        let most = self.session.config().receive_window_bytes;
+        let part = self.account.memory().part() / 2;
+        let wanted = part.clamp(memory::LEAST_WINDOW.min(most), most);
+        let now = self.session.receive_window_bytes();
+        // Not for every byte: only for a good deal more or less.
+        if wanted < now / 2 || wanted / 2 > now || (wanted == most && now != most) {
+            self.session.limit_receiving(wanted);
+        }
+    }
+
+    /// The bound is passed, and this session has more than its share: it ends, and is told why.
+    fn give_up_for_memory(&mut self, pushed: u64) {
+        let reason = format!("{pushed} bytes wait here, and there is no memory left");
+        let e = mpbond_session::SubflowError {
+            code: mpbond_session::CloseCode::TooMuch,
+            reason: reason.clone(),
+            by_peer: false,
+        };
+        let ids: Vec<_> = self.subflows.keys().copied().collect();
+        for id in ids {
+            self.say_last(id, &e);
+        }
+        self.notice(Notice::Lost(reason));
     }
 
     fn arm_timer(&mut self) {
@@ -417,10 +558,13 @@ impl Inner {
                     stream,
                     destination,
                     class: _,
-                } => self.notice(Notice::Opened {
-                    stream,
-                    destination,
-                }),
+                } => {
+                    self.turn.spend(turns::OPENING);
+                    self.notice(Notice::Opened {
+                        stream,
+                        destination,
+                    });
+                }
                 Event::StreamReadable(id) => self.deliver(id),
                 Event::StreamWritable(id) => self.wake_stream(id),
                 Event::StreamStopped { stream, code } => {
@@ -478,6 +622,12 @@ impl Inner {
                 }
             }
         }
+    }
+
+    fn refuse(&mut self, id: StreamId, code: ResetCode) {
+        let now = self.clock.now();
+        self.session.reset(now, id, code);
+        self.session.stop(now, id, code);
     }
 
     fn notice(&self, n: Notice) {

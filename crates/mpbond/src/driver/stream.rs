@@ -15,7 +15,10 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tracing::debug;
 
-use super::{Driver, Inner};
+use crate::memory;
+
+use super::turns::CALL;
+use super::{Driver, Inner, MEMORY_AGAIN};
 
 /// Octets of an application that one read(2) may take.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -175,6 +178,8 @@ pub(super) struct StreamIo {
     /// Read from the session, not yet taken by the socket.
     pending: VecDeque<Bytes>,
     pending_bytes: usize,
+    /// What of these the session counts.
+    counted_bytes: usize,
     sink: Sink,
     /// The socket takes no more; the task waits until it does.
     blocked: bool,
@@ -191,6 +196,7 @@ impl StreamIo {
             socket: Some(socket),
             pending: VecDeque::new(),
             pending_bytes: 0,
+            counted_bytes: 0,
             sink: Sink::Open,
             blocked: false,
             read_over: false,
@@ -276,6 +282,19 @@ impl Inner {
 
     /// Session to socket.
     fn pump_out(&mut self, id: StreamId, cx: &mut Context<'_>) {
+        self.pump_out_uncounted(id, cx);
+        self.count_pending(id);
+    }
+
+    /// Brings the sum of what waits for sockets up to date.
+    fn count_pending(&mut self, id: StreamId) {
+        if let Some(io) = self.streams.get_mut(&id) {
+            self.pending = self.pending + io.pending_bytes as u64 - io.counted_bytes as u64;
+            io.counted_bytes = io.pending_bytes;
+        }
+    }
+
+    fn pump_out_uncounted(&mut self, id: StreamId, cx: &mut Context<'_>) {
         let now = self.clock.now();
         loop {
             let Some(io) = self.streams.get_mut(&id) else {
@@ -325,7 +344,12 @@ impl Inner {
 
     /// Socket to session; `Pending` when there is nothing to read, or no room for it.
     fn pump_in(&mut self, id: StreamId, cx: &mut Context<'_>) -> Poll<()> {
+        let mut worked = false;
         loop {
+            if self.turn.is_over(cx.waker(), worked) {
+                return Poll::Pending;
+            }
+            worked = true;
             let Some(io) = self.streams.get_mut(&id) else {
                 return Poll::Ready(());
             };
@@ -344,7 +368,13 @@ impl Inner {
             {
                 self.block = bytes::BytesMut::with_capacity(BLOCK_BYTES);
             }
-            let room = (self.block.capacity() - self.block.len()).min(budget);
+            let room = (self.block.capacity() - self.block.len())
+                .min(budget)
+                .min(self.account.room() as usize);
+            if room == 0 {
+                self.starve(cx.waker());
+                return Poll::Pending;
+            }
             let mut limited = bytes::BufMut::limit(&mut self.block, room);
             let read = std::pin::pin!(socket.read_buf(&mut limited));
             match std::future::Future::poll(read, cx) {
@@ -355,6 +385,7 @@ impl Inner {
                     return Poll::Ready(());
                 }
                 Poll::Ready(Ok(n)) => {
+                    self.turn.spend(CALL + n as u64);
                     let bytes = if n < COPY_BELOW {
                         let copy = Bytes::copy_from_slice(&self.block);
                         self.block.clear();
@@ -371,6 +402,26 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// A stream waits for memory, which others give back without a word.
+    fn starve(&mut self, waker: &Waker) {
+        if !std::mem::replace(&mut self.memory_watched, true) {
+            let shared = self.own.clone();
+            tokio::task::spawn_local(async move {
+                tokio::time::sleep(MEMORY_AGAIN).await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                let starved = {
+                    let mut inner = shared.borrow_mut();
+                    inner.memory_watched = false;
+                    std::mem::take(&mut inner.starved)
+                };
+                starved.into_iter().for_each(Waker::wake);
+            });
+        }
+        self.starved.push_back(waker.clone());
     }
 
     /// The application's connection broke: the far end sees a reset too.
@@ -402,6 +453,8 @@ pub(super) async fn run(shared: Weak<RefCell<Inner>>, id: StreamId) {
                 return Poll::Ready(());
             };
             if io.done() {
+                inner.pending -= io.counted_bytes as u64;
+                inner.account.give_back(memory::STREAM);
                 inner.streams.remove(&id);
                 if inner.streams.is_empty() {
                     // An idle session keeps no buffers.

@@ -13,6 +13,7 @@ use mpbond_units::{BitRate, Timestamp};
 use tokio::sync::oneshot;
 use tracing::{debug, info, trace};
 
+use super::turns::CALL;
 use super::{Driver, Inner, Notice, say_close};
 
 /// Facts on a path are asked from the kernel no more often than this while data flows: a fraction
@@ -29,9 +30,6 @@ const FAST: BitRate = BitRate::from_bps(300_000_000);
 /// dry while a wake-up is under way.
 const LOWAT_TIME: Duration = Duration::from_millis(5);
 const LOWAT: std::ops::RangeInclusive<u64> = (16 << 10)..=(1 << 20);
-
-/// Reads in one go before others get their turn.
-const FILLS_PER_TURN: usize = 4;
 
 /// The connection of one subflow.
 pub(super) struct SubflowIo {
@@ -241,6 +239,7 @@ impl Inner {
         let Some(mut io) = self.subflows.remove(&id) else {
             return;
         };
+        self.account.give_back(crate::memory::SUBFLOW);
         // A reset, not a farewell: a helper then discards what it holds in both directions.
         if io.tls.queued_bytes() > 0 || io.blocked || !io.closing {
             let _ = socket2::SockRef::from(io.tls.tcp()).set_linger(Some(Duration::ZERO));
@@ -261,6 +260,7 @@ impl Inner {
             Poll::Pending => return Received::Nothing,
             Poll::Ready(Ok(n)) => {
                 self.session.handle_arrival(now, id, n as u64);
+                self.turn.spend(CALL + n as u64);
                 n == 0
             }
             Poll::Ready(Err(e)) => {
@@ -299,6 +299,11 @@ impl Inner {
         let name = self.name(id);
         let who = if e.by_peer { "the other end" } else { "we" };
         info!(subflow = %id, name, code = %e.code, reason = e.reason, "{who} closed the subflow");
+        self.say_last(id, e);
+    }
+
+    /// Tells the other end why, and closes.
+    pub(super) fn say_last(&mut self, id: SubflowId, e: &mpbond_session::SubflowError) {
         if let Some(io) = self.subflows.get_mut(&id) {
             say_close(&mut io.tls, e);
             io.closing = true;
@@ -346,15 +351,16 @@ pub(super) async fn run(shared: Weak<RefCell<Inner>>, id: SubflowId) {
                     Poll::Pending => {}
                 }
             }
-            for _ in 0..FILLS_PER_TURN {
+            let mut worked = false;
+            while !inner.turn.is_over(cx.waker(), worked) {
                 match inner.receive(id, cx) {
                     // Results go out before more comes in.
                     Received::Something => inner.settle(),
                     Received::Nothing => return Poll::Pending,
                     Received::Gone => return Poll::Ready(()),
                 }
+                worked = true;
             }
-            cx.waker().wake_by_ref();
             Poll::Pending
         })
     })

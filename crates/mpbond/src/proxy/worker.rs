@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use mpbond_net::DeviceId;
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{Hello, ResetCode, Session, SessionId};
+use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowError};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{Proxy, dial};
-use crate::driver::{Driver, Notice, Tcp, say_close};
+use crate::driver::{Driver, Notice, Seat, Tcp, Turns, refuse};
 use crate::random;
 use crate::seldom::Seldom;
 use crate::status::{SessionStatus, TransferStatus};
@@ -55,14 +56,17 @@ impl Worker {
             .name(format!("worker-{number}"))
             .spawn(move || {
                 let local = tokio::task::LocalSet::new();
-                let work = Rc::new(Work {
-                    number,
-                    proxy,
-                    count,
-                    drivers: RefCell::default(),
-                    overloaded: Rc::default(),
+                local.block_on(&runtime, async move {
+                    let work = Rc::new(Work {
+                        number,
+                        proxy,
+                        count,
+                        turns: Turns::start(),
+                        drivers: RefCell::default(),
+                        overloaded: Rc::default(),
+                    });
+                    work.run(receiver).await;
                 });
-                local.block_on(&runtime, work.run(receiver));
             })?;
         Ok(Self { orders, sessions })
     }
@@ -87,6 +91,7 @@ struct Work {
     number: usize,
     proxy: Arc<Proxy>,
     count: Arc<AtomicUsize>,
+    turns: Turns,
     drivers: RefCell<HashMap<SessionId, Driver>>,
     /// That descriptors are used up.
     overloaded: Rc<Seldom>,
@@ -136,7 +141,7 @@ impl Work {
             rest,
             octets,
         } = arrival;
-        let mut tls = match tls.rehome() {
+        let tls = match tls.rehome() {
             Ok(tls) => tls,
             Err(e) => {
                 warn!(error = %e, "can't move a connection to its worker");
@@ -149,7 +154,14 @@ impl Work {
             return;
         }
         let driver = match &hello {
-            Hello::Capable { .. } => self.session(&mut tls, &hello),
+            Hello::Capable { .. } => match self.session(tls.peer_id(), &hello) {
+                Ok(driver) => Some(driver),
+                Err(e) => {
+                    info!(peer = tls.peer_id().short(), %e, "session refused");
+                    tokio::task::spawn_local(refuse(tls, e));
+                    return;
+                }
+            },
             Hello::Join { session, .. } => self.drivers.borrow().get(session).cloned(),
         };
         // A session may end while its newcomer is under way.
@@ -158,39 +170,45 @@ impl Work {
         };
         if let Err(e) = driver.accept_subflow(tls, &hello, rest, octets) {
             info!(error = %e, "subflow refused");
+            if matches!(hello, Hello::Capable { .. }) {
+                driver.give_up("its first subflow was refused");
+            }
         }
     }
 
     /// Opens a session.
-    fn session(self: &Rc<Self>, tls: &mut TlsStream, hello: &Hello) -> Option<Driver> {
+    fn session(self: &Rc<Self>, peer: DeviceId, hello: &Hello) -> Result<Driver, SubflowError> {
+        let refused = |code, reason: &str| SubflowError {
+            code,
+            reason: reason.to_owned(),
+            by_peer: false,
+        };
         let (Ok(id), Ok(random)) = (random::bytes(), random::bytes()) else {
-            warn!("no randomness to be had; session refused");
-            return None;
+            return Err(refused(CloseCode::TooMuch, "no randomness to be had"));
         };
         let id = SessionId(id);
-        let peer = tls.peer_id();
-        if let Err(reason) = self.proxy.registry.insert(id, self.number, peer) {
-            let e = mpbond_session::SubflowError {
-                code: mpbond_session::CloseCode::TooMuch,
-                reason,
-                by_peer: false,
-            };
-            info!(peer = peer.short(), %e, "session refused");
-            say_close(tls, &e);
-            return None;
-        }
+        let registry = &self.proxy.registry;
+        registry
+            .insert(id, self.number, peer)
+            .map_err(|reason| refused(CloseCode::TooMuch, &reason))?;
+        let seat = Seat::take(&self.turns, &self.proxy.memory).map_err(|_| {
+            registry.remove(id);
+            let reason = "this proxy has no memory left for another session";
+            refused(CloseCode::TooMuch, reason)
+        })?;
         let session = Session::server(self.proxy.session.clone(), id, random, hello);
         let (driver, notices) = Driver::start(
             session,
             peer,
             self.proxy.clock.clone(),
             self.proxy.log.clone(),
+            seat,
         );
         info!(session = %id, peer = peer.short(), "session opened");
         self.drivers.borrow_mut().insert(id, driver.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         tokio::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));
-        Some(driver)
+        Ok(driver)
     }
 
     /// Does what a session wants until it ends.
@@ -206,6 +224,10 @@ impl Work {
                     stream,
                     destination,
                 } => {
+                    if !driver.admits(stream) {
+                        info!(%stream, %destination, "stream refused: no memory left");
+                        continue;
+                    }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));
                     let overloaded = Rc::clone(&self.overloaded);
                     tokio::task::spawn_local(async move {

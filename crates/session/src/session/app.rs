@@ -217,7 +217,7 @@ impl Session {
     /// Raises windows after bytes were consumed, a quarter of a window at a time.
     pub(super) fn grant(&mut self, id: StreamId) {
         self.grant_session();
-        let cap = self.config.receive_window_bytes;
+        let cap = self.receive_window;
         let grows = self
             .streams
             .get(&id)
@@ -244,6 +244,22 @@ impl Session {
         }
     }
 
+    /// Memory is short, or is no longer: from now on the peer may have so many bytes on the way or
+    /// unread here, and never more than the configuration says. What was granted stays granted.
+    pub fn limit_receiving(&mut self, window_bytes: u64) {
+        self.receive_window = window_bytes.min(self.config.receive_window_bytes);
+        if !self.client && self.subflows.is_empty() && self.rx_data == 0 {
+            // Nothing has been granted yet.
+            self.granted_data = self.receive_window;
+        }
+        self.grant_session();
+    }
+
+    /// What [`limit_receiving`](Self::limit_receiving) has come to.
+    pub fn receive_window_bytes(&self) -> u64 {
+        self.receive_window
+    }
+
     pub(super) fn grant_session(&mut self) {
         let stalled: u64 = if self.stalled_streams == 0 {
             0
@@ -251,8 +267,9 @@ impl Session {
             let stalled = self.streams.values().filter(|s| s.stalled);
             stalled.map(|s| s.recv.waiting_bytes()).sum()
         };
-        let window = self.config.receive_window_bytes;
-        let grant = self.read_data + window + stalled.min(self.config.stalled_memory_bytes);
+        let window = self.receive_window;
+        let most = self.config.stalled_memory_bytes.min(window * 3);
+        let grant = self.read_data + window + stalled.min(most);
         if grant >= self.granted_data + window / 4 {
             self.granted_data = grant;
             self.max_data_wanted = true;

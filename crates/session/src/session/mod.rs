@@ -90,6 +90,8 @@ pub struct Session {
     rx_data: u64,
     read_data: u64,
     granted_data: u64,
+    /// What the peer may have on the way or unread here now: the configuration's or less.
+    receive_window: u64,
     /// In how many pieces the bytes of all streams wait.
     pieces: usize,
     max_data_wanted: bool,
@@ -285,6 +287,7 @@ impl Session {
         let scheduler = config.scheduler.build();
         Self {
             granted_data: config.receive_window_bytes,
+            receive_window: config.receive_window_bytes,
             granted_streams: config.max_streams,
             config,
             client,
@@ -605,6 +608,11 @@ impl Session {
     /// Bytes that wait here for gaps to be filled or for the application to read.
     pub fn waiting_bytes(&self) -> u64 {
         self.streams.values().map(|s| s.recv.waiting_bytes()).sum()
+    }
+
+    /// Bytes that have arrived or were announced, and that the application has not read.
+    pub fn unread_bytes(&self) -> u64 {
+        self.rx_data - self.read_data
     }
 
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream

@@ -493,6 +493,28 @@ fn what_arrives_for_stalled_readers_starves_nobody() {
 }
 
 #[test]
+fn a_window_shrinks_when_memory_is_short_and_grows_again() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    p.client.limit_receiving(128 << 10);
+    // What was granted at first is used up by this.
+    download(&mut p, 9 << 20, 60_000);
+    let ignored = p.open();
+    p.client_ignores = vec![ignored];
+    p.client.write(ignored, "GET /".into());
+    p.run(p.now + Duration::from_secs(2), |p| {
+        p.opened().contains(&ignored)
+    });
+    p.server().write(ignored, pattern(4 << 20));
+    p.run(p.now + Duration::from_secs(10), |_| false);
+    let unread = p.client.unread_bytes();
+    assert!((64 << 10..=512 << 10).contains(&unread), "{unread}");
+    p.client.limit_receiving(u64::MAX);
+    assert_eq!(p.client.receive_window_bytes(), 8 << 20);
+    p.run(p.now + Duration::from_secs(10), |_| false);
+    assert!(p.client.unread_bytes() > 2 << 20);
+}
+
+#[test]
 fn many_streams_share() {
     let (mut p, ..) = joined(SessionConfig::default());
     let ids: Vec<_> = (0..50).map(|_| p.open()).collect();

@@ -1,0 +1,275 @@
+//! What all sessions of a daemon hold together, and the most that they may.
+//!
+//! Everything that a peer can make a daemon keep is counted here: sessions, subflows and streams by
+//! what one of them takes at the least, and the bytes that wait in them. Long before the bound is
+//! reached windows shrink, since each session may take a part of what is left and no more; near it
+//! new sessions and streams are refused; and whoever holds most of it when it is passed all the
+//! same, by filling windows that were granted earlier, is thrown out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An idle session: measured, with what its first record needs.
+pub(crate) const SESSION: u64 = 24 << 10;
+
+/// A subflow: its TLS connection, and a record that has arrived in part.
+pub(crate) const SUBFLOW: u64 = 16 << 10;
+
+/// A stream with its connection to an origin, quiet.
+pub(crate) const STREAM: u64 = 8 << 10;
+
+/// The part of what is left for bytes that one session may take.
+const PART: u64 = 4;
+
+/// Of the bound, so much is never taken for bytes by choice: it is there for newcomers.
+const FOR_NEWCOMERS: u64 = 4;
+
+/// A smaller part is none: nobody moves a few bytes at a time.
+const LEAST_PART: u64 = 4 << 10;
+
+/// Of that, newcomers get half: the last eighth is for those who are in, and for what fills windows
+/// that were granted in better times.
+const FOR_BYTES: u64 = 8;
+
+/// When no more than three of these sixteenths are left, whoever holds most has to go: newcomers
+/// still find a place, and what is being read at that moment still fits.
+const SIXTEENTHS: u64 = 3;
+
+/// The least window of a session under pressure: a record or two, so that everything goes on.
+pub(crate) const LEAST_WINDOW: u64 = 64 << 10;
+
+/// Where all is counted. Cheap to clone, and shared between threads.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    used: AtomicU64,
+    sessions: AtomicU64,
+    /// The most that was used since somebody last asked.
+    peak: AtomicU64,
+    most: u64,
+}
+
+/// No room for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory left")]
+pub struct Full;
+
+impl Memory {
+    /// At most so many bytes.
+    pub fn new(most: u64) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                used: AtomicU64::new(0),
+                sessions: AtomicU64::new(0),
+                peak: AtomicU64::new(0),
+                most,
+            }),
+        }
+    }
+
+    /// No bound.
+    pub fn unbounded() -> Self {
+        Self::new(u64::MAX)
+    }
+
+    /// Half of what the machine has; without a bound where it does not say.
+    pub fn of_machine() -> Self {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = text.lines().find_map(|line| {
+            let rest = line.strip_prefix("MemTotal:")?;
+            rest.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        kib.map_or_else(Self::unbounded, |kib| Self::new(kib.saturating_mul(512)))
+    }
+
+    /// Bytes counted now.
+    pub fn used(&self) -> u64 {
+        self.shared.used.load(Ordering::Relaxed)
+    }
+
+    /// The bound.
+    pub fn most(&self) -> u64 {
+        self.shared.most
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn room(&self) -> u64 {
+        self.most().saturating_sub(self.used())
+    }
+
+    /// What one session may take of it for bytes.
+    pub(crate) fn part(&self) -> u64 {
+        let most = self.most() - self.most() / FOR_NEWCOMERS;
+        most.saturating_sub(self.used()) / PART
+    }
+
+    /// How much more was in use at some time since this was last asked.
+    pub(crate) fn fallen_by(&self) -> u64 {
+        let used = self.used();
+        let peak = self.shared.peak.swap(used, Ordering::Relaxed);
+        peak.saturating_sub(used)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), Full> {
+        let most = self.most() - self.most() / FOR_BYTES;
+        let taken = self
+            .shared
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                used.checked_add(bytes).filter(|sum| *sum <= most)
+            });
+        taken.map(|_| ()).map_err(|_| Full)
+    }
+
+    fn add(&self, bytes: u64) {
+        let used = self.shared.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if used > self.shared.peak.load(Ordering::Relaxed) {
+            self.shared.peak.fetch_max(used, Ordering::Relaxed);
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.shared.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// An account for a new session.
+    pub(crate) fn session(&self) -> Result<Account, Full> {
+        self.take(SESSION)?;
+        self.shared.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Account {
+            memory: self.clone(),
+            fixed: SESSION,
+            bytes: 0,
+            pushed: 0,
+        })
+    }
+}
+
+/// What one session holds; dropping it gives all of it back.
+#[derive(Debug)]
+pub(crate) struct Account {
+    memory: Memory,
+    fixed: u64,
+    bytes: u64,
+    pushed: u64,
+}
+
+impl Account {
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Takes something that lasts: a subflow, a stream.
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Full> {
+        self.memory.take(bytes)?;
+        self.fixed += bytes;
+        Ok(())
+    }
+
+    /// Gives it back.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.fixed);
+        self.fixed -= bytes;
+        self.memory.give_back(bytes);
+    }
+
+    /// So many bytes wait in the session now: to be sent, which it took itself, and for applications
+    /// to read, which the peer has pushed.
+    pub(crate) fn holds(&mut self, to_send: u64, pushed: u64) {
+        let bytes = to_send + pushed;
+        if bytes > self.bytes {
+            self.memory.add(bytes - self.bytes);
+        } else {
+            self.memory.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        self.pushed = pushed;
+    }
+
+    /// How many more bytes the session may take in to send.
+    pub(crate) fn room(&self) -> u64 {
+        let own = LEAST_WINDOW.saturating_sub(self.bytes);
+        let part = self.memory.part();
+        let part = if part < LEAST_PART { 0 } else { part };
+        part.max(own.min(self.memory.room()))
+    }
+
+    /// Whether the bound is near, and this session has more than its share of it, of which part was
+    /// pushed: what it takes itself to send keeps its own distance from the bound.
+    pub(crate) fn is_to_blame(&self) -> bool {
+        let sessions = self.memory.shared.sessions.load(Ordering::Relaxed).max(1);
+        let most = self.memory.most();
+        self.memory.used() > most - most / 16 * SIXTEENTHS
+            && self.pushed > LEAST_WINDOW
+            && self.fixed + self.bytes > most / sessions
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.memory.give_back(self.fixed + self.bytes);
+        self.memory.shared.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_new_gets_in_near_the_bound_and_all_is_given_back() {
+        let memory = Memory::new(8 * SESSION);
+        let mut inside: Vec<_> = std::iter::from_fn(|| memory.session().ok()).collect();
+        assert_eq!(inside.len(), 7, "an eighth is for bytes under way");
+        assert_eq!(inside[0].take(STREAM), Err(Full));
+        inside.pop();
+        assert_eq!(inside[0].take(STREAM), Ok(()));
+        assert!(memory.session().is_err());
+        inside[0].give_back(STREAM);
+        inside.push(memory.session().unwrap());
+        inside[0].holds(1000, 0);
+        inside[1].holds(500, 0);
+        inside[0].holds(10, 0);
+        assert_eq!(memory.used(), 7 * SESSION + 510);
+        assert_eq!(memory.fallen_by(), 990);
+        assert_eq!(memory.fallen_by(), 0);
+        drop(inside);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn bytes_to_send_never_pass_the_bound() {
+        let memory = Memory::new(4 << 20);
+        let mut sessions: Vec<_> = (0..20).map(|_| memory.session().unwrap()).collect();
+        // Everybody takes all that it may, again and again.
+        for _ in 0..100 {
+            for s in &mut sessions {
+                s.holds(s.bytes + s.room(), 0);
+                assert!(memory.used() <= memory.most());
+            }
+        }
+        assert!(memory.room() < 3 << 19, "and it is used");
+        let (least, most) = (
+            sessions.iter().map(|s| s.bytes).min().unwrap(),
+            sessions.iter().map(|s| s.bytes).max().unwrap(),
+        );
+        assert!(least > 0, "{least} {most}");
+    }
+
+    #[test]
+    fn who_holds_most_is_to_blame_when_the_bound_is_reached() {
+        let memory = Memory::new(1 << 20);
+        let (mut greedy, mut modest) = (memory.session().unwrap(), memory.session().unwrap());
+        greedy.holds(0, 700 << 10);
+        modest.holds(0, LEAST_WINDOW);
+        assert!(!greedy.is_to_blame(), "there is room");
+        modest.holds(0, 200 << 10);
+        assert!(greedy.is_to_blame() && !modest.is_to_blame());
+        drop(greedy);
+        assert!(memory.used() < memory.most());
+    }
+}
