@@ -24,13 +24,14 @@ use interfaces::Interfaces;
 /// It reads the configuration of a role and tries what the daemon would do: whether interfaces
 /// are up and have routes, whether the proxy and the helpers answer, know this device and are who
 /// they should be, whether addresses are free and the kernel has what is configured. It changes
-/// nothing, and may run while the daemon does.
+/// nothing but what --clean says, and may run while the daemon does.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond doctor primary
   mpbond doctor proxy --config proxy.toml --json
 
+  mpbond doctor primary --clean            remove what a killed primary left in the kernel
 Exit code 0 when nothing fails, 1 when something does, 2 when the configuration is wrong.")]
 pub(super) struct DoctorArgs {
     /// The role that this device is to play.
@@ -40,6 +41,10 @@ pub(super) struct DoctorArgs {
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// As JSON, for programs.
+    /// Remove interception rules that a primary left when it was killed. Those of one that runs
+    /// stay.
+    #[arg(long)]
+    clean: bool,
     #[arg(long)]
     json: bool,
 }
@@ -53,8 +58,14 @@ impl DoctorArgs {
             Role::Primary => {
                 let config = PrimaryConfig::load(&file)?;
                 primary(&config, &mut findings)?;
+                machine::left_overs(&mut findings, self.clean);
             }
             Role::Helper => {
+            _ if self.clean => {
+                return Err(Failure::input(
+                    "--clean is about a primary's interception rules: mpbond doctor primary --clean",
+                ));
+            }
                 let config = HelperConfig::load(&file)?;
                 helper(&config, &mut findings)?;
             }
