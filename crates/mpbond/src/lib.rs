@@ -15,6 +15,7 @@ pub mod primary;
 pub mod proxy;
 pub mod status;
 pub mod status_socket;
+pub mod sandbox;
 
 mod quota;
 mod random;

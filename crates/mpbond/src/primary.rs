@@ -18,9 +18,10 @@ use mpbond_session::{HelperId, ReinjectionConfig, Session, SessionConfig};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::config::PrimaryConfig;
+use crate::config::{OnProxyLoss, PrimaryConfig};
 use crate::driver::{Clock, Driver, Notice, TransferLog};
-use crate::status::{LinkStatus, Status};
+use crate::sandbox::{self, Need};
+use crate::status::{LinkStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{metrics, random, stop};
 
@@ -43,6 +44,8 @@ struct Primary {
     usable: watch::Sender<()>,
     links: RefCell<Vec<LinkStatus>>,
     notes: RefCell<Vec<String>>,
+    /// What was given up.
+    sandboxed: RefCell<Option<SandboxStatus>>,
 }
 
 /// Runs a primary until SIGINT or SIGTERM.
@@ -64,6 +67,7 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
         usable: watch::Sender::new(()),
         links: RefCell::default(),
         notes: RefCell::default(),
+        sandboxed: RefCell::default(),
         config,
     });
     local.block_on(&runtime, serve(primary))
@@ -80,17 +84,15 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
             async move { status }
         }
     };
-    if let Some(address) = primary.config.metrics {
-        let status = status.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(e) = metrics::serve(address, status).await {
-                warn!(%address, error = %e, "no metrics");
-            }
-        });
-    }
+    metrics::start(primary.config.metrics, status.clone()).await;
     fronts::start(&primary)?;
-    // Held until the end: dropping it takes the rules away.
+    // Held until the end: dropping it takes the rules away. They have a process of their own that
+    // does it, with the privileges that this one gives up now.
     let rules = transparent::start(&primary).await?;
+    if primary.config.sandbox {
+        let entered = primary.sandbox().enter();
+        primary.sandboxed.replace(Some(entered));
+    }
     tokio::task::spawn_local(sessions(Rc::clone(&primary)));
     for path in primary.config.paths.clone() {
         let slot = primary.add_link(&path.name, "path");
@@ -165,6 +167,27 @@ impl Primary {
         }
     }
 
+    /// What it goes on needing.
+    fn sandbox(&self) -> sandbox::Plan {
+        let config = &self.config;
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&config.status_socket);
+        plan.congestion(config.congestion.as_deref());
+        let of_paths = config.paths.iter().map(|p| &p.interface);
+        let of_helpers = config.helpers.iter().map(|h| &h.interface);
+        if of_paths.chain(of_helpers).any(Option::is_some) {
+            plan.needs.push(Need::Interface);
+        }
+        if config.transparent.is_some() {
+            plan.needs.push(Need::Mark);
+        }
+        // Elsewhere the proxy looks names up.
+        if config.on_proxy_loss == OnProxyLoss::Direct {
+            plan.places.extend(sandbox::for_names());
+        }
+        plan
+    }
+
     /// Options of every connection that a subflow runs over.
     fn tuning(&self) -> Tuning {
         Tuning {
@@ -236,6 +259,7 @@ impl Primary {
             sessions: driver.iter().map(Driver::status).collect(),
             transfers,
             links: self.links.borrow().clone(),
+            sandbox: self.sandboxed.borrow().clone(),
             notes: self.notes.borrow().clone(),
             ..Status::default()
         }

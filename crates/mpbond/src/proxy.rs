@@ -7,9 +7,10 @@ mod dial;
 mod registry;
 mod worker;
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -26,7 +27,8 @@ use tracing::{debug, info, warn};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::quota::{Quota, source};
-use crate::status::Status;
+use crate::sandbox::{self, Access, Place};
+use crate::status::{SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{metrics, pairing, revocation, stop};
 
@@ -56,6 +58,25 @@ pub(crate) struct Proxy {
     registry: Registry,
     log: TransferLog,
     clock: Clock,
+    /// What was given up.
+    sandboxed: OnceLock<SandboxStatus>,
+}
+
+impl Proxy {
+    /// What it goes on needing. Accepted connections have their congestion control from the
+    /// listener.
+    fn sandbox(&self) -> sandbox::Plan {
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&self.config.status_socket);
+        plan.places.extend(sandbox::for_names());
+        // Enrolment writes both.
+        let trusted = TrustFile::beside(&self.config.identity);
+        let book = EnrolmentBook::beside(&self.config.identity);
+        for file in [trusted.path(), book.path()] {
+            plan.places.extend(Place::around(file, Access::Change));
+        }
+        plan
+    }
 }
 
 /// Runs a proxy until SIGINT or SIGTERM.
@@ -90,6 +111,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         registry: Registry::default(),
         log: TransferLog::default(),
         clock: Clock::start(),
+        sandboxed: OnceLock::new(),
         config,
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -100,12 +122,6 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
 }
 
 async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
-    let workers: Arc<Vec<Worker>> = Arc::new(
-        (0..workers.max(1))
-            .map(|n| Worker::start(n, Arc::clone(&proxy)))
-            .collect::<std::io::Result<_>>()
-            .context("starting a worker thread")?,
-    );
     let tuning = Tuning {
         congestion: proxy.config.congestion.clone(),
         user_timeout: Some(Duration::from_secs(30)),
@@ -114,9 +130,32 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     };
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     let strangers = Rc::new(Quota::new(MAX_HANDSHAKES, MAX_HANDSHAKES_EACH));
+    let mut listeners = Vec::new();
     for address in &proxy.config.listen {
-        let listener = tcp::listen(*address, None, &tuning)?;
+        listeners.push(tcp::listen(*address, None, &tuning)?);
         info!(%address, "listening");
+    }
+    let path = &proxy.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    // Its answer needs the workers, which start in the sandbox; its address may need privileges.
+    let team = Rc::new(OnceCell::<Arc<Vec<Worker>>>::new());
+    let status = {
+        let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
+        move || status(Arc::clone(&proxy), team.get().cloned().unwrap_or_default())
+    };
+    metrics::start(proxy.config.metrics, status.clone()).await;
+    if proxy.config.sandbox {
+        let _ = proxy.sandboxed.set(proxy.sandbox().enter());
+    }
+    let workers: Arc<Vec<Worker>> = Arc::new(
+        (0..workers.max(1))
+            .map(|n| Worker::start(n, Arc::clone(&proxy)))
+            .collect::<std::io::Result<_>>()
+            .context("starting a worker thread")?,
+    );
+    let _ = team.set(Arc::clone(&workers));
+    for listener in listeners {
         tokio::task::spawn_local(accept(
             listener,
             Arc::clone(&proxy),
@@ -131,21 +170,6 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     };
     let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
-    let status = {
-        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
-        move || status(Arc::clone(&proxy), Arc::clone(&workers))
-    };
-    let path = &proxy.config.status_socket;
-    let socket =
-        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
-    if let Some(address) = proxy.config.metrics {
-        let status = status.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(e) = metrics::serve(address, status).await {
-                warn!(%address, error = %e, "no metrics");
-            }
-        });
-    }
     tokio::select! {
         () = socket.serve(status) => {}
         reason = stop::signal() => info!(reason, "stopping"),
@@ -287,6 +311,7 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
         uptime_s: proxy.clock.now().as_secs_f64(),
         sessions,
         transfers,
+        sandbox: proxy.sandboxed.get().cloned(),
         notes,
         ..Status::default()
     }

@@ -77,9 +77,9 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
         .notes
         .borrow_mut()
         .extend(rules.notes().into_iter().map(str::to_owned));
-    let installed = tokio::task::spawn_blocking(move || Rules::install(&rules))
-        .await
-        .context("installing rules")??;
+    // On this thread, though it blocks it for a moment: another one would go on with privileges
+    // that this one is about to give up.
+    let installed = Rules::install(&rules)?;
     info!(
         table = installed.table(),
         port = local.port(),
