@@ -7,6 +7,8 @@
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
+#   make install         program, manual pages, systemd units and their user, as root (PREFIX=/usr/local,
+#                        DESTDIR= for packages)
 #   make clean
 # JSON=FILE keeps the record of a demo.
 
@@ -14,7 +16,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-failover experiments release test fmt clippy unit hunt fuzz deny bench \
-	prepare clean
+	prepare install clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -69,6 +71,26 @@ bench: release
 
 experiments: release
 	@experiments/run
+
+# Root installs what somebody else has built: it needs no compiler.
+PREFIX ?= /usr/local
+install:
+	@test -x '$(MPBOND)' || { echo "first, as an ordinary user: make release" >&2; exit 1; }
+	install -D -m 755 '$(MPBOND)' '$(DESTDIR)$(PREFIX)/bin/mpbond'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	'$(MPBOND)' man '$(DESTDIR)$(PREFIX)/share/man/man1'
+	for role in primary helper proxy; do \
+		install -d '$(DESTDIR)/etc/systemd/system'; \
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' "dist/mpbond-$$role.service" \
+			>"$(DESTDIR)/etc/systemd/system/mpbond-$$role.service"; \
+	done
+	install -D -m 644 dist/mpbond.sysusers '$(DESTDIR)/usr/lib/sysusers.d/mpbond.conf'
+	install -D -m 644 dist/mpbond.tmpfiles '$(DESTDIR)/usr/lib/tmpfiles.d/mpbond.conf'
+	if [ -z '$(DESTDIR)' ]; then \
+		systemd-sysusers mpbond.conf; \
+		systemd-tmpfiles --create mpbond.conf; \
+		systemctl daemon-reload; \
+	fi
 
 clean:
 	cargo clean
