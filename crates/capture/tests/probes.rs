@@ -116,7 +116,8 @@ fn local(port: u16) -> SocketAddr {
 
 fn delay_us(seen: &OnWire) -> f64 {
     let times = seen.times().unwrap();
-    (times.in_ns as f64 - times.out_ns as f64) / 1e3
+    // Too many for a float before they are subtracted.
+    (times.in_ns - times.out_ns) as f64 / 1e3
 }
 
 #[test]
@@ -253,7 +254,7 @@ const PROTECTED: u8 = 0x40;
 fn frames_on_the_air_count_from_the_first_to_the_last_transmission() {
     let mut p = Pcap::new(RADIOTAP);
     let mut sequence = 0;
-    let mut air = |p: &mut Pcap, at: u64, up, transmitter, again, packet: &[u8]| {
+    let mut air = |p: &mut Pcap, at: u64, up, transmitter, again: bool, packet: &[u8]| {
         sequence += u16::from(!again);
         let air = Air {
             tsft_us: 5_000_000 + at,

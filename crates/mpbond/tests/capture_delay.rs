@@ -40,7 +40,7 @@ fn live_probes_are_found_in_a_capture() {
 
 /// Writes down what passes on all interfaces, Ethernet headers and all, until told to stop.
 fn sniff(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u8>> {
-    let all = (libc::ETH_P_ALL as u16).to_be().into();
+    let all = i32::from((libc::ETH_P_ALL as u16).to_be());
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(all))).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
