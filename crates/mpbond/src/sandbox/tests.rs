@@ -66,8 +66,10 @@ fn role_confined() {
     fs::read(file("outside")).unwrap();
     Command::new("true").status().unwrap();
 
-    let mut plan = Plan::default();
-    plan.places = for_names();
+    let mut plan = Plan {
+        places: for_names(),
+        ..Plan::default()
+    };
     plan.places
         .extend(Place::around(&file("inside"), Access::Change));
     plan.status_socket(&file("sockets"));
