@@ -4,6 +4,7 @@
 #   make test            all that has to pass before a change is taken
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
+#   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
@@ -16,7 +17,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-failover experiments release test fmt clippy unit hunt fuzz deny bench \
-	prepare install clean
+	advisories prepare install clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -58,7 +59,7 @@ hunt: prepare
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run
 
-# Licences and advisories need a further tool and, for advisories, a network.
+# Licences need a further tool (`cargo install cargo-deny --locked`).
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --locked check bans licenses sources; \
@@ -68,6 +69,10 @@ deny:
 
 bench: release
 	@.ci/bench
+
+# Known holes in what we depend on; the list of them comes from the network.
+advisories:
+	cargo deny --locked check advisories
 
 experiments: release
 	@experiments/run
