@@ -78,6 +78,20 @@ fn systemd_understands_them() {
 }
 
 #[test]
+fn the_user_can_be_made() {
+    let sysusers = Command::new("systemd-sysusers")
+        .arg("--dry-run")
+        .arg(dist().join("mpbond.sysusers"))
+        .output();
+    let Ok(sysusers) = sysusers else {
+        return eprintln!("skipped: no systemd-sysusers here");
+    };
+    let said = String::from_utf8_lossy(&sysusers.stderr);
+    assert!(sysusers.status.success(), "{said}");
+    assert!(!said.contains("mpbond.sysusers:"), "{said}");
+}
+
+#[test]
 fn daemons_look_where_systemd_says() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("proxy.toml");
