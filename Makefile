@@ -5,11 +5,14 @@
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
+#   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
 #   make soak            all daemons under mixed traffic for TIME=30m: nothing may grow
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
+#   make install         program, manual pages, systemd units and their user, as root (PREFIX=/usr/local,
+#                        DESTDIR= for packages)
 #   make clean
 # JSON=FILE keeps the record of a demo, of load or of soak.
 
@@ -17,8 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-failover experiments release test fmt clippy unit hunt simulate fuzz deny bench \
-	load soak \
-	prepare clean
+	load soak advisories prepare install clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -64,7 +66,7 @@ simulate: prepare
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run
 
-# Licences and advisories need a further tool and, for advisories, a network.
+# Licences need a further tool (`cargo install cargo-deny --locked`).
 deny:
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --locked check bans licenses sources; \
@@ -82,9 +84,32 @@ load: release
 soak: release
 	cargo build --release --locked -p mpbond --example load
 	@'$(dir $(MPBOND))examples/load' soak --mpbond '$(MPBOND)' --time '$(or $(TIME),30m)' $(RECORD)
+# Known holes in what we depend on; the list of them comes from the network.
+advisories:
+	cargo deny --locked check advisories
 
 experiments: release
 	@experiments/run
+
+# Root installs what somebody else has built: it needs no compiler.
+PREFIX ?= /usr/local
+install:
+	@test -x '$(MPBOND)' || { echo "first, as an ordinary user: make release" >&2; exit 1; }
+	install -D -m 755 '$(MPBOND)' '$(DESTDIR)$(PREFIX)/bin/mpbond'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	'$(MPBOND)' man '$(DESTDIR)$(PREFIX)/share/man/man1'
+	for role in primary helper proxy; do \
+		install -d '$(DESTDIR)/etc/systemd/system'; \
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' "dist/mpbond-$$role.service" \
+			>"$(DESTDIR)/etc/systemd/system/mpbond-$$role.service"; \
+	done
+	install -D -m 644 dist/mpbond.sysusers '$(DESTDIR)/usr/lib/sysusers.d/mpbond.conf'
+	install -D -m 644 dist/mpbond.tmpfiles '$(DESTDIR)/usr/lib/tmpfiles.d/mpbond.conf'
+	if [ -z '$(DESTDIR)' ]; then \
+		systemd-sysusers mpbond.conf; \
+		systemd-tmpfiles --create mpbond.conf; \
+		systemctl daemon-reload; \
+	fi
 
 clean:
 	cargo clean

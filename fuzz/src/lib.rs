@@ -3,6 +3,8 @@
 //! A [`Target`] panics when its input shows a fault, and returns when it does not. `fuzz/run` has
 //! libFuzzer look for such inputs; the tests of this package run every input of the committed
 //! corpora, and mutations of them, without it.
+
+#![deny(unsafe_code)]
 #![allow(clippy::panic)] // How a target tells of a fault.
 
 mod choices;

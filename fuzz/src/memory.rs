@@ -1,5 +1,7 @@
 //! An allocator that knows how much the calling thread holds.
 
+#![allow(unsafe_code)] // GlobalAlloc is an unsafe trait
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

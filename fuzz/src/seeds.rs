@@ -389,6 +389,60 @@ const TEXTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// A probe and its answer, as they are on the air.
+fn probes() -> Vec<u8> {
+    let packet = |out: bool| {
+        let (phone, server) = ([10, 0, 0, 2], [198, 51, 100, 1]);
+        let (from, to) = if out {
+            (phone, server)
+        } else {
+            (server, phone)
+        };
+        let datagram = [
+            &[0x9c, 0x40, 0x1b, 0x5f, 0, 48, 0, 0][..],
+            b"mpbP\x01",
+            &[u8::from(!out), 0, 0],
+            // The run, the number, and stamps.
+            &[7; 8],
+            &[0, 0, 0, 1],
+            &[0; 20],
+        ]
+        .concat();
+        let head = [0x45, 0, 0, 68, 0, 0, 0, 0, 64, 17, 0, 0];
+        // Radiotap with a TSF; data of 802.11; LLC and SNAP.
+        [
+            &[
+                0,
+                0,
+                16,
+                0,
+                1,
+                0,
+                0,
+                0,
+                1 + u8::from(!out),
+                2,
+                3,
+                4,
+                5,
+                6,
+                7,
+                0,
+            ][..],
+            &[0x88, if out { 1 } else { 2 }, 0, 0],
+            &[2; 18],
+            &[0x10, 0, 0, 0],
+            &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+            &head,
+            &from,
+            &to,
+            &datagram,
+        ]
+        .concat()
+    };
+    pcap(false, false, 127, &[&packet(true), &packet(false)])
+}
+
 /// Captures of one UDP packet, in every format and byte order that costs nothing here.
 fn captures() -> Vec<(&'static str, Vec<u8>)> {
     let mut ip = vec![
@@ -421,6 +475,7 @@ fn captures() -> Vec<(&'static str, Vec<u8>)> {
             }
         }
     }
+    out.push(("capture", probes()));
     let ng = pcapng(&ethernet);
     out.push(("capture", ng.clone()));
     out.push(("energy", ng));

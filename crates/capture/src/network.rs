@@ -80,9 +80,19 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
     };
     let data = data.get(header..).ok_or(NotNetwork::Short)?;
     let on_link = record.original_bytes.saturating_sub(header as u32);
+    Ok(packet(data, ethertype, on_link, outgoing))
+}
+
+/// What follows a link's header of this EtherType; of none, it is IP.
+pub(crate) fn packet(
+    data: &[u8],
+    ethertype: Option<u16>,
+    on_link: u32,
+    outgoing: Option<bool>,
+) -> Network<'_> {
     let is_ip = ethertype.is_none_or(|e| e == ETHERTYPE_IPV4 || e == ETHERTYPE_IPV6);
     let ip = if is_ip { ip(data) } else { None };
-    Ok(Network {
+    Network {
         // Short Ethernet frames are padded; packets joined by the network
         // card may say zero.
         bytes: match ip {
@@ -92,7 +102,7 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
         flow: ip.map(|(flow, _)| flow),
         outgoing,
         data,
-    })
+    }
 }
 
 fn field(data: &[u8], at: usize) -> Result<u16, NotNetwork> {

@@ -11,16 +11,19 @@
 //!   6.18: `nft -f` closes its socket at once, and the table with it; `nft -i`
 //!   takes the whole script as one line, hence as one transaction, of 23 kB at
 //!   least.)
-//! * The child of ours is a shell around that `nft -i`, the *guard*. When
-//!   `nft -i` ends, it deletes the routing rules, which have no owner flag, and
-//!   the table, should the kernel (before 5.12) not know the flag.
+//! * The child of ours is a shell around that `nft -i`, the *guard*. It lets
+//!   nothing of ours through once the rules are there, so that a daemon may give
+//!   its privileges up and leave them to the guard. When `nft -i` ends, the guard
+//!   deletes the routing rules, which have no owner flag, and the table, should
+//!   the kernel (before 5.12) not know the flag.
 //! * The table's name carries the process id and start time of its owner.
 //!   [`Rules::install`] removes tables whose owner is dead, and refuses to add
 //!   to those of one that lives.
 //!
 //! Only a SIGKILL of daemon *and* guard at the same moment leaves anything, and
 //! not the table: the routing rules, which match nothing without its marks,
-//! stay until the next start.
+//! stay until the next start, or until somebody calls [`remove_left_overs`].
+//! (On kernels before 5.12 the table stays as well.)
 //!
 //! So a daemon that is to fail closed has to stay alive: without it, apps reach
 //! the network directly.
@@ -47,6 +50,7 @@
 //! this means, for people.
 
 mod guard;
+mod left_over;
 mod owner;
 mod script;
 
@@ -55,6 +59,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 pub use guard::{Rules, RulesError};
+pub use left_over::{LeftOvers, left_overs, remove_left_overs};
 pub use owner::Owner;
 
 /// How TCP connections reach the listener.

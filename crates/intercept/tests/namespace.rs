@@ -12,7 +12,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mpbond_intercept::rules::{Ipv6, Method, Owner, Rules, RulesConfig, RulesError, Udp};
+use mpbond_intercept::rules::{
+    Ipv6, LeftOvers, Method, Owner, Rules, RulesConfig, RulesError, Udp, left_overs,
+    remove_left_overs,
+};
 use mpbond_intercept::{Front, FrontConfig, Protocol, Refusal, Via};
 use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
@@ -512,20 +515,43 @@ fn role_lifetime() {
     // So does a SIGKILL of the owner.
     let (mut holder, table) = start_holder();
     assert!(sh("nft list tables").contains(&table));
+    // What a living daemon has is not left over, and stays.
+    assert!(left_overs().unwrap().is_empty());
+    assert!(remove_left_overs().unwrap().is_empty());
+    assert!(sh("nft list tables").contains(&table));
+    assert!(sh("ip rule").contains("9000:"));
     holder.kill().unwrap();
     holder.wait().unwrap();
     wait_until("nothing is left", is_clean);
 
-    // Killed with its guard and its nft, it leaves no table, and the next start
+    // Killed with its guard and all below it, it leaves no table, and the next start
     // removes the rest.
     let (mut holder, _) = start_holder();
-    let guard = children(holder.id())[0];
-    let nft = children(guard)[0];
-    sh(&format!("kill -KILL {guard} {nft} {}", holder.id()));
-    holder.wait().unwrap();
+    kill_all(&mut holder);
     wait_until("the table is gone", || sh("nft list tables").is_empty());
     assert!(!is_clean());
     drop(Rules::install(&config(Method::Redirect)).unwrap());
+    assert_clean();
+
+    // Or somebody who looks for it does.
+    let (mut holder, _) = start_holder();
+    kill_all(&mut holder);
+    wait_until("the table is gone", || sh("nft list tables").is_empty());
+    // A table as it would stay on a kernel that knows no owners; another program's rule.
+    sh("nft add table inet mpbond_1073741824_1; ip rule add pref 9000 fwmark 9 lookup 254");
+    let found = LeftOvers {
+        tables: vec![Owner {
+            pid: 1 << 30,
+            start_ticks: 1,
+        }],
+        routing_rules: 2,
+    };
+    assert_eq!(left_overs().unwrap(), found);
+    assert_eq!(remove_left_overs().unwrap(), found);
+    assert!(left_overs().unwrap().is_empty());
+    assert!(sh("nft list tables").is_empty());
+    assert!(sh("ip rule").contains("fwmark 0x9 "));
+    sh("ip rule del pref 9000 fwmark 9");
     assert_clean();
 
     // What a dead owner left is removed, what others have is not.
@@ -537,6 +563,28 @@ fn role_lifetime() {
     drop(rules);
     sh("nft delete table inet mpbond_other");
     assert_clean();
+
+    // Nor does anything reach nft that an owner writes later, one that was taken over say.
+    let (mut holder, table) = start_holder();
+    let commands = format!("/proc/{}/fd/0", children(holder.id())[0]);
+    std::fs::write(commands, "add table inet mpbond_intruder\n").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let tables = sh("nft list tables");
+    assert!(
+        tables.contains(&table) && !tables.contains("intruder"),
+        "{tables}"
+    );
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    wait_until("nothing is left", is_clean);
+
+    // Where nft dies, its guard cleans up, and that is noticed.
+    let mut rules = Rules::install(&config(Method::Tproxy)).unwrap();
+    let nft = nft_of(std::process::id());
+    sh(&format!("kill -KILL {nft}"));
+    wait_until("the guard's end is noticed", || !rules.in_force());
+    assert_clean();
+    drop(rules);
 
     // The guard's death is noticed, and its nft goes with the owner.
     let mut rules = Rules::install(&config(Method::Redirect)).unwrap();
@@ -563,6 +611,37 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(since.elapsed() < LIMIT, "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Kills an owner with its guard and all that would clean up, these first.
+fn kill_all(holder: &mut Child) {
+    let helpers: Vec<_> = descendants(holder.id())
+        .iter()
+        .map(u32::to_string)
+        .collect();
+    sh(&format!("kill -KILL {} {}", helpers.join(" "), holder.id()));
+    holder.wait().unwrap();
+}
+
+/// The process that holds the table of an owner.
+fn nft_of(owner: u32) -> u32 {
+    let is_nft = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "nft")
+    };
+    let found = descendants(owner).into_iter().find(is_nft);
+    found.unwrap()
+}
+
+/// Children, their children, and so on.
+fn descendants(parent: u32) -> Vec<u32> {
+    let mut all = children(parent);
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        all.extend(children(*pid));
+        next += 1;
+    }
+    all
 }
 
 /// Living children of a process.

@@ -7,6 +7,7 @@ mod control;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,9 @@ use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
+use crate::sandbox::{self, Access, Need, Place};
 use crate::seldom::Seldom;
-use crate::status::{RelayStatus, Status};
+use crate::status::{RelayStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{addresses, metrics, revocation, stop};
 
@@ -94,6 +96,8 @@ struct Helper {
     next_relay: Cell<u64>,
     budget: Option<MonthlyBudget>,
     clock: Clock,
+    /// What was given up.
+    sandboxed: RefCell<Option<SandboxStatus>>,
 }
 
 /// Runs a helper until SIGINT or SIGTERM.
@@ -121,6 +125,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         next_relay: Cell::new(0),
         budget,
         clock: Clock::start(),
+        sandboxed: RefCell::default(),
         config,
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -134,6 +139,21 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
     info!(address = %helper.config.listen, "listening");
     tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let path = &helper.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    let status = {
+        let helper = Rc::clone(&helper);
+        move || {
+            let status = helper.status();
+            async move { status }
+        }
+    };
+    metrics::start(helper.config.metrics, status.clone()).await;
+    if helper.config.sandbox {
+        let entered = helper.sandbox().enter();
+        helper.sandboxed.replace(Some(entered));
+    }
     let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
     let announcement = helper.announcement().map(Rc::new);
     if let Some(announcement) = announcement.clone() {
@@ -157,24 +177,6 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
     tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
-    let path = &helper.config.status_socket;
-    let socket =
-        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
-    let status = {
-        let helper = Rc::clone(&helper);
-        move || {
-            let status = helper.status();
-            async move { status }
-        }
-    };
-    if let Some(address) = helper.config.metrics {
-        let status = status.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(e) = metrics::serve(address, status).await {
-                warn!(%address, error = %e, "no metrics");
-            }
-        });
-    }
     if let Some(budget) = &helper.budget {
         tokio::task::spawn_local(budget.keep());
     }
@@ -247,6 +249,29 @@ impl Helper {
             keepalive: Some(Duration::from_secs(240)),
             ..Tuning::default()
         }
+    }
+
+    /// What it goes on needing.
+    fn sandbox(&self) -> sandbox::Plan {
+        let config = &self.config;
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&config.status_socket);
+        plan.congestion(config.congestion.as_deref());
+        if config.uplink.interface.is_some() {
+            plan.needs.push(Need::Interface);
+        }
+        let trusted = TrustFile::beside(&config.identity);
+        plan.places
+            .extend(Place::around(trusted.path(), Access::Read));
+        if self.budget.is_some() {
+            plan.places
+                .extend(Place::around(&config.identity, Access::Change));
+        }
+        plan.places.push(Place::new(
+            Path::new(mpbond_net::relay::RECEIVE_BUFFER_LIMIT),
+            Access::Read,
+        ));
+        plan
     }
 
     /// What makes this helper found, if its owner wants that.
@@ -399,6 +424,7 @@ impl Helper {
             uptime_s: self.clock.now().as_secs_f64(),
             relays,
             budget: self.budget.as_ref().map(MonthlyBudget::status),
+            sandbox: self.sandboxed.borrow().clone(),
             notes,
             ..Status::default()
         }

@@ -5,6 +5,8 @@
 //! [`driver`], which moves bytes between sockets and the session, and [`status`], what they tell
 //! of themselves. The program's subcommands are thin fronts of these.
 
+#![forbid(unsafe_code)]
+
 pub mod config;
 pub mod discovery;
 pub mod driver;
@@ -14,6 +16,7 @@ pub mod metrics;
 pub mod pairing;
 pub mod primary;
 pub mod proxy;
+pub mod sandbox;
 pub mod status;
 pub mod status_socket;
 

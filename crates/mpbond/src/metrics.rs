@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,20 +27,32 @@ const MAX_SCRAPERS: usize = 16;
 /// A scraper that takes longer than this is cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves `GET /metrics` at `address` until dropped. Has to run in a `LocalSet`.
-///
-/// # Errors
-/// The address can't be listened on.
-pub async fn serve<F: Future<Output = Status> + 'static>(
-    address: SocketAddr,
+/// Serves `GET /metrics` at `address`, if there is one, as long as the `LocalSet` runs that this
+/// is called in. The address is bound at once; one that cannot be is told, and does no further harm.
+pub async fn start<F: Future<Output = Status> + 'static>(
+    address: Option<SocketAddr>,
     status: impl Fn() -> F + 'static,
-) -> io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
+) {
+    let Some(address) = address else {
+        return;
+    };
+    match TcpListener::bind(address).await {
+        Ok(listener) => {
+            tokio::task::spawn_local(serve(listener, status));
+        }
+        Err(e) => warn!(%address, error = %e, "no metrics"),
+    }
+}
+
+async fn serve<F: Future<Output = Status> + 'static>(
+    listener: TcpListener,
+    status: impl Fn() -> F + 'static,
+) {
     let status = Rc::new(status);
     let room = Arc::new(Semaphore::new(MAX_SCRAPERS));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-            return Ok(());
+            return;
         };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

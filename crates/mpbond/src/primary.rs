@@ -21,10 +21,11 @@ use mpbond_session::{HelperId, ReinjectionConfig, Session, SessionConfig};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::config::PrimaryConfig;
+use crate::config::{OnProxyLoss, PrimaryConfig};
 use crate::driver::{Clock, Driver, Notice, Seat, TransferLog, Turns};
 use crate::memory::Memory;
-use crate::status::{LinkStatus, Status};
+use crate::sandbox::{self, Need};
+use crate::status::{LinkStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{addresses, descriptors, metrics, random, sleep, stop};
 
@@ -52,6 +53,8 @@ struct Primary {
     network: watch::Sender<()>,
     links: RefCell<Vec<LinkStatus>>,
     notes: RefCell<Vec<String>>,
+    /// What was given up.
+    sandboxed: RefCell<Option<SandboxStatus>>,
 }
 
 /// Runs a primary until SIGINT or SIGTERM.
@@ -81,17 +84,15 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
             async move { status }
         }
     };
-    if let Some(address) = primary.config.metrics {
-        let status = status.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(e) = metrics::serve(address, status).await {
-                warn!(%address, error = %e, "no metrics");
-            }
-        });
-    }
+    metrics::start(primary.config.metrics, status.clone()).await;
     fronts::start(&primary)?;
-    // Held until the end: dropping it takes the rules away.
+    // Held until the end: dropping it takes the rules away. They have a process of their own that
+    // does it, with the privileges that this one gives up now.
     let rules = transparent::start(&primary).await?;
+    if primary.config.sandbox {
+        let entered = primary.sandbox().enter();
+        primary.sandboxed.replace(Some(entered));
+    }
     tokio::task::spawn_local(sessions(Rc::clone(&primary)));
     tokio::task::spawn_local(outage::tell(Rc::clone(&primary)));
     let moved = Rc::clone(&primary);
@@ -180,6 +181,7 @@ impl Primary {
             network: watch::Sender::new(()),
             links: RefCell::default(),
             notes: RefCell::default(),
+            sandboxed: RefCell::default(),
             config,
         }
     }
@@ -217,6 +219,27 @@ impl Primary {
             driver.drop_subflows("this device has slept", |_| true);
         }
         self.network.send_replace(());
+    }
+
+    /// What it goes on needing.
+    fn sandbox(&self) -> sandbox::Plan {
+        let config = &self.config;
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&config.status_socket);
+        plan.congestion(config.congestion.as_deref());
+        let of_paths = config.paths.iter().map(|p| &p.interface);
+        let of_helpers = config.helpers.iter().map(|h| &h.interface);
+        if of_paths.chain(of_helpers).any(Option::is_some) {
+            plan.needs.push(Need::Interface);
+        }
+        if config.transparent.is_some() {
+            plan.needs.push(Need::Mark);
+        }
+        // Elsewhere the proxy looks names up.
+        if config.on_proxy_loss == OnProxyLoss::Direct {
+            plan.places.extend(sandbox::for_names());
+        }
+        plan
     }
 
     /// Options of every connection that a subflow runs over.
@@ -291,6 +314,7 @@ impl Primary {
             sessions: driver.iter().map(Driver::status).collect(),
             transfers,
             links: self.links.borrow().clone(),
+            sandbox: self.sandboxed.borrow().clone(),
             notes: self.outage_note().into_iter().chain(notes).collect(),
             ..Status::default()
         }

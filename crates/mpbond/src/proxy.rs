@@ -7,9 +7,10 @@ mod dial;
 mod registry;
 mod worker;
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -27,8 +28,9 @@ use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::memory::Memory;
 use crate::quota::{Quota, source};
+use crate::sandbox::{self, Access, Place};
 use crate::seldom::Seldom;
-use crate::status::{MemoryStatus, Status};
+use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
 use crate::{descriptors, heap, metrics, pairing, revocation, stop};
 
@@ -65,6 +67,25 @@ pub(crate) struct Proxy {
     memory: Memory,
     log: TransferLog,
     clock: Clock,
+    /// What was given up.
+    sandboxed: OnceLock<SandboxStatus>,
+}
+
+impl Proxy {
+    /// What it goes on needing. Accepted connections have their congestion control from the
+    /// listener.
+    fn sandbox(&self) -> sandbox::Plan {
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&self.config.status_socket);
+        plan.places.extend(sandbox::for_names());
+        // Enrolment writes both.
+        let trusted = TrustFile::beside(&self.config.identity);
+        let book = EnrolmentBook::beside(&self.config.identity);
+        for file in [trusted.path(), book.path()] {
+            plan.places.extend(Place::around(file, Access::Change));
+        }
+        plan
+    }
 }
 
 /// Runs a proxy until SIGINT or SIGTERM.
@@ -104,6 +125,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
             .map_or_else(Memory::of_machine, Memory::new),
         log: TransferLog::default(),
         clock: Clock::start(),
+        sandboxed: OnceLock::new(),
         config,
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -114,12 +136,6 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
 }
 
 async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
-    let workers: Arc<Vec<Worker>> = Arc::new(
-        (0..workers.max(1))
-            .map(|n| Worker::start(n, Arc::clone(&proxy)))
-            .collect::<std::io::Result<_>>()
-            .context("starting a worker thread")?,
-    );
     let tuning = Tuning {
         congestion: proxy.config.congestion.clone(),
         user_timeout: Some(Duration::from_secs(30)),
@@ -128,9 +144,32 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     };
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     let strangers = Rc::new(Quota::new(MAX_HANDSHAKES, MAX_HANDSHAKES_EACH));
+    let mut listeners = Vec::new();
     for address in &proxy.config.listen {
-        let listener = tcp::listen(*address, None, &tuning)?;
+        listeners.push(tcp::listen(*address, None, &tuning)?);
         info!(%address, "listening");
+    }
+    let path = &proxy.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    // Its answer needs the workers, which start in the sandbox; its address may need privileges.
+    let team = Rc::new(OnceCell::<Arc<Vec<Worker>>>::new());
+    let status = {
+        let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
+        move || status(Arc::clone(&proxy), team.get().cloned().unwrap_or_default())
+    };
+    metrics::start(proxy.config.metrics, status.clone()).await;
+    if proxy.config.sandbox {
+        let _ = proxy.sandboxed.set(proxy.sandbox().enter());
+    }
+    let workers: Arc<Vec<Worker>> = Arc::new(
+        (0..workers.max(1))
+            .map(|n| Worker::start(n, Arc::clone(&proxy)))
+            .collect::<std::io::Result<_>>()
+            .context("starting a worker thread")?,
+    );
+    let _ = team.set(Arc::clone(&workers));
+    for listener in listeners {
         tokio::task::spawn_local(accept(
             listener,
             Arc::clone(&proxy),
@@ -146,21 +185,6 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
-    let status = {
-        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
-        move || status(Arc::clone(&proxy), Arc::clone(&workers))
-    };
-    let path = &proxy.config.status_socket;
-    let socket =
-        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
-    if let Some(address) = proxy.config.metrics {
-        let status = status.clone();
-        tokio::task::spawn_local(async move {
-            if let Err(e) = metrics::serve(address, status).await {
-                warn!(%address, error = %e, "no metrics");
-            }
-        });
-    }
     tokio::select! {
         () = socket.serve(status) => {}
         reason = stop::signal() => info!(reason, "stopping"),
@@ -322,6 +346,7 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
             used_bytes: proxy.memory.used(),
             most_bytes: proxy.memory.most(),
         }),
+        sandbox: proxy.sandboxed.get().cloned(),
         notes,
         ..Status::default()
     }

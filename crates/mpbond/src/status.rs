@@ -32,6 +32,9 @@ pub struct Status {
     /// Proxy: what all sessions hold, and may hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
+    /// What the daemon has given up; not there where `sandbox = false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxStatus>,
     /// What people should know: things that do not work, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -44,6 +47,41 @@ pub struct MemoryStatus {
     pub used_bytes: u64,
     /// The bound.
     pub most_bytes: u64,
+}
+
+/// What a daemon has given up once it was set up ([`crate::sandbox`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxStatus {
+    /// Capabilities that it keeps, as CAP_NET_RAW.
+    pub capabilities: Vec<String>,
+    /// Whether it, and what it runs, can never get more privileges.
+    pub no_new_privileges: bool,
+    /// The version of Landlock that keeps it from files; none: files are not confined.
+    pub landlock_abi: Option<u32>,
+    /// How many system calls are refused; none: they are not filtered.
+    pub calls_refused: Option<usize>,
+    /// What could not be given up, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+impl SandboxStatus {
+    /// In a line.
+    pub fn summary(&self) -> String {
+        let capabilities = match self.capabilities.as_slice() {
+            [] => "no capabilities".to_owned(),
+            kept => format!("keeps {}", kept.join(", ")),
+        };
+        let files = match self.landlock_abi {
+            Some(abi) => format!("files confined (Landlock {abi})"),
+            None => "files not confined".to_owned(),
+        };
+        let calls = match self.calls_refused {
+            Some(count) => format!("{count} system calls refused"),
+            None => "system calls not filtered".to_owned(),
+        };
+        format!("{capabilities}, {files}, {calls}")
+    }
 }
 
 /// A session.

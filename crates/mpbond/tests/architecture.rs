@@ -1,5 +1,6 @@
 //! Who may know whom, as ARCHITECTURE.md says: checked over `cargo metadata`, so that a line in a
-//! manifest cannot change it unseen; and over the pure crates' sources, which may not read a clock.
+//! manifest cannot change it unseen; and over the sources: the pure crates' may not read a clock, and
+//! `unsafe` is only where it is said to be.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +79,44 @@ const CLOCKS: [&str; 4] = [
     "SystemTime::now",
     "thread::sleep",
     "std::net::Tcp",
+];
+
+/// Where `unsafe` may be, and for what. Small files named for their system calls; elsewhere the
+/// crates forbid it.
+const UNSAFE: [(&str, &str); 14] = [
+    ("crates/net/src/tcp/sys.rs", "TCP_INFO, queue lengths"),
+    ("crates/probe/src/sys.rs", "time stamps of packets"),
+    (
+        "crates/lab/src/sys/clone3.rs",
+        "a process in new namespaces",
+    ),
+    ("crates/lab/src/sys/mptcp.rs", "MPTCP_INFO"),
+    ("crates/lab/src/sys/packet.rs", "packet sockets, offloads"),
+    ("crates/lab/src/sys/sched.rs", "SCHED_FIFO"),
+    (
+        "crates/lab/src/sys/setns.rs",
+        "threads and programs in other namespaces",
+    ),
+    (
+        "crates/lab/src/sys/terminal.rs",
+        "the terminal's foreground group",
+    ),
+    ("crates/lab/src/sys/tun.rs", "TUN devices"),
+    ("crates/lab/src/sys/udp.rs", "UDP_SEGMENT"),
+    // Of tests and benches.
+    ("crates/net/benches/relay_cpu.rs", "SO_MAX_PACING_RATE"),
+    (
+        "crates/net/tests/idle_memory.rs",
+        "an allocator that counts",
+    ),
+    (
+        "crates/radio/tests/allocation/counting_allocator.rs",
+        "an allocator that counts",
+    ),
+    (
+        "fuzz/src/memory.rs",
+        "an allocator that counts, and refuses",
+    ),
 ];
 
 fn root() -> PathBuf {
@@ -198,16 +237,8 @@ fn pure_crates_reach_no_runtime_and_no_sockets() {
 #[test]
 fn pure_crates_read_no_clock() {
     for crate_ in PURE {
-        let mut folders = vec![root().join("crates").join(crate_).join("src")];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|e| e == "rs") {
-                    no_clock(&path);
-                }
-            }
+        for file in sources(&format!("crates/{crate_}/src")) {
+            no_clock(&file);
         }
     }
 }
@@ -222,6 +253,71 @@ fn no_clock(file: &Path) {
                 !code.contains(call),
                 "{file}:{number}: {call} in a pure crate"
             );
+        }
+    }
+}
+
+/// All Rust files below a folder of the repository.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// Whether the word stands in a line's code. (`unsafe_code` is another word.)
+fn is_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let mut words = code.split(|c: char| c != '_' && !c.is_alphanumeric());
+    words.any(|word| word == "unsafe")
+}
+
+#[test]
+fn unsafe_is_where_it_is_said_to_be() {
+    let mut found = BTreeSet::new();
+    // This file has the word in a string.
+    let own = Path::new(file!()).file_name();
+    for file in ["crates", "fuzz"].into_iter().flat_map(sources) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        if file.file_name() != own && text.lines().any(is_unsafe) {
+            let name = file.strip_prefix(root()).unwrap();
+            found.insert(name.to_str().unwrap().to_owned());
+        }
+    }
+    let said: BTreeSet<String> = UNSAFE.iter().map(|(f, _)| (*f).to_owned()).collect();
+    let more: Vec<_> = found.difference(&said).collect();
+    assert!(
+        more.is_empty(),
+        "unsafe in files that are not listed: {more:?}"
+    );
+    let less: Vec<_> = said.difference(&found).collect();
+    assert!(less.is_empty(), "listed, and without unsafe: {less:?}");
+    assert!(UNSAFE.iter().all(|(_, reason)| !reason.is_empty()));
+}
+
+#[test]
+fn every_crate_forbids_unsafe_or_names_where_it_is() {
+    for (crate_, _) in MAY_KNOW {
+        let folder = match crate_ {
+            "fuzz" => root().join("fuzz"),
+            other => root().join("crates").join(other),
+        };
+        for name in ["lib.rs", "main.rs"] {
+            let file = folder.join("src").join(name);
+            let Ok(text) = std::fs::read_to_string(&file) else {
+                continue;
+            };
+            let held = ["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"];
+            assert!(held.iter().any(|h| text.contains(h)), "{}", file.display());
         }
     }
 }

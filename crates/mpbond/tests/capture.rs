@@ -141,6 +141,32 @@ fn delays_and_phases_are_split() {
 }
 
 #[test]
+fn pings_in_a_capture_have_their_delays() {
+    let Some(folder) = samples("tcp") else { return };
+    let args = ["capture", "delay", "wireshark_dns+icmp.pcapng.gz", "--json"];
+    let output = mpbond(&folder, &args);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let probes: Vec<_> = lines.iter().filter(|l| l["method"].is_string()).collect();
+    assert_eq!(probes.len(), 12, "echo requests, by the samples' README");
+    assert!(probes.iter().all(|p| p["d_u_us"].is_null()));
+    let summaries: Vec<_> = lines.iter().filter(|l| l["summary"].is_object()).collect();
+    let found: u64 = summaries.iter().filter_map(|s| s["found"].as_u64()).sum();
+    let answered = probes.iter().filter(|p| p["d_n_us"].is_f64()).count();
+    assert!(found > 0 && found == answered as u64);
+    let told = mpbond(&folder, &args[..3]);
+    assert!(
+        String::from_utf8(told.stdout)
+            .unwrap()
+            .contains("pings from")
+    );
+}
+
+#[test]
 fn probes_are_lines_of_json_and_a_summary() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
@@ -163,6 +189,8 @@ fn probes_are_lines_of_json_and_a_summary() {
             (&Value::Null, &false.into())
         );
         assert_eq!(line["stamps"]["user"]["source"], "clock_gettime");
+        let local = line["local"].as_str().unwrap();
+        assert!(local.starts_with("127.0.0.1:"), "{local}");
     }
     assert_eq!(lines[5]["summary"]["sent"], 5);
 }
@@ -181,6 +209,11 @@ fn bad_input_gives_one_line() {
         (&["capture", "merge", "text", "text"], "text: offset 0"),
         (&["capture", "owd", "--server", "text"], "text: offset 0"),
         (&["capture", "owd"], "nothing to compare"),
+        (&["capture", "delay", "text"], "text: offset 0"),
+        (
+            &["capture", "delay", "text", "--probes", "text"],
+            "text: line 1: no probe",
+        ),
         (&["probe", "127.0.0.1", "-i", "0.1ms"], "1 ms"),
         (&["probe", "127.0.0.1:70000"], "127.0.0.1:70000"),
     ] {

@@ -1,11 +1,11 @@
 //! Another host's clock against ours, out of exchanges (RFC 5905, section 8), with a bound.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::record::difference_us;
 
 /// The four stamps of an exchange, ns since the Unix epoch by whoever's clock it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
     /// We sent.
     pub t1_ns: u64,

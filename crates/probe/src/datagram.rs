@@ -328,6 +328,7 @@ impl Engine<'_> {
             }),
         };
         let mut probe = Probe::answered(message.seq, method, stamps, None);
+        probe.run = Some(self.run);
         if method == Method::Udp {
             probe.exchange = Some(Exchange {
                 t1_ns: sent.kernel_ns.unwrap_or(sent.user_ns),

@@ -4,6 +4,8 @@
 //! Every probe has up to three clocks: the user's, around the call; the kernel's; and that of the
 //! wire. A clock that is not there is missing, never made up.
 
+#![deny(unsafe_code)]
+
 mod background;
 mod clock_offset;
 mod datagram;

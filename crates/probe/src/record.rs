@@ -1,15 +1,16 @@
 //! One probe, and what all of them say.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock_offset::{ClockOffset, Exchange};
 use crate::options::Method;
 use crate::statistics::Distribution;
 
 /// Where the user's stamps are from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserSource {
     /// `clock_gettime(CLOCK_REALTIME)` around the system call.
@@ -17,7 +18,7 @@ pub enum UserSource {
 }
 
 /// Where the kernel's stamps are from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSource {
     /// SO_TIMESTAMPING: software stamps of driver (out) and of the receive path (in).
@@ -25,15 +26,19 @@ pub enum KernelSource {
 }
 
 /// Where the wire's stamps are from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireSource {
     /// SO_TIMESTAMPING: the network card's clock.
     Hardware,
+    /// A capture: the clock of whoever took it.
+    Capture,
+    /// A capture of 802.11: the clock of the sniffer's radio (TSFT).
+    Tsft,
 }
 
 /// Two stamps of one clock, ns since the Unix epoch (the card's own epoch for hardware).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair<S> {
     /// Which clock.
     pub source: S,
@@ -55,7 +60,7 @@ pub(crate) fn difference_us(from_ns: u64, to_ns: u64) -> f64 {
 }
 
 /// All stamps of a probe.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps {
     /// t_u.
     pub user: Option<Pair<UserSource>>,
@@ -66,7 +71,7 @@ pub struct Stamps {
 }
 
 /// One probe.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// Its number, from 0.
     pub seq: u32,
@@ -85,8 +90,15 @@ pub struct Probe {
     /// A second answer.
     pub duplicate: bool,
     /// The four stamps of an exchange with `mpbond probe-server`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
+    /// What the run calls itself in its datagrams (ICMP, UDP): a probe is found by it and its number
+    /// in captures. As hexadecimal text in JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
+    pub run: Option<u64>,
+    /// This end of the connection (TCP): the probe is found by it in captures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<SocketAddr>,
 }
 
 impl Probe {
@@ -109,7 +121,45 @@ impl Probe {
             lost: false,
             duplicate: false,
             exchange: None,
+            run: None,
+            local: None,
         }
+    }
+
+    /// Takes d_n from another clock than the kernel's stamps.
+    pub fn set_wire(&mut self, wire: Pair<WireSource>) {
+        self.stamps.wire = Some(wire);
+        self.d_n_us = Some(wire.delay_us());
+    }
+
+    /// A probe of which only the wire is known; without times, one that was not answered.
+    pub fn of_wire(seq: u32, method: Method, wire: Option<Pair<WireSource>>) -> Self {
+        let stamps = Stamps {
+            wire,
+            ..Stamps::default()
+        };
+        match wire {
+            Some(_) => Self::answered(seq, method, stamps, None),
+            None => Self::lost(seq, method),
+        }
+    }
+}
+
+/// 64 bits as text: JSON's numbers lose some of them on the way through other programs.
+mod hexadecimal {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(run: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        match run {
+            Some(run) => to.serialize_str(&format!("{run:016x}")),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        let run = text.map(|text| u64::from_str_radix(&text, 16));
+        run.transpose().map_err(de::Error::custom)
     }
 }
 
@@ -148,6 +198,15 @@ pub struct Summary {
     pub one_way_out_us: Option<Distribution>,
     /// One-way delay from the server, with the error of `clock`.
     pub one_way_in_us: Option<Distribution>,
+}
+
+impl Summary {
+    /// Of probes that were made before, in the order of their answers.
+    pub fn of(method: Method, probes: impl IntoIterator<Item = Probe>) -> Self {
+        let mut all = Collector::new(method);
+        probes.into_iter().for_each(|probe| all.take(probe));
+        all.finish()
+    }
 }
 
 pub(crate) struct Collector {

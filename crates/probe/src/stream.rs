@@ -77,6 +77,10 @@ fn tcp(options: &Options) -> Result<Socket, ProbeError> {
     Ok(socket)
 }
 
+fn local_address(socket: &Socket) -> Option<SocketAddr> {
+    socket.local_addr().ok()?.as_socket()
+}
+
 fn timed_out(e: &io::Error) -> bool {
     matches!(
         e.kind(),
@@ -114,6 +118,8 @@ fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
         (Method::Rst, false) => return unfit("the port is open: use the method syn"),
         _ => {}
     }
+    // A refused socket has forgotten its address, and knows its port.
+    let local = local_address(&socket);
     let mut kernel_us = None;
     if !refused {
         kernel_us = sys::handshake_us(&socket).ok().map(f64::from);
@@ -128,7 +134,9 @@ fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
         }),
         ..Stamps::default()
     };
-    Ok(Probe::answered(seq, options.method, stamps, kernel_us))
+    let mut probe = Probe::answered(seq, options.method, stamps, kernel_us);
+    probe.local = local;
+    Ok(probe)
 }
 
 /// An open connection to an HTTP server.
@@ -232,7 +240,9 @@ impl Connection {
                 in_ns,
             }),
         };
-        Ok(Probe::answered(seq, options.method, stamps, None))
+        let mut probe = Probe::answered(seq, options.method, stamps, None);
+        probe.local = local_address(&self.socket);
+        Ok(probe)
     }
 }
 

@@ -3,14 +3,23 @@
 use std::sync::OnceLock;
 
 use mpbond_capture::bluetooth;
-use mpbond_capture::delay::{phases, proxy_log, rfcomm_stream, tcp, tcp_transfer};
+use mpbond_capture::delay::{phases, proxy_log, rfcomm_stream, tcp, tcp_transfer, wire_probes};
 use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, run};
-use mpbond_capture::wifi::{Sniffer, Times, frame, merge};
+use mpbond_capture::wifi::{Sniffer, Times, frame, merge, packets};
 use mpbond_capture::{CpuLog, PacketLog, Reader, cpu_sampling, network};
 use mpbond_radio::Profiles;
 
-/// Every record of a capture, and what its headers say.
+/// Every record of a capture, and what its headers say; the probes in it.
 pub fn capture(octets: &[u8]) {
+    if let Ok(seen) = wire_probes("x", octets, &[0x1234, 80].into()) {
+        if let Some(reason) = &seen.incomplete {
+            super::one_line(reason);
+        }
+        let probes = seen.numbered.values().chain(seen.pings.values());
+        let answered = probes.filter(|p| p.times().is_some()).count() as u64;
+        // A question and an answer each, or more of them in one frame.
+        assert!(answered <= seen.records * 64, "more answers than packets");
+    }
     let mut reader = match Reader::new("x", octets) {
         Ok(reader) => reader,
         Err(e) => return super::one_line(&e),
@@ -24,7 +33,9 @@ pub fn capture(octets: &[u8]) {
                 if let Ok(packet) = network(&record) {
                     let _ = tcp(&packet);
                 }
-                let _ = frame(&record);
+                if let Some(frame) = frame(&record) {
+                    let _ = packets(&frame);
+                }
             }
             Ok(None) => return,
             Err(e) => return super::one_line(&e),

@@ -4,6 +4,7 @@
 mod arrivals;
 mod owd;
 mod phases;
+mod probes;
 mod tcp;
 
 pub use arrivals::Arrivals;
@@ -12,4 +13,5 @@ pub use owd::{
     rfcomm_stream, tcp_transfer,
 };
 pub use phases::{Handover, Phases, PhasesReport, phases};
+pub use probes::{OnWire, Protocol, WireClock, WireProbes, WireTimes, wire_probes};
 pub use tcp::{TcpSegment, tcp};

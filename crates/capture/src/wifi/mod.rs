@@ -4,8 +4,10 @@
 mod clock;
 mod frame;
 mod merge;
+mod packet;
 mod reference;
 
 pub use clock::{ClockFit, ClockRelation};
 pub use frame::{Frame, FrameKind, frame};
 pub use merge::{InputReport, MergeError, MergeReport, Merged, MergedFrame, Sniffer, Times, merge};
+pub use packet::{Sealed, packets};

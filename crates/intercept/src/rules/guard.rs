@@ -12,7 +12,7 @@ use super::{Ipv6, Method, RulesConfig};
 
 /// Preference of our routing rules: after the table `local` (0), so that this
 /// host's own addresses stay its own, and before everybody else's.
-const RULE_PREFERENCE: &str = "9000";
+pub(super) const RULE_PREFERENCE: &str = "9000";
 
 /// Longest interface name, in bytes (IFNAMSIZ less its final zero).
 const MAX_INTERFACE_BYTES: usize = 15;
@@ -21,17 +21,26 @@ const MAX_INTERFACE_BYTES: usize = 15;
 /// empty without TPROXY. Signals to it are signals to the daemon; it goes when
 /// its standard input ends. A home directory that does not exist keeps `nft -i`
 /// from leaving a history file.
+///
+/// Only two lines of the input, the script and [`SENTINEL`], reach `nft`: what
+/// a daemon that has given up its privileges writes later must not be run with
+/// those of the guard. What follows tells by its end that the daemon has ended;
+/// until then `cat` holds the pipe to `nft` open, as 4. Where `nft` ends first,
+/// the last line tells the daemon so.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 exec 2>&1
-HOME=/nonexistent nft -i
-nft delete table inet "$1" >/dev/null 2>&1
-if [ -n "$2" ]; then
-    for family in -4 -6; do
-        ip "$family" rule del pref "$4" fwmark "$3" lookup "$2" >/dev/null 2>&1
-        ip "$family" route flush table "$2" >/dev/null 2>&1
-    done
-fi
+{ head -n 2; exec cat 4>&1 >/dev/null; } | {
+    HOME=/nonexistent nft -i
+    nft delete table inet "$1" >/dev/null 2>&1
+    if [ -n "$2" ]; then
+        for family in -4 -6; do
+            ip "$family" rule del pref "$4" fwmark "$3" lookup "$2" >/dev/null 2>&1
+            ip "$family" route flush table "$2" >/dev/null 2>&1
+        done
+    fi
+    kill -KILL $$
+}
 "#;
 
 /// A command whose answer has text that no command before it prints: the sign
@@ -110,8 +119,12 @@ impl Rules {
     /// [`RulesError`]; then nothing is left behind.
     pub fn install(config: &RulesConfig) -> Result<Self, RulesError> {
         check(config)?;
-        remove_stale_tables()?;
-        remove_stale_routing(config);
+        let tables = Tables::read()?;
+        if let Some(owner) = tables.living.first() {
+            return Err(RulesError::Busy(*owner));
+        }
+        tables.remove_dead()?;
+        remove_routing(config);
         let owner = Owner::current()?;
         let table = owner.table();
         let text = match check_script(&script(config, &table, true)) {
@@ -236,19 +249,31 @@ fn check(config: &RulesConfig) -> Result<(), RulesError> {
     }
 }
 
-/// Removes tables of dead owners; finds those of living ones.
-fn remove_stale_tables() -> Result<(), RulesError> {
-    for name in run("nft", &["list", "tables", "inet"], None)?.lines() {
-        let Some(owner) = name.strip_prefix("table inet ").and_then(Owner::from_table) else {
-            continue;
-        };
-        if owner.is_alive() {
-            return Err(RulesError::Busy(owner));
-        }
-        warn!(%owner, "removing nft rules that a dead process left");
-        run("nft", &["delete", "table", "inet", &owner.table()], None)?;
+/// Our tables, by the names that they have.
+pub(super) struct Tables {
+    pub(super) living: Vec<Owner>,
+    pub(super) dead: Vec<Owner>,
+}
+
+impl Tables {
+    pub(super) fn read() -> Result<Self, RulesError> {
+        let text = run("nft", &["list", "tables", "inet"], None)?;
+        let names = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("table inet "));
+        let (living, dead) = names
+            .filter_map(Owner::from_table)
+            .partition(Owner::is_alive);
+        Ok(Self { living, dead })
     }
-    Ok(())
+
+    pub(super) fn remove_dead(&self) -> Result<(), RulesError> {
+        for owner in &self.dead {
+            warn!(%owner, "removing nft rules that a dead process left");
+            run("nft", &["delete", "table", "inet", &owner.table()], None)?;
+        }
+        Ok(())
+    }
 }
 
 /// A dry run in the kernel, whose complaints name the line.
@@ -274,11 +299,12 @@ fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
 
 /// Removes routing rules like ours, which an earlier run left if it was killed
 /// together with its guard.
-fn remove_stale_routing(config: &RulesConfig) {
+pub(super) fn remove_routing(config: &RulesConfig) {
     let (table, mark) = (config.route_table.to_string(), mark(config));
     for family in ["-4", "-6"] {
         // It fails when there is none left, or no `ip` to make any.
         while run("ip", &routing_rule(family, "del", &mark, &table), None).is_ok() {}
+        let _ = run("ip", &[family, "route", "flush", "table", &table], None);
     }
 }
 
@@ -289,12 +315,16 @@ fn routing_rule<'a>(family: &'a str, verb: &'a str, mark: &'a str, table: &'a st
     ]
 }
 
-fn mark(config: &RulesConfig) -> String {
+pub(super) fn mark(config: &RulesConfig) -> String {
     format!("{:#x}", config.route_mark)
 }
 
 /// Runs a tool to its end and gives its standard output.
-fn run(tool: &'static str, arguments: &[&str], input: Option<&str>) -> Result<String, RulesError> {
+pub(super) fn run(
+    tool: &'static str,
+    arguments: &[&str],
+    input: Option<&str>,
+) -> Result<String, RulesError> {
     let stdin = match input {
         Some(_) => Stdio::piped(),
         None => Stdio::null(),

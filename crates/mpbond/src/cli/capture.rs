@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use super::failure::Failure;
 
 mod bt;
+mod delay;
 mod merge;
 mod owd;
 
@@ -19,6 +20,7 @@ mod owd;
 Examples:
   mpbond capture bt btsnoop_hci.log --svg modes.svg
   mpbond capture merge a.pcap b.pcap c.pcap -o all.pcapng
+  mpbond capture delay air.pcapng --probes probes.jsonl
   mpbond capture owd --server server.pcap --phone phone.pcap --proxy proxy.csv
 
 `mpbond capture COMMAND --help` shows more. docs/measurement.md says what the figures mean.")]
@@ -30,6 +32,7 @@ pub(super) struct CaptureArgs {
 #[derive(Debug, Subcommand)]
 enum CaptureCommand {
     Bt(bt::BtArgs),
+    Delay(delay::DelayArgs),
     Merge(merge::MergeArgs),
     Owd(owd::OwdArgs),
 }
@@ -38,6 +41,7 @@ impl CaptureArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             CaptureCommand::Bt(args) => args.run(),
+            CaptureCommand::Delay(args) => args.run(),
             CaptureCommand::Merge(args) => args.run(),
             CaptureCommand::Owd(args) => args.run(),
         }

@@ -233,7 +233,7 @@ fn shown_us(us: Option<f64>) -> String {
 }
 
 fn text(s: &Summary, target: SocketAddr) -> String {
-    let mut out = format!(
+    let out = format!(
         "{} to {}: {} sent, {} lost ({:.1} %), {} doubled, {} reordered\n",
         s.method.name(),
         target.ip(),
@@ -243,7 +243,13 @@ fn text(s: &Summary, target: SocketAddr) -> String {
         s.duplicates,
         s.reordered
     );
-    if s.d_u_us.is_some() {
+    out + &table(s)
+}
+
+/// The delays in rows, and what is known of the server's clock.
+pub(super) fn table(s: &Summary) -> String {
+    let mut out = String::new();
+    if s.d_u_us.is_some() || s.d_n_us.is_some() {
         let _ = writeln!(
             out,
             "us          {:>10} {:>10} {:>8} {:>10} {:>10} {:>10} {:>10} {:>8}",

@@ -12,6 +12,7 @@ resume_for = "60s"                 # sessions are kept so long without a path
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
+# sandbox = true                   # false: give no privileges up
 # buffer_delay = "estimated"       # or measured: how long bytes wait at a
                                    # helper (for experiments)
 # serve = "127.0.0.1:80"           # end every stream at this one service
@@ -40,6 +41,7 @@ congestion = "cubic"               # of TCP; left out: the system's
 metrics = "127.0.0.1:9091"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/helper.sock"
+# sandbox = true                   # false: give no privileges up
 "#;
 
 /// `primary.toml`.
@@ -54,6 +56,7 @@ metrics = "127.0.0.1:9092"         # Prometheus; left out: none
 # buffer_delay = "estimated"       # or measured, here and at the proxy
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/primary.sock"
+# sandbox = true                   # false: give no privileges up
 
 [proxy]
 address = "203.0.113.1:4433"

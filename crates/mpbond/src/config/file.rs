@@ -8,6 +8,9 @@ use std::path::Path;
 /// The owner's alone: whoever writes these files decides who may connect.
 const MODE: u32 = 0o600;
 
+/// Who may give files to others.
+const ROOT: u32 = 0;
+
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -44,7 +47,8 @@ pub(super) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
 }
 
 /// Puts another text in a file's place. A file that is there keeps its owner and permissions, so
-/// that a daemon which runs as another user still reads it; a link to it stays a link.
+/// that a daemon which runs as another user still reads it; a link to it stays a link. A new one
+/// that root makes belongs to whom its folder does, for the same reason.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
@@ -60,14 +64,44 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
         .prefix(".mpbond-")
         .permissions(permissions)
         .tempfile_in(folder(&target))?;
-    if let Some(before) = before {
-        let new = file.as_file().metadata()?;
-        if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
+    let new = file.as_file().metadata()?;
+    match before {
+        Some(before) if (before.uid(), before.gid()) != (new.uid(), new.gid()) => {
             fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
         }
+        None if new.uid() == ROOT => {
+            let owner = fs::metadata(folder(&target))?;
+            // Root of a namespace that knows no such user keeps it.
+            let _ = fchown(file.as_file(), Some(owner.uid()), Some(owner.gid()));
+        }
+        _ => {}
     }
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
     file.persist(&target).map_err(|e| e.error)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_makes_belongs_to_whom_the_folder_does() {
+        const OTHER: u32 = 65_534;
+        let folder = tempfile::tempdir().unwrap();
+        if std::os::unix::fs::chown(folder.path(), Some(OTHER), Some(OTHER)).is_err() {
+            return eprintln!("skipped: only root gives files to others");
+        }
+        let file = folder.path().join("file");
+        let owner = || {
+            let meta = fs::metadata(&file).unwrap();
+            (meta.uid(), meta.gid(), meta.permissions().mode() & 0o777)
+        };
+        replace(&file, "new").unwrap();
+        assert_eq!(owner(), (OTHER, OTHER, 0o600));
+        std::os::unix::fs::chown(&file, Some(1), Some(OTHER)).unwrap();
+        replace(&file, "changed").unwrap();
+        assert_eq!(owner(), (1, OTHER, 0o600), "a file keeps its owner");
+    }
 }

@@ -27,6 +27,8 @@ pub struct HelperConfig {
     pub status_socket: PathBuf,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
+    /// Whether the daemon gives up what it does not need once it is set up.
+    pub sandbox: bool,
     /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
     /// The only places that relays may go.
@@ -63,6 +65,7 @@ struct HelperFile {
     identity: Option<String>,
     status_socket: Option<String>,
     metrics: Option<Text<SocketAddr>>,
+    sandbox: Option<bool>,
     trust: Option<OneOrMore<DeviceId>>,
     proxies: Option<Spanned<OneOrMore<SocketAddr>>>,
     uplink: Option<UplinkFile>,
@@ -122,6 +125,7 @@ impl HelperConfig {
                 |path| source.resolve(&path),
             ),
             metrics: file.metrics.map(|t| t.0),
+            sandbox: file.sandbox.unwrap_or(true),
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             proxies,
             uplink,

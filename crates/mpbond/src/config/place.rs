@@ -45,8 +45,20 @@ fn folder_in(variable: &str) -> Option<PathBuf> {
         .filter(|p| p.is_absolute())
 }
 
-/// `/etc/mpbond` for root, else `$XDG_CONFIG_HOME/mpbond`, else `~/.config/mpbond`.
+/// What systemd tells a service (systemd.exec(5), ConfigurationDirectory and RuntimeDirectory):
+/// paths, with colons between them.
+fn folder_of_service(variable: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os(variable)?;
+    let first = std::env::split_paths(&folders).next();
+    first.filter(|folder| folder.is_absolute())
+}
+
+/// Where systemd says, else `/etc/mpbond` for root, else `$XDG_CONFIG_HOME/mpbond`, else
+/// `~/.config/mpbond`.
 pub fn config_folder() -> PathBuf {
+    if let Some(folder) = folder_of_service("CONFIGURATION_DIRECTORY") {
+        return folder;
+    }
     if geteuid().is_root() {
         return PathBuf::from("/etc/mpbond");
     }
@@ -65,9 +77,12 @@ pub fn config_file(role: Role) -> PathBuf {
     config_folder().join(format!("{role}.toml"))
 }
 
-/// `/run/mpbond/ROLE.sock` for root, else `$XDG_RUNTIME_DIR/mpbond-ROLE.sock`, else beside the
+/// Where systemd says, else `/run/mpbond/ROLE.sock` for root, else `$XDG_RUNTIME_DIR/mpbond-ROLE.sock`, else beside the
 /// configuration: a folder that others write to is no place for it.
 pub fn status_socket(role: Role) -> PathBuf {
+    if let Some(folder) = folder_of_service("RUNTIME_DIRECTORY") {
+        return folder.join(format!("{role}.sock"));
+    }
     if geteuid().is_root() {
         return PathBuf::from(format!("/run/mpbond/{role}.sock"));
     }

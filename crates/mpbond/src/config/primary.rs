@@ -16,6 +16,8 @@ pub struct PrimaryConfig {
     pub status_socket: PathBuf,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
+    /// Whether the daemon gives up what it does not need once it is set up.
+    pub sandbox: bool,
     /// For the uplink.
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.

@@ -30,6 +30,8 @@ pub struct ProxyConfig {
     pub status_socket: PathBuf,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
+    /// Whether the daemon gives up what it does not need once it is set up.
+    pub sandbox: bool,
     /// Primaries that may connect, besides those in the trust file.
     pub trust: Vec<DeviceId>,
     /// For the downlink.
@@ -69,6 +71,7 @@ struct ProxyFile {
     identity: Option<String>,
     status_socket: Option<String>,
     metrics: Option<Text<SocketAddr>>,
+    sandbox: Option<bool>,
     trust: Option<OneOrMore<DeviceId>>,
     scheduler: Option<Text<SchedulerKind>>,
     reinjection: Option<bool>,
@@ -96,6 +99,7 @@ impl Default for ProxyConfig {
             identity: place::identity(),
             status_socket: place::status_socket(Role::Proxy),
             metrics: None,
+            sandbox: true,
             trust: Vec::new(),
             scheduler: SchedulerKind::default(),
             reinjection: true,
@@ -161,6 +165,7 @@ impl ProxyConfig {
                 .status_socket
                 .map_or(default.status_socket, |path| source.resolve(&path)),
             metrics: file.metrics.map(|t| t.0),
+            sandbox: file.sandbox.unwrap_or(true),
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             scheduler: file.scheduler.map_or(default.scheduler, |t| t.0),
             reinjection: file.reinjection.unwrap_or(default.reinjection),

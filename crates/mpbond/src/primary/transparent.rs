@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 use mpbond_intercept::Protocol;
-use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp, private_networks};
-use tracing::info;
+use mpbond_intercept::rules::{
+    Ipv6, Method, Rules, RulesConfig, Udp, private_networks, remove_left_overs,
+};
+use tracing::{debug, info, warn};
 
 use super::{Primary, dns, fronts};
 use crate::config::{HelperAddress, Ipv6Policy, TransparentMode, UdpPolicy};
@@ -17,6 +19,7 @@ pub(super) const OWN_MARK: u32 = 0x6d70_0001;
 /// Sets interception up, if configured. The rules go when the result is dropped.
 pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>> {
     let Some(config) = primary.config.transparent.clone() else {
+        clean();
         return Ok(None);
     };
     let (protocol, method) = match config.mode {
@@ -74,15 +77,29 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
         .notes
         .borrow_mut()
         .extend(rules.notes().into_iter().map(str::to_owned));
-    let installed = tokio::task::spawn_blocking(move || Rules::install(&rules))
-        .await
-        .context("installing rules")??;
+    // On this thread, though it blocks it for a moment: another one would go on with privileges
+    // that this one is about to give up.
+    let installed = Rules::install(&rules)?;
     info!(
         table = installed.table(),
         port = local.port(),
         "interception is on"
     );
     Ok(Some(installed))
+}
+
+/// Removes what an earlier run left that did intercept, and was killed with all that would have
+/// done it.
+fn clean() {
+    match remove_left_overs() {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => warn!(
+            ?found,
+            "removed interception rules that a dead process left"
+        ),
+        // Without nft, or without privileges, nothing can have been left either.
+        Err(error) => debug!(%error, "no look for rules of earlier runs"),
+    }
 }
 
 /// Whether this host has IPv6 at all.

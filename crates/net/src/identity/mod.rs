@@ -252,6 +252,12 @@ fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
         .map_err(io_error)?;
     let pem = format!("{}{}", key.serialize_pem(), certificate.pem());
     file.write_all(pem.as_bytes()).map_err(io_error)?;
+    // Made by root for a daemon that runs as another user, it is that user's. Root of a namespace
+    // that knows no such user keeps it.
+    let owner = fs::metadata(folder).map_err(io_error)?;
+    if file.as_file().metadata().map_err(io_error)?.uid() == 0 {
+        let _ = fchown(file.as_file(), Some(owner.uid()), Some(owner.gid()));
+    }
     file.as_file().sync_all().map_err(io_error)?;
     Ok(file)
 }

@@ -26,6 +26,19 @@ fn creating_never_replaces_an_identity() {
 }
 
 #[test]
+fn what_root_makes_belongs_to_whom_the_folder_does() {
+    let dir = tempfile::tempdir().unwrap();
+    if std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).is_err() {
+        return eprintln!("skipped: only root gives files to others");
+    }
+    let path = dir.path().join("identity.pem");
+    Identity::load_or_create(&path).unwrap();
+    let meta = fs::metadata(&path).unwrap();
+    assert_eq!((meta.uid(), meta.gid()), (65_534, 65_534));
+    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
 fn a_readable_key_is_refused_with_advice() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("identity.pem");

@@ -234,9 +234,13 @@ fn limit_receive_buffer(socket: &TcpStream, bytes: u64) -> io::Result<()> {
     tcp::set_window_clamp(socket, u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
+/// Where the system says what receive buffer may be asked for without privileges: a relay reads it
+/// when it begins.
+pub const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
+
 /// The largest receive buffer that may be asked for without privileges.
 fn system_recv_buffer_limit() -> u64 {
-    std::fs::read_to_string("/proc/sys/net/core/rmem_max")
+    std::fs::read_to_string(RECEIVE_BUFFER_LIMIT)
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0)

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mpbond::config::TrustFile;
+use mpbond_intercept::rules::{left_overs as find_left_overs, remove_left_overs};
 use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
@@ -194,6 +195,37 @@ pub(super) fn interception(findings: &mut Findings) {
             check,
             "nft is not installed",
             "`apt-get install nftables`, or use socks5 or http instead",
+        ),
+    }
+}
+
+/// Interception rules of primaries that are dead.
+pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
+    let check = "rules";
+    let found = match clean {
+        true => remove_left_overs(),
+        false => find_left_overs(),
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(e) if clean => {
+            return findings.fail(check, format!("not cleaned: {e}"), "run it as root");
+        }
+        // Who may not look may not intercept, and has left nothing.
+        Err(_) => return,
+    };
+    let what = format!(
+        "{} nft tables and {} routing rules of a primary that was killed",
+        found.tables.len(),
+        found.routing_rules
+    );
+    match (found.is_empty(), clean) {
+        (true, _) => findings.ok(check, "nothing is left of earlier runs"),
+        (false, true) => findings.ok(check, format!("removed {what}")),
+        (false, false) => findings.warn(
+            check,
+            format!("{what} are left"),
+            "`mpbond doctor primary --clean` removes them, and so does the primary's next start",
         ),
     }
 }

@@ -4,6 +4,7 @@ mod finding;
 mod interfaces;
 mod machine;
 mod reach;
+mod sandbox;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,12 +25,13 @@ use interfaces::Interfaces;
 /// It reads the configuration of a role and tries what the daemon would do: whether interfaces
 /// are up and have routes, whether the proxy and the helpers answer, know this device and are who
 /// they should be, whether addresses are free and the kernel has what is configured. It changes
-/// nothing, and may run while the daemon does.
+/// nothing but what --clean says, and may run while the daemon does.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond doctor primary
   mpbond doctor proxy --config proxy.toml --json
+  mpbond doctor primary --clean            remove what a killed primary left in the kernel
 
 Exit code 0 when nothing fails, 1 when something does, 2 when the configuration is wrong.")]
 pub(super) struct DoctorArgs {
@@ -39,6 +41,10 @@ pub(super) struct DoctorArgs {
     /// Its configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Remove interception rules that a primary left when it was killed. Those of one that runs
+    /// stay.
+    #[arg(long)]
+    clean: bool,
     /// As JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -52,7 +58,13 @@ impl DoctorArgs {
         match role {
             Role::Primary => {
                 let config = PrimaryConfig::load(&file)?;
+                machine::left_overs(&mut findings, self.clean);
                 primary(&config, &mut findings)?;
+            }
+            _ if self.clean => {
+                return Err(Failure::input(
+                    "--clean is about a primary's interception rules: mpbond doctor primary --clean",
+                ));
             }
             Role::Helper => {
                 let config = HelperConfig::load(&file)?;
@@ -88,8 +100,10 @@ fn block_on(checks: impl Future<Output = ()>) -> Result<(), Failure> {
 }
 
 fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failure> {
-    let running = ask(&config.status_socket).is_ok();
+    let status = ask(&config.status_socket).ok();
+    let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    sandbox::check(findings, config.sandbox, status.as_ref());
     machine::clock(findings);
     let identity = machine::identity(findings, &config.identity);
     if let Some(name) = &config.congestion {
@@ -152,8 +166,10 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
 }
 
 fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure> {
-    let running = ask(&config.status_socket).is_ok();
+    let status = ask(&config.status_socket).ok();
+    let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    sandbox::check(findings, config.sandbox, status.as_ref());
     machine::clock(findings);
     machine::identity(findings, &config.identity);
     machine::trusted(findings, &config.identity, &config.trust);
@@ -190,8 +206,10 @@ fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure>
 }
 
 fn proxy(config: &ProxyConfig, findings: &mut Findings) {
-    let running = ask(&config.status_socket).is_ok();
+    let status = ask(&config.status_socket).ok();
+    let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    sandbox::check(findings, config.sandbox, status.as_ref());
     machine::clock(findings);
     machine::identity(findings, &config.identity);
     machine::trusted(findings, &config.identity, &config.trust);

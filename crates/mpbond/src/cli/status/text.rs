@@ -17,6 +17,12 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
         units::span(status.uptime_s),
         status.device
     );
+    if let Some(sandbox) = &status.sandbox {
+        text.push_str(&format!("sandbox: {}\n", sandbox.summary()));
+        for problem in &sandbox.problems {
+            text.push_str(&format!("note: sandbox: {problem}\n"));
+        }
+    }
     for note in &status.notes {
         text.push_str(&format!("note: {note}\n"));
     }

@@ -1,0 +1,437 @@
+//! Probes on the wire or on the air: when each went out and when its answer came, by the clock of
+//! whoever captured it (delay measurement paper, sections 2.3 and 3.1).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::error::CaptureError;
+use crate::network::{Flow, Network, network};
+use crate::reader::{LinkType, Reader, Record};
+use crate::source::{u16_at, u32_at};
+use crate::wifi::{self, Frame};
+
+use super::tcp::{TcpSegment, tcp};
+
+/// Beyond this many probes a capture's later ones are counted, and not kept.
+const MAX_PROBES: usize = 1 << 20;
+
+/// Datagrams of `mpbond probe` begin with this and the number of its version; then come one octet
+/// for an answer, two of nothing, eight of the run and four of the probe's number, big-endian.
+const MAGIC: [u8; 5] = *b"mpbP\x01";
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+const UDP: u8 = 17;
+
+/// Whose clock the times are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireClock {
+    /// Of the capture's stamps, since the Unix epoch.
+    Capture,
+    /// Of the sniffer's radio, since it was started: better than when its host was told.
+    Tsft,
+}
+
+/// When a probe went out and its answer came in. Only their difference means something to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WireTimes {
+    /// By which clock.
+    pub clock: WireClock,
+    /// The probe: t_n^o.
+    pub out_ns: u64,
+    /// Its answer: t_n^i.
+    pub in_ns: u64,
+}
+
+/// What the capture has of one probe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OnWire {
+    question: Option<Sight>,
+    answer: Option<Sight>,
+    /// How often the question was seen: more than once when it was sent again, or passed on.
+    pub questions: u32,
+    /// The same of the answer.
+    pub answers: u32,
+}
+
+impl OnWire {
+    /// Both times, where both were seen.
+    ///
+    /// The question counts from its first transmission: that is when it left the phone. The answer
+    /// counts, on the air, at the last transmission of its frame, since that ended the repeating;
+    /// and where an access point passes it on, there. Else at its first.
+    pub fn times(&self) -> Option<WireTimes> {
+        let (out, back) = (self.question?, self.answer?);
+        if let (Some(out_us), Some(in_us)) = (out.tsft_us, back.tsft_us)
+            && out.interface == back.interface
+        {
+            return Some(WireTimes {
+                clock: WireClock::Tsft,
+                out_ns: out_us.saturating_mul(1000),
+                in_ns: in_us.saturating_mul(1000),
+            });
+        }
+        Some(WireTimes {
+            clock: WireClock::Capture,
+            out_ns: out.at_ns,
+            in_ns: back.at_ns,
+        })
+    }
+
+    fn asked(&mut self, sight: Sight) {
+        self.question.get_or_insert(sight);
+        self.questions = self.questions.saturating_add(1);
+    }
+
+    fn answered(&mut self, sight: Sight) {
+        self.answers = self.answers.saturating_add(1);
+        match self.answer {
+            // An answer to a question that nobody saw yet is somebody else's.
+            _ if self.question.is_none() => {}
+            Some(before) if !sight.follows(&before) => {}
+            _ => self.answer = Some(sight),
+        }
+    }
+}
+
+/// One packet as it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sight {
+    at_ns: u64,
+    tsft_us: Option<u64>,
+    interface: u32,
+    air: Option<Air>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Air {
+    transmitter: Option<[u8; 6]>,
+    sequence: Option<u16>,
+    retry: bool,
+    /// Of an access point.
+    from_system: bool,
+}
+
+impl Sight {
+    fn of(record: &Record<'_>, frame: Option<&Frame<'_>>) -> Self {
+        Self {
+            at_ns: record.at.as_nanos(),
+            tsft_us: frame.and_then(|f| f.tsft_us),
+            interface: record.interface,
+            air: frame.map(|f| Air {
+                transmitter: f.transmitter,
+                sequence: f.sequence,
+                retry: f.retry,
+                from_system: f.data.get(1).is_some_and(|flags| flags & 3 == 2),
+            }),
+        }
+    }
+
+    /// Whether it is the same frame sent again, or passed on by the access point.
+    fn follows(&self, before: &Self) -> bool {
+        let (Some(air), Some(earlier)) = (self.air, before.air) else {
+            return false;
+        };
+        let same = (air.transmitter, air.sequence) == (earlier.transmitter, earlier.sequence);
+        (air.retry && same) || (air.from_system && !earlier.from_system)
+    }
+}
+
+/// How a numbered probe was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// Echo.
+    Icmp,
+    /// A datagram to `mpbond probe-server`.
+    Udp,
+}
+
+/// All probes that a capture has.
+#[derive(Debug, Clone, Default)]
+pub struct WireProbes {
+    /// Of `mpbond probe` by ICMP or UDP: by run and number.
+    pub numbered: BTreeMap<(Protocol, u64, u32), OnWire>,
+    /// Echo requests of other programs: by who asks whom, identifier, and number. Where numbers
+    /// begin again, after 65 536 of them, the first counts.
+    pub pings: BTreeMap<(IpAddr, IpAddr, u16, u16), OnWire>,
+    handshakes: BTreeMap<SocketAddr, Vec<Asked>>,
+    requests: BTreeMap<SocketAddr, Vec<Asked>>,
+    /// By port, for hosts behind address translation.
+    clients: HashMap<u16, Vec<SocketAddr>>,
+    kept: usize,
+    /// Packets in the capture.
+    pub records: u64,
+    /// Frames that were encrypted: what they hold does not show.
+    pub sealed: u64,
+    /// Frames that the sniffer saw damaged, and which were left out.
+    pub damaged: u64,
+    /// Packets that could not be kept any more.
+    pub beyond: u64,
+    /// Why the capture ends before its end, if it does.
+    pub incomplete: Option<String>,
+}
+
+/// A question over TCP.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    server: SocketAddr,
+    /// Its first octet, and what the answer acknowledges.
+    sequence: u32,
+    acknowledged: u32,
+    seen: OnWire,
+}
+
+/// Finds probes in a capture of Ethernet, raw IP or 802.11. Of TCP, handshakes and HTTP requests
+/// from these ports only: the others' are no probes.
+///
+/// # Errors
+/// When it is no capture. What comes after damage is missing, and said.
+pub fn wire_probes<R: Read>(
+    file: &str,
+    from: R,
+    tcp_ports: &HashSet<u16>,
+) -> Result<WireProbes, CaptureError> {
+    let mut reader = Reader::new(file, from)?;
+    let mut all = WireProbes::default();
+    loop {
+        match reader.next() {
+            Ok(Some(record)) => all.record(&record, tcp_ports),
+            Ok(None) => return Ok(all),
+            Err(e) => {
+                all.incomplete = Some(e.to_string());
+                return Ok(all);
+            }
+        }
+    }
+}
+
+impl WireProbes {
+    /// The `nth` handshake from this address. One without an IP address is found by its port, if
+    /// only one host used it; so is one that is not there.
+    pub fn handshake(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
+        self.of(&self.handshakes, local, nth)
+    }
+
+    /// The `nth` request from this address.
+    pub fn request(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
+        self.of(&self.requests, local, nth)
+    }
+
+    fn of(
+        &self,
+        asked: &BTreeMap<SocketAddr, Vec<Asked>>,
+        local: SocketAddr,
+        nth: usize,
+    ) -> Option<OnWire> {
+        let list = asked.get(&local).or_else(|| {
+            match self.clients.get(&local.port()).map(Vec::as_slice) {
+                Some([only]) => asked.get(only),
+                _ => None,
+            }
+        });
+        list?.get(nth).map(|a| a.seen)
+    }
+
+    fn record(&mut self, record: &Record<'_>, tcp_ports: &HashSet<u16>) {
+        self.records += 1;
+        if !matches!(record.link_type, LinkType::IEEE802_11 | LinkType::RADIOTAP) {
+            if let Ok(packet) = network(record) {
+                self.packet(&packet, Sight::of(record, None), tcp_ports);
+            }
+            return;
+        }
+        let Some(frame) = wifi::frame(record) else {
+            return;
+        };
+        if frame.damaged {
+            self.damaged += 1;
+            return;
+        }
+        match wifi::packets(&frame) {
+            Ok(packets) => {
+                for packet in packets {
+                    self.packet(&packet, Sight::of(record, Some(&frame)), tcp_ports);
+                }
+            }
+            Err(wifi::Sealed) => self.sealed += 1,
+        }
+    }
+
+    fn packet(&mut self, packet: &Network<'_>, sight: Sight, tcp_ports: &HashSet<u16>) {
+        let Some(flow) = packet.flow else {
+            return;
+        };
+        match flow.protocol {
+            ICMP | ICMPV6 => self.icmp(&flow, packet, sight),
+            UDP => self.udp(packet, sight),
+            _ => {
+                if let Some(segment) = tcp(packet) {
+                    self.tcp(&flow, &segment, sight, tcp_ports);
+                }
+            }
+        }
+    }
+
+    /// Echo (RFC 792, RFC 4443 section 4).
+    fn icmp(&mut self, flow: &Flow, packet: &Network<'_>, sight: Sight) {
+        let Some(message) = body(packet).filter(|m| m.len() >= 8) else {
+            return;
+        };
+        let question = match message.first() {
+            Some(8 | 128) => true,
+            Some(0 | 129) => false,
+            _ => return,
+        };
+        if let Some((run, number, _)) = own(message.get(8..).unwrap_or_default()) {
+            let key = (Protocol::Icmp, run, number);
+            return take(
+                &mut self.numbered,
+                key,
+                &mut self.kept,
+                &mut self.beyond,
+                question,
+                sight,
+            );
+        }
+        let (identifier, number) = (u16_at(message, 4, true), u16_at(message, 6, true));
+        let (asks, asked) = match question {
+            true => (flow.source, flow.destination),
+            false => (flow.destination, flow.source),
+        };
+        let key = (asks, asked, identifier, number);
+        take(
+            &mut self.pings,
+            key,
+            &mut self.kept,
+            &mut self.beyond,
+            question,
+            sight,
+        );
+    }
+
+    fn udp(&mut self, packet: &Network<'_>, sight: Sight) {
+        let message = body(packet).and_then(|datagram| own(datagram.get(8..)?));
+        if let Some((run, number, answer)) = message {
+            let key = (Protocol::Udp, run, number);
+            take(
+                &mut self.numbered,
+                key,
+                &mut self.kept,
+                &mut self.beyond,
+                !answer,
+                sight,
+            );
+        }
+    }
+
+    fn tcp(
+        &mut self,
+        flow: &Flow,
+        segment: &TcpSegment<'_>,
+        sight: Sight,
+        tcp_ports: &HashSet<u16>,
+    ) {
+        let source = SocketAddr::new(flow.source, flow.source_port);
+        let destination = SocketAddr::new(flow.destination, flow.destination_port);
+        if tcp_ports.contains(&source.port()) {
+            let opens = segment.syn && segment.acknowledged.is_none();
+            let asks = segment.payload.starts_with(b"GET ");
+            if opens || asks {
+                let length = if opens { 1 } else { segment.bytes };
+                let asked = Asked {
+                    server: destination,
+                    sequence: segment.sequence,
+                    acknowledged: segment.sequence.wrapping_add(length),
+                    seen: OnWire::default(),
+                };
+                self.asked(opens, source, asked, sight);
+            }
+        }
+        if tcp_ports.contains(&destination.port())
+            && let Some(acknowledged) = segment.acknowledged
+        {
+            let lists = match segment.bytes {
+                0 => &mut self.handshakes,
+                _ => &mut self.requests,
+            };
+            let mut lists = lists.get_mut(&destination).into_iter().flatten();
+            // The answer may come a second time, and the youngest question has the number.
+            let asked = lists.rfind(|a| a.server == source && a.acknowledged == acknowledged);
+            // An answer of several segments is there with the first.
+            if let Some(asked) = asked
+                && (asked.seen.answers == 0 || sight.air.is_some())
+            {
+                asked.seen.answered(sight);
+            }
+        }
+    }
+
+    fn asked(&mut self, opens: bool, client: SocketAddr, mut asked: Asked, sight: Sight) {
+        let lists = match opens {
+            true => &mut self.handshakes,
+            false => &mut self.requests,
+        };
+        // Numbers are used again after 4 GB: the youngest counts.
+        let again = lists
+            .get_mut(&client)
+            .and_then(|list| list.last_mut())
+            .filter(|a| (a.server, a.sequence) == (asked.server, asked.sequence));
+        if let Some(again) = again {
+            return again.seen.asked(sight);
+        }
+        if self.kept >= MAX_PROBES {
+            self.beyond += 1;
+            return;
+        }
+        self.kept += 1;
+        asked.seen.asked(sight);
+        lists.entry(client).or_default().push(asked);
+        let clients = self.clients.entry(client.port()).or_default();
+        if !clients.contains(&client) {
+            clients.push(client);
+        }
+    }
+}
+
+fn take<K: Ord>(
+    all: &mut BTreeMap<K, OnWire>,
+    key: K,
+    kept: &mut usize,
+    beyond: &mut u64,
+    question: bool,
+    sight: Sight,
+) {
+    if !all.contains_key(&key) {
+        if *kept >= MAX_PROBES {
+            *beyond += 1;
+            return;
+        }
+        *kept += 1;
+    }
+    let seen = all.entry(key).or_default();
+    match question {
+        true => seen.asked(sight),
+        false => seen.answered(sight),
+    }
+}
+
+/// What follows the IP header; none of a later fragment.
+fn body<'a>(packet: &Network<'a>) -> Option<&'a [u8]> {
+    let first = *packet.data.first()?;
+    if first >> 4 != 4 {
+        return packet.data.get(40..);
+    }
+    let fragment = u16_at(packet.data.get(..8)?, 6, true) & 0x1fff;
+    let header = usize::from(first & 0xf) * 4;
+    (fragment == 0).then(|| packet.data.get(header..)).flatten()
+}
+
+/// Run, number, and whether it is an answer, of our own datagrams.
+fn own(datagram: &[u8]) -> Option<(u64, u32, bool)> {
+    let head = datagram.get(..20)?;
+    if !head.starts_with(&MAGIC) {
+        return None;
+    }
+    let run = u64::from(u32_at(head, 8, true)) << 32 | u64::from(u32_at(head, 12, true));
+    Some((run, u32_at(head, 16, true), head.get(5) == Some(&1)))
+}

@@ -1,0 +1,149 @@
+//! `mpbond capture delay` on a capture that this test takes while `mpbond probe` runs, in namespaces of
+//! its own: every method's probes are found.
+//!
+//! The test that cargo runs starts this binary again under `unshare`, with the ignored one.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+const ROLE: &str = "MPBOND_CAPTURE_ROLE";
+const SERVER: &str = "127.0.0.1:7107";
+const COUNT: usize = 20;
+
+#[test]
+fn live_probes_are_found_in_a_capture() {
+    let unshare = ["-Urn", "--kill-child"];
+    let allowed = Command::new("unshare").args(unshare).arg("true").output();
+    if !allowed.is_ok_and(|o| o.status.success()) {
+        return eprintln!("skipped: user and network namespaces are not allowed here");
+    }
+    let output = Command::new("unshare")
+        .args(unshare)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "role", "--nocapture"])
+        .env(ROLE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+    eprintln!("{text}");
+}
+
+/// Writes down what passes on all interfaces, Ethernet headers and all, until told to stop.
+fn sniff(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u8>> {
+    let all = i32::from((libc::ETH_P_ALL as u16).to_be());
+    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(all))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    socket.set_recv_buffer_size(4 << 20).unwrap();
+    std::thread::spawn(move || {
+        // A classic capture in nanoseconds.
+        let mut file = Vec::new();
+        for field in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1] {
+            file.extend(field.to_le_bytes());
+        }
+        let mut packet = vec![0; 65535];
+        loop {
+            let Ok(bytes) = (&socket).read(&mut packet) else {
+                if stop.load(Ordering::Relaxed) {
+                    return file;
+                }
+                continue;
+            };
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let length = bytes as u32;
+            for field in [now.as_secs() as u32, now.subsec_nanos(), length, length] {
+                file.extend(field.to_le_bytes());
+            }
+            file.extend(&packet[..bytes]);
+        }
+    })
+}
+
+fn mpbond(folder: &Path, args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let up = Command::new("ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    assert!(up.unwrap().success());
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["probe-server", "--listen", SERVER])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+
+    for (method, target) in [
+        ("icmp", "127.0.0.1"),
+        ("udp", SERVER),
+        ("http", SERVER),
+        ("syn", SERVER),
+        ("rst", "127.0.0.1:9"),
+    ] {
+        let stop = Arc::new(AtomicBool::new(false));
+        let sniffer = sniff(Arc::clone(&stop));
+        let count = COUNT.to_string();
+        let args = [
+            "probe", target, "--method", method, "-c", &count, "-i", "2ms", "--json",
+        ];
+        std::fs::write(folder.join("probes.jsonl"), mpbond(folder, &args)).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        std::fs::write(folder.join("wire.pcap"), sniffer.join().unwrap()).unwrap();
+
+        let args = ["capture", "delay", "wire.pcap", "--probes", "probes.jsonl"];
+        let told = mpbond(folder, &args);
+        println!("{told}");
+        let text = mpbond(folder, &[&args[..], &["--json"]].concat());
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), COUNT + 1, "{method}");
+        assert_eq!(lines[COUNT]["found"], COUNT, "{method}: {told}");
+        for probe in &lines[..COUNT] {
+            let us = |key: &str| {
+                probe[key]
+                    .as_f64()
+                    .unwrap_or_else(|| panic!("{key}: {probe}"))
+            };
+            assert_eq!(probe["stamps"]["wire"]["source"], "capture");
+            // Equation 1.
+            let delta = us("d_u_us") - us("d_n_us");
+            assert!((us("delta_d_us") - delta).abs() < 1e-6, "{probe}");
+            // On loopback: the same but for the sniffer's own delays, of a busy machine.
+            assert!(us("d_n_us") > 0.0 && delta.abs() < 200_000.0, "{probe}");
+            assert!(probe["transmissions"]["out"].as_u64().unwrap() >= 1);
+        }
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
