@@ -1,6 +1,8 @@
 //! What goes wrong with paths, addresses and hosts, one kind at a time: every byte still arrives,
 //! and applications wait no longer than docs/failure.md says. Times there are of these worlds.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
 use std::time::Duration;
 
 use mpbond_sim::link::LinkChange;
