@@ -94,7 +94,8 @@ pub fn run(args: &Args) -> anyhow::Result<bool> {
     let mut table = Table::default();
     let begun = Instant::now();
     {
-        let _origins = Origins::start()?;
+        // Of two sessions that are compared, neither waits for the other's origins.
+        let _origins = [Origins::start(0)?, Origins::start(1)?];
         if ["idle", "active", "churn"].iter().any(|p| args.wants(p)) {
             many(args, folder.path(), descriptors, &mut table)?;
         }
@@ -160,7 +161,7 @@ fn many(args: &Args, folder: &Path, descriptors: u64, table: &mut Table) -> anyh
     let devices: Vec<String> = clients.iter().flat_map(|c| c.ids.clone()).collect();
     let mut proxy = Proxy::start(&args.mpbond, folder, "proxy", 4433, &devices, "", None)?;
     for (c, number) in clients.iter_mut().zip(1..) {
-        c.ask(&proxy.setup(number))?;
+        c.ask(&proxy.setup(number, number % 2))?;
     }
     sleep(Duration::from_millis(500));
     let empty = proxy.daemon.usage()?;
@@ -258,7 +259,7 @@ fn busy(
         let ids: Vec<String> = clients.iter().flat_map(|c| c.ids.clone()).collect();
         proxy.trust(&ids)?;
         for (c, number) in clients.iter_mut().zip(1..) {
-            c.ask(&proxy.setup(number))?;
+            c.ask(&proxy.setup(number, number % 2))?;
         }
         let connect = || Command::Connect {
             sessions: active / 2,
@@ -418,8 +419,8 @@ fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     let devices: Vec<String> = clients.iter().flat_map(|c| c.ids.clone()).collect();
     let one = "workers = 1";
     let proxy = Proxy::start(&args.mpbond, folder, "share", 4434, &devices, one, None)?;
-    for (c, number) in clients.iter_mut().zip(11..) {
-        c.ask(&proxy.setup(number))?;
+    for (c, number) in clients.iter_mut().zip(0..) {
+        c.ask(&proxy.setup(11 + number, number))?;
     }
     let connect = || Command::Connect {
         sessions: 1,
@@ -474,8 +475,8 @@ fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
         "",
         Some(DESCRIPTORS),
     )?;
-    inside.ask(&proxy.setup(21))?;
-    greedy.ask(&proxy.setup(22))?;
+    inside.ask(&proxy.setup(21, 0))?;
+    greedy.ask(&proxy.setup(22, 1))?;
     let connect = |sessions| Command::Connect {
         sessions,
         subflows: 1,

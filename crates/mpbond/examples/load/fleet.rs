@@ -11,10 +11,11 @@ use mpbond_net::Identity;
 use crate::client::{Command as Told, Reply};
 use crate::daemon::Daemon;
 
-/// Where origins listen: several addresses, so that a proxy does not run out of ports.
-pub fn origin_addresses() -> Vec<SocketAddr> {
+/// Where a process with origins listens: several addresses, so that a proxy does not run out of
+/// ports.
+fn origin_addresses(process: u8) -> Vec<SocketAddr> {
     (1..=8)
-        .map(|n| SocketAddr::from((Ipv4Addr::new(127, 2, 0, n), 8000)))
+        .map(|n| SocketAddr::from((Ipv4Addr::new(127, 2, process, n), 8000)))
         .collect()
 }
 
@@ -47,11 +48,11 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub fn start() -> anyhow::Result<Self> {
+    pub fn start(process: u8) -> anyhow::Result<Self> {
         let mut args = vec!["origin".to_owned()];
-        args.extend(origin_addresses().iter().map(ToString::to_string));
+        args.extend(origin_addresses(process).iter().map(ToString::to_string));
         let _process = Process::start(&args, false)?;
-        let first = origin_addresses()[0];
+        let first = origin_addresses(process)[0];
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while let Err(e) = std::net::TcpStream::connect(first) {
             if std::time::Instant::now() > deadline {
@@ -157,12 +158,12 @@ impl Proxy {
         Ok(std::fs::write(&self.trusted, devices.join("\n") + "\n")?)
     }
 
-    /// How a client finds it.
-    pub fn setup(&self, number: u8) -> Told {
+    /// How a client finds it, and which origins it uses.
+    pub fn setup(&self, number: u8, origins: u8) -> Told {
         Told::Setup {
             proxy: self.address,
             id: self.id.clone(),
-            origins: origin_addresses(),
+            origins: origin_addresses(origins),
             number,
         }
     }
