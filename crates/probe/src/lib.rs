@@ -16,6 +16,7 @@ mod server;
 mod statistics;
 mod stream;
 mod sys;
+pub mod traffic;
 
 pub use clock_offset::{ClockOffset, Exchange};
 pub use error::ProbeError;
