@@ -4,6 +4,7 @@
 //! Every probe has up to three clocks: the user's, around the call; the kernel's; and that of the
 //! wire. A clock that is not there is missing, never made up.
 
+mod asking;
 mod background;
 mod clock_offset;
 mod datagram;
@@ -16,6 +17,7 @@ mod server;
 mod statistics;
 mod stream;
 mod sys;
+mod tls;
 pub mod traffic;
 
 pub use clock_offset::{ClockOffset, Exchange};
@@ -46,7 +48,7 @@ pub fn run(
     };
     match options.method {
         Method::Icmp | Method::Udp => datagram::run(options, &mut each)?,
-        Method::Syn | Method::Rst | Method::Http => stream::run(options, &mut each)?,
+        Method::Syn | Method::Rst | Method::Http | Method::Tls => stream::run(options, &mut each)?,
     }
     Ok(summary.finish())
 }
