@@ -19,6 +19,7 @@ mod pair;
 mod probe;
 mod status;
 mod trace;
+mod traffic;
 mod trust;
 mod units;
 
@@ -90,6 +91,7 @@ enum Command {
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
     Trace(trace::TraceArgs),
+    Traffic(traffic::TrafficArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -130,6 +132,7 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => args.run(),
         Command::Link(args) => args.run(),
         Command::Trace(args) => args.run(),
+        Command::Traffic(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Man(args) => args.run(),
     });
