@@ -122,7 +122,7 @@ impl Account {
             return false;
         };
         self.unstamped += skipped;
-        if self.records % self.stride == 0 {
+        if self.records.is_multiple_of(self.stride) {
             self.delays.push(raw_delay_ms);
             if self.delays.len() >= MAX_DELAYS {
                 let mut keep = false;
