@@ -4,6 +4,7 @@
 mod arrivals;
 mod owd;
 mod phases;
+mod rssi;
 mod tcp;
 
 pub use arrivals::Arrivals;
@@ -12,4 +13,5 @@ pub use owd::{
     rfcomm_stream, tcp_transfer,
 };
 pub use phases::{Handover, Phases, PhasesReport, phases};
+pub use rssi::{HandoverRssi, add_rssi};
 pub use tcp::{TcpSegment, tcp};
