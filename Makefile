@@ -68,6 +68,7 @@ bench: release
 	@.ci/bench
 
 experiments: release
+	@.ci/prepare-java
 	@experiments/run
 
 clean:

@@ -36,7 +36,7 @@ pub(super) struct TrafficArgs {
 #[derive(Debug, Subcommand)]
 enum TrafficCommand {
     Server(TrafficServerArgs),
-    Client(client::ClientArgs),
+    Client(Box<client::ClientArgs>),
 }
 
 impl TrafficArgs {
