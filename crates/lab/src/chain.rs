@@ -137,13 +137,18 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
         }
         let clock = Clock::start();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let zero = now.unwrap_or_default().as_nanos() - u128::from(clock.now().as_nanos());
+        let zero = now
+            .unwrap_or_default()
+            .saturating_sub(Duration::from_nanos(clock.now().as_nanos()));
         let player = Player::start(links, clock, 0, &options.logs)?;
         player.begin(Vec::new())?;
         let mut env: Vec<(String, String)> = (0..hosts.len())
             .map(|n| (format!("MPBOND_HOST_{n}"), address(n).to_string()))
             .collect();
-        env.push(("MPBOND_CLOCK_ZERO_NS".to_owned(), zero.to_string()));
+        env.push((
+            "MPBOND_CLOCK_ZERO_NS".to_owned(),
+            zero.as_nanos().to_string(),
+        ));
         let mut beside = Beside::default();
         for (n, command) in &options.beside {
             let Some(host) = hosts.get(*n) else { continue };
