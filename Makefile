@@ -89,6 +89,7 @@ advisories:
 	cargo deny --locked check advisories
 
 experiments: release
+	@.ci/prepare-java
 	@experiments/run
 
 # Root installs what somebody else has built: it needs no compiler.

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
 
-use crate::error::Result;
+use crate::error::{Doing, Result};
 use crate::host::Host;
 use crate::isolate::{self, Inside, Outside};
 use crate::sys;
@@ -26,6 +27,38 @@ pub(crate) fn with_terminal(
     let done = isolate::isolated_with(outside, work);
     sys::terminal::take_back();
     done
+}
+
+/// Shell commands that run beside it. They end with this, however the lab does.
+#[derive(Default)]
+pub(crate) struct Beside(Vec<Child>);
+
+impl Beside {
+    /// Starts one in `host`. What it prints goes nowhere, but for its errors.
+    ///
+    /// # Errors
+    /// When there is no shell.
+    pub fn start(&mut self, host: &Host, command: &str, env: &[(String, String)]) -> Result<()> {
+        let child = host
+            .command("/bin/sh")
+            .args(["-c", &format!("exec {command}")])
+            .envs(env.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .doing(format_args!("cannot run \"{command}\""))?;
+        self.0.push(child);
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Runs `program`, or the person's shell when it is empty, in `host`, and

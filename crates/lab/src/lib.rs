@@ -11,6 +11,7 @@
 //! * [`player`]: the pure link models of `mpbond_sim`, in real time.
 //! * `energy`: what a transfer costs all devices, by radio models.
 //! * [`behind()`]: any program behind one emulated link.
+//! * [`chain()`]: hosts in a row, and programs at any of them.
 //! * [`shell()`]: a person's program in a host of an experiment.
 //! * [`player_accuracy`]: how well the player keeps rate and delay here.
 //! * [`origin()`]: an HTTP server whose files are known by their digest.
@@ -25,6 +26,7 @@ mod accuracy;
 pub mod app;
 mod behind;
 mod bins;
+mod chain;
 mod client;
 mod combine;
 mod conditions;
@@ -73,6 +75,7 @@ mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use behind::{BehindOptions, Forward, behind};
+pub use chain::{ChainOptions, Hop, chain};
 pub use content::Content;
 pub use device::Device;
 pub use distances::{DistanceReport, distances};

@@ -33,6 +33,10 @@ pub fn list(folder: &Path) -> Result<String> {
     let mut grid = Grid::new(header, &[0, 1, 3, 4]);
     for file in files {
         let name = file.display().to_string();
+        if let Some(title) = measurement(&file) {
+            grid.row([&name, &title, "-", "no", "-"].map(Into::into).to_vec());
+            continue;
+        }
         let row = match Experiment::load(&file) {
             Ok(e) => {
                 let takes = e.expected_duration().map(in_words);
@@ -61,6 +65,13 @@ pub fn list(folder: &Path) -> Result<String> {
         .map(|l| l.trim_end().to_owned())
         .collect();
     Ok(lines.join("\n") + "\n")
+}
+
+/// The title of a file that measures something else than transfers.
+pub(crate) fn measurement(file: &Path) -> Option<String> {
+    let table: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    table.get("measure")?;
+    Some(table.get("title")?.as_str()?.to_owned())
 }
 
 fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {

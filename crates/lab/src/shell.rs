@@ -9,14 +9,17 @@ use crate::content::Content;
 use crate::daemons::ORIGIN_PORT;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Role, name_of};
+use crate::foreground::{self, Beside};
 use crate::links::played_links;
 use crate::player::{Clock, Logs, Player};
 use crate::wiring::Network;
-use crate::{foreground, origin, plan};
+use crate::{origin, plan};
 
 /// Builds the hosts and links of the experiment at `path`, with its web server
 /// but without daemons, and runs `program` (the person's shell when empty) in
-/// the host called `host`. Returns the program's exit code.
+/// the host called `host`. `beside` are hosts and shell commands that run there
+/// meanwhile; `logs` says what is written down of packets. Returns the program's
+/// exit code.
 ///
 /// Recordings play from the start of the program on; scheduled changes of
 /// links do not happen.
@@ -27,9 +30,16 @@ use crate::{foreground, origin, plan};
 /// # Errors
 /// [`Error::Experiment`] for a wrong file or host, others when hosts or links
 /// cannot be made here.
-pub fn shell(path: &Path, host: &str, program: &[OsString]) -> Result<u8> {
+pub fn shell(
+    path: &Path,
+    host: &str,
+    beside: &[(String, String)],
+    logs: &Logs,
+    program: &[OsString],
+) -> Result<u8> {
     let e = Experiment::load(path)?;
-    if e.role_of(host).is_none() {
+    let mut named = beside.iter().map(|(host, _)| host.as_str()).chain([host]);
+    if let Some(host) = named.find(|host| e.role_of(host).is_none()) {
         let known: Vec<&str> = e.hosts.iter().map(|h| h.name.get_ref().as_str()).collect();
         return Err(Error::Experiment(format!(
             "{}: there is no host \"{host}\": {}",
@@ -43,7 +53,7 @@ pub fn shell(path: &Path, host: &str, program: &[OsString]) -> Result<u8> {
             network.set_congestion(&scheme.congestion)?;
         }
         let links = played_links(&e, &mut network)?;
-        let player = Player::start(links, Clock::start(), e.seed, &Logs::default())?;
+        let player = Player::start(links, Clock::start(), e.seed, logs)?;
         if let Some(address) = e.host(Role::Origin).address {
             let listen = SocketAddr::from((address, ORIGIN_PORT));
             origin::start(network.host_in(Role::Origin)?, listen, Content::new(e.seed))?;
@@ -51,7 +61,12 @@ pub fn shell(path: &Path, host: &str, program: &[OsString]) -> Result<u8> {
         eprint!("{}", describe(&e, host));
         player.begin(Vec::new())?;
         let env = [("MPBOND_HOST", host.to_owned())];
+        let mut programs = Beside::default();
+        for (host, command) in beside {
+            programs.start(network.host(host)?, command, &[])?;
+        }
         let code = foreground::run(network.host(host)?, program, &env);
+        drop(programs);
         player.stop()?;
         Ok(code)
     })

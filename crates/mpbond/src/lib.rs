@@ -5,7 +5,7 @@
 //! [`driver`], which moves bytes between sockets and the session, and [`status`], what they tell
 //! of themselves. The program's subcommands are thin fronts of these.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod config;
 pub mod discovery;

@@ -195,6 +195,63 @@ fn probes_are_lines_of_json_and_a_summary() {
     assert_eq!(lines[5]["summary"]["sent"], 5);
 }
 
+/// The files among `words` that a sample has, and whether there are others.
+fn files_of(words: &[&str], folder: &Path) -> (usize, usize) {
+    let extensions = ["log", "pcap", "pcapng", "csv", "cfa", "pklg"];
+    let mut counts = (0, 0);
+    let mut written = false;
+    for word in words {
+        let is_file = word
+            .rsplit_once('.')
+            .is_some_and(|(_, e)| extensions.contains(&e));
+        if is_file && !written {
+            match folder.join(word).exists() {
+                true => counts.0 += 1,
+                false => counts.1 += 1,
+            }
+        }
+        written = matches!(*word, "-o" | "--output" | "--svg");
+    }
+    counts
+}
+
+/// Every command of `capture` shows an example that works on a sample, and works.
+#[test]
+fn the_examples_of_the_help_work_on_the_samples() {
+    for (command, own) in [("bt", "btsnoop"), ("merge", "wifi"), ("owd", "tcp")] {
+        let Some(folder) = samples(own) else { return };
+        let help = mpbond(&folder, &["capture", command, "--help"]);
+        let help = String::from_utf8(help.stdout).unwrap();
+        let (_, examples) = help.split_once("Examples:").unwrap();
+        let mut works = 0;
+        for line in examples.replace("\\\n", " ").lines() {
+            // What other programs make of it is theirs.
+            let line = line.split('|').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ["mpbond", args @ ..] = words.as_slice() else {
+                continue;
+            };
+            let (there, missing) = files_of(args, &folder);
+            if there == 0 || missing > 0 {
+                continue;
+            }
+            // Results go elsewhere.
+            let out = tempfile::tempdir().unwrap();
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = std::fs::canonicalize(entry.unwrap().path()).unwrap();
+                let name = path.file_name().unwrap();
+                std::os::unix::fs::symlink(&path, out.path().join(name)).unwrap();
+            }
+            let output = mpbond(out.path(), args);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{line}: {errors}");
+            assert!(output.stdout.len() > 100, "{line}");
+            works += 1;
+        }
+        assert!(works > 0, "capture {command}: no example works on a sample");
+    }
+}
+
 #[test]
 fn bad_input_gives_one_line() {
     let out = tempfile::tempdir().unwrap();

@@ -255,6 +255,32 @@ fn helpers_alone_will_do() {
     exchange(&bond, origin, 3_000_000, 3_000_000);
 }
 
+/// What measures other networks measures this one: traffic through the front, both ways.
+#[test]
+fn traffic_goes_through_the_front() {
+    use mpbond_probe::traffic::{ClientOptions, Flow, Server, ServerOptions, Target, run};
+    let listen = (Ipv4Addr::LOCALHOST, 0).into();
+    let server = Server::start(ServerOptions::new(listen)).unwrap();
+    let bond = start(true, 1);
+    let target = Target::Socks5 {
+        front: bond.socks5,
+        host: "127.0.0.1".to_owned(),
+        port: server.address().port(),
+    };
+    let chunks = Flow::chunks(3000, Duration::from_millis(20)).unwrap();
+    let options = ClientOptions {
+        down: Some(chunks),
+        up: Some(chunks),
+        duration: Duration::from_secs(1),
+        ..ClientOptions::new(target)
+    };
+    let s = run(&options, |_| true).unwrap();
+    assert!(s.complete() && s.losses.is_empty(), "{s:?}");
+    assert_eq!((s.down.unwrap().records, s.up.unwrap().records), (50, 50));
+    let seen = |s: &Status| s.transfers.iter().any(|t| t.bytes_in > 150_000);
+    wait(&bond.primary, seen);
+}
+
 #[test]
 fn many_connections_at_once() {
     let origin = origin();

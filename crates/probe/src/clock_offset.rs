@@ -33,17 +33,31 @@ impl ClockOffset {
     /// Nothing arrives before it was sent: each exchange bounds the offset from either side, and
     /// the tightest bounds of all hold. `None` without exchanges.
     pub fn of(exchanges: impl IntoIterator<Item = Exchange>) -> Option<Self> {
-        let mut bounds: Option<(f64, f64)> = None;
+        let mut bounds = Bounds::default();
         for e in exchanges {
-            let high = difference_us(e.t1_ns, e.t2_ns);
-            let low = difference_us(e.t4_ns, e.t3_ns);
-            bounds = Some(match bounds {
-                None => (low, high),
-                Some((l, h)) => (l.max(low), h.min(high)),
-            });
+            bounds.take(e);
         }
-        let (low, high) = bounds?;
-        Some(Self {
+        bounds.offset()
+    }
+}
+
+/// Where the offset can be after the exchanges so far, µs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bounds(Option<(f64, f64)>);
+
+impl Bounds {
+    pub(crate) fn take(&mut self, e: Exchange) {
+        let high = difference_us(e.t1_ns, e.t2_ns);
+        let low = difference_us(e.t4_ns, e.t3_ns);
+        self.0 = Some(match self.0 {
+            None => (low, high),
+            Some((l, h)) => (l.max(low), h.min(high)),
+        });
+    }
+
+    pub(crate) fn offset(&self) -> Option<ClockOffset> {
+        let (low, high) = self.0?;
+        Some(ClockOffset {
             offset_us: f64::midpoint(low, high),
             error_us: (high - low).abs() / 2.0,
             drifted: high < low,

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod asking;
 mod background;
 mod clock_offset;
 mod datagram;
@@ -19,6 +20,8 @@ mod stamping;
 mod statistics;
 mod stream;
 mod sys;
+mod tls;
+pub mod traffic;
 
 pub use clock_offset::{ClockOffset, Exchange};
 pub use error::ProbeError;
@@ -48,7 +51,7 @@ pub fn run(
     };
     match options.method {
         Method::Icmp | Method::Udp => datagram::run(options, &mut each)?,
-        Method::Syn | Method::Rst | Method::Http => stream::run(options, &mut each)?,
+        Method::Syn | Method::Rst | Method::Http | Method::Tls => stream::run(options, &mut each)?,
     }
     Ok(summary.finish())
 }

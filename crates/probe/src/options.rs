@@ -17,6 +17,8 @@ pub enum Method {
     Rst,
     /// HTTP GET on an open connection; request and reply are one segment each.
     Http,
+    /// A TLS 1.3 handshake on a new connection: ClientHello, and the server's flight.
+    Tls,
     /// A datagram to `mpbond probe-server`, which also gives one-way delays.
     Udp,
 }
@@ -29,6 +31,7 @@ impl Method {
             Self::Syn => "syn",
             Self::Rst => "rst",
             Self::Http => "http",
+            Self::Tls => "tls",
             Self::Udp => "udp",
         }
     }
@@ -57,6 +60,8 @@ pub struct Options {
     pub background: Option<Duration>,
     /// What the HTTP method asks for.
     pub http_path: String,
+    /// Whom the TLS method asks for, where that is a name.
+    pub server_name: Option<String>,
 }
 
 impl Options {
@@ -73,6 +78,7 @@ impl Options {
             warm_up: None,
             background: None,
             http_path: "/".to_owned(),
+            server_name: None,
         }
     }
 

@@ -1,17 +1,17 @@
-//! Probes over TCP: handshakes, refusals, and HTTP on an open connection. One at a time.
+//! Probes over TCP: handshakes, refusals, HTTP on an open connection, TLS. One at a time.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::asking::Asking;
 use crate::background::Waker;
 use crate::error::ProbeError;
 use crate::options::{Method, Options};
-use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
-use crate::stamping;
-use crate::sys;
+use crate::record::{Pair, Probe, Stamps, UserSource};
+use crate::{sys, tls};
 
 /// A reply in one segment is no longer.
 const REPLY: usize = 16 * 1024;
@@ -47,6 +47,7 @@ pub(crate) fn run(
                 }
                 probe
             }
+            Method::Tls => tls::probe(seq, options, tcp(options)?)?,
             _ => handshake(seq, options)?,
         };
         if !each(probe) {
@@ -77,11 +78,11 @@ fn tcp(options: &Options) -> Result<Socket, ProbeError> {
     Ok(socket)
 }
 
-fn local_address(socket: &Socket) -> Option<SocketAddr> {
+pub(crate) fn local_address(socket: &Socket) -> Option<SocketAddr> {
     socket.local_addr().ok()?.as_socket()
 }
 
-fn timed_out(e: &io::Error) -> bool {
+pub(crate) fn timed_out(e: &io::Error) -> bool {
     matches!(
         e.kind(),
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
@@ -141,10 +142,8 @@ fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
 
 /// An open connection to an HTTP server.
 struct Connection {
-    socket: Socket,
+    asking: Asking,
     request: String,
-    /// Octets sent since stamps were asked for: the kernel counts by them.
-    sent_bytes: u32,
     closing: bool,
 }
 
@@ -154,94 +153,41 @@ impl Connection {
         socket
             .connect(&options.target.into())
             .map_err(ProbeError::io("connecting"))?;
-        stamping::start(&socket);
         let host = options.target;
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: mpbond-probe\r\n\r\n",
             options.http_path
         );
         Ok(Self {
-            socket,
+            asking: Asking::new(socket),
             request,
-            sent_bytes: 0,
             closing: false,
         })
     }
 
     fn probe(&mut self, seq: u32, options: &Options) -> Result<Probe, ProbeError> {
-        let lost = Ok(Probe::lost(seq, options.method));
-        let deadline = Instant::now() + options.timeout;
-        let out_ns = sys::now_ns();
-        if (&self.socket).write_all(self.request.as_bytes()).is_err() {
-            return lost;
-        }
-        self.sent_bytes = self.sent_bytes.wrapping_add(self.request.len() as u32);
-        let key = self.sent_bytes.wrapping_sub(1);
         let mut reply = Vec::new();
-        let mut first = None;
-        let (mut kernel_out, mut wire_out) = (None, None);
-        let mut buffer = [0; 4096];
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let ready = sys::wait(&self.socket, left).map_err(ProbeError::io("poll"))?;
-            if !ready && left.is_zero() {
-                return lost;
-            }
-            let got = match sys::receive(&self.socket, &mut buffer, false) {
-                Ok(got) => got,
-                Err(_) => return lost,
-            };
-            let in_ns = sys::now_ns();
-            let mut nothing = [0; 256];
-            while let Ok(Some(sent)) = sys::receive(&self.socket, &mut nothing, true) {
-                if sent.sent_key == Some(key) {
-                    kernel_out = kernel_out.or(sent.software_ns);
-                    wire_out = wire_out.or(sent.hardware_ns);
-                }
-            }
-            let Some(got) = got else { continue };
-            if got.bytes == 0 {
-                return lost;
-            }
-            first.get_or_insert((in_ns, got));
-            reply.extend_from_slice(buffer.get(..got.bytes).unwrap_or_default());
+        let closing = &mut self.closing;
+        let whole = |bytes: &[u8]| {
+            reply.extend_from_slice(bytes);
             match http_end(&reply) {
-                Reply::Partial if reply.len() < REPLY => {}
-                Reply::Whole { closing } => {
-                    self.closing = closing;
-                    break;
+                Reply::Partial if reply.len() < REPLY => Ok(false),
+                Reply::Whole { closing: c } => {
+                    *closing = c;
+                    Ok(true)
                 }
                 Reply::Partial | Reply::Unfit => {
-                    return Err(ProbeError::Target {
-                        target: options.target,
-                        reason: "its HTTP reply has no Content-Length or is not short".to_owned(),
-                    });
+                    Err("its HTTP reply has no Content-Length or is not short".to_owned())
                 }
             }
-        }
-        let Some((in_ns, got)) = first else {
-            return lost;
         };
-        let pair = |out: Option<u64>, came: Option<u64>| Some((out?, came?));
-        let stamps = Stamps {
-            user: Some(Pair {
-                source: UserSource::ClockGettime,
-                out_ns,
-                in_ns,
-            }),
-            kernel: pair(kernel_out, got.software_ns).map(|(out_ns, in_ns)| Pair {
-                source: KernelSource::SoTimestamping,
-                out_ns,
-                in_ns,
-            }),
-            wire: pair(wire_out, got.hardware_ns).map(|(out_ns, in_ns)| Pair {
-                source: WireSource::Hardware,
-                out_ns,
-                in_ns,
-            }),
+        let asked = self.asking.ask(self.request.as_bytes(), options, whole)?;
+        // The reply is one segment; what a server sends after it is not waited for.
+        let Some(times) = asked else {
+            return Ok(Probe::lost(seq, options.method));
         };
-        let mut probe = Probe::answered(seq, options.method, stamps, None);
-        probe.local = local_address(&self.socket);
+        let mut probe = Probe::answered(seq, options.method, times.first(), None);
+        probe.local = local_address(self.asking.socket());
         Ok(probe)
     }
 }

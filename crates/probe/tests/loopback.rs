@@ -3,8 +3,13 @@
 // Helpers of tests may fail loudly, as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
 
 use mpbond_probe::{
     KernelSource, Method, Options, Probe, ProbeError, Server, ServerOptions, Summary, run,
@@ -66,6 +71,78 @@ fn http_is_answered_on_one_connection() {
         assert_eq!((s.sent, s.lost), (50, 0));
         all.iter().for_each(in_order);
     }
+}
+
+/// Answers TLS handshakes and nothing after them.
+fn tls_server(address: &str) -> SocketAddr {
+    let certified = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind(address).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            // The client leaves as soon as it has the flight.
+            let _ = tls.complete_io(&mut stream.unwrap());
+        }
+    });
+    address
+}
+
+#[test]
+fn tls_flights_are_probes() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let mut o = options(tls_server(address), Method::Tls);
+        o.count = 10;
+        for name in [None, Some("a.example".to_owned())] {
+            o.server_name = name;
+            let (all, s) = probes(&o);
+            assert_eq!((s.sent, s.lost), (10, 0));
+            all.iter().for_each(in_order);
+        }
+    }
+    // Who closes, refuses, speaks something else, or nothing at all.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut o = options(listener.local_addr().unwrap(), Method::Tls);
+    o.count = 1;
+    let alert = b"\x15\x03\x03\x00\x02\x02\x46";
+    for (answer, words) in [
+        (&alert[..], "no TLS handshake"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no TLS handshake"),
+        (b"", "lost"),
+    ] {
+        let listener = listener.try_clone().unwrap();
+        let stranger = std::thread::spawn(move || {
+            let (mut s, _) = listener.accept().unwrap();
+            s.read_exact(&mut [0; 100]).unwrap();
+            s.write_all(answer).unwrap();
+        });
+        let told = match run(&o, |_| true) {
+            Ok(s) if s.lost == 1 => "lost".to_owned(),
+            Ok(s) => panic!("{s:?}"),
+            Err(e) => e.to_string(),
+        };
+        assert!(told.contains(words), "{told}");
+        stranger.join().unwrap();
+    }
+    o.timeout = Duration::from_millis(50);
+    let (_, s) = probes(&o);
+    assert_eq!(s.lost, 1);
+    o.server_name = Some("no name".to_owned());
+    assert!(
+        run(&o, |_| true)
+            .unwrap_err()
+            .to_string()
+            .contains("no host name")
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use mpbond_capture::bluetooth;
-use mpbond_capture::delay::{phases, proxy_log, rfcomm_stream, tcp, tcp_transfer, wire_probes};
+use mpbond_capture::delay::{
+    add_rssi, phases, proxy_log, rfcomm_stream, tcp, tcp_transfer, wire_probes,
+};
 use mpbond_capture::energy::{EnergyOptions, Input, LinkUse, run};
 use mpbond_capture::wifi::{Sniffer, Times, frame, merge, packets};
 use mpbond_capture::{CpuLog, PacketLog, Reader, cpu_sampling, network};
@@ -116,13 +118,19 @@ pub fn transfer(octets: &[u8]) {
     }
 }
 
-/// A connectivity log and a log of bytes, with an empty line between them.
+/// A connectivity log and a log of bytes, with an empty line between them; what follows the first
+/// empty line is read as a log of signal strengths, too.
 pub fn handover_phases(octets: &[u8]) {
     let at = octets.windows(2).position(|w| w == b"\n\n");
     let (states, bytes) = octets.split_at(at.map_or(octets.len(), |at| at + 1));
     let bytes = bytes.get(1..).unwrap_or_default();
-    if let Err(e) = phases(("states", states), ("bytes", bytes)) {
-        super::one_line(&e);
+    match phases(("states", states), ("bytes", bytes)) {
+        Ok(mut report) => {
+            if let Err(e) = add_rssi(&mut report, "rssi", bytes) {
+                super::one_line(&e);
+            }
+        }
+        Err(e) => super::one_line(&e),
     }
 }
 

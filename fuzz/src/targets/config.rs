@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, TrustFile, identity_and_trust};
 use mpbond_lab::experiment::Experiment;
-use mpbond_lab::report::Saved;
+use mpbond_lab::report::{Saved, Sheet};
 use mpbond_net::Identity;
 use mpbond_sim::duration_text;
 use mpbond_systrace::{ClassRules, FunctionGroups, IdleRules, Scenario};
@@ -66,11 +66,18 @@ pub fn page(octets: &[u8]) {
     }
 }
 
-/// A record of the lab.
+/// A record of the lab, of transfers or of a measurement, which is also shown.
 pub fn record(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;
     };
+    match Sheet::parse("x.json", text) {
+        Ok(None) => {}
+        Ok(Some(sheet)) => {
+            let _ = (sheet.to_text(), sheet.to_markdown());
+        }
+        Err(e) => super::one_line(&e),
+    }
     if let Err(e) = Saved::parse("x.json", text) {
         super::one_line(&e);
     }

@@ -5,6 +5,7 @@ mod arrivals;
 mod owd;
 mod phases;
 mod probes;
+mod rssi;
 mod tcp;
 
 pub use arrivals::Arrivals;
@@ -14,4 +15,5 @@ pub use owd::{
 };
 pub use phases::{Handover, Phases, PhasesReport, phases};
 pub use probes::{OnWire, Protocol, WireClock, WireProbes, WireTimes, wire_probes};
+pub use rssi::{HandoverRssi, add_rssi};
 pub use tcp::{TcpSegment, tcp};

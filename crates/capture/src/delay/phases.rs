@@ -7,6 +7,7 @@ use std::io::Read;
 
 use serde::Serialize;
 
+use super::rssi::HandoverRssi;
 use crate::error::CaptureError;
 use crate::lines::{Lines, fields};
 use crate::source::Source;
@@ -48,6 +49,9 @@ pub struct Handover {
     pub first_data_s: f64,
     /// What lies between.
     pub phases: Phases,
+    /// How strong signals were, where a log says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rssi: Option<HandoverRssi>,
 }
 
 /// All handovers of a log.
@@ -115,7 +119,7 @@ fn micros(s: f64) -> f64 {
     (s * 1e6).round() / 1e6
 }
 
-type Entry<T> = (f64, String, T);
+pub(super) type Entry<T> = (f64, String, T);
 
 /// The handover that the loss of `old` at `lost` belongs to.
 fn handover(
@@ -165,10 +169,12 @@ fn handover(
             p3_s: micros((connected.min(*first_data) - there).max(0.0)),
             p4_s: micros((first_data - connected).max(0.0)),
         },
+        rssi: None,
     })
 }
 
-fn read<R: Read, T>(
+/// Lines of time, interface and something else, in the order of their times.
+pub(super) fn read<R: Read, T>(
     file: &str,
     from: R,
     header: &str,

@@ -1,13 +1,23 @@
 //! 802.11 captures of several sniffers: one clock for all, and one capture of all
 //! (delay measurement paper, sections 3.1 and 3.2).
 
+mod alignment;
 mod clock;
+mod estimate;
 mod frame;
+mod matching;
 mod merge;
+mod merged;
 mod packet;
 mod reference;
+mod report;
+mod sniffer;
+pub mod truth;
 
 pub use clock::{ClockFit, ClockRelation};
 pub use frame::{Frame, FrameKind, frame};
-pub use merge::{InputReport, MergeError, MergeReport, Merged, MergedFrame, Sniffer, Times, merge};
+pub use merge::{MergeError, Times, merge};
+pub use merged::{Merged, MergedFrame};
 pub use packet::{Sealed, packets};
+pub use report::{InputReport, MergeReport};
+pub use sniffer::Sniffer;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::clock::ClockFit;
 use super::frame::FrameKind;
-use super::merge::Seen;
+use super::sniffer::Seen;
 
 /// So many beacons are enough to leave other frames out: their stamps scatter least (delay
 /// measurement paper, section 3.2).

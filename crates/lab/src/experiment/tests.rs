@@ -380,6 +380,10 @@ fn shipped_experiments_are_right() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "toml") {
+                if crate::list::measurement(&path).is_some() {
+                    // The program's own tests read these.
+                    continue;
+                }
                 let e = Experiment::load(&path).unwrap();
                 let stem = path.file_stem().and_then(|s| s.to_str());
                 assert_eq!(Some(e.name.as_str()), stem);

@@ -4,12 +4,18 @@ use std::fmt::Write as _;
 
 use super::escape::cell;
 use super::page::{overview, provenance};
+use super::sheet::Sheet;
 use super::study::Study;
 use crate::table;
 
 /// Overview, and each experiment's tables, as Markdown.
 pub fn to_markdown(studies: &[Study]) -> String {
-    let mut out = overview(studies).to_markdown();
+    to_markdown_with(studies, &[])
+}
+
+/// The same with measurements whose subject is no transfer.
+pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
+    let mut out = overview(studies, sheets).to_markdown();
     for study in studies {
         let r = &study.report;
         let _ = write!(
@@ -29,6 +35,9 @@ pub fn to_markdown(studies: &[Study]) -> String {
                 let _ = write!(out, "\n{}", grid.to_markdown());
             }
         }
+    }
+    for sheet in sheets {
+        out += &sheet.to_markdown();
     }
     out
 }

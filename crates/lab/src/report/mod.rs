@@ -8,10 +8,12 @@ mod page;
 mod plot;
 mod progress;
 mod setting;
+mod sheet;
 mod study;
 
-pub use markdown::to_markdown;
-pub use page::to_html;
+pub use markdown::{to_markdown, to_markdown_with};
+pub use page::{to_html, to_html_with};
+pub use sheet::{Beside, Check, Sheet, SheetTable};
 pub use study::{Saved, Study, join};
 
 #[cfg(test)]

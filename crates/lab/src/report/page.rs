@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::escape::escaped;
 use super::figures::{self, Section};
 use super::setting;
+use super::sheet::Sheet;
 use super::study::Study;
 use crate::grid::Grid;
 use crate::record::{Download, RunReport, Verdict};
@@ -19,6 +20,11 @@ const MAX_UNFIT: usize = 200;
 /// The report as one HTML file that needs nothing else. `date` is when it is
 /// made.
 pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
+    to_html_with(title, date, studies, &[])
+}
+
+/// The same with measurements whose subject is no transfer.
+pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]) -> String {
     let title = escaped(title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -27,7 +33,7 @@ pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
          <p class=\"meta\">Made {}.</p>\n",
         escaped(date)
     );
-    out += &overview(studies).to_html();
+    out += &overview(studies, sheets).to_html();
     out.push_str(
         "<p class=\"note\">Intervals are 95 %: of means by Student's t, of medians by order \
          statistics. Changes are paired by repetition, within which schemes follow each other. \
@@ -37,12 +43,15 @@ pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
     for (index, study) in studies.iter().enumerate() {
         section(&mut out, index, study);
     }
+    for sheet in sheets {
+        out += &sheet.to_html();
+    }
     out.push_str("</body>\n</html>\n");
     out
 }
 
 /// Every experiment in a line: also the head of the Markdown form.
-pub(super) fn overview(studies: &[Study]) -> Grid {
+pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
     let header = [
         "experiment",
         "what",
@@ -70,6 +79,9 @@ pub(super) fn overview(studies: &[Study]) -> Grid {
             of(good, r.paper.len()),
             r.verdict().words().to_owned(),
         ]);
+    }
+    for sheet in sheets {
+        grid.row(sheet.overview());
     }
     grid
 }

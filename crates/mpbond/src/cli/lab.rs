@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use mpbond_lab::player::Logs;
+use mpbond_lab::report::{self, Sheet};
 use mpbond_lab::{
     AccuracyRow, LINK_COUNTS, RecordingOptions, RunOptions, SPEEDS_MBPS, SimulateOptions,
 };
@@ -14,8 +16,11 @@ use mpbond_sim::duration_text;
 use mpbond_sim::trace::{Column, DistanceForm, RateUnit};
 
 use super::failure::Failure;
+use super::lab_chain::ChainArgs;
+use super::lab_relay::RelayArgs;
 use super::lab_report::ReportArgs;
 use super::output::print;
+use super::rows::Row;
 
 /// Run experiments: hosts, links and daemons on this one machine.
 ///
@@ -41,6 +46,8 @@ enum LabCommand {
     List(ListArgs),
     Report(ReportArgs),
     Shell(ShellArgs),
+    Chain(ChainArgs),
+    Relay(RelayArgs),
     Origin(OriginArgs),
     PlayerAccuracy(PlayerAccuracyArgs),
     Recordings(RecordingsArgs),
@@ -176,6 +183,15 @@ struct ShellArgs {
     /// The name of a host.
     #[arg(value_name = "HOST")]
     host: String,
+    /// HOST=COMMAND: what else runs, and in which host, until the program ends; may be repeated.
+    #[arg(long = "at", value_name = "HOST=COMMAND", value_parser = beside)]
+    beside: Vec<(String, String)>,
+    /// Log every packet of every shaped link there, as CSV (docs/packet-log.md).
+    #[arg(long, value_name = "FILE")]
+    packet_log: Option<PathBuf>,
+    /// Capture what every shaped link's near host sends and receives: LINK.pcap in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
     /// The program and its arguments; $SHELL when none is given.
     #[arg(last = true, value_name = "CMD")]
     program: Vec<OsString>,
@@ -289,6 +305,11 @@ struct DistancesArgs {
     json: bool,
 }
 
+fn beside(text: &str) -> Result<(String, String), String> {
+    let (host, command) = text.split_once('=').ok_or("HOST=COMMAND is wanted")?;
+    Ok((host.to_owned(), command.to_owned()))
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     duration_text::parse(text).map_err(|e| e.to_string())
 }
@@ -317,10 +338,22 @@ impl LabArgs {
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),
             LabCommand::Shell(args) => {
-                mpbond_lab::shell(&args.experiment, &args.host, &args.program)
-                    .map(ExitCode::from)
-                    .map_err(failed)
+                let logs = Logs {
+                    packets: args.packet_log,
+                    pcap: args.pcap,
+                };
+                mpbond_lab::shell(
+                    &args.experiment,
+                    &args.host,
+                    &args.beside,
+                    &logs,
+                    &args.program,
+                )
+                .map(ExitCode::from)
+                .map_err(failed)
             }
+            LabCommand::Chain(args) => args.run(),
+            LabCommand::Relay(args) => args.run(),
             LabCommand::Origin(args) => {
                 mpbond_lab::origin(args.listen, args.seed).map_err(failed)?;
                 Ok(ExitCode::SUCCESS)
@@ -372,6 +405,15 @@ impl DistancesArgs {
 
 impl RunArgs {
     fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(row) = Row::load(&self.experiment)? {
+            let quick = self.at_most.is_some_and(|t| t < QUICK) || self.repetitions == Some(1);
+            let kept = self.resume.as_deref().and_then(|file| row.kept(file));
+            let sheet = match kept {
+                Some(kept) => kept,
+                None => row.measure(quick)?,
+            };
+            return row_told(&sheet, &self);
+        }
         let options = RunOptions {
             json: self.json,
             html: self.html,
@@ -389,6 +431,29 @@ impl RunArgs {
         let report = mpbond_lab::run(&self.experiment, &options).map_err(failed)?;
         Ok(ExitCode::from(report.verdict().exit_code()))
     }
+}
+
+/// A measurement that is to take less is made with few repetitions.
+const QUICK: Duration = Duration::from_secs(60);
+
+fn row_told(sheet: &Sheet, args: &RunArgs) -> Result<ExitCode, Failure> {
+    let write = |file: &Path, text: &str| {
+        std::fs::write(file, text)
+            .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", file.display())))
+    };
+    for file in [&args.json, &args.resume].into_iter().flatten() {
+        let text = serde_json::to_string_pretty(sheet).map_err(Failure::run)?;
+        write(file, &(text + "\n"))?;
+    }
+    if let Some(file) = &args.html {
+        let sheets = std::slice::from_ref(sheet);
+        let page = report::to_html_with(&sheet.title, &sheet.date, &[], sheets);
+        write(file, &page)?;
+    }
+    if !args.quiet {
+        print(&sheet.to_text())?;
+    }
+    Ok(ExitCode::from(sheet.verdict().exit_code()))
 }
 
 impl SimulateArgs {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond_lab::report::{self, Saved};
+use mpbond_lab::report::{self, Saved, Sheet};
 
 use super::failure::Failure;
 use super::output::print;
@@ -49,9 +49,15 @@ impl ReportArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let lab = |e: mpbond_lab::Error| Failure::with_code(&e, e.exit_code());
         let mut records = Vec::new();
+        let mut sheets = Vec::new();
         for path in &self.results {
             let text = read(path)?;
-            records.push(Saved::parse(&path.display().to_string(), &text).map_err(lab)?);
+            let name = path.display().to_string();
+            if let Some(sheet) = Sheet::parse(&name, &text).map_err(lab)? {
+                sheets.push(sheet);
+                continue;
+            }
+            records.push(Saved::parse(&name, &text).map_err(lab)?);
         }
         let mut experiments = Vec::new();
         for path in &self.experiment {
@@ -59,11 +65,11 @@ impl ReportArgs {
         }
         let studies = report::join(records, &experiments).map_err(lab)?;
         if let Some(file) = &self.html {
-            let page = report::to_html(&self.title, &mpbond_lab::date(), &studies);
+            let page = report::to_html_with(&self.title, &mpbond_lab::date(), &studies, &sheets);
             write(file, &page)?;
         }
         if let Some(file) = &self.markdown {
-            write(file, &report::to_markdown(&studies))?;
+            write(file, &report::to_markdown_with(&studies, &sheets))?;
         }
         if let Some(folder) = &self.svg {
             std::fs::create_dir_all(folder)
@@ -75,7 +81,7 @@ impl ReportArgs {
             }
         }
         if self.html.is_none() && self.markdown.is_none() && self.svg.is_none() {
-            print(&report::to_markdown(&studies))?;
+            print(&report::to_markdown_with(&studies, &sheets))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -10,6 +10,8 @@ mod enrol;
 mod failure;
 mod id;
 mod lab;
+mod lab_chain;
+mod lab_relay;
 mod lab_report;
 mod link;
 mod logs;
@@ -17,8 +19,10 @@ mod man;
 mod output;
 mod pair;
 mod probe;
+mod rows;
 mod status;
 mod trace;
+mod traffic;
 mod trust;
 mod units;
 
@@ -90,6 +94,7 @@ enum Command {
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
     Trace(trace::TraceArgs),
+    Traffic(traffic::TrafficArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -130,6 +135,7 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => args.run(),
         Command::Link(args) => args.run(),
         Command::Trace(args) => args.run(),
+        Command::Traffic(args) => args.run(),
         Command::Completions(args) => args.run(),
         Command::Man(args) => args.run(),
     });

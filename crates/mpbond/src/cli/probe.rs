@@ -30,6 +30,7 @@ const PORT: u16 = 7007;
 Examples:
   mpbond probe example.com                                 ICMP; needs root or a ping group
   mpbond probe example.com:443 --method syn --count 100 --interval 10ms
+  mpbond probe example.com --method tls
   mpbond probe-server & mpbond probe localhost --method udp --json --svg delays.svg
   mpbond probe example.com:80 --method http --warm-up 20ms --background 20ms")]
 pub(super) struct ProbeArgs {
@@ -87,6 +88,8 @@ enum MethodArg {
     Rst,
     /// HTTP GET on an open connection.
     Http,
+    /// TLS 1.3 handshake: from ClientHello to the server's flight, TCP's own handshake left out.
+    Tls,
     /// Datagrams to `mpbond probe-server`; gives one-way delays, too.
     Udp,
 }
@@ -103,6 +106,7 @@ impl ProbeArgs {
             // Echo, as the paper's Inet ping.
             MethodArg::Rst => (Method::Rst, 7),
             MethodArg::Http => (Method::Http, 80),
+            MethodArg::Tls => (Method::Tls, 443),
             MethodArg::Udp => (Method::Udp, PORT),
         };
         let target = self.resolve(port)?;
@@ -115,6 +119,7 @@ impl ProbeArgs {
             warm_up: self.warm_up,
             background: self.background,
             http_path: self.path.clone(),
+            server_name: self.name(),
             ..Options::new(target, method)
         };
         let mut view = View::new(self.json);
@@ -152,6 +157,12 @@ impl ProbeArgs {
         }
         // As ping: nobody answered.
         Ok(ExitCode::from(u8::from(summary.lost == summary.sent)))
+    }
+
+    /// The host without its port, where it is a name.
+    fn name(&self) -> Option<String> {
+        let host = self.host.rsplit_once(':').map_or(&*self.host, |(h, _)| h);
+        (!host.contains([':', '['])).then(|| host.to_owned())
     }
 
     fn resolve(&self, port: u16) -> Result<SocketAddr, Failure> {

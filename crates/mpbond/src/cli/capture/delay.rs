@@ -152,8 +152,13 @@ fn read_probes(path: &Path) -> Result<Vec<Probe>, Failure> {
         if line.is_empty() || line.starts_with("{\"summary\"") {
             continue;
         }
-        let probe = serde_json::from_str(line)
+        let probe: Probe = serde_json::from_str(line)
             .map_err(|e| wrong(&format!("no probe of `mpbond probe --json`: {e}")))?;
+        if probe.method == Method::Tls {
+            return Err(wrong(
+                "TLS handshakes are not found in captures; use http or syn",
+            ));
+        }
         if probes.len() >= MAX_PROBES {
             return Err(wrong(&format!("{MAX_PROBES} probes are the limit")));
         }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_capture::delay::{
-    DelayReport, PhasesReport, Places, one_way, phases, proxy_log, rfcomm_stream, tcp_transfer,
+    DelayReport, PhasesReport, Places, add_rssi, one_way, phases, proxy_log, rfcomm_stream,
+    tcp_transfer,
 };
 use serde_json::{Map, Value};
 
@@ -45,6 +46,9 @@ pub(super) struct OwdArgs {
     /// The application's data: CSV `time_s,interface,app_bytes`.
     #[arg(long, value_name = "CSV", requires = "states")]
     app_bytes: Option<PathBuf>,
+    /// Signal strengths, to stand beside the phases: CSV `time_s,interface,rssi_dbm`.
+    #[arg(long, value_name = "CSV", requires = "states")]
+    rssi: Option<PathBuf>,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -56,7 +60,12 @@ impl OwdArgs {
         let handovers = match (&self.states, &self.app_bytes) {
             (Some(states), Some(bytes)) => {
                 let ((a, states), (b, bytes)) = (open(states)?, open(bytes)?);
-                Some(phases((&a, states), (&b, bytes)).map_err(Failure::input)?)
+                let mut report = phases((&a, states), (&b, bytes)).map_err(Failure::input)?;
+                if let Some(path) = &self.rssi {
+                    let (name, log) = open(path)?;
+                    add_rssi(&mut report, &name, log).map_err(Failure::input)?;
+                }
+                Some(report)
             }
             _ => None,
         };
@@ -168,6 +177,20 @@ fn phase_text(out: &mut String, r: &PhasesReport) {
              data)",
             h.from, h.to, h.last_data_s, h.first_data_s, p.p1_s, p.p2_s, p.p3_s, p.p4_s
         );
+        if let Some(rssi) = h.rssi {
+            let dbm = |v: Option<f64>| v.map_or("not known".to_owned(), |v| format!("{v:.0} dBm"));
+            let _ = writeln!(
+                out,
+                "  {}: {} at its last data, {} when it was lost, {} at least between; {}: {} at its \
+                 first data",
+                h.from,
+                dbm(rssi.at_last_data_dbm),
+                dbm(rssi.at_loss_dbm),
+                dbm(rssi.lowest_in_p1_dbm),
+                h.to,
+                dbm(rssi.new_at_first_data_dbm)
+            );
+        }
     }
     let _ = writeln!(
         out,

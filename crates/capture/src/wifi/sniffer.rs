@@ -1,0 +1,117 @@
+//! A sniffer's capture in memory, and of its frames what matching needs.
+
+use std::io::Read;
+
+use mpbond_units::Timestamp;
+
+use super::frame::{FrameKind, frame};
+use crate::error::CaptureError;
+use crate::reader::{LinkType, Reader};
+
+/// One frame of one sniffer, as matching needs it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    /// Since the capture's start.
+    pub(super) at_ns: f64,
+    pub(super) identity: u64,
+    pub(super) kind: FrameKind,
+    pub(super) retry: bool,
+    /// Where its bytes lie, and how long it was.
+    pub(super) start: usize,
+    pub(super) kept: u32,
+    pub(super) original: u32,
+    pub(super) link_type: LinkType,
+}
+
+impl Seen {
+    /// Whether it has a sequence number: identity tells it from all but its retransmissions.
+    pub(super) fn numbered(&self) -> bool {
+        !matches!(self.kind, FrameKind::Anonymous | FrameKind::Control)
+    }
+}
+
+/// A sniffer's capture, in memory.
+#[derive(Debug, Clone)]
+pub struct Sniffer {
+    pub(super) file: String,
+    pub(super) start: Timestamp,
+    pub(super) seen: Vec<Seen>,
+    /// Identities that also take the check sequence in.
+    pub(super) with_check: Option<Vec<u64>>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) damaged: u64,
+    pub(super) others: u64,
+    pub(super) incomplete: Option<String>,
+}
+
+impl Sniffer {
+    /// Reads a capture. What is whole before an error counts.
+    ///
+    /// # Errors
+    /// When it is no capture, or has no 802.11 frames.
+    pub fn read<R: Read>(file: &str, from: R) -> Result<Self, CaptureError> {
+        let mut reader = Reader::new(file, from)?;
+        let mut all = Self {
+            file: file.to_owned(),
+            start: Timestamp::ZERO,
+            seen: Vec::new(),
+            with_check: Some(Vec::new()),
+            bytes: Vec::new(),
+            damaged: 0,
+            others: 0,
+            incomplete: None,
+        };
+        let mut link = None;
+        loop {
+            let record = match reader.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(e) if all.seen.is_empty() => return Err(e),
+                Err(e) => {
+                    all.incomplete = Some(e.to_string());
+                    break;
+                }
+            };
+            link.get_or_insert(record.link_type);
+            let Some(frame) = frame(&record) else {
+                all.others += 1;
+                continue;
+            };
+            if frame.damaged {
+                all.damaged += 1;
+                continue;
+            }
+            if all.seen.is_empty() {
+                all.start = record.at;
+            }
+            let at = i128::from(record.at.as_nanos()) - i128::from(all.start.as_nanos());
+            match (&mut all.with_check, frame.check) {
+                (Some(list), Some(_)) => list.push(frame.identity(true)),
+                _ => all.with_check = None,
+            }
+            all.seen.push(Seen {
+                at_ns: at as f64,
+                identity: frame.identity(false),
+                kind: frame.kind,
+                retry: frame.retry,
+                start: all.bytes.len(),
+                kept: record.data.len() as u32,
+                original: record.original_bytes,
+                link_type: record.link_type,
+            });
+            all.bytes.extend_from_slice(record.data);
+        }
+        if all.seen.is_empty() {
+            let reason = match link {
+                Some(LinkType(n)) => format!("no 802.11 frames (link type {n})"),
+                None => "no frames".to_owned(),
+            };
+            return Err(CaptureError {
+                file: file.to_owned(),
+                place: crate::error::Place::Offset(0),
+                reason,
+            });
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,237 @@
+//! Hosts in a row, with an emulated link between each two: programs at any of
+//! them.
+//!
+//! What lies between two ends is apart here: a bus that sleeps and a network
+//! behind it are two links, with a host between them that only forwards and
+//! where a capture sees what is "in the air".
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mpbond_radio::Profiles;
+use mpbond_sim::link::{LinkSpec, RateSpec, Shared, SharedRadio};
+use mpbond_units::BitRate;
+use rtnetlink::RouteMessageBuilder;
+use rtnetlink::packet_route::route::RouteScope;
+
+use crate::device::Means;
+use crate::error::{Error, Result};
+use crate::foreground::{self, Beside};
+use crate::host::Host;
+use crate::player::{Clock, Logs, PlayedLink, Player};
+
+/// More hosts than that in a row are a mistake.
+const MAX_HOPS: usize = 8;
+/// A link that was later than that at 1 % of its packets did not do what it
+/// was asked for.
+const MAX_LATENESS: Duration = Duration::from_micros(2500);
+
+/// A link to the next host.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    /// Its name, also of its devices and its capture.
+    pub name: String,
+    /// Its rate, both ways.
+    pub rate: BitRate,
+    /// Its delay, each way.
+    pub delay: Duration,
+    /// Profile of the radio (or bus) of the host before it.
+    pub radio: Option<String>,
+}
+
+/// A row of hosts, numbered from 0.
+#[derive(Debug, Clone)]
+pub struct ChainOptions {
+    /// From host 0 on.
+    pub hops: Vec<Hop>,
+    /// Shell commands that run at a host, until the program has ended.
+    pub beside: Vec<(usize, String)>,
+    /// What is written down of every packet.
+    pub logs: Logs,
+    /// Runs at host 0. There and beside, `MPBOND_HOST_n` is host n's address, and
+    /// `MPBOND_CLOCK_ZERO_NS` when logs' clock began, ns since 1970.
+    pub program: Vec<OsString>,
+}
+
+/// The address of host `n`.
+fn address(n: usize) -> Ipv4Addr {
+    // As for `behind`: of the block between customers and providers (RFC 6598).
+    Ipv4Addr::new(100, 64, 78, n as u8 + 1)
+}
+
+/// Builds the hosts and links, runs the program and returns its exit code, or 4
+/// where the machine was too busy for the links.
+///
+/// Like [`crate::run()`], this runs the calling program a second time,
+/// isolated; see [`crate::isolate::isolated`].
+///
+/// # Errors
+/// [`Error::Experiment`] for options that cannot be, others when hosts or links
+/// cannot be made here.
+pub fn chain(options: &ChainOptions) -> Result<u8> {
+    let wrong = |why: String| Err(Error::Experiment(why));
+    let hops = &options.hops;
+    if !(1..=MAX_HOPS).contains(&hops.len()) {
+        return wrong(format!("a row of hosts has 1 to {MAX_HOPS} hops"));
+    }
+    let known = |name: &str| hops.iter().filter(|h| h.name == name).count() == 1;
+    for hop in hops {
+        let plain = hop
+            .name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        if !(1..=13).contains(&hop.name.len()) || !plain || hop.name == "lo" || !known(&hop.name) {
+            return wrong(format!(
+                "hop \"{}\": names are small letters and digits, 1 to 13 of them, each once",
+                hop.name
+            ));
+        }
+    }
+    if let Some((host, _)) = options.beside.iter().find(|(host, _)| *host > hops.len()) {
+        return wrong(format!("there is no host {host}: 0 to {}", hops.len()));
+    }
+    let shared = hops.iter().map(shared).collect::<Result<Vec<_>>>()?;
+    foreground::with_terminal(None, |_| {
+        let hosts = (0..=hops.len())
+            .map(|n| Host::new(&format!("host{n}")))
+            .collect::<Result<Vec<_>>>()?;
+        for host in &hosts {
+            host.refuse_ipv6();
+            for (key, value) in [
+                ("net.ipv4.conf.all.rp_filter", "0"),
+                ("net.ipv4.conf.default.rp_filter", "0"),
+                ("net.ipv4.ip_forward", "1"),
+            ] {
+                host.sysctl(key, value)?;
+            }
+        }
+        let mut means = Means::choose()?;
+        let mut links = Vec::new();
+        for ((hop, ends), shared) in hops.iter().zip(hosts.windows(2)).zip(shared) {
+            let [near, far] = ends else { continue };
+            let spec = LinkSpec::new(RateSpec::Constant(hop.rate)).with_delay(hop.delay);
+            let link = spec
+                .resolve(|file| Err::<String, _>(format!("{file}: a chain plays no recordings")))
+                .map_err(|e| Error::Experiment(format!("hop \"{}\": {e}", hop.name)))?;
+            links.push(PlayedLink {
+                name: hop.name.clone(),
+                near: means.make(near, &hop.name)?,
+                far: means.make(far, &format!("{}-b", hop.name))?,
+                down: link.clone(),
+                up: link,
+                shared,
+            });
+        }
+        for (n, host) in hosts.iter().enumerate() {
+            let back = n.checked_sub(1).and_then(|i| hops.get(i));
+            let on = hops.get(n).map(|h| h.name.clone());
+            connect(
+                host,
+                n,
+                hosts.len(),
+                back.map(|h| format!("{}-b", h.name)),
+                on,
+            )?;
+        }
+        let clock = Clock::start();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let zero = now
+            .unwrap_or_default()
+            .saturating_sub(Duration::from_nanos(clock.now().as_nanos()));
+        let player = Player::start(links, clock, 0, &options.logs)?;
+        player.begin(Vec::new())?;
+        let mut env: Vec<(String, String)> = (0..hosts.len())
+            .map(|n| (format!("MPBOND_HOST_{n}"), address(n).to_string()))
+            .collect();
+        env.push((
+            "MPBOND_CLOCK_ZERO_NS".to_owned(),
+            zero.as_nanos().to_string(),
+        ));
+        let mut beside = Beside::default();
+        for (n, command) in &options.beside {
+            let Some(host) = hosts.get(*n) else { continue };
+            beside.start(host, command, &env)?;
+        }
+        let env: Vec<(&str, String)> = env.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+        let code = hosts
+            .first()
+            .map_or(1, |near| foreground::run(near, &options.program, &env));
+        drop(beside);
+        let conditions = player.conditions()?;
+        player.stop()?;
+        if conditions.lateness_p99 > MAX_LATENESS || conditions.lost > 0 {
+            eprintln!(
+                "mpbond: this machine was too busy for the links: 1 % of packets were late by more \
+                 than {:.1} ms, {} were lost beside them",
+                conditions.lateness_p99.as_secs_f64() * 1e3,
+                conditions.lost
+            );
+            return Ok(if code == 0 { 4 } else { code });
+        }
+        Ok(code)
+    })
+}
+
+fn shared(hop: &Hop) -> Result<Shared> {
+    let radio = |name: &String| -> Result<SharedRadio> {
+        let profiles = Profiles::shipped().map_err(Error::run)?;
+        let profile = profiles
+            .radio(name)
+            .map_err(|e| Error::Experiment(format!("hop \"{}\": {e}", hop.name)))?;
+        Ok(SharedRadio {
+            owner: hop.name.clone(),
+            profile: Arc::new(profile.clone()),
+        })
+    };
+    Ok(Shared {
+        medium: None,
+        near_radio: hop.radio.as_ref().map(radio).transpose()?,
+        far_radio: None,
+    })
+}
+
+/// Gives host `n` of `all` its address, and routes to the others: those before
+/// it over `back`, those after it over `on`.
+fn connect(
+    host: &Host,
+    n: usize,
+    all: usize,
+    back: Option<String>,
+    on: Option<String>,
+) -> Result<()> {
+    host.netlink("set its address and routes", async |nl| {
+        let index = |name: &str| {
+            nix::net::if_::if_nametoindex(name)
+                .map_err(|e| rtnetlink::Error::NamespaceError(format!("no device {name}: {e}")))
+        };
+        let lo = index("lo")?;
+        for name in ["lo"]
+            .into_iter()
+            .chain(back.as_deref())
+            .chain(on.as_deref())
+        {
+            let up = rtnetlink::LinkUnspec::new_with_index(index(name)?)
+                .up()
+                .build();
+            nl.link().set(up).execute().await?;
+        }
+        nl.address()
+            .add(lo, IpAddr::V4(address(n)), 32)
+            .execute()
+            .await?;
+        for other in (0..all).filter(|other| *other != n) {
+            let over = if other < n { &back } else { &on };
+            let Some(over) = over else { continue };
+            let route = RouteMessageBuilder::<Ipv4Addr>::new()
+                .destination_prefix(address(other), 32)
+                .output_interface(index(over)?)
+                .pref_source(address(n))
+                .scope(RouteScope::Link)
+                .build();
+            nl.route().add(route).execute().await?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,99 @@
+//! `mpbond lab chain`: hosts in a row.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use mpbond_lab::player::Logs;
+use mpbond_lab::{ChainOptions, Hop, chain};
+use mpbond_sim::duration_text;
+
+use super::failure::Failure;
+
+/// Run programs at hosts in a row, with an emulated link between each two.
+///
+/// Host 0 runs the program, whose exit code is the command's; 4 where it is 0 and the machine was
+/// too busy for the links. Host n is at the address in MPBOND_HOST_n. A hop is
+/// NAME:RATE:DELAY[:RADIO]: both ways alike, with a profile of a radio (or bus) that holds packets
+/// while it wakes up.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab chain --hop 'bus:200 Mbit/s:0ms:bus-broadcom' --hop 'air:54 Mbit/s:42.5ms' \\
+    --pcap taps --at '2=mpbond probe-server --listen 0.0.0.0:80' \\
+    -- sh -c 'sleep 0.5; mpbond probe $MPBOND_HOST_2:80 --method http -i 200ms'")]
+pub(super) struct ChainArgs {
+    /// A link to the next host; once for each.
+    #[arg(long = "hop", value_name = "HOP", required = true, value_parser = hop)]
+    hops: Vec<Hop>,
+    /// HOST=COMMAND: what else runs, and at which host, until the program ends; may be repeated.
+    #[arg(long = "at", value_name = "HOST=COMMAND", value_parser = beside)]
+    beside: Vec<(usize, String)>,
+    /// Log every packet there, as CSV (docs/packet-log.md).
+    #[arg(long, value_name = "FILE")]
+    packet_log: Option<PathBuf>,
+    /// Capture what each link's nearer host sends and receives: NAME.pcap in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
+    /// The program and its arguments; $SHELL when none is given.
+    #[arg(last = true, value_name = "CMD")]
+    program: Vec<OsString>,
+}
+
+impl ChainArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let options = ChainOptions {
+            hops: self.hops,
+            beside: self.beside,
+            logs: Logs {
+                packets: self.packet_log,
+                pcap: self.pcap,
+            },
+            program: self.program,
+        };
+        let code = chain(&options).map_err(|e| Failure::with_code(&e, e.exit_code()))?;
+        Ok(ExitCode::from(code))
+    }
+}
+
+fn hop(text: &str) -> Result<Hop, String> {
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let (name, rate, delay, radio) = match parts.as_slice() {
+        [name, rate, delay] => (name, rate, delay, None),
+        [name, rate, delay, radio] => (name, rate, delay, Some((*radio).to_owned())),
+        _ => return Err("a hop is NAME:RATE:DELAY or NAME:RATE:DELAY:RADIO".to_owned()),
+    };
+    Ok(Hop {
+        name: (*name).to_owned(),
+        rate: rate.parse().map_err(|e| format!("{e}"))?,
+        delay: duration_text::parse(delay).map_err(|e| e.to_string())?,
+        radio,
+    })
+}
+
+fn beside(text: &str) -> Result<(usize, String), String> {
+    let (host, command) = text.split_once('=').ok_or("HOST=COMMAND is wanted")?;
+    let host = host
+        .parse()
+        .map_err(|_| format!("{host}: not the number of a host"))?;
+    Ok((host, command.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_are_read() {
+        let h = hop("bus:200 Mbit/s:2.5ms:bus-broadcom").unwrap();
+        assert_eq!((h.name.as_str(), h.delay.as_micros()), ("bus", 2500));
+        assert_eq!(h.radio.as_deref(), Some("bus-broadcom"));
+        assert!(hop("air:54 Mbit/s:0ms").unwrap().radio.is_none());
+        for bad in ["", "a", "a:b", "a:1 Mbit/s:x", "a:fast:1ms", "a:1:1:1:1"] {
+            assert!(hop(bad).is_err(), "{bad}");
+        }
+        assert_eq!(beside("2=a b=c").unwrap(), (2, "a b=c".to_owned()));
+        assert!(beside("x=a").is_err() && beside("a").is_err());
+    }
+}

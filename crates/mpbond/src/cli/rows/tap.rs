@@ -1,0 +1,179 @@
+//! Probes as two captures show them: when each left and when its answer came.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use mpbond_capture::Reader;
+use serde::Deserialize;
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Method {
+    /// ICMP echo.
+    Icmp,
+    /// To an open port.
+    Syn,
+    /// To a closed one.
+    Rst,
+    /// GET on an open connection.
+    Http,
+}
+
+impl Method {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Icmp => "icmp",
+            Self::Syn => "syn",
+            Self::Rst => "rst",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// What of a packet says whose question or answer it is.
+#[derive(Debug, PartialEq, Eq)]
+struct Packet {
+    /// Away from the host that asks.
+    up: bool,
+    /// What question and answer have in common: the port, or ICMP's sequence number.
+    key: u16,
+    /// Payload, or a message of its own: not an ACK alone.
+    counts: bool,
+}
+
+/// Delays of all probes by one capture of raw IPv4 packets, in the order of the probes, µs.
+pub(super) fn delays_us(file: &Path, method: Method) -> Result<Vec<f64>, String> {
+    let name = file.display().to_string();
+    let open = File::open(file).map_err(|e| format!("{name}: {e}"))?;
+    let mut reader = Reader::new(&name, BufReader::new(open)).map_err(|e| e.to_string())?;
+    let mut packets = Vec::new();
+    let mut first_source = None;
+    while let Some(record) = reader.next().map_err(|e| e.to_string())? {
+        let Some(source) = record.data.get(12..16) else {
+            continue;
+        };
+        // The host that asks is the first that sends.
+        let asks: &Vec<u8> = first_source.get_or_insert_with(|| source.to_vec());
+        let up = asks == source;
+        if let Some(packet) = packet(record.data, up, method) {
+            packets.push((record.at.as_nanos(), packet));
+        }
+    }
+    Ok(delays(&packets, method))
+}
+
+fn packet(ip: &[u8], up: bool, method: Method) -> Option<Packet> {
+    let head = usize::from(ip.first()? & 15) * 4;
+    let protocol = *ip.get(9)?;
+    let total = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
+    let body = ip.get(head..total.min(ip.len()))?;
+    let two = |at: usize| Some(u16::from_be_bytes([*body.get(at)?, *body.get(at + 1)?]));
+    match (method, protocol) {
+        (Method::Icmp, 1) => {
+            let wanted = if up { 8 } else { 0 };
+            (*body.first()? == wanted).then_some(())?;
+            Some(Packet {
+                up,
+                key: two(6)?,
+                counts: true,
+            })
+        }
+        (Method::Syn | Method::Rst | Method::Http, 6) => {
+            let payload = body
+                .len()
+                .checked_sub(usize::from(body.get(12)? >> 4) * 4)?;
+            let flags = *body.get(13)?;
+            let counts = match method {
+                Method::Http => payload > 0,
+                // A question is a SYN alone; its answer whatever comes first.
+                _ => !up || flags & 0x12 == 0x02,
+            };
+            Some(Packet {
+                up,
+                key: if up { two(0)? } else { two(2)? },
+                counts,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn delays(packets: &[(u64, Packet)], method: Method) -> Vec<f64> {
+    let mut all = Vec::new();
+    // When the question that is open was sent, by its key.
+    let mut open: BTreeMap<u16, u64> = BTreeMap::new();
+    for (at, packet) in packets.iter().filter(|(_, p)| p.counts) {
+        // One question at a time over an open connection; others begin with each a key of its own.
+        if packet.up {
+            let sent = open.entry(packet.key).or_insert(*at);
+            if method == Method::Http {
+                *sent = *at;
+            }
+        } else if let Some(sent) = open.remove(&packet.key) {
+            all.push(at.saturating_sub(sent) as f64 / 1e3);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn p(at_us: u64, up: bool, key: u16, counts: bool) -> (u64, Packet) {
+        (at_us * 1000, Packet { up, key, counts })
+    }
+
+    #[test]
+    fn questions_and_answers_are_matched() {
+        let syn = [
+            p(0, true, 5, true),
+            p(30, false, 5, true),
+            // The connection goes on; the next has another port.
+            p(31, true, 5, false),
+            p(100, true, 6, true),
+            // Sent again: the delay counts from the first.
+            p(150, true, 6, true),
+            p(190, false, 6, true),
+            p(191, false, 6, true),
+        ];
+        assert_eq!(delays(&syn, Method::Syn), [30.0, 90.0]);
+        let http = [
+            p(0, true, 5, false),
+            p(10, true, 5, true),
+            p(20, false, 5, false),
+            p(40, false, 5, true),
+            p(60, true, 5, true),
+            p(80, false, 5, true),
+        ];
+        assert_eq!(delays(&http, Method::Http), [30.0, 20.0]);
+    }
+
+    #[test]
+    fn packets_are_told_by_their_heads() {
+        let mut echo = vec![
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2,
+        ];
+        echo.extend([8, 0, 0, 0, 0, 9, 0, 3]);
+        let is = packet(&echo, true, Method::Icmp).unwrap();
+        assert_eq!((is.key, is.counts), (3, true));
+        assert_eq!(packet(&echo, false, Method::Icmp), None);
+        assert_eq!(packet(&echo, true, Method::Syn), None);
+        let mut syn = vec![
+            0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2,
+        ];
+        syn.extend([
+            0, 7, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0,
+        ]);
+        let is = packet(&syn, true, Method::Rst).unwrap();
+        assert_eq!((is.key, is.counts), (7, true));
+        assert!(!packet(&syn, true, Method::Http).unwrap().counts);
+        for end in 0..syn.len() {
+            let _ = packet(&syn[..end], true, Method::Http);
+            let _ = packet(&echo[..end.min(28)], true, Method::Icmp);
+        }
+    }
+}

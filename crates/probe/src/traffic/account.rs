@@ -1,0 +1,276 @@
+//! What arrived in one direction, and when nothing did.
+
+use serde::Serialize;
+
+use super::flow::Flow;
+use crate::statistics::Distribution;
+
+/// Throughput and the largest delay are kept for each such span (Wear OS paper, section 3.2).
+pub const BIN_S: f64 = 0.2;
+/// Bins that are kept: two days, more than a run lasts.
+const MAX_BINS: usize = 864_000;
+/// Gaps that are kept one by one; all are counted.
+const MAX_GAPS: usize = 10_000;
+/// Delays that are kept one by one; of more, every second, fourth, ... is.
+const MAX_DELAYS: usize = 1 << 20;
+
+/// A time without a record.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gap {
+    /// When the last record before it was there, s since the run's start.
+    pub start_s: f64,
+    /// Until the next was there.
+    pub length_s: f64,
+    /// The connection was lost meanwhile, and another took its place.
+    pub reconnected: bool,
+    /// It did not end before the run did.
+    pub open: bool,
+}
+
+/// All gaps of a direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gaps {
+    /// Longer is a gap, s.
+    pub threshold_s: f64,
+    /// How many.
+    pub count: u64,
+    /// All together, s.
+    pub total_s: f64,
+    /// The longest, s; 0 without one.
+    pub longest_s: f64,
+    /// In order, 10 000 at most.
+    pub list: Vec<Gap>,
+}
+
+/// One direction of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DirectionSummary {
+    /// A record's bytes, its header of 24 included.
+    pub record_bytes: u32,
+    /// From one record to the next, ms; 0 for bulk.
+    pub interval_ms: f64,
+    /// Records that arrived, each counted once.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Records that were to come and did not; `None` when the end was never heard of.
+    pub missing: Option<u64>,
+    /// Records of which only that they arrived is known.
+    pub unstamped: u64,
+    /// When the last record was there, s since the run's start.
+    pub last_s: Option<f64>,
+    /// Bytes over the time until the last record was there, Mbit/s.
+    pub goodput_mbps: Option<f64>,
+    /// From due (bulk: from being handed to TCP) to there, ms, with the error of the clocks.
+    pub delay_ms: Option<Distribution>,
+    /// When nothing came.
+    pub gaps: Gaps,
+    /// Bytes of each 0.2 s, from the start on.
+    pub bins_bytes: Vec<u64>,
+    /// The largest delay of each 0.2 s, ms; `null` where nothing came.
+    pub bins_delay_ms: Vec<Option<f64>>,
+}
+
+/// Takes records as they come.
+pub(crate) struct Account {
+    flow: Flow,
+    threshold_s: f64,
+    next: u64,
+    records: u64,
+    unstamped: u64,
+    last_s: f64,
+    connections: u64,
+    gaps: Vec<Gap>,
+    count: u64,
+    total_s: f64,
+    longest_s: f64,
+    bins: Vec<(u64, Option<f64>)>,
+    delays: Vec<f64>,
+    /// Every so many delays are kept.
+    stride: u64,
+}
+
+impl Account {
+    pub(crate) fn new(flow: Flow, threshold_s: f64) -> Self {
+        Self {
+            flow,
+            threshold_s,
+            next: 0,
+            records: 0,
+            unstamped: 0,
+            last_s: 0.0,
+            connections: 1,
+            gaps: Vec::new(),
+            count: 0,
+            total_s: 0.0,
+            longest_s: 0.0,
+            bins: Vec::new(),
+            delays: Vec::new(),
+            stride: 1,
+        }
+    }
+
+    /// The first record that has not been here.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// A record: when, after how long by two clocks, ms, and the how-manieth connection it is.
+    /// `false` for one that was here before.
+    pub(crate) fn take(&mut self, number: u64, at_s: f64, raw_delay_ms: f64, nth: u64) -> bool {
+        let Some(skipped) = number.checked_sub(self.next) else {
+            return false;
+        };
+        self.unstamped += skipped;
+        if self.records.is_multiple_of(self.stride) {
+            self.delays.push(raw_delay_ms);
+            if self.delays.len() >= MAX_DELAYS {
+                let mut keep = false;
+                self.delays.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.stride *= 2;
+            }
+        }
+        self.records += skipped + 1;
+        self.next = number + 1;
+        self.silent(at_s, nth != self.connections, false);
+        self.connections = nth;
+        self.last_s = self.last_s.max(at_s);
+        let bin = (at_s.max(0.0) / BIN_S) as usize;
+        if bin < MAX_BINS {
+            if bin >= self.bins.len() {
+                self.bins.resize(bin + 1, (0, None));
+            }
+            if let Some((bytes, worst)) = self.bins.get_mut(bin) {
+                *bytes += u64::from(self.flow.record_bytes) * (skipped + 1);
+                *worst = Some(worst.map_or(raw_delay_ms, |w| w.max(raw_delay_ms)));
+            }
+        }
+        true
+    }
+
+    fn silent(&mut self, until_s: f64, reconnected: bool, open: bool) {
+        let length_s = until_s - self.last_s;
+        if length_s <= self.threshold_s {
+            return;
+        }
+        self.count += 1;
+        self.total_s += length_s;
+        self.longest_s = self.longest_s.max(length_s);
+        if self.gaps.len() < MAX_GAPS {
+            self.gaps.push(Gap {
+                start_s: self.last_s,
+                length_s,
+                reconnected,
+                open,
+            });
+        }
+    }
+
+    /// The run is over: after `end_s`, of `total` records, on connection number `nth`;
+    /// `correction_ms` is what delays by two clocks are too short.
+    pub(crate) fn finish(
+        mut self,
+        end_s: f64,
+        total: Option<u64>,
+        nth: u64,
+        correction_ms: Option<f64>,
+    ) -> DirectionSummary {
+        let missing = total.map(|t| t.saturating_sub(self.next));
+        if missing != Some(0) {
+            self.silent(end_s, nth != self.connections, true);
+        }
+        let came = self.records > 0;
+        let bytes = self.records * u64::from(self.flow.record_bytes);
+        let delays = correction_ms.and_then(|c| {
+            let all = std::mem::take(&mut self.delays);
+            Distribution::of(all.into_iter().map(|d| d + c).collect())
+        });
+        DirectionSummary {
+            record_bytes: self.flow.record_bytes,
+            interval_ms: self.flow.interval.as_secs_f64() * 1e3,
+            records: self.records,
+            bytes,
+            missing,
+            unstamped: self.unstamped,
+            last_s: came.then_some(self.last_s),
+            goodput_mbps: (self.last_s > 0.0).then(|| bytes as f64 * 8.0 / self.last_s / 1e6),
+            delay_ms: delays,
+            gaps: Gaps {
+                threshold_s: self.threshold_s,
+                count: self.count,
+                total_s: self.total_s,
+                longest_s: self.longest_s,
+                list: self.gaps,
+            },
+            bins_bytes: self.bins.iter().map(|b| b.0).collect(),
+            bins_delay_ms: self
+                .bins
+                .iter()
+                .map(|b| Some(b.1? + correction_ms?))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn camera() -> Account {
+        Account::new(Flow::chunks(3000, Duration::from_millis(160)).unwrap(), 0.5)
+    }
+
+    /// Ten chunks, 6 s of nothing over a reconnection, ten more, one of them twice.
+    #[test]
+    fn a_blackout_is_found() {
+        let mut a = camera();
+        for n in 0..10 {
+            assert!(a.take(n, 0.16 * (n + 1) as f64, 30.0, 1));
+        }
+        for n in 10..20 {
+            assert!(a.take(n, 0.16 * (n + 1) as f64 + 6.0, 40.0, 2));
+        }
+        assert!(!a.take(12, 9.3, 1.0, 2));
+        let s = a.finish(9.3, Some(20), 2, Some(-5.0));
+        assert_eq!((s.records, s.bytes, s.missing), (20, 60_000, Some(0)));
+        assert_eq!((s.gaps.count, s.gaps.list.len()), (1, 1));
+        let gap = s.gaps.list[0];
+        assert!((gap.start_s - 1.6).abs() < 1e-9 && (gap.length_s - 6.16).abs() < 1e-9);
+        assert!(gap.reconnected && !gap.open);
+        assert!((s.goodput_mbps.unwrap() - 0.48 / 9.2).abs() < 1e-9);
+        let d = s.delay_ms.unwrap();
+        assert_eq!((d.min, d.max, d.mean), (25.0, 35.0, 30.0));
+        assert_eq!(s.bins_bytes.iter().sum::<u64>(), 60_000);
+        assert_eq!(s.bins_delay_ms[20], None);
+    }
+
+    #[test]
+    fn silence_until_the_end_is_a_gap_too() {
+        let mut a = camera();
+        a.take(0, 0.1, 0.0, 1);
+        let s = a.finish(10.0, Some(60), 1, None);
+        assert!(s.gaps.list[0].open);
+        assert!((s.gaps.longest_s - 9.9).abs() < 1e-9);
+        assert_eq!((s.missing, s.delay_ms), (Some(59), None));
+        let nothing = camera().finish(10.0, None, 1, None);
+        assert_eq!((nothing.missing, nothing.gaps.count), (None, 1));
+        assert_eq!((nothing.goodput_mbps, nothing.last_s), (None, None));
+    }
+
+    #[test]
+    fn many_delays_are_thinned_evenly() {
+        let mut a = Account::new(Flow::bulk(), 0.5);
+        let n = 3 * MAX_DELAYS as u64;
+        for i in 0..n {
+            a.take(i, i as f64 / 1e6, i as f64, 1);
+        }
+        assert!(a.delays.len() <= MAX_DELAYS);
+        let d = a.finish(4.0, Some(n), 1, Some(0.0)).delay_ms.unwrap();
+        assert!((d.median / (n as f64 / 2.0) - 1.0).abs() < 0.01);
+    }
+}

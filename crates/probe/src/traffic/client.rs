@@ -1,0 +1,442 @@
+//! A run of traffic: connects, takes and sends records until its time is over, and connects again
+//! when it loses its connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::account::{Account, DirectionSummary};
+use super::connection::{Connection, Heard, Patience, Target, Up, exchange, greet, name};
+use super::sender::OPEN;
+use super::wire::{Frame, Hello, Kind, MAX_DURATION};
+use super::{Direction, Flow};
+use crate::clock_offset::{Bounds, ClockOffset};
+use crate::error::ProbeError;
+use crate::sys;
+
+/// A refused attempt is repeated after this long, as by an application that polls.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often the main thread looks whether something is late.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What to send and take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// The server.
+    pub target: Target,
+    /// What comes from the server.
+    pub down: Option<Flow>,
+    /// What goes to it.
+    pub up: Option<Flow>,
+    /// How long.
+    pub duration: Duration,
+    /// A connection over which nothing has come for so long is given up.
+    pub stall: Duration,
+    /// An attempt to connect is given up after this long, and the next one made.
+    pub attempt: Duration,
+    /// Records further apart than that have a gap between them; three intervals at least.
+    pub gap: Duration,
+    /// How long after its end the run waits for what is still missing.
+    pub drain: Duration,
+}
+
+impl ClientOptions {
+    /// Ten seconds of as much as goes, down.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            down: Some(Flow::bulk()),
+            up: None,
+            duration: Duration::from_secs(10),
+            stall: Duration::from_secs(5),
+            attempt: Duration::from_secs(1),
+            gap: Duration::from_millis(500),
+            drain: Duration::from_secs(30),
+        }
+    }
+
+    fn check(&self) -> Result<(), ProbeError> {
+        let wrong = |what: &str| Err(ProbeError::Option(what.to_owned()));
+        if self.down.is_none() && self.up.is_none() {
+            return wrong("traffic goes down, up, or both ways");
+        }
+        if self.duration < Duration::from_millis(1) || self.duration > MAX_DURATION {
+            return wrong("a run takes 1 ms to a day");
+        }
+        let short = Duration::from_millis(10);
+        if self.stall < short || self.attempt < short || self.gap < short {
+            return wrong("stall, attempt and gap must be 10 ms at least");
+        }
+        Ok(())
+    }
+
+    fn threshold_s(&self, flow: Flow) -> f64 {
+        self.gap.max(flow.interval() * 3).as_secs_f64()
+    }
+
+    fn stall(&self) -> Duration {
+        // Pings are answered each second.
+        self.stall.max(Duration::from_millis(1200))
+    }
+}
+
+/// What happens while a run goes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A connection is there, and data may come.
+    Connected {
+        /// Since the run's start, s.
+        at_s: f64,
+        /// This end of it.
+        local: SocketAddr,
+    },
+    /// The connection was lost.
+    Lost {
+        /// Since the run's start, s.
+        at_s: f64,
+        /// How.
+        reason: String,
+    },
+    /// A record arrived, for the first time.
+    Record {
+        /// Which way.
+        direction: Direction,
+        /// Its number, from 0.
+        number: u64,
+        /// With its header.
+        bytes: u32,
+        /// When it was there, s since the run's start, by our clock.
+        at_s: f64,
+        /// From due to there, by the clocks' relation as known so far, ms.
+        delay_ms: Option<f64>,
+    },
+}
+
+/// A connection that was lost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Loss {
+    /// When that was noticed, s since the run's start.
+    pub lost_s: f64,
+    /// When the next one was there; `None` when there was none any more.
+    pub back_s: Option<f64>,
+    /// How it was noticed.
+    pub reason: String,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// When the run began, s since the Unix epoch.
+    pub start_unix_s: f64,
+    /// How long it was to take.
+    pub duration_s: f64,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Connections that were lost.
+    pub losses: Vec<Loss>,
+    /// The server's clock against ours; delays have the same error.
+    pub clock: Option<ClockOffset>,
+    /// From the server.
+    pub down: Option<DirectionSummary>,
+    /// To the server.
+    pub up: Option<DirectionSummary>,
+}
+
+impl Summary {
+    /// Whether all that was to come has come.
+    pub fn complete(&self) -> bool {
+        let both = [&self.down, &self.up];
+        both.into_iter().flatten().all(|d| d.missing == Some(0))
+    }
+}
+
+/// Sends and takes traffic as `options` say, and tells `heard` of what happens.
+///
+/// Blocks until all has arrived, the time for that is over, or `heard` says `false`.
+///
+/// # Errors
+/// When the first connection cannot be made, or options are no good. A connection that is lost
+/// later is no error.
+pub fn run(
+    options: &ClientOptions,
+    heard: impl FnMut(&Event) -> bool,
+) -> Result<Summary, ProbeError> {
+    options.check()?;
+    let mut run = Run::new(options, heard);
+    let mut bounds = Bounds::default();
+    let failed = ProbeError::io("the traffic server");
+    let mut greeted = greet(&options.target, run.patience(), &run.hello, None).map_err(&failed)?;
+    greeted.compare_clocks(&mut bounds).map_err(&failed)?;
+    run.begin(bounds);
+    let mut connection = Some(greeted.start(Some(0), run.up_work()).map_err(&failed)?);
+    while let Some(current) = connection {
+        run.connections += 1;
+        let told = run.tell(&Event::Connected {
+            at_s: run.elapsed_s(),
+            local: current.local,
+        });
+        let end = if told {
+            run.listen(&current)
+        } else {
+            End::Done
+        };
+        drop(current);
+        connection = match end {
+            End::Done => None,
+            End::Lost(reason) => run.reconnect(reason),
+        };
+    }
+    Ok(run.finish())
+}
+
+enum End {
+    Done,
+    Lost(String),
+}
+
+struct Run<'a, F> {
+    options: &'a ClientOptions,
+    heard: F,
+    hello: Hello,
+    bounds: Bounds,
+    /// By the user's clock, ns since the Unix epoch; and by one that never jumps.
+    start_ns: u64,
+    start: Instant,
+    down: Option<Account>,
+    up: Option<Account>,
+    down_total: Option<u64>,
+    up_total: Arc<AtomicU64>,
+    connections: u64,
+    losses: Vec<Loss>,
+}
+
+impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
+    fn new(options: &'a ClientOptions, heard: F) -> Self {
+        let account = |flow: Flow| Account::new(flow, options.threshold_s(flow));
+        let total = |flow: Option<Flow>| flow.and_then(|f| f.total(options.duration));
+        Self {
+            options,
+            heard,
+            hello: Hello {
+                run: name(),
+                duration: options.duration,
+                down: options.down,
+                up: options.up,
+                down_next: 0,
+                receipts_next: 0,
+            },
+            bounds: Bounds::default(),
+            start_ns: 0,
+            start: Instant::now(),
+            down: options.down.map(account),
+            up: options.up.map(account),
+            down_total: total(options.down),
+            up_total: Arc::new(AtomicU64::new(total(options.up).unwrap_or(OPEN))),
+            connections: 0,
+            losses: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.start_ns = sys::now_ns();
+        self.start = Instant::now();
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            connect: self.options.attempt,
+            answer: self.options.stall(),
+        }
+    }
+
+    fn up_work(&self) -> Up {
+        let duration = u64::try_from(self.options.duration.as_nanos()).unwrap_or(u64::MAX);
+        Up {
+            flow: self.options.up,
+            total: Arc::clone(&self.up_total),
+            start_ns: self.start_ns,
+            end_ns: self.start_ns.saturating_add(duration),
+        }
+    }
+
+    fn tell(&mut self, event: &Event) -> bool {
+        (self.heard)(event)
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    fn over(&self) -> bool {
+        self.start.elapsed() > self.options.duration.saturating_add(self.options.drain)
+    }
+
+    fn known_up_total(&self) -> Option<u64> {
+        Some(self.up_total.load(Ordering::SeqCst)).filter(|t| *t != OPEN)
+    }
+
+    /// Whether all has arrived.
+    fn done(&self) -> bool {
+        let all = |account: &Option<Account>, total: Option<u64>| {
+            account
+                .as_ref()
+                .is_none_or(|a| total.is_some_and(|t| a.next() >= t))
+        };
+        all(&self.down, self.down_total) && all(&self.up, self.known_up_total())
+    }
+
+    fn listen(&mut self, connection: &Connection) -> End {
+        let mut last = Instant::now();
+        loop {
+            match connection.heard.recv_timeout(LOOK) {
+                Ok(Heard::Frame(frame, now_ns, sent_ns)) => {
+                    last = Instant::now();
+                    match self.frame(frame, now_ns, sent_ns) {
+                        Ok(true) => {}
+                        Ok(false) => return End::Done,
+                        Err(reason) => return End::Lost(reason),
+                    }
+                }
+                Ok(Heard::Lost(reason)) => return End::Lost(reason),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return End::Lost("the connection ended".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if last.elapsed() > self.options.stall() {
+                        let stall = self.options.stall().as_secs_f64();
+                        return End::Lost(format!("nothing came for {stall} s"));
+                    }
+                }
+            }
+            if self.done() || self.over() {
+                return End::Done;
+            }
+        }
+    }
+
+    /// `false`: enough.
+    fn frame(&mut self, frame: Frame, now_ns: u64, sent_ns: u64) -> Result<bool, String> {
+        let offset_us = self.bounds.offset().map(|o| o.offset_us);
+        let ms = |to: u64, from: u64| crate::record::difference_us(from, to) / 1e3;
+        let nth = self.connections;
+        // A delay by two clocks, and what to add for the difference between them.
+        let (direction, account, at_s, raw_ms, sign) = match frame.kind {
+            Kind::Data => {
+                let Some(account) = self.down.as_mut() else {
+                    return Err("records that nobody asked for".to_owned());
+                };
+                if frame.length + super::wire::HEADER
+                    != self.options.down.map_or(0, |f| f.record_bytes() as usize)
+                {
+                    return Err("a record of a size that was not agreed".to_owned());
+                }
+                let at_s = ms(now_ns, self.start_ns) / 1e3;
+                let raw = ms(now_ns, frame.stamp_ns);
+                (Direction::Down, account, at_s, raw, 1.0)
+            }
+            Kind::Receipt => {
+                let Some(account) = self.up.as_mut() else {
+                    return Err("receipts for what was not sent".to_owned());
+                };
+                let at_s =
+                    ms(frame.stamp_ns, self.start_ns) / 1e3 - offset_us.unwrap_or_default() / 1e6;
+                let raw = ms(frame.stamp_ns, sent_ns);
+                (Direction::Up, account, at_s, raw, -1.0)
+            }
+            Kind::Pong => {
+                self.bounds.take(exchange(frame, now_ns));
+                return Ok(true);
+            }
+            Kind::End => {
+                self.down_total = Some(frame.number);
+                return Ok(true);
+            }
+            _ => return Err("a frame that has no place here".to_owned()),
+        };
+        if direction == Direction::Down && frame.number != account.next() {
+            return Err("a record out of its turn".to_owned());
+        }
+        if direction == Direction::Up && frame.number >= self.up_total.load(Ordering::SeqCst) {
+            return Err("a receipt for what was not sent".to_owned());
+        }
+        if !account.take(frame.number, at_s, raw_ms, nth) {
+            return Ok(true);
+        }
+        match direction {
+            Direction::Down => self.hello.down_next = frame.number + 1,
+            Direction::Up => self.hello.receipts_next = frame.number + 1,
+        }
+        let bytes = match direction {
+            Direction::Down => self.options.down,
+            Direction::Up => self.options.up,
+        };
+        let delay_ms = offset_us.map(|o| raw_ms + sign * o / 1e3);
+        Ok(self.tell(&Event::Record {
+            direction,
+            number: frame.number,
+            bytes: bytes.map_or(0, |f| f.record_bytes()),
+            at_s,
+            delay_ms,
+        }))
+    }
+
+    /// Tries until there is a connection again; `None` when that has taken too long.
+    fn reconnect(&mut self, reason: String) -> Option<Connection> {
+        let lost_s = self.elapsed_s();
+        let told = self.tell(&Event::Lost {
+            at_s: lost_s,
+            reason: reason.clone(),
+        });
+        self.losses.push(Loss {
+            lost_s,
+            back_s: None,
+            reason,
+        });
+        while told && !self.over() {
+            let begun = Instant::now();
+            let elapsed = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let greeted = greet(
+                &self.options.target,
+                self.patience(),
+                &self.hello,
+                Some(elapsed),
+            );
+            if let Ok(connection) = greeted.and_then(|g| g.start(None, self.up_work())) {
+                let back_s = self.elapsed_s();
+                if let Some(loss) = self.losses.last_mut() {
+                    loss.back_s = Some(back_s);
+                }
+                return Some(connection);
+            }
+            std::thread::sleep(AGAIN.saturating_sub(begun.elapsed()));
+        }
+        None
+    }
+
+    fn finish(self) -> Summary {
+        let clock = self.bounds.offset();
+        let end_s = self.elapsed_s();
+        let up_total = self.known_up_total();
+        let offset_ms = clock.map(|c| c.offset_us / 1e3);
+        let nth = self.connections;
+        Summary {
+            start_unix_s: self.start_ns as f64 / 1e9,
+            duration_s: self.options.duration.as_secs_f64(),
+            connections: self.connections,
+            losses: self.losses,
+            clock,
+            down: self
+                .down
+                .map(|a| a.finish(end_s, self.down_total, nth, offset_ms)),
+            up: self
+                .up
+                .map(|a| a.finish(end_s, up_total, nth, offset_ms.map(|o| -o))),
+        }
+    }
+}

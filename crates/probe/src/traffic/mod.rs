@@ -1,0 +1,32 @@
+//! Traffic that measures what a network does to it: as much as goes, a constant rate, or chunks,
+//! over one TCP connection at a time that is made anew when it is lost (Wear OS paper, sections 2.2
+//! and 6.2).
+
+mod account;
+mod client;
+mod connection;
+mod flow;
+mod picture;
+mod runs;
+mod sender;
+mod server;
+mod socks5;
+mod wire;
+
+pub use account::{BIN_S, DirectionSummary, Gap, Gaps};
+pub use client::{ClientOptions, Event, Loss, Summary, run};
+pub use connection::Target;
+pub use flow::Flow;
+pub use server::{Server, ServerOptions};
+
+use serde::Serialize;
+
+/// Which way records go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the server.
+    Down,
+    /// To the server.
+    Up,
+}

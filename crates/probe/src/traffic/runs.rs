@@ -1,0 +1,234 @@
+//! What a server remembers of runs, so that a client can go on where it was.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::sender::OPEN;
+use super::wire::Hello;
+use crate::sys;
+
+/// Runs that are remembered.
+const MAX_RUNS: usize = 256;
+/// How long a run without a connection is.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// Receipts that are kept of a run, for a client that has lost them: 16 MB of bulk, which is more
+/// than socket buffers hold.
+const MAX_RECEIPTS: usize = 4096;
+
+/// When a record was there, and its own stamp; ns since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    pub(crate) number: u64,
+    pub(crate) at_ns: u64,
+    pub(crate) sent_ns: u64,
+}
+
+/// One run.
+pub(crate) struct Run {
+    hello: Hello,
+    /// The first record that has not come.
+    pub(crate) up_next: u64,
+    /// When records came: the last ones, in order.
+    receipts: VecDeque<Receipt>,
+    pub(crate) down_total: Arc<AtomicU64>,
+    /// By our clock.
+    start_ns: Option<u64>,
+    /// The number of its newest connection.
+    epoch: u64,
+    connection: Option<TcpStream>,
+    left: Instant,
+}
+
+impl Run {
+    /// A record has come over connection `epoch`; `false` when it is not its turn.
+    pub(crate) fn record(&mut self, epoch: u64, receipt: Receipt) -> bool {
+        if epoch != self.epoch || receipt.number != self.up_next {
+            return false;
+        }
+        self.up_next += 1;
+        if self.receipts.len() >= MAX_RECEIPTS {
+            self.receipts.pop_front();
+        }
+        self.receipts.push_back(receipt);
+        true
+    }
+
+    pub(crate) fn receipts_from(&self, number: u64) -> Vec<Receipt> {
+        let wanted = self.receipts.iter().filter(|r| r.number >= number);
+        wanted.copied().collect()
+    }
+
+    /// When the run began, for a client that says how long ago that was.
+    pub(crate) fn start(&mut self, elapsed_ns: u64) -> u64 {
+        let new = || sys::now_ns().saturating_sub(elapsed_ns);
+        *self.start_ns.get_or_insert_with(new)
+    }
+
+    /// A connection has ended.
+    pub(crate) fn left(&mut self, epoch: u64) {
+        if epoch == self.epoch {
+            self.connection = None;
+            self.left = Instant::now();
+        }
+    }
+}
+
+/// All of them, by name.
+#[derive(Default)]
+pub(crate) struct Runs(HashMap<[u8; 16], Arc<Mutex<Run>>>);
+
+/// A run and which of its connections this is.
+pub(crate) struct Taken {
+    pub(crate) run: Arc<Mutex<Run>>,
+    pub(crate) epoch: u64,
+}
+
+impl Runs {
+    /// The run that a client wants, new or known; its older connection is closed.
+    pub(crate) fn take(
+        &mut self,
+        hello: &Hello,
+        connection: TcpStream,
+    ) -> Result<Taken, &'static str> {
+        let now = Instant::now();
+        if !self.0.contains_key(&hello.run) {
+            self.make_room(now)?;
+        }
+        let run = self.0.entry(hello.run).or_insert_with(|| {
+            let total = hello.down.and_then(|f| f.total(hello.duration));
+            Arc::new(Mutex::new(Run {
+                hello: *hello,
+                // What the client knows to have arrived, at this server or one before it.
+                up_next: hello.receipts_next,
+                receipts: VecDeque::new(),
+                down_total: Arc::new(AtomicU64::new(total.unwrap_or(OPEN))),
+                start_ns: None,
+                epoch: 0,
+                connection: None,
+                left: now,
+            }))
+        });
+        let mut known = run.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = (known.hello.down, known.hello.up, known.hello.duration)
+            == (hello.down, hello.up, hello.duration);
+        if !same {
+            return Err("this run is another one");
+        }
+        if hello.receipts_next > known.up_next {
+            return Err("receipts that nobody gave");
+        }
+        if let Some(old) = known.connection.replace(connection) {
+            let _ = old.shutdown(Shutdown::Both);
+        }
+        known.epoch += 1;
+        let epoch = known.epoch;
+        drop(known);
+        Ok(Taken {
+            run: Arc::clone(run),
+            epoch,
+        })
+    }
+
+    fn make_room(&mut self, now: Instant) -> Result<(), &'static str> {
+        let left = |run: &Arc<Mutex<Run>>| {
+            let run = run.lock().unwrap_or_else(PoisonError::into_inner);
+            run.connection.is_none().then_some(run.left)
+        };
+        self.0
+            .retain(|_, run| left(run).is_none_or(|at| now - at < REMEMBERED));
+        if self.0.len() < MAX_RUNS {
+            return Ok(());
+        }
+        let oldest = self
+            .0
+            .iter()
+            .filter_map(|(name, run)| Some((left(run)?, *name)));
+        let Some((_, name)) = oldest.min() else {
+            return Err("too many runs");
+        };
+        self.0.remove(&name);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::flow::Flow;
+    use super::*;
+
+    fn hello(name: u64) -> Hello {
+        let mut run = [0; 16];
+        run[..8].copy_from_slice(&name.to_be_bytes());
+        Hello {
+            run,
+            duration: Duration::from_secs(1),
+            down: None,
+            up: Some(Flow::bulk()),
+            down_next: 0,
+            receipts_next: 0,
+        }
+    }
+
+    #[test]
+    fn runs_and_receipts_are_bounded() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut runs = Runs::default();
+        let mut take = |h: &Hello| runs.take(h, socket.try_clone().unwrap());
+        let first = take(&hello(0)).unwrap();
+        let receipt = |number| Receipt {
+            number,
+            at_ns: 2,
+            sent_ns: 1,
+        };
+        for n in 0..10_000 {
+            assert!(first.run.lock().unwrap().record(first.epoch, receipt(n)));
+        }
+        let kept = first.run.lock().unwrap().receipts_from(0);
+        assert_eq!(
+            (kept.len(), kept[0]),
+            (MAX_RECEIPTS, receipt(10_000 - 4096))
+        );
+        // Out of turn; and what a connection says that another has taken the place of.
+        assert!(!first.run.lock().unwrap().record(first.epoch, receipt(7)));
+        let second = take(&hello(0)).unwrap();
+        assert!(
+            !first
+                .run
+                .lock()
+                .unwrap()
+                .record(first.epoch, receipt(10_000))
+        );
+        assert!(
+            second
+                .run
+                .lock()
+                .unwrap()
+                .record(second.epoch, receipt(10_000))
+        );
+        let greedy = Hello {
+            receipts_next: 20_000,
+            ..hello(0)
+        };
+        assert!(take(&greedy).is_err());
+        let other = Hello {
+            up: None,
+            down: Some(Flow::bulk()),
+            ..hello(0)
+        };
+        assert!(take(&other).is_err());
+        // All that are there have a connection: no more; one leaves, and makes room.
+        let mut all: Vec<Taken> = (1..MAX_RUNS as u64)
+            .map(|n| take(&hello(n)).unwrap())
+            .collect();
+        assert!(take(&hello(5000)).is_err());
+        let leaves = all.pop().unwrap();
+        leaves.run.lock().unwrap().left(leaves.epoch);
+        take(&hello(5000)).map(|_| ()).unwrap();
+    }
+}
