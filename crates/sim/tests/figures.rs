@@ -132,3 +132,26 @@ fn changing_links_are_coped_with() {
         }
     }
 }
+
+/// A fixed share is kept though paths pause, as CUBIC over a full queue does every few seconds.
+#[test]
+fn fixed_shares_are_kept() {
+    for share in [0.2, 0.5, 0.8] {
+        let mut scenario = Scenario::bonded(5.0, &[(10.0, 5.0)], WWAN, PIPE)
+            .measuring(Before::Joined, Direction::Down, 4 * MIB)
+            .with_scheduler(SchedulerKind::FixedRatio { direct: share });
+        for end in [&mut scenario.client, &mut scenario.server] {
+            end.reinjection.rebalance = false;
+        }
+        for x in runs(&scenario) {
+            let direct: u64 = x
+                .shares
+                .iter()
+                .filter(|s| s.route == "ps")
+                .map(|s| s.bytes)
+                .sum();
+            let kept = direct as f64 / (4 * MIB) as f64;
+            assert!((kept - share).abs() < 0.02, "{kept:.3}, not {share}: {x:?}");
+        }
+    }
+}

@@ -53,6 +53,11 @@ impl Scheduler for FixedRatio {
         }
     }
 
+    /// A share is a share, also of a link that pauses.
+    fn heeds_doubt(&self) -> bool {
+        false
+    }
+
     fn sent(&mut self, _subflow: SubflowId, bytes: u64) {
         if self.chosen_is_direct {
             self.direct_bytes += bytes as f64;

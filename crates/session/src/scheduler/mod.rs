@@ -85,6 +85,11 @@ pub trait Scheduler {
         false
     }
 
+    /// New bytes keep away from a subflow that is doubted.
+    fn heeds_doubt(&self) -> bool {
+        true
+    }
+
     /// Minds when bytes arrive: of several streams, a subflow that delivers late is not given the
     /// short ones.
     fn minds_delay(&self) -> bool {

@@ -21,9 +21,10 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 const LEAST_DOUBT: Duration = Duration::from_millis(50);
 
 /// What others are given of a subflow when it is first doubted. As long as it stays silent it is
-/// doubted again, for twice as much each time: little is lost where it only paused, and where it is
-/// dead all that it owes is in other hands before it can be called silent for good.
+/// doubted again, the first times for twice as much as before: little is lost where it only paused,
+/// and the reader goes on until it can be called silent for good.
 const DOUBT_BYTES: u64 = 2 << 10;
+const DOUBT_DOUBLINGS: u32 = 2;
 const MOST_DOUBTS: u32 = 12;
 
 /// So little may be the last that is under way.
@@ -252,7 +253,7 @@ impl Session {
             let Some(i) = self.index(id) else {
                 continue;
             };
-            let bytes = DOUBT_BYTES << self.subflows[i].doubts;
+            let bytes = DOUBT_BYTES << self.subflows[i].doubts.min(DOUBT_DOUBLINGS);
             self.subflows[i].doubts += 1;
             self.defer_until = None;
             if !helped {

@@ -54,6 +54,11 @@ const RECORD_TIME: Duration = Duration::from_millis(12);
 /// application is not for it.
 const LATE: Duration = Duration::from_millis(50);
 
+/// Doubts at which new bytes keep away from a subflow: about a quarter of a second of silence. TCP
+/// repairs a first overrun of a queue for that long; who is shunned for it is short of bytes when
+/// it goes on, while a helper has been given too many.
+const SHUNNED_AT: u32 = 4;
+
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
 
@@ -248,7 +253,7 @@ impl Session {
     }
 
     /// Views of the subflows that may carry data: the regular ones that are neither suspect nor
-    /// doubted; of the others only when those are all there is.
+    /// doubted for long; of the others only when those are all there is.
     fn fill_views(
         &self,
         now: Timestamp,
@@ -261,7 +266,7 @@ impl Session {
         let worst = |s: &Subflow| match s.suspect {
             Some(_) => 3,
             None if s.backup => 2,
-            None => u8::from(s.doubts > 0),
+            None => u8::from(s.doubts >= SHUNNED_AT && self.scheduler.heeds_doubt()),
         };
         for taken in 0..=3 {
             for (i, s) in self.subflows.iter().enumerate() {
