@@ -1,9 +1,9 @@
 //! Probes on the wire or on the air: when each went out and when its answer came, by the clock of
 //! whoever captured it (delay measurement paper, sections 2.3 and 3.1).
 
+use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
 
 use crate::error::CaptureError;
 use crate::network::{Flow, Network, network};
