@@ -16,6 +16,7 @@ use mpbond_units::BitRate;
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::RouteScope;
 
+use crate::conditions::told_if_late;
 use crate::device::Means;
 use crate::error::{Error, Result};
 use crate::foreground::{self, Beside};
@@ -24,9 +25,6 @@ use crate::player::{Clock, Logs, PlayedLink, Player};
 
 /// More hosts than that in a row are a mistake.
 const MAX_HOPS: usize = 8;
-/// A link that was later than that at 1 % of its packets did not do what it
-/// was asked for.
-const MAX_LATENESS: Duration = Duration::from_micros(2500);
 
 /// A link to the next host.
 #[derive(Debug, Clone)]
@@ -161,16 +159,8 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
         drop(beside);
         let conditions = player.conditions()?;
         player.stop()?;
-        if conditions.lateness_p99 > MAX_LATENESS || conditions.lost > 0 {
-            eprintln!(
-                "mpbond: this machine was too busy for the links: 1 % of packets were late by more \
-                 than {:.1} ms, {} were lost beside them",
-                conditions.lateness_p99.as_secs_f64() * 1e3,
-                conditions.lost
-            );
-            return Ok(if code == 0 { 4 } else { code });
-        }
-        Ok(code)
+        let late = told_if_late(&conditions);
+        Ok(if late && code == 0 { 4 } else { code })
     })
 }
 

@@ -46,6 +46,22 @@ pub(crate) fn ratio_not_kept(
         .then(|| format!("the direct share of the bytes was {kept:.2}, not {wanted:.2}"))
 }
 
+/// Whether links that were played for a program did not do what they were asked for: 1 % of their
+/// packets were later than 2.5 ms, or some were lost beside them. It is told on standard error.
+pub(crate) fn told_if_late(c: &Conditions) -> bool {
+    const MAX_LATENESS: Duration = Duration::from_micros(2500);
+    let late = c.lateness_p99 > MAX_LATENESS || c.lost > 0;
+    if late {
+        eprintln!(
+            "mpbond: this machine was too busy for the links: 1 % of packets were late by more than \
+             {:.1} ms, {} were lost beside them",
+            c.lateness_p99.as_secs_f64() * 1e3,
+            c.lost
+        );
+    }
+    late
+}
+
 /// Why the links did not do what the experiment says, if they did not.
 pub(crate) fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
     if c.lateness_p99 > max_lateness {

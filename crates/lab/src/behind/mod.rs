@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mpbond_radio::Profiles;
 use mpbond_sim::link::{LinkSpec, Medium, Shared, SharedMedium, SharedRadio};
@@ -26,6 +25,7 @@ use nix::mount::{MsFlags, mount};
 use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::RouteScope;
 
+use crate::conditions::told_if_late;
 use crate::device::Means;
 use crate::error::{Doing, Error, Result};
 use crate::foreground;
@@ -39,9 +39,6 @@ use crate::player::{Clock, Logs, PlayedLink, Player};
 const INSIDE: Ipv4Addr = Ipv4Addr::new(100, 64, 77, 1);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(100, 64, 77, 2);
 const DEVICE: &str = "link";
-/// A link that was later than that at 1 % of its packets did not do what it
-/// was asked for.
-const MAX_LATENESS: Duration = Duration::from_micros(2500);
 
 /// A link for one program.
 #[derive(Debug, Clone)]
@@ -146,14 +143,7 @@ pub fn behind(options: &BehindOptions) -> Result<u8> {
         let code = foreground::run(&inside, &options.program, &env);
         let conditions = player.conditions()?;
         player.stop()?;
-        if conditions.lateness_p99 > MAX_LATENESS || conditions.lost > 0 {
-            eprintln!(
-                "mpbond: this machine was too busy for the link: 1 % of packets were late by more \
-                 than {:.1} ms, {} were lost beside it",
-                conditions.lateness_p99.as_secs_f64() * 1e3,
-                conditions.lost
-            );
-        }
+        told_if_late(&conditions);
         Ok(code)
     })
 }
