@@ -44,10 +44,10 @@ pub(super) struct LinkArgs {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     up: RateSpec,
     /// Propagation delay, each way.
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration_text::parse)]
     delay: Duration,
     /// Each packet takes up to this much longer.
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration_text::parse)]
     jitter: Duration,
     /// How much may wait, each way: a time such as 100ms, or "150000 bytes".
     #[arg(long, value_name = "LENGTH", default_value = "100ms", value_parser = Queue::from_str)]
@@ -131,10 +131,6 @@ fn rate(text: &str) -> Result<RateSpec, String> {
         }),
         Err(e) => Err(format!("{e}, and there is no such file")),
     }
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    duration_text::parse(text).map_err(|e| e.to_string())
 }
 
 fn probability(text: &str) -> Result<f64, String> {

@@ -44,22 +44,22 @@ pub(super) struct ProbeArgs {
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     count: u32,
     /// From one probe (or burst) to the next; 1ms at least.
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration_text::parse)]
     interval: Duration,
     /// Probes sent at once (ICMP, UDP).
     #[arg(long, value_name = "N", default_value_t = 1)]
     burst: u32,
     /// When an unanswered probe is lost.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration_text::parse)]
     timeout: Duration,
     /// Payload of ICMP and UDP probes.
     #[arg(long, value_name = "BYTES", default_value_t = 56)]
     size: usize,
     /// Send a packet that wakes sleeping hardware up so long before each probe.
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     warm_up: Option<Duration>,
     /// Send packets that keep hardware awake so often; they end at the first router.
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     background: Option<Duration>,
     /// What --method http asks for; the reply has to be short.
     #[arg(long, value_name = "PATH", default_value = "/")]
@@ -92,10 +92,6 @@ enum MethodArg {
     Tls,
     /// Datagrams to `mpbond probe-server`; gives one-way delays, too.
     Udp,
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    duration_text::parse(text).map_err(|e| e.to_string())
 }
 
 impl ProbeArgs {

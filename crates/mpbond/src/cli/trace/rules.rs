@@ -29,14 +29,14 @@ pub(super) struct FunctionArgs {
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
     /// What tracing one call costs, taken off every call [default: 4us, as in the paper].
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     overhead: Option<Duration>,
 }
 
 #[derive(Debug, Default, Args)]
 pub(super) struct WindowArgs {
     /// Windows of the parallelism over time [default: 100ms].
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
     window: Option<Duration>,
 }
 
@@ -89,8 +89,4 @@ fn set<T>(
         .map_err(|e| Failure::input(format_args!("{}: {e}", file.display())))?;
     *value = parse(&text).map_err(|e| Failure::input(format_args!("{}: {e}", file.display())))?;
     Ok(())
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    duration_text::parse(text).map_err(|e| e.to_string())
 }

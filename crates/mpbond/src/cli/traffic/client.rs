@@ -49,22 +49,22 @@ pub(super) struct ClientArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 3000)]
     chunk: u32,
     /// From one chunk to the next.
-    #[arg(long, value_name = "TIME", default_value = "160ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "160ms", value_parser = duration_text::parse)]
     every: Duration,
     /// How long.
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration_text::parse)]
     duration: Duration,
     /// Give a connection up over which nothing has come for so long; 1.2s at least.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration_text::parse)]
     stall: Duration,
     /// Give an attempt to connect up after this long, and make the next one.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration_text::parse)]
     attempt: Duration,
     /// Call it a gap when nothing arrives for longer, and for three intervals.
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration_text::parse)]
     gap: Duration,
     /// Wait so long after the end for what is missing.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration_text::parse)]
     drain: Duration,
     /// Go through this SOCKS5 front, which resolves HOST.
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -107,10 +107,6 @@ enum Ways {
     Up,
     /// Both ways at once.
     Both,
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    duration_text::parse(text).map_err(|e| e.to_string())
 }
 
 impl ClientArgs {
