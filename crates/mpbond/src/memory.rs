@@ -21,13 +21,13 @@ pub(crate) const STREAM: u64 = 8 << 10;
 /// The part of what is left for bytes that one session may take.
 const PART: u64 = 4;
 
-/// Of the bound, so much is never taken for bytes by choice: it is there for newcomers.
-const FOR_NEWCOMERS: u64 = 4;
-
 /// A smaller part is none: nobody moves a few bytes at a time.
 const LEAST_PART: u64 = 4 << 10;
 
-/// Of that, newcomers get half: the last eighth is for those who are in, and for what fills windows
+/// Of the bound, so much is never taken for bytes by choice: it is there for newcomers.
+const FOR_NEWCOMERS: u64 = 4;
+
+/// Of that quarter, newcomers get half: the last eighth is for those who are in, and for what fills windows
 /// that were granted in better times.
 const FOR_BYTES: u64 = 8;
 
