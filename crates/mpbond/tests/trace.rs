@@ -173,6 +173,7 @@ fn bad_input_is_one_line_with_file_and_place() {
         "tlp",
         "idle",
         "functions",
+        "spans",
         "perf",
         "net",
     ] {
@@ -190,7 +191,18 @@ fn bad_input_is_one_line_with_file_and_place() {
     let e = fails(&["idle", "-", "--idle-rules", &rules], SWITCHES.as_bytes());
     assert!(e.starts_with(&format!("mpbond: {rules}: line 3: ")), "{e}");
     let e = fails(&["functions", "-"], SWITCHES.as_bytes());
-    assert!(e.contains("no method trace"), "{e}");
+    assert!(e.contains("no calls and no samples in it"), "{e}");
+    let e = fails(&["spans", "-"], SWITCHES.as_bytes());
+    assert!(e.contains("no section in it"), "{e}");
+    let samples = "a 1/2 [000] 1.5: 10 cycles:\n\t7f00 work+0x1 (/bin/a)\n\n";
+    let e = fails(
+        &["functions", "-", "--event", "page-faults"],
+        samples.as_bytes(),
+    );
+    assert!(
+        e.ends_with("no samples of page-faults in it, only of cycles"),
+        "{e}"
+    );
     let e = fails(&["perf", "-"], SWITCHES.as_bytes());
     assert!(e.contains("no profiler samples"), "{e}");
 }

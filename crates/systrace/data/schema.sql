@@ -35,3 +35,5 @@ CREATE TABLE idle_episode (start INTEGER, end INTEGER, cause TEXT);
 CREATE TABLE idle_finding (start INTEGER, end INTEGER, cause TEXT, thread INTEGER, server INTEGER, function TEXT, idle_ms REAL, text TEXT);
 -- Functions of a method trace, µs.
 CREATE TABLE function (name TEXT, calls INTEGER, inclusive_us INTEGER, exclusive_us INTEGER);
+-- Functions of a sampled profile: samples in their own code, and in them or what they call.
+CREATE TABLE sampled_function (name TEXT, own_samples INTEGER, own_percent REAL, with_callees_samples INTEGER, with_callees_percent REAL);

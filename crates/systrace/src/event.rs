@@ -378,8 +378,7 @@ pub struct Sample<'a> {
     pub event: &'a str,
     /// Events since the previous sample, where the format says.
     pub period: Option<u64>,
-    /// Number of stack frames.
-    pub frames: u32,
-    /// Symbol on top of the stack; empty where there is none.
-    pub leaf: &'a [u8],
+    /// The stack, innermost frame first: numbers that
+    /// [`Sink::symbol`](crate::Sink::symbol) explains where the format has names.
+    pub frames: &'a [u64],
 }

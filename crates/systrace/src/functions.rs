@@ -360,7 +360,7 @@ impl Sink for FunctionProfile {
     }
 }
 
-fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let n = values.clone().count() as f64;
     if n == 0.0 {
         return (0.0, 0.0);

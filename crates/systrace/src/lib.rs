@@ -29,9 +29,11 @@ mod perfetto;
 #[cfg(feature = "sqlite")]
 mod query;
 mod report;
+mod sampled;
 mod scenario;
 mod sink;
 mod source;
+mod spans;
 mod summary;
 mod tasks;
 mod text;
@@ -59,8 +61,10 @@ pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Answer, Database, SCHEMA};
 pub use report::{FunctionReport, Report, ReportJson, ReportOptions, Table};
+pub use sampled::{Sampled, SampledAcross, SampledFunction, SampledFunctions};
 pub use scenario::{Scenario, Step};
 pub use sink::Sink;
+pub use spans::SpanTime;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};
 pub use trace::{

@@ -201,8 +201,7 @@ mod tests {
                 comm: b"system_server",
                 event,
                 period: Some(period),
-                frames: 0,
-                leaf: &[],
+                frames: &[],
             });
         }
         let tasks = m.by_task();

@@ -61,6 +61,7 @@ impl Database {
                     .map_err(text)?;
             }
         }
+        profiles(&transaction, report).map_err(text)?;
         transaction.commit().map_err(text)?;
         // Questions read; a slip of the pen must not change the answers after.
         connection
@@ -253,6 +254,20 @@ fn tasks(c: &Connection, t: &Trace, rules: &ClassRules) -> rusqlite::Result<()> 
         let process = t.tasks.process(tid);
         let name = t.tasks.process_name(process);
         insert.execute(params![tid, task.name, process, name, class])?;
+    }
+    Ok(())
+}
+
+fn profiles(c: &Connection, report: &Report) -> rusqlite::Result<()> {
+    let mut insert = c.prepare("INSERT INTO sampled_function VALUES (?,?,?,?,?)")?;
+    for f in report.sampled.iter().flat_map(|s| &s.functions) {
+        insert.execute(params![
+            f.name,
+            f.own_samples as i64,
+            f.own_percent,
+            f.with_callees_samples as i64,
+            f.with_callees_percent
+        ])?;
     }
     Ok(())
 }

@@ -18,6 +18,8 @@ pub trait Sink {
     fn method_name(&mut self, method: u32, name: &str) {}
     /// A profiler's sample.
     fn sample(&mut self, sample: &Sample<'_>) {}
+    /// The name of a sample's frame, before or after the samples that have it.
+    fn symbol(&mut self, frame: u64, name: &str) {}
     /// A further counter of the group that the last sample led: `event` and
     /// `period` are the counter's.
     fn counter(&mut self, counter: &Sample<'_>) {}
@@ -52,6 +54,10 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
     fn sample(&mut self, sample: &Sample<'_>) {
         self.0.sample(sample);
         self.1.sample(sample);
+    }
+    fn symbol(&mut self, frame: u64, name: &str) {
+        self.0.symbol(frame, name);
+        self.1.symbol(frame, name);
     }
     fn counter(&mut self, counter: &Sample<'_>) {
         self.0.counter(counter);
@@ -90,6 +96,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
     fn sample(&mut self, sample: &Sample<'_>) {
         (**self).sample(sample);
+    }
+    fn symbol(&mut self, frame: u64, name: &str) {
+        (**self).symbol(frame, name);
     }
     fn counter(&mut self, counter: &Sample<'_>) {
         (**self).counter(counter);

@@ -288,7 +288,7 @@ impl Reader {
             }
         };
         words(part::IDENTIFIER)?;
-        words(part::IP)?;
+        let address = words(part::IP)?;
         let ids = words(part::TID)?;
         let time = words(part::TIME)?;
         words(part::ADDR)?;
@@ -304,7 +304,8 @@ impl Reader {
         if has(part::READ) {
             read_values(&mut w, attr.read_format, &mut group)?;
         }
-        let mut frames = 0;
+        // Addresses; `perf script` knows what lies there, this reader does not.
+        let mut frames = Vec::new();
         if has(part::CALLCHAIN) {
             let n = w.u64()?;
             if n > (w.0.len() / 8) as u64 {
@@ -313,10 +314,13 @@ impl Reader {
             for _ in 0..n {
                 // Context marks (kernel, user) sit at the top of the range.
                 const CONTEXT_MAX: u64 = -4095i64 as u64;
-                frames += u32::from(w.u64()? < CONTEXT_MAX);
+                let address = w.u64()?;
+                if address < CONTEXT_MAX {
+                    frames.push(address);
+                }
             }
-        } else if has(part::IP) {
-            frames = 1;
+        } else {
+            frames.extend(address);
         }
         let mut sample = Sample {
             time: time.map(Timestamp::from_nanos),
@@ -326,8 +330,7 @@ impl Reader {
             comm: self.comms.get(&tid).map_or(&[], |c| c),
             event: &attr.name,
             period: period.or(attr.fixed),
-            frames,
-            leaf: &[],
+            frames: &frames,
         };
         sink.sample(&sample);
         for (id, value) in group {

@@ -4,7 +4,9 @@
 mod data;
 mod script;
 mod simpleperf;
+mod symbols;
 
 pub(crate) use data::read as read_data;
 pub(crate) use script::{is_head as is_script_head, read as read_script};
 pub(crate) use simpleperf::read as read_simpleperf;
+pub(crate) use symbols::{Symbols, of_object};

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Incomplete, TraceError};
 use crate::event::Sample;
+use crate::perf::{Symbols, of_object};
 use crate::sink::Sink;
 use crate::source::Source;
 
@@ -127,43 +128,50 @@ fn seconds(text: &str) -> Option<Timestamp> {
 struct Open {
     comm: String,
     event: String,
-    leaf: String,
     process: Option<u32>,
     tid: u32,
     cpu: Option<u32>,
     time: Option<Timestamp>,
     period: Option<u64>,
-    frames: u32,
+    frames: Vec<u64>,
 }
 
 impl Open {
-    fn begin(&mut self, head: &Head<'_>, fixed: Option<u64>) {
+    fn begin(
+        &mut self,
+        head: &Head<'_>,
+        fixed: Option<u64>,
+        symbols: &mut Symbols,
+        sink: &mut dyn Sink,
+    ) {
         self.comm.clear();
         self.comm.push_str(head.comm);
         self.event.clear();
         self.event.push_str(head.event);
-        self.leaf.clear();
         self.process = head.process;
         self.tid = head.tid;
         self.cpu = head.cpu;
         self.time = head.time;
         self.period = head.period.or(fixed);
-        self.frames = 0;
+        self.frames.clear();
         if !head.rest.is_empty() {
-            self.frame(head.rest);
+            self.frame(head.rest, symbols, sink);
         }
     }
 
     /// `59fef5 symbol+0x1 (object)`.
-    fn frame(&mut self, text: &str) {
-        if self.frames == 0
-            && let Some((_, symbol)) = text.split_once(' ')
-        {
-            let symbol = symbol.rsplit_once(" (").map_or(symbol, |(s, _)| s);
-            let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(s, _)| s);
-            self.leaf.push_str(symbol.trim());
-        }
-        self.frames += 1;
+    fn frame(&mut self, text: &str, symbols: &mut Symbols, sink: &mut dyn Sink) {
+        let symbol = text.split_once(' ').map_or("", |(_, symbol)| symbol);
+        let (symbol, object) = match symbol.rsplit_once(" (") {
+            Some((symbol, object)) => (symbol, object.trim_end_matches(')')),
+            None => (symbol, ""),
+        };
+        let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(s, _)| s).trim();
+        let id = match symbol {
+            "" | "[unknown]" => symbols.id(&of_object(object), sink),
+            named => symbols.id(named, sink),
+        };
+        self.frames.push(id);
     }
 
     fn emit(&self, sink: &mut dyn Sink) {
@@ -175,8 +183,7 @@ impl Open {
             comm: self.comm.as_bytes(),
             event: &self.event,
             period: self.period,
-            frames: self.frames,
-            leaf: self.leaf.as_bytes(),
+            frames: &self.frames,
         });
     }
 }
@@ -184,6 +191,7 @@ impl Open {
 /// Reads samples to the end of the source.
 pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
     let mut open = Open::default();
+    let mut symbols = Symbols::default();
     let mut is_open = false;
     let mut foreign = (0, 0u64);
     let mut fixed = FxHashMap::default();
@@ -207,10 +215,11 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
             if is_open {
                 open.emit(sink);
             }
-            open.begin(&head, fixed.get(head.event).copied());
+            let period = fixed.get(head.event).copied();
+            open.begin(&head, period, &mut symbols, sink);
             is_open = true;
         } else if is_open && text.starts_with(['\t', ' ']) {
-            open.frame(text.trim());
+            open.frame(text.trim(), &mut symbols, sink);
         } else {
             if foreign.1 == 0 {
                 foreign.0 = offset;

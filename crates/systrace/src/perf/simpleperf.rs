@@ -5,6 +5,7 @@ use mpbond_units::Timestamp;
 
 use crate::error::{Incomplete, TraceError};
 use crate::event::{Sample, ThreadInfo};
+use crate::perf::of_object;
 use crate::perfetto::wire::Fields;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -87,7 +88,10 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
                         }
                     }
                 }
-                record::FILE => sink.other("file"),
+                record::FILE => {
+                    file(body, sink);
+                    sink.other("file");
+                }
                 record::CONTEXT_SWITCH => sink.other("context_switch"),
                 _ => {}
             }
@@ -116,12 +120,12 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
 }
 
 fn sample(body: &[u8], events: &[String], sink: &mut dyn Sink) {
-    let (mut time, mut tid, mut count, mut event, mut frames) = (0, 0, 0, 0, 0);
+    let (mut time, mut tid, mut count, mut event, mut frames) = (0, 0, 0, 0, Vec::new());
     for (n, v) in Fields::new(body) {
         match n {
             1 => time = v.int(),
             2 => tid = v.u32(),
-            3 => frames += 1,
+            3 => frames.push(frame(v.bytes())),
             4 => count = v.int(),
             5 => event = v.int(),
             _ => {}
@@ -136,9 +140,44 @@ fn sample(body: &[u8], events: &[String], sink: &mut dyn Sink) {
         comm: &[],
         event: name.map_or("samples", String::as_str),
         period: Some(count),
-        frames,
-        leaf: &[],
+        frames: &frames,
     });
+}
+
+/// The number of a frame's symbol, or of its file as a whole: files and their symbols are numbered.
+fn symbol_id(file: u32, symbol: Option<u32>) -> u64 {
+    u64::from(file) << 32 | u64::from(symbol.unwrap_or(u32::MAX))
+}
+
+/// `Sample.CallChainEntry`.
+fn frame(body: &[u8]) -> u64 {
+    let (mut file, mut symbol) = (0, None);
+    for (n, v) in Fields::new(body) {
+        match n {
+            2 => file = v.u32(),
+            3 => symbol = u32::try_from(v.i32()).ok(),
+            _ => {}
+        }
+    }
+    symbol_id(file, symbol)
+}
+
+/// `File`: a path and its symbols.
+fn file(body: &[u8], sink: &mut dyn Sink) {
+    let (mut id, mut path, mut symbols) = (0, [].as_slice(), Vec::new());
+    for (n, v) in Fields::new(body) {
+        match n {
+            1 => id = v.u32(),
+            2 => path = v.bytes(),
+            3 => symbols.push(v.bytes()),
+            _ => {}
+        }
+    }
+    let path = String::from_utf8_lossy(path);
+    sink.symbol(symbol_id(id, None), &of_object(&path));
+    for (i, name) in (0..).zip(symbols) {
+        sink.symbol(symbol_id(id, Some(i)), &String::from_utf8_lossy(name));
+    }
 }
 
 fn thread(body: &[u8], sink: &mut dyn Sink) {

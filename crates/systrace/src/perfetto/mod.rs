@@ -4,6 +4,7 @@
 //! Field numbers are those of Perfetto's public `.proto` files.
 
 mod bundle;
+mod callstacks;
 mod payload;
 mod stats;
 pub(crate) mod wire;
@@ -15,6 +16,7 @@ use crate::event::{Clock, ClockReading, Sample, ThreadInfo};
 use crate::sink::Sink;
 use crate::source::Source;
 use bundle::Bundles;
+use callstacks::Callstacks;
 use mpbond_units::Timestamp;
 use stats::Stats;
 use wire::{Break, Fields};
@@ -91,6 +93,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         bundles: Bundles::new(),
         stats: Stats::default(),
         symbols: FxHashMap::default(),
+        callstacks: Callstacks::default(),
         sequences: FxHashSet::default(),
         dropped: 0,
         damaged: (0, 0),
@@ -106,6 +109,7 @@ struct Reader {
     stats: Stats,
     /// Kernel symbols by sequence and interning id.
     symbols: FxHashMap<(u64, u64), Box<[u8]>>,
+    callstacks: Callstacks,
     sequences: FxHashSet<u64>,
     dropped: u64,
     /// Packets with unreadable parts: offset of the first, count.
@@ -176,13 +180,14 @@ impl Reader {
         let mut timestamp = None;
         let mut previous_dropped = false;
         let mut content = None;
+        let mut interned = None;
         let mut fields = Fields::new(bytes);
         for (number, value) in fields.by_ref() {
             match number {
                 packet::TIMESTAMP => timestamp = Some(value.int()),
                 packet::SEQUENCE => sequence = value.int(),
                 packet::PREVIOUS_DROPPED => previous_dropped = value.int() != 0,
-                packet::INTERNED_DATA => sound &= self.intern(sequence, value.bytes()),
+                packet::INTERNED_DATA => interned = Some(value.bytes()),
                 packet::FTRACE_EVENTS
                 | packet::PROCESS_TREE
                 | packet::CLOCK_SNAPSHOT
@@ -199,6 +204,10 @@ impl Reader {
             }
         }
         sound &= fields.broken().is_none();
+        // The service appends the sequence to what the writer made.
+        if let Some(body) = interned {
+            sound &= self.intern(sequence, body);
+        }
         if !matches!(
             content,
             Some((packet::COMPRESSED | packet::ZSTD_COMPRESSED, _))
@@ -223,7 +232,7 @@ impl Reader {
                 packet::CLOCK_SNAPSHOT => self.clocks(body, sink),
                 packet::FTRACE_STATS => self.stats.ftrace(body, sink),
                 packet::TRACE_STATS => self.stats.service(body),
-                packet::PERF_SAMPLE => perf_sample(body, timestamp, sink),
+                packet::PERF_SAMPLE => self.perf_sample(sequence, body, timestamp, sink),
                 _ if depth < MAX_DEPTH => {
                     let mut inner = if number == packet::COMPRESSED {
                         Source::new(Box::new(flate2::read::ZlibDecoder::new(body)))
@@ -254,6 +263,7 @@ impl Reader {
         let mut fields = Fields::new(bytes);
         for (number, value) in fields.by_ref() {
             if number != KERNEL_SYMBOLS {
+                self.callstacks.intern(sequence, number, value.bytes());
                 continue;
             }
             let (mut iid, mut text) = (0, [].as_slice());
@@ -310,6 +320,39 @@ impl Reader {
                 ns,
             });
         }
+        fields.broken().is_none()
+    }
+
+    fn perf_sample(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
+        timestamp: Option<u64>,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let (mut cpu, mut process, mut tid, mut stack) = (None, None, 0, 0);
+        let mut fields = Fields::new(bytes);
+        for (number, value) in fields.by_ref() {
+            match number {
+                1 => cpu = Some(value.u32()),
+                2 => process = Some(value.u32()),
+                3 => tid = value.u32(),
+                4 => stack = value.int(),
+                _ => {}
+            }
+        }
+        let frames = self.callstacks.frames(sequence, stack, sink);
+        sink.sample(&Sample {
+            time: timestamp.map(Timestamp::from_nanos),
+            cpu,
+            process,
+            tid,
+            comm: &[],
+            event: "",
+            // The counter in the packet runs from the beginning.
+            period: None,
+            frames: &frames,
+        });
         fields.broken().is_none()
     }
 
@@ -382,31 +425,5 @@ fn process_tree(bytes: &[u8], sink: &mut dyn Sink) -> bool {
             _ => {}
         }
     }
-    fields.broken().is_none()
-}
-
-fn perf_sample(bytes: &[u8], timestamp: Option<u64>, sink: &mut dyn Sink) -> bool {
-    let (mut cpu, mut process, mut tid, mut count) = (None, None, 0, None);
-    let mut fields = Fields::new(bytes);
-    for (number, value) in fields.by_ref() {
-        match number {
-            1 => cpu = Some(value.u32()),
-            2 => process = Some(value.u32()),
-            3 => tid = value.u32(),
-            6 => count = Some(value.int()),
-            _ => {}
-        }
-    }
-    sink.sample(&Sample {
-        time: timestamp.map(Timestamp::from_nanos),
-        cpu,
-        process,
-        tid,
-        comm: &[],
-        event: "",
-        period: count,
-        frames: 0,
-        leaf: &[],
-    });
     fields.broken().is_none()
 }

@@ -4,6 +4,8 @@ use super::{FunctionReport, Report};
 use crate::idle::IdleReport;
 use crate::microarch::MicroarchRow;
 use crate::net_path::NetDelay;
+use crate::sampled::SampledFunctions;
+use crate::spans::SpanTime;
 use crate::summary::Summary;
 use crate::usage::{CpuUsage, ProcessParallelism};
 
@@ -26,6 +28,10 @@ pub struct ReportJson<'r> {
     pub net: &'r [NetDelay],
     /// Functions of a method trace.
     pub functions: Option<&'r FunctionReport>,
+    /// Functions of a sampled profile.
+    pub sampled: Option<&'r SampledFunctions>,
+    /// Time that user space marked, by name.
+    pub spans: &'r [SpanTime],
     /// Hardware events by process.
     pub microarch: &'r [MicroarchRow],
     /// Hardware events by task.
@@ -45,6 +51,8 @@ impl Report {
             idle: self.idle.as_ref(),
             net: &self.net,
             functions: self.functions.as_ref(),
+            sampled: self.sampled.as_ref(),
+            spans: &self.spans,
             microarch: &self.microarch,
             microarch_tasks: &self.microarch_tasks,
         }

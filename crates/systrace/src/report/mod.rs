@@ -21,6 +21,8 @@ use crate::idle::{IdleReport, IdleRules};
 use crate::input::read;
 use crate::microarch::{Microarch, MicroarchRow};
 use crate::net_path::{NetDelay, net_delays};
+use crate::sampled::{Sampled, SampledFunctions};
+use crate::spans::SpanTime;
 use crate::summary::{Summarizer, Summary};
 use crate::tasks::ClassRules;
 use crate::trace::{Trace, TraceBuilder};
@@ -76,6 +78,10 @@ pub struct Report {
     pub net: Vec<NetDelay>,
     /// Functions of a method trace.
     pub functions: Option<FunctionReport>,
+    /// Functions of a sampled profile.
+    pub sampled: Option<SampledFunctions>,
+    /// Time that user space marked, by name.
+    pub spans: Vec<SpanTime>,
     /// Hardware events by process.
     pub microarch: Vec<MicroarchRow>,
     /// Hardware events by task.
@@ -123,10 +129,10 @@ impl Report {
         let functions = FunctionProfile::new(options.overhead, options.groups.clone());
         let mut sink = (
             (Summarizer::default(), TraceBuilder::default()),
-            (functions, Microarch::default()),
+            (functions, (Sampled::default(), Microarch::default())),
         );
         let format = read(input, &mut sink)?;
-        let ((summary, trace), (mut profile, microarch)) = sink;
+        let ((summary, trace), (mut profile, (sampled, microarch))) = sink;
         let summary = summary.finish(format);
         let trace = trace.finish();
         let runs = trace.runs();
@@ -145,6 +151,8 @@ impl Report {
             idle: IdleReport::of(&trace, &runs, &options.idle),
             net: net_delays(&trace),
             functions,
+            sampled: sampled.functions(None),
+            spans: SpanTime::of(&trace),
             microarch: by_process,
             microarch_tasks: by_task,
             summary,

@@ -48,6 +48,8 @@ pub(super) fn page(r: &Report, title: &str) -> String {
         );
     }
     functions(r, &mut out);
+    sampled(r, &mut out);
+    spans(r, &mut out);
     microarch(r, &mut out);
     counts(r, &mut out);
     if r.trace.window().is_some() {
@@ -247,6 +249,33 @@ fn functions(r: &Report, out: &mut String) {
             let _ = write!(out, "<h3>{}</h3>{}", escape(title), bars(&rows));
         }
     }
+}
+
+fn sampled(r: &Report, out: &mut String) {
+    let Some(s) = &r.sampled else { return };
+    let _ = write!(
+        out,
+        "<h2>Functions by samples</h2><p class=\"note\">{} samples{}{}.</p>",
+        s.samples,
+        if s.event.is_empty() { "" } else { " of " },
+        escape(&s.event)
+    );
+    let t = s.table();
+    let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
+    out.push_str(&table(&t.columns, shown));
+    out.push_str("<h3>Share of the hottest N functions, % (as Figure 4)</h3>");
+    let points = top_points(&s.top_share_curve);
+    out.push_str(&line(&points, true, "N (logarithmic)", "%"));
+}
+
+fn spans(r: &Report, out: &mut String) {
+    let t = r.span_table();
+    if t.rows.is_empty() {
+        return;
+    }
+    out.push_str("<h2>What programs marked</h2>");
+    let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
+    out.push_str(&table(&t.columns, shown));
 }
 
 fn microarch(r: &Report, out: &mut String) {

@@ -53,6 +53,13 @@ impl Report {
             let points = page::top_points(&f.top_share_curve);
             add("top-functions", line(&points, true, "N (logarithmic)", "%"));
         }
+        if let Some(s) = &self.sampled {
+            let points = page::top_points(&s.top_share_curve);
+            add(
+                "sampled-functions",
+                line(&points, true, "N (logarithmic)", "%"),
+            );
+        }
         list
     }
 }

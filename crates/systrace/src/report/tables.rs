@@ -8,6 +8,7 @@ use super::{FunctionReport, Report};
 use crate::functions::AcrossTraces;
 use crate::microarch::MicroarchRow;
 use crate::net_path::NetStep;
+use crate::sampled::{SampledAcross, SampledFunctions};
 use crate::usage::Usage;
 
 /// A table of a [`Report`].
@@ -96,6 +97,8 @@ impl Report {
         list.extend(self.idle_tables());
         list.push(self.net_table());
         list.extend(self.functions.iter().flat_map(FunctionReport::tables));
+        list.extend(self.sampled.iter().map(SampledFunctions::table));
+        list.push(self.span_table());
         list.push(microarch_table(
             "microarchitecture",
             "process",
@@ -216,6 +219,33 @@ impl Report {
         ]
     }
 
+    pub(super) fn span_table(&self) -> Table {
+        let rows = self.spans.iter().map(|s| {
+            vec![
+                format!("{} ({})", s.process_name, s.process),
+                s.name.clone(),
+                s.count.to_string(),
+                format!("{:.3}", s.own_ms),
+                format!("{:.3}", s.total_ms),
+                format!("{:.3}", s.longest_ms),
+                format!("{:.6}", s.longest_at_ns as f64 / 1e9),
+            ]
+        });
+        table(
+            "spans",
+            &[
+                "process",
+                "span",
+                "times",
+                "own ms",
+                "total ms",
+                "longest ms",
+                "at s",
+            ],
+            rows.collect(),
+        )
+    }
+
     pub(super) fn net_table(&self) -> Table {
         let rows = self.net.iter().map(|d| {
             let name = match d.step {
@@ -277,6 +307,55 @@ impl FunctionReport {
             group("services", &self.services),
             group("data-structures", &self.packages),
         ]
+    }
+}
+
+impl SampledFunctions {
+    /// What Table 3 has, by shares of samples.
+    pub fn table(&self) -> Table {
+        let rows = self.functions.iter().map(|f| {
+            vec![
+                f.name.clone(),
+                f.own_samples.to_string(),
+                format!("{:.2}", f.own_percent),
+                f.with_callees_samples.to_string(),
+                format!("{:.2}", f.with_callees_percent),
+            ]
+        });
+        table(
+            "sampled-functions",
+            &[
+                "function",
+                "own samples",
+                "own %",
+                "with callees",
+                "with callees %",
+            ],
+            rows.collect(),
+        )
+    }
+}
+
+impl SampledAcross {
+    /// Mean and standard deviation of shares over several profiles.
+    pub fn table(list: &[Self]) -> Table {
+        let rows = list.iter().map(|f| {
+            let (own, whole) = (f.own_percent, f.with_callees_percent);
+            let mut row = vec![f.name.clone()];
+            row.extend([own.0, own.1, whole.0, whole.1].map(|v| format!("{v:.2}")));
+            row
+        });
+        table(
+            "sampled-functions-across",
+            &[
+                "function",
+                "own %",
+                "own % SD",
+                "with callees %",
+                "with callees % SD",
+            ],
+            rows.collect(),
+        )
     }
 }
 

@@ -3,6 +3,15 @@ use super::Report;
 /// Table 4's anomalies are many in a bad trace; the worst tell the story.
 const MAX_IDLE_FINDINGS: usize = 10;
 
+/// Names in a sentence; whole ones are in the tables.
+fn short(name: &str) -> String {
+    const MOST: usize = 60;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    name.chars().take(MOST - 1).chain(['…']).collect()
+}
+
 pub(super) fn findings(r: &Report) -> Vec<String> {
     let mut list = Vec::new();
     if let Some(why) = &r.summary.incomplete {
@@ -74,6 +83,32 @@ pub(super) fn findings(r: &Report) -> Vec<String> {
                 "Basic data structures take {data:.0} % of the time."
             ));
         }
+    }
+    if let Some(s) = &r.sampled
+        && let Some(top) = s.functions.first().filter(|f| f.own_samples > 0)
+    {
+        list.push(format!(
+            "The hottest function is {}: {:.1} % of {} samples fell into it.",
+            short(&top.name),
+            top.own_percent,
+            s.samples
+        ));
+        if let Some(share) = s.top_share_curve.get(4) {
+            list.push(format!(
+                "The 5 hottest functions have {share:.0} % of them."
+            ));
+        }
+    }
+    if let Some(top) = r.spans.first() {
+        list.push(format!(
+            "Of what programs marked, {} of {} ({}) takes most: {:.1} ms of its own; the longest of {} took {:.1} ms.",
+            short(&top.name),
+            top.process_name,
+            top.process,
+            top.own_ms,
+            top.count,
+            top.longest_ms
+        ));
     }
     if let Some(row) = r.microarch.iter().find(|m| m.cpi.is_some()) {
         list.push(format!(

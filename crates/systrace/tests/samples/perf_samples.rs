@@ -1,23 +1,30 @@
 use std::collections::BTreeMap;
 
-use mpbond_systrace::{Microarch, Sample, Sink, Summary, open, read};
+use mpbond_systrace::{Microarch, Sample, Sampled, SampledFunctions, Sink, Summary, open, read};
 
 use super::{events, sample, summary};
 
 #[derive(Default)]
 struct Counts {
     frames: u64,
+    names: BTreeMap<u64, String>,
     comms: BTreeMap<String, u64>,
-    leaves: BTreeMap<String, u64>,
+    leaves: BTreeMap<u64, u64>,
     counters: Vec<(String, u64)>,
 }
 
 impl Sink for Counts {
     fn sample(&mut self, s: &Sample<'_>) {
-        self.frames += u64::from(s.frames);
+        self.frames += s.frames.len() as u64;
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         *self.comms.entry(text(s.comm)).or_default() += 1;
-        *self.leaves.entry(text(s.leaf)).or_default() += 1;
+        if let Some(leaf) = s.frames.first() {
+            *self.leaves.entry(*leaf).or_default() += 1;
+        }
+    }
+
+    fn symbol(&mut self, frame: u64, name: &str) {
+        self.names.insert(frame, name.to_owned());
     }
 
     fn counter(&mut self, c: &Sample<'_>) {
@@ -25,10 +32,66 @@ impl Sink for Counts {
     }
 }
 
+impl Counts {
+    /// Samples whose innermost frame has this symbol.
+    fn leaf(&self, symbol: &str) -> u64 {
+        let of_symbol = |(frame, _): &(&u64, &u64)| self.names[frame] == symbol;
+        let leaves = self.leaves.iter().filter(of_symbol);
+        leaves.map(|(_, n)| n).sum()
+    }
+}
+
 fn counts(name: &str) -> Option<Counts> {
     let mut c = Counts::default();
     read(open(&sample(name)?).unwrap(), &mut c).unwrap();
     Some(c)
+}
+
+fn functions(name: &str) -> Option<SampledFunctions> {
+    let mut s = Sampled::default();
+    read(open(&sample(name)?).unwrap(), &mut s).unwrap();
+    Some(s.functions(None).unwrap())
+}
+
+/// Function, own samples, samples with callees: counted by an independent script where the format
+/// is text.
+#[track_caller]
+fn hot(file: &str, list: &[(&str, u64, u64)]) {
+    let Some(f) = functions(file) else { return };
+    for (name, own, with_callees) in list {
+        let row = f.functions.iter().find(|f| f.name == *name);
+        let row = row.unwrap_or_else(|| panic!("{file}: {name}"));
+        assert_eq!(
+            (row.own_samples, row.with_callees_samples),
+            (*own, *with_callees),
+            "{file}: {name}"
+        );
+    }
+    let own: u64 = f.functions.iter().map(|f| f.own_samples).sum();
+    assert_eq!(own + f.without_stack, f.samples, "{file}");
+}
+
+#[test]
+fn hot_functions() {
+    hot(
+        "perf/flamegraph_perf-iperf-stacks-pidtid-01.txt",
+        &[
+            ("xen_hypercall_xen_version", 67, 67),
+            ("copy_user_enhanced_fast_string", 44, 44),
+            ("tcp_sendmsg", 0, 97),
+            ("entry_SYSCALL_64_fastpath", 0, 186),
+        ],
+    );
+    // Symbols come after the samples that have them.
+    hot(
+        "perf/ffprofiler_simpleperf-task-clock.trace.gz",
+        &[("[kernel.kallsyms]", 301, 301)],
+    );
+    // Frames are numbers that packets of the same sequence explain.
+    hot(
+        "perfetto/ms_cpu_sampling_not_scoped.pftrace",
+        &[("transfer_max_buffers", 179, 187), ("read_hpet", 153, 160)],
+    );
 }
 
 #[test]
@@ -43,8 +106,8 @@ fn with_process_thread_and_cpu() {
     assert_eq!(s.incomplete, None);
     assert_eq!(c.frames, 3_207);
     assert_eq!(c.comms["iperf"], 198);
-    assert_eq!(c.leaves["xen_hypercall_xen_version"], 67);
-    assert_eq!(c.leaves["copy_user_enhanced_fast_string"], 44);
+    assert_eq!(c.leaf("xen_hypercall_xen_version"), 67);
+    assert_eq!(c.leaf("copy_user_enhanced_fast_string"), 44);
 }
 
 #[test]

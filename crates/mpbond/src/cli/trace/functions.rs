@@ -1,10 +1,11 @@
-//! `mpbond trace functions`: hot functions of method traces.
+//! `mpbond trace functions`: hot functions of method traces and sampled profiles.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mpbond_systrace::{
-    AcrossTraces, FunctionProfile, FunctionReport, ReportOptions, Summarizer, Table, read,
+    AcrossTraces, FunctionProfile, FunctionReport, ReportOptions, Sampled, SampledAcross,
+    SampledFunctions, Summarizer, Table, read,
 };
 use serde::Serialize;
 
@@ -13,20 +14,27 @@ use super::input::{bad, open, warn};
 use super::rules::FunctionArgs;
 use crate::cli::failure::Failure;
 
-/// Hot functions of Android method traces; over several traces, mean and deviation.
+/// Hot functions of method traces or sampled profiles; over several, mean and deviation.
 ///
-/// Own time is spent in a function's code alone, the other also in all that it calls. What tracing
-/// costs is taken off every call. Times are CPU time where the trace has that clock.
+/// Own time is spent in a function's code alone, the other also in all that it calls. Method
+/// traces give CPU time where they have that clock; what tracing costs is taken off every call.
+/// Profiles (perf script, simpleperf, Perfetto) give shares of samples.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond trace functions cpu.trace
   mpbond trace functions run1.trace run2.trace run3.trace --rows 5
-  mpbond trace functions cpu.trace --overhead 2.5us --groups mine.toml --json")]
+  mpbond trace functions cpu.trace --overhead 2.5us --groups mine.toml --json
+  perf script | mpbond trace functions -
+  mpbond trace functions perf.txt --event page-faults")]
 pub(super) struct FunctionsArgs {
     /// Traces; several of one scenario give mean and deviation. "-" is standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
+    /// Of a sampled profile, the event to go by [default: cycles or CPU time, else the most
+    /// frequent].
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
     /// No word on how far reading has got.
     #[arg(long, short)]
     quiet: bool,
@@ -37,79 +45,155 @@ pub(super) struct FunctionsArgs {
 }
 
 #[derive(Serialize)]
-struct OneTrace {
+struct OneTrace<T> {
     file: String,
     #[serde(flatten)]
-    report: FunctionReport,
+    report: T,
 }
 
 #[derive(Serialize)]
-struct Answer {
-    traces: Vec<OneTrace>,
-    across: Vec<AcrossTraces>,
+struct Answer<T, A> {
+    traces: Vec<OneTrace<T>>,
+    across: Vec<A>,
+}
+
+/// What one file holds.
+enum Profile {
+    Called(FunctionProfile),
+    Sampled(SampledFunctions),
 }
 
 impl FunctionsArgs {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut options = ReportOptions::default();
         self.settings.apply(&mut options)?;
-        let mut profiles = Vec::new();
-        let mut traces = Vec::new();
+        let (mut called, mut sampled) = (Vec::new(), Vec::new());
         for file in &self.files {
-            let profile = FunctionProfile::new(options.overhead, options.groups.clone());
-            let mut sink = (profile, Summarizer::default());
-            let format = read(open(file, self.quiet)?, &mut sink).map_err(|e| bad(file, &e))?;
-            let (mut profile, summary) = sink;
-            warn(file, summary.finish(format).incomplete.as_deref());
-            profile.finish();
-            if profile.calls() == 0 {
-                let text = format!("{}: no calls in it: no method trace", file.display());
-                return Err(Failure::input(text));
+            match self.profile(file, &options)? {
+                Profile::Called(profile) => called.push((file.as_path(), profile)),
+                Profile::Sampled(functions) => sampled.push((file.as_path(), functions)),
             }
+        }
+        match (called.first(), sampled.first()) {
+            (Some((one, _)), Some((other, _))) => Err(Failure::input(format_args!(
+                "{} is a method trace and {} a sampled profile: only traces of one kind have a mean",
+                one.display(),
+                other.display()
+            ))),
+            (None, _) => self.show_sampled(sampled),
+            (_, None) => self.show_called(called),
+        }
+    }
+
+    fn profile(&self, file: &Path, options: &ReportOptions) -> Result<Profile, Failure> {
+        let called = FunctionProfile::new(options.overhead, options.groups.clone());
+        let mut sink = ((called, Sampled::default()), Summarizer::default());
+        let format = read(open(file, self.quiet)?, &mut sink).map_err(|e| bad(file, &e))?;
+        let ((mut called, sampled), summary) = sink;
+        warn(file, summary.finish(format).incomplete.as_deref());
+        called.finish();
+        if called.calls() > 0 {
+            return Ok(Profile::Called(called));
+        }
+        if let Some(functions) = sampled.functions(self.event.as_deref()) {
+            return Ok(Profile::Sampled(functions));
+        }
+        let why = match (&self.event, sampled.events().as_slice()) {
+            (_, []) => "no calls and no samples in it, so it does not tell about functions".into(),
+            (Some(event), events) if !events.contains(&event.as_str()) => {
+                format!("no samples of {event} in it, only of {}", events.join(", "))
+            }
+            _ => "its samples have addresses only; perf script on the machine of the recording \
+                  adds the functions' names"
+                .into(),
+        };
+        Err(Failure::input(format_args!("{}: {why}", file.display())))
+    }
+
+    fn show_called(&self, list: Vec<(&Path, FunctionProfile)>) -> Result<(), Failure> {
+        let (mut traces, mut profiles) = (Vec::new(), Vec::new());
+        for (file, profile) in list {
             traces.push(OneTrace {
                 file: file.display().to_string(),
                 report: FunctionReport::of(&profile),
             });
             profiles.push(profile);
         }
-        let tables = match traces.as_slice() {
-            [one] => one.report.tables(),
-            _ => vec![AcrossTraces::table(&FunctionProfile::across(&profiles))],
-        };
-        let heading = heading(&traces);
-        let across = match traces.len() {
-            1 => Vec::new(),
-            _ => FunctionProfile::across(&profiles),
+        let heading: String = traces.iter().map(called_heading).collect();
+        let (across, tables) = match traces.as_slice() {
+            [one] => (Vec::new(), one.report.tables()),
+            _ => {
+                let across = FunctionProfile::across(&profiles);
+                let table = AcrossTraces::table(&across);
+                (across, vec![table])
+            }
         };
         let tables: Vec<&Table> = tables.iter().collect();
         self.form
             .show_tables(&tables, &heading, &Answer { traces, across })
     }
+
+    fn show_sampled(&self, list: Vec<(&Path, SampledFunctions)>) -> Result<(), Failure> {
+        let (mut traces, mut profiles) = (Vec::new(), Vec::new());
+        for (file, report) in list {
+            profiles.push(report.clone());
+            let file = file.display().to_string();
+            traces.push(OneTrace { file, report });
+        }
+        let heading: String = traces.iter().map(sampled_heading).collect();
+        let (across, table) = match profiles.as_slice() {
+            [one] => (Vec::new(), one.table()),
+            _ => {
+                let across = SampledFunctions::across(&profiles);
+                let table = SampledAcross::table(&across);
+                (across, table)
+            }
+        };
+        self.form
+            .show_tables(&[&table], &heading, &Answer { traces, across })
+    }
 }
 
-fn heading(traces: &[OneTrace]) -> String {
-    let mut text = String::new();
-    for t in traces {
-        let share = |n: usize| {
-            t.report
-                .top_share_curve
-                .get(n - 1)
-                .copied()
-                .unwrap_or(100.0)
-        };
+/// What the hottest `n` have together, percent.
+fn share(curve: &[f64], n: usize) -> f64 {
+    let last = curve.last().copied().unwrap_or(100.0);
+    curve.get(n - 1).copied().unwrap_or(last)
+}
+
+fn called_heading(t: &OneTrace<FunctionReport>) -> String {
+    let mut text = format!(
+        "{}: {} functions; the hottest 5 take {:.1} % of the time, the hottest 50 {:.1} %.\n",
+        t.file,
+        t.report.functions.len(),
+        share(&t.report.top_share_curve, 5),
+        share(&t.report.top_share_curve, 50)
+    );
+    if t.report.mismatched_returns > 0 {
         text += &format!(
-            "{}: {} functions; the hottest 5 take {:.1} % of the time, the hottest 50 {:.1} %.\n",
-            t.file,
-            t.report.functions.len(),
-            share(5),
-            share(50)
+            "{}: {} returns without their call (begun before the trace, or records are lost).\n",
+            t.file, t.report.mismatched_returns
         );
-        if t.report.mismatched_returns > 0 {
-            text += &format!(
-                "{}: {} returns without their call (begun before the trace, or records are lost).\n",
-                t.file, t.report.mismatched_returns
-            );
-        }
+    }
+    text
+}
+
+fn sampled_heading(t: &OneTrace<SampledFunctions>) -> String {
+    let s = &t.report;
+    let mut text = format!(
+        "{}: {} samples{}{}, in {} functions; the hottest 5 have {:.1} % of them, the hottest 50 {:.1} %.\n",
+        t.file,
+        s.samples,
+        if s.event.is_empty() { "" } else { " of " },
+        s.event,
+        s.functions.len(),
+        share(&s.top_share_curve, 5),
+        share(&s.top_share_curve, 50)
+    );
+    if s.without_stack > 0 {
+        text += &format!(
+            "{}: {} samples have no stack: they count for nobody, and in all shares.\n",
+            t.file, s.without_stack
+        );
     }
     text
 }

@@ -49,6 +49,7 @@ enum TraceCommand {
     Tlp(parts::TlpArgs),
     Idle(parts::IdleArgs),
     Functions(functions::FunctionsArgs),
+    Spans(parts::SpansArgs),
     Perf(parts::PerfArgs),
     Net(parts::NetArgs),
     #[cfg(feature = "sqlite")]
@@ -65,6 +66,7 @@ impl TraceArgs {
             TraceCommand::Tlp(args) => args.run(),
             TraceCommand::Idle(args) => args.run(),
             TraceCommand::Functions(args) => args.run(),
+            TraceCommand::Spans(args) => args.run(),
             TraceCommand::Perf(args) => args.run(),
             TraceCommand::Net(args) => args.run(),
             #[cfg(feature = "sqlite")]

@@ -1,4 +1,4 @@
-//! `mpbond trace usage`, `tlp`, `idle`, `perf`, `net`: one part of the report each.
+//! `mpbond trace usage`, `tlp`, `idle`, `spans`, `perf`, `net`: one part of the report each.
 
 use clap::Args;
 use mpbond_systrace::ReportOptions;
@@ -121,6 +121,32 @@ impl IdleArgs {
         let wanted = tables.iter().filter(|t| t.name.starts_with("idle-"));
         self.form
             .show_tables(&wanted.collect::<Vec<_>>(), &heading, idle)
+    }
+}
+
+/// What programs marked: how often, how long, and how long at the longest.
+///
+/// Sections that atrace and Perfetto record (`Trace.beginSection`, `ATRACE_BEGIN`), by process and
+/// name. Times are of the wall; own time leaves out the sections inside.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond trace spans launch.html
+  mpbond trace spans launch.html --json | jq '.[] | select(.longest_ms > 16)'")]
+pub(super) struct SpansArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    form: FormArgs,
+}
+
+impl SpansArgs {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let report = self.input.report(&ReportOptions::default())?;
+        if report.spans.is_empty() {
+            return Err(self.input.lacks("no section in it that a program marked"));
+        }
+        self.form.show(&report, &["spans"], &report.spans)
     }
 }
 

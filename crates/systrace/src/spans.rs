@@ -1,0 +1,171 @@
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::trace::Trace;
+
+/// Time that user space marked under one name (`atrace` sections, `Trace.beginSection`), over all
+/// threads of a process.
+///
+/// Times are of the wall: a thread that waits inside a span is still in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SpanTime {
+    /// Process.
+    pub process: u32,
+    /// Its name.
+    pub process_name: String,
+    /// Name of the span; numbers that stand alone in it, such as a frame's, are `*`.
+    pub name: String,
+    /// How often it was entered.
+    pub count: u64,
+    /// Time in it without the spans inside, ms.
+    pub own_ms: f64,
+    /// Time in it, ms; inside itself it counts once.
+    pub total_ms: f64,
+    /// The longest one, ms.
+    pub longest_ms: f64,
+    /// Begin of the longest, ns on the trace's clock.
+    pub longest_at_ns: u64,
+}
+
+#[derive(Default)]
+struct Sum {
+    count: u64,
+    own_ns: u64,
+    total_ns: u64,
+    longest_ns: u64,
+    longest_at: u64,
+}
+
+/// A span whose end has not been passed.
+struct Open {
+    end: u64,
+    key: (u32, String),
+    inside_ns: u64,
+    start: u64,
+}
+
+impl SpanTime {
+    /// Of all spans of a trace, the largest own time first.
+    pub fn of(trace: &Trace) -> Vec<Self> {
+        let mut sums: FxHashMap<(u32, String), Sum> = FxHashMap::default();
+        let mut threads: FxHashMap<u32, Vec<Open>> = FxHashMap::default();
+        for slice in &trace.slices {
+            let stack = threads.entry(slice.tid).or_default();
+            // A span's depth says how many are open around it.
+            while stack.len() > slice.depth as usize {
+                close(stack, &mut sums);
+            }
+            let name = without_numbers(trace.names.get(slice.name));
+            stack.push(Open {
+                end: slice.end,
+                key: (trace.tasks.process(slice.tid), name),
+                inside_ns: 0,
+                start: slice.start,
+            });
+        }
+        for stack in threads.values_mut() {
+            while !stack.is_empty() {
+                close(stack, &mut sums);
+            }
+        }
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let mut list: Vec<_> = sums
+            .into_iter()
+            .map(|((process, name), sum)| Self {
+                process,
+                process_name: trace.tasks.process_name(process),
+                name,
+                count: sum.count,
+                own_ms: ms(sum.own_ns),
+                total_ms: ms(sum.total_ns),
+                longest_ms: ms(sum.longest_ns),
+                longest_at_ns: sum.longest_at,
+            })
+            .collect();
+        list.sort_by(|a, b| {
+            (b.own_ms.total_cmp(&a.own_ms))
+                .then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name)))
+        });
+        list
+    }
+}
+
+fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<(u32, String), Sum>) {
+    let Some(span) = stack.pop() else { return };
+    let ns = span.end.saturating_sub(span.start);
+    if let Some(around) = stack.last_mut() {
+        around.inside_ns += ns;
+    }
+    let within_itself = stack.iter().any(|around| around.key == span.key);
+    let sum = sums.entry(span.key).or_default();
+    sum.count += 1;
+    sum.own_ns += ns.saturating_sub(span.inside_ns);
+    if !within_itself {
+        sum.total_ns += ns;
+    }
+    if ns > sum.longest_ns || sum.count == 1 {
+        (sum.longest_ns, sum.longest_at) = (ns, span.start);
+    }
+}
+
+/// `Choreographer#doFrame 1187` of every frame is one name.
+fn without_numbers(name: &str) -> String {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    if !name.split(' ').any(is_number) {
+        return name.to_owned();
+    }
+    let words: Vec<_> = name
+        .split(' ')
+        .map(|word| if is_number(word) { "*" } else { word })
+        .collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::read;
+    use crate::trace::TraceBuilder;
+
+    fn spans(text: &str) -> Vec<SpanTime> {
+        let mut builder = TraceBuilder::default();
+        read(text.as_bytes(), &mut builder).unwrap();
+        SpanTime::of(&builder.finish())
+    }
+
+    #[test]
+    fn own_total_and_longest() {
+        let list = spans(
+            "\
+ a-7 (    7) [000] ...1 10.000000: tracing_mark_write: B|7|doFrame 1
+ a-7 (    7) [000] ...1 10.001000: tracing_mark_write: B|7|layout
+ a-7 (    7) [000] ...1 10.004000: tracing_mark_write: E
+ a-7 (    7) [000] ...1 10.005000: tracing_mark_write: E
+ a-7 (    7) [000] ...1 10.010000: tracing_mark_write: B|7|doFrame 2
+ a-7 (    7) [000] ...1 10.020000: tracing_mark_write: E
+ a-7 (    7) [000] ...1 10.030000: tracing_mark_write: B|7|layout
+ a-7 (    7) [000] ...1 10.031000: tracing_mark_write: B|7|layout
+ a-7 (    7) [000] ...1 10.032000: tracing_mark_write: E
+ a-7 (    7) [000] ...1 10.033000: tracing_mark_write: E
+",
+        );
+        assert_eq!(list.len(), 2);
+        let frame = &list[0];
+        assert_eq!((frame.name.as_str(), frame.count), ("doFrame *", 2));
+        assert_eq!((frame.own_ms, frame.total_ms), (12.0, 15.0));
+        assert_eq!(frame.longest_ms, 10.0);
+        assert_eq!(frame.longest_at_ns, 10_010_000_000);
+        let layout = &list[1];
+        assert_eq!(
+            (layout.count, layout.own_ms, layout.total_ms),
+            (3, 6.0, 6.0)
+        );
+    }
+
+    #[test]
+    fn numbers_that_stand_alone() {
+        assert_eq!(without_numbers("doFrame 12"), "doFrame *");
+        assert_eq!(without_numbers("HW_VSYNC_0"), "HW_VSYNC_0");
+        assert_eq!(without_numbers("12 of 40"), "* of *");
+    }
+}
