@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::format::{EventFormat, Field};
 use super::page::Order;
+use super::symbols::KernelSymbols;
 use crate::error::Incomplete;
 use crate::event::{Event, Payload, Switch, TaskState, Wake};
 use crate::sink::Sink;
@@ -33,6 +34,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ("cpu_idle", &["state", "cpu_id"]),
     ("cpu_frequency", &["state", "cpu_id"]),
     ("print", &["buf"]),
+    ("hrtimer_expire_entry", &["function"]),
+    ("timer_expire_entry", &["function"]),
     ("irq_handler_entry", &["irq", "name"]),
     ("irq_handler_exit", &["irq"]),
     ("softirq_entry", &["vec"]),
@@ -71,6 +74,7 @@ pub(super) struct Decoder {
     order: Order,
     kind: Option<Field>,
     formats: FxHashMap<u16, Known>,
+    symbols: KernelSymbols,
     unknown: u64,
     damaged: u64,
 }
@@ -81,9 +85,15 @@ impl Decoder {
             order,
             kind: None,
             formats: FxHashMap::default(),
+            symbols: KernelSymbols::default(),
             unknown: 0,
             damaged: 0,
         }
+    }
+
+    /// Learns the names of the kernel's functions.
+    pub(super) fn symbols(&mut self, text: &[u8]) {
+        self.symbols = KernelSymbols::parse(text);
     }
 
     /// Learns a format. Text that is none is left aside: records that need it
@@ -146,7 +156,7 @@ impl Decoder {
             tgid: None,
             comm: &[],
             name: &known.name,
-            payload: payload(order, known, record).unwrap_or(Payload::Other(&[])),
+            payload: payload(order, known, record, &self.symbols).unwrap_or(Payload::Other(&[])),
         });
     }
 
@@ -188,7 +198,12 @@ fn string(order: Order, record: &[u8], f: Field) -> Option<&[u8]> {
     bytes.get(..memchr::memchr(0, bytes).unwrap_or(bytes.len()))
 }
 
-fn payload<'a>(order: Order, known: &Known, record: &'a [u8]) -> Option<Payload<'a>> {
+fn payload<'a>(
+    order: Order,
+    known: &Known,
+    record: &'a [u8],
+    symbols: &'a KernelSymbols,
+) -> Option<Payload<'a>> {
     let num = |i: usize| number(order, record, *known.fields.get(i)?);
     let text = |i: usize| string(order, record, *known.fields.get(i)?);
     let name = known.name.as_str();
@@ -209,7 +224,7 @@ fn payload<'a>(order: Order, known: &Known, record: &'a [u8]) -> Option<Payload<
         }),
         "sched_blocked_reason" => Payload::Blocked {
             pid: num(0)? as u32,
-            caller: &[],
+            caller: symbols.name(num(1)?),
             io_wait: num(2)? != 0,
         },
         "cpu_idle" => {
@@ -224,6 +239,9 @@ fn payload<'a>(order: Order, known: &Known, record: &'a [u8]) -> Option<Payload<
             cpu: num(1)? as u32,
         },
         "print" => Payload::Mark(text::mark(text(0)?)),
+        "hrtimer_expire_entry" | "timer_expire_entry" => Payload::Timer {
+            function: symbols.name(num(0)?),
+        },
         "irq_handler_entry" | "irq_handler_exit" | "softirq_entry" | "softirq_exit" => {
             Payload::Irq {
                 hard: name.starts_with("irq"),

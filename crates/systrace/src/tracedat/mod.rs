@@ -8,6 +8,7 @@
 mod decode;
 mod format;
 mod page;
+mod symbols;
 mod v7;
 
 use crate::error::{Incomplete, TraceError};
@@ -163,7 +164,7 @@ fn metadata(
         decoder.format(text, "ftrace");
     }
     event_systems(source, order, decoder)?;
-    sized(source, order, 4, "the kernel symbols")?;
+    decoder.symbols(sized(source, order, 4, "the kernel symbols")?);
     sized(source, order, 4, "the printk formats")?;
     cmdlines(sized(source, order, 8, "the task names")?, sink);
     Ok(layout)

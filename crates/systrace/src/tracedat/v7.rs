@@ -25,6 +25,7 @@ mod option {
     pub const HEADER_INFO: u16 = 16;
     pub const FTRACE_EVENTS: u16 = 17;
     pub const EVENT_FORMATS: u16 = 18;
+    pub const KALLSYMS: u16 = 19;
     pub const CMDLINES: u16 = 21;
 }
 
@@ -115,6 +116,9 @@ pub(super) fn read(
                 }
             }
             option::EVENT_FORMATS => event_systems(&mut body, order, &mut decoder)?,
+            option::KALLSYMS => {
+                decoder.symbols(sized(&mut body, order, 4, "the kernel symbols")?);
+            }
             option::CMDLINES => cmdlines(sized(&mut body, order, 8, "the task names")?, sink),
             _ => {}
         }

@@ -73,7 +73,7 @@ fn flipped_bits_never_panic() {
     }
 }
 
-/// A file of version 7 made here: one CPU, two switches and a mark, sections
+/// A file of version 7 made here: one CPU, two switches, a mark and a timer, sections
 /// compressed or not.
 fn version_7(zlib: bool) -> Vec<u8> {
     use std::io::Write;
@@ -107,6 +107,12 @@ fn version_7(zlib: bool) -> Vec<u8> {
     let print = format!(
         "name: print\nID: 5\nformat:\n{common}\tfield:char buf[];\toffset:8;\tsize:0;\tsigned:0;\n"
     );
+    let timer = format!(
+        "name: hrtimer_expire_entry\nID: 301\nformat:\n{common}\tfield:void * hrtimer;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:s64 now;\toffset:16;\tsize:8;\tsigned:1;\n\tfield:void * function;\toffset:24;\tsize:8;\tsigned:0;\n"
+    );
+    let symbols = "ffffffff81000100 t tick_sched_timer\nffffffff81000200 t hrtimer_wakeup\n";
+    let mut kallsyms = (symbols.len() as u32).to_le_bytes().to_vec();
+    kallsyms.extend(symbols.as_bytes());
     let mut header = b"header_page\0".to_vec();
     header.extend(sized("\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n"));
     header.extend(b"header_event\0");
@@ -115,8 +121,9 @@ fn version_7(zlib: bool) -> Vec<u8> {
     ftrace.extend(sized(&print));
     let mut formats = 1u32.to_le_bytes().to_vec();
     formats.extend(b"sched\0");
-    formats.extend(1u32.to_le_bytes());
+    formats.extend(2u32.to_le_bytes());
     formats.extend(sized(&switch));
+    formats.extend(sized(&timer));
 
     let record = |prev: u32, next: u32| {
         let mut r = 300u16.to_le_bytes().to_vec();
@@ -149,6 +156,11 @@ fn version_7(zlib: bool) -> Vec<u8> {
         entries.extend(data);
     };
     entry(0, &record(9, 0));
+    let mut expiry = 301u16.to_le_bytes().to_vec();
+    expiry.extend([0; 6]);
+    expiry.extend([0; 16]);
+    expiry.extend(0xffff_ffff_8100_0204u64.to_le_bytes());
+    entry(1, &expiry);
     let mut page = 1_000_000u64.to_le_bytes().to_vec();
     page.extend((entries.len() as u64).to_le_bytes());
     page.extend(entries);
@@ -168,7 +180,12 @@ fn version_7(zlib: bool) -> Vec<u8> {
     let options_at = file.len();
     file.extend([0; 8]);
     let mut options = Vec::new();
-    for (id, body) in [(16u16, &header), (17, &ftrace), (18, &formats)] {
+    for (id, body) in [
+        (16u16, &header),
+        (17, &ftrace),
+        (18, &formats),
+        (19, &kallsyms),
+    ] {
         options.extend(id.to_le_bytes());
         options.extend(8u32.to_le_bytes());
         options.extend((file.len() as u64).to_le_bytes());
@@ -211,6 +228,7 @@ fn version_7_plain_and_compressed() {
                 Payload::Mark(Mark::Begin { name, .. }) => {
                     String::from_utf8_lossy(name).into_owned()
                 }
+                Payload::Timer { function } => String::from_utf8_lossy(function).into_owned(),
                 Payload::Switch(s) => format!("{:?}>{}", s.prev_pid, s.next_pid),
                 _ => String::new(),
             };
@@ -228,6 +246,7 @@ fn version_7_plain_and_compressed() {
                 (1_000_000, 3, "Some(0)>9".into()),
                 (1_000_010, 3, "work".into()),
                 (last, 3, "Some(9)>0".into()),
+                (last + 1, 3, "hrtimer_wakeup".into()),
             ]
         );
         let s = Summary::of(file.as_slice()).unwrap();
