@@ -13,6 +13,8 @@ CREATE TABLE wake (ns INTEGER, cpu INTEGER, by INTEGER, task INTEGER);
 CREATE TABLE blocked (ns INTEGER, task INTEGER, io_wait INTEGER, caller TEXT);
 -- Spans that user space marks.
 CREATE TABLE slice (start INTEGER, end INTEGER, tid INTEGER, depth INTEGER, name TEXT);
+-- Spans that user space marks and that may cross threads.
+CREATE TABLE async_slice (start INTEGER, end INTEGER, process INTEGER, name TEXT);
 -- Counters that user space marks.
 CREATE TABLE counter (ns INTEGER, name TEXT, value INTEGER);
 -- Binder: kind is request, one-way, reply or received; target is the process

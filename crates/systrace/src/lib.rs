@@ -68,8 +68,8 @@ pub use spans::SpanTime;
 pub use summary::{CpuBusy, MethodCounts, Summarizer, Summary};
 pub use tasks::{ClassRules, Task, TaskClass, Tasks};
 pub use trace::{
-    BinderKind, BinderRecord, BlockRecord, BlockedRecord, CounterRecord, FrequencyRecord,
-    IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, TimerRecord, Trace, TraceBuilder,
-    WakeRecord,
+    AsyncSlice, BinderKind, BinderRecord, BlockRecord, BlockedRecord, CounterRecord,
+    FrequencyRecord, IrqRecord, NetRecord, PowerRecord, Slice, SwitchRecord, TimerRecord, Trace,
+    TraceBuilder, WakeRecord,
 };
 pub use usage::{CpuUsage, FrequencyUsage, ProcessParallelism, Run, Usage};

@@ -166,6 +166,15 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         t.names.get(r.name)
     );
     fill!(
+        "async_slice",
+        "?,?,?,?",
+        t.async_slices,
+        |r| r.start as i64,
+        r.end as i64,
+        r.process,
+        t.names.get(r.name)
+    );
+    fill!(
         "counter",
         "?,?,?",
         t.counters,

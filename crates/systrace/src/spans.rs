@@ -1,10 +1,10 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::trace::Trace;
+use crate::trace::{AsyncSlice, Trace};
 
 /// Time that user space marked under one name (`atrace` sections, `Trace.beginSection`), over all
-/// threads of a process.
+/// threads of a process; spans that cross threads (`Trace.beginAsyncSection`) apart.
 ///
 /// Times are of the wall: a thread that waits inside a span is still in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,9 +17,10 @@ pub struct SpanTime {
     pub name: String,
     /// How often it was entered.
     pub count: u64,
-    /// Time in it without the spans inside, ms.
-    pub own_ms: f64,
-    /// Time in it, ms; inside itself it counts once.
+    /// Time in it without the spans inside, ms; none where spans cross threads, for nothing tells
+    /// what is inside them.
+    pub own_ms: Option<f64>,
+    /// Time in it, ms; inside itself it counts once. Of spans that cross threads, the sum.
     pub total_ms: f64,
     /// The longest one, ms.
     pub longest_ms: f64,
@@ -36,10 +37,13 @@ struct Sum {
     longest_at: u64,
 }
 
+/// Process, name, and whether it crosses threads.
+type Key = (u32, String, bool);
+
 /// A span whose end has not been passed.
 struct Open {
     end: u64,
-    key: (u32, String),
+    key: Key,
     inside_ns: u64,
     start: u64,
 }
@@ -47,7 +51,7 @@ struct Open {
 impl SpanTime {
     /// Of all spans of a trace, the largest own time first.
     pub fn of(trace: &Trace) -> Vec<Self> {
-        let mut sums: FxHashMap<(u32, String), Sum> = FxHashMap::default();
+        let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
         let mut threads: FxHashMap<u32, Vec<Open>> = FxHashMap::default();
         for slice in &trace.slices {
             let stack = threads.entry(slice.tid).or_default();
@@ -58,7 +62,7 @@ impl SpanTime {
             let name = without_numbers(trace.names.get(slice.name));
             stack.push(Open {
                 end: slice.end,
-                key: (trace.tasks.process(slice.tid), name),
+                key: (trace.tasks.process(slice.tid), name, false),
                 inside_ns: 0,
                 start: slice.start,
             });
@@ -68,29 +72,33 @@ impl SpanTime {
                 close(stack, &mut sums);
             }
         }
+        for slice in &trace.async_slices {
+            add_async(trace, slice, &mut sums);
+        }
         let ms = |ns: u64| ns as f64 / 1e6;
         let mut list: Vec<_> = sums
             .into_iter()
-            .map(|((process, name), sum)| Self {
+            .map(|((process, name, crosses_threads), sum)| Self {
                 process,
                 process_name: trace.tasks.process_name(process),
                 name,
                 count: sum.count,
-                own_ms: ms(sum.own_ns),
+                own_ms: (!crosses_threads).then(|| ms(sum.own_ns)),
                 total_ms: ms(sum.total_ns),
                 longest_ms: ms(sum.longest_ns),
                 longest_at_ns: sum.longest_at,
             })
             .collect();
         list.sort_by(|a, b| {
-            (b.own_ms.total_cmp(&a.own_ms))
+            let weight = |s: &Self| s.own_ms.unwrap_or(s.total_ms);
+            (weight(b).total_cmp(&weight(a)))
                 .then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name)))
         });
         list
     }
 }
 
-fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<(u32, String), Sum>) {
+fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<Key, Sum>) {
     let Some(span) = stack.pop() else { return };
     let ns = span.end.saturating_sub(span.start);
     if let Some(around) = stack.last_mut() {
@@ -98,13 +106,27 @@ fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<(u32, String), Sum>) {
     }
     let within_itself = stack.iter().any(|around| around.key == span.key);
     let sum = sums.entry(span.key).or_default();
-    sum.count += 1;
     sum.own_ns += ns.saturating_sub(span.inside_ns);
     if !within_itself {
         sum.total_ns += ns;
     }
-    if ns > sum.longest_ns || sum.count == 1 {
-        (sum.longest_ns, sum.longest_at) = (ns, span.start);
+    sum.note(span.start, ns);
+}
+
+fn add_async(trace: &Trace, slice: &AsyncSlice, sums: &mut FxHashMap<Key, Sum>) {
+    let name = without_numbers(trace.names.get(slice.name));
+    let ns = slice.end.saturating_sub(slice.start);
+    let sum = sums.entry((slice.process, name, true)).or_default();
+    sum.total_ns += ns;
+    sum.note(slice.start, ns);
+}
+
+impl Sum {
+    fn note(&mut self, start: u64, ns: u64) {
+        self.count += 1;
+        if ns > self.longest_ns || self.count == 1 {
+            (self.longest_ns, self.longest_at) = (ns, start);
+        }
     }
 }
 
@@ -152,14 +174,31 @@ mod tests {
         assert_eq!(list.len(), 2);
         let frame = &list[0];
         assert_eq!((frame.name.as_str(), frame.count), ("doFrame *", 2));
-        assert_eq!((frame.own_ms, frame.total_ms), (12.0, 15.0));
+        assert_eq!((frame.own_ms, frame.total_ms), (Some(12.0), 15.0));
         assert_eq!(frame.longest_ms, 10.0);
         assert_eq!(frame.longest_at_ns, 10_010_000_000);
         let layout = &list[1];
-        assert_eq!(
-            (layout.count, layout.own_ms, layout.total_ms),
-            (3, 6.0, 6.0)
+        assert_eq!((layout.count, layout.own_ms), (3, Some(6.0)));
+        assert_eq!(layout.total_ms, 6.0);
+    }
+
+    #[test]
+    fn spans_that_cross_threads() {
+        let list = spans(
+            "\
+ a-7 (    7) [000] ...1 10.000000: tracing_mark_write: S|7|load|1
+ a-7 (    7) [000] ...1 10.001000: tracing_mark_write: S|7|load|2
+ b-8 (    7) [001] ...1 10.004000: tracing_mark_write: F|7|load|1
+ b-8 (    7) [001] ...1 10.007000: tracing_mark_write: F|7|load|2
+ b-8 (    7) [001] ...1 10.008000: tracing_mark_write: F|7|load|2
+ b-8 (    7) [001] ...1 10.009000: tracing_mark_write: B|7|load
+ b-8 (    7) [001] ...1 10.010000: tracing_mark_write: E
+",
         );
+        assert_eq!(list.len(), 2);
+        assert_eq!((list[0].count, list[0].own_ms), (2, None));
+        assert_eq!((list[0].total_ms, list[0].longest_ms), (10.0, 6.0));
+        assert_eq!((list[1].count, list[1].own_ms), (1, Some(1.0)));
     }
 
     #[test]

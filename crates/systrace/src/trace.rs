@@ -20,6 +20,8 @@ pub struct Trace {
     pub blocked: Vec<BlockedRecord>,
     /// Spans that user space marked, by their begin.
     pub slices: Vec<Slice>,
+    /// Spans that may cross threads, by their begin.
+    pub async_slices: Vec<AsyncSlice>,
     /// Counter values that user space marked, by time.
     pub counters: Vec<CounterRecord>,
     /// Binder transactions leaving and arriving, by time.
@@ -116,6 +118,19 @@ pub struct Slice {
     pub tid: u32,
     /// Spans around it on the same thread.
     pub depth: u32,
+    /// Its name.
+    pub name: Name,
+}
+
+/// A span that user space marked, and that may end on another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AsyncSlice {
+    /// Begin, ns.
+    pub start: u64,
+    /// End, ns; the end of the trace when it was never closed.
+    pub end: u64,
+    /// Process.
+    pub process: u32,
     /// Its name.
     pub name: Name,
 }
@@ -251,11 +266,21 @@ struct MarkRecord {
     begin: Option<Name>,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct AsyncMarkRecord {
+    ns: u64,
+    begins: bool,
+    process: u32,
+    name: Name,
+    cookie: i64,
+}
+
 /// The [`Sink`] that makes a [`Trace`].
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     trace: Trace,
     marks: Vec<MarkRecord>,
+    async_marks: Vec<AsyncMarkRecord>,
     spans: Clusters,
 }
 
@@ -265,6 +290,7 @@ impl TraceBuilder {
         let Self {
             mut trace,
             mut marks,
+            mut async_marks,
             spans,
         } = self;
         let Some(main) = spans.main() else {
@@ -296,12 +322,14 @@ impl TraceBuilder {
             trace.irqs,
             trace.timers,
             trace.net,
-            marks
+            marks,
+            async_marks
         );
         // A file that was joined to itself: exact repeats tell nothing new.
         trace.switches.dedup();
         trace.tasks.name_processes();
         trace.slices = slices(&marks, main.last);
+        trace.async_slices = async_slices(&async_marks, main.last);
         trace.span = Some((main.first, main.last));
         trace
     }
@@ -330,6 +358,27 @@ fn slices(marks: &[MarkRecord], end: u64) -> Vec<Slice> {
                     slice.end = m.ns;
                 }
             }
+        }
+    }
+    list
+}
+
+/// Matches each end with the latest open begin of its process, name and cookie.
+fn async_slices(marks: &[AsyncMarkRecord], end: u64) -> Vec<AsyncSlice> {
+    let mut open: FxHashMap<(u32, Name, i64), Vec<usize>> = FxHashMap::default();
+    let mut list: Vec<AsyncSlice> = Vec::new();
+    for m in marks {
+        let begun = open.entry((m.process, m.name, m.cookie)).or_default();
+        if m.begins {
+            begun.push(list.len());
+            list.push(AsyncSlice {
+                start: m.ns,
+                end,
+                process: m.process,
+                name: m.name,
+            });
+        } else if let Some(slice) = begun.pop().and_then(|i| list.get_mut(i)) {
+            slice.end = m.ns;
         }
     }
     list
@@ -501,7 +550,27 @@ impl TraceBuilder {
                 t.counters.push(CounterRecord { ns, name, value });
                 return;
             }
-            _ => return,
+            Mark::AsyncBegin {
+                process,
+                name,
+                cookie,
+            }
+            | Mark::AsyncEnd {
+                process,
+                name,
+                cookie,
+            } => {
+                let name = t.names.add(name);
+                self.async_marks.push(AsyncMarkRecord {
+                    ns,
+                    begins: matches!(mark, Mark::AsyncBegin { .. }),
+                    process,
+                    name,
+                    cookie,
+                });
+                return;
+            }
+            Mark::Instant { .. } | Mark::Text(_) => return,
         };
         self.marks.push(MarkRecord { ns, tid, begin });
     }

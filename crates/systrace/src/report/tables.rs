@@ -225,7 +225,7 @@ impl Report {
                 format!("{} ({})", s.process_name, s.process),
                 s.name.clone(),
                 s.count.to_string(),
-                format!("{:.3}", s.own_ms),
+                s.own_ms.map_or_else(String::new, |own| format!("{own:.3}")),
                 format!("{:.3}", s.total_ms),
                 format!("{:.3}", s.longest_ms),
                 format!("{:.6}", s.longest_at_ns as f64 / 1e9),

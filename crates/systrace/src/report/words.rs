@@ -99,13 +99,13 @@ pub(super) fn findings(r: &Report) -> Vec<String> {
             ));
         }
     }
-    if let Some(top) = r.spans.first() {
+    let own = r.spans.iter().find_map(|s| Some((s, s.own_ms?)));
+    if let Some((top, own_ms)) = own {
         list.push(format!(
-            "Of what programs marked, {} of {} ({}) takes most: {:.1} ms of its own; the longest of {} took {:.1} ms.",
+            "Of what programs marked, {} of {} ({}) takes most: {own_ms:.1} ms of its own; the longest of {} took {:.1} ms.",
             short(&top.name),
             top.process_name,
             top.process,
-            top.own_ms,
             top.count,
             top.longest_ms
         ));
