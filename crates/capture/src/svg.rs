@@ -1,17 +1,8 @@
-//! What pictures share: frame, axes, escaping.
+//! Axes of pictures.
 
 use std::fmt::Write as _;
 
-/// The beginning of an image, with its title.
-pub(crate) fn frame(width: f64, height: f64, title: &str) -> String {
-    let title = escaped(title);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<title>{title}</title>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"70\" y=\"20\" font-size=\"15\">{title}</text>\n"
-    )
-}
+use mpbond_plot::{nice_step, number};
 
 /// A vertical axis from zero.
 pub(crate) struct Axis {
@@ -49,7 +40,7 @@ impl Axis {
                  stroke=\"#dddddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 left - 6.0,
                 y + 4.0,
-                label(value)
+                number(value, 3)
             );
             value += self.step;
         }
@@ -73,36 +64,8 @@ pub(crate) fn time_axis(
              <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} s</text>",
             y + 4.0,
             y + 17.0,
-            label(s)
+            number(s, 3)
         );
         s += step;
     }
-}
-
-fn label(value: f64) -> String {
-    let text = format!("{value:.3}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
-}
-
-/// 1, 2 or 5 times a power of ten, not below `least`.
-fn nice_step(least: f64) -> f64 {
-    let least = least.max(1e-6);
-    let ten = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|n| n * ten)
-        .find(|step| *step >= least * 0.999)
-        .unwrap_or(ten * 10.0)
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

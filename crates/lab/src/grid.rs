@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::report::escape::{cell, escaped};
+use mpbond_plot::escaped;
+
+use crate::report::markdown::cell;
 
 /// Rows of text under a header.
 #[derive(Debug, Clone, Default)]

@@ -11,17 +11,18 @@ use serde_json::Value;
 
 /// Own crates, and which other own ones each may depend on. A crate that is not listed is a
 /// decision that has not been taken.
-const MAY_KNOW: [(&str, &[&str]); 12] = [
+const MAY_KNOW: [(&str, &[&str]); 13] = [
     ("units", &[]),
+    ("plot", &[]),
     ("session", &["units"]),
-    ("radio", &["units"]),
+    ("radio", &["plot", "units"]),
     ("sim", &["radio", "session", "units"]),
-    ("capture", &["radio", "units"]),
-    ("systrace", &["units"]),
+    ("capture", &["plot", "radio", "units"]),
+    ("systrace", &["plot", "units"]),
     ("net", &["session", "units"]),
     ("intercept", &["session", "units"]),
-    ("probe", &[]),
-    ("lab", &["radio", "sim", "units"]),
+    ("probe", &["plot"]),
+    ("lab", &["plot", "radio", "sim", "units"]),
     (
         "mpbond",
         &[
@@ -56,7 +57,9 @@ const MAY_KNOW: [(&str, &[&str]); 12] = [
 ];
 
 /// No clock, no sockets, no async runtime.
-const PURE: [&str; 6] = ["units", "session", "radio", "sim", "capture", "systrace"];
+const PURE: [&str; 7] = [
+    "units", "plot", "session", "radio", "sim", "capture", "systrace",
+];
 
 /// What a pure crate must not reach, however indirectly: event loops, and the crates through which
 /// sockets are made.

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use mpbond_plot::{frame, nice_step, number};
+
 use crate::record::Summary;
 use crate::statistics::Distribution;
 
@@ -35,13 +37,7 @@ impl Summary {
         .collect();
         let second = TOP + PANEL + GAP;
         let height = second + overheads.len().max(1) as f64 * ROW + 40.0;
-        let title = escaped(title);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n<title>{title}</title>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-             <text x=\"{LEFT}\" y=\"20\" font-size=\"15\">{title}</text>\n"
-        );
+        let mut svg = frame(WIDTH, height, LEFT, title);
         let present: Vec<(&str, &Distribution, &str)> = delays
             .into_iter()
             .zip(COLOURS)
@@ -147,9 +143,7 @@ impl Scale {
             (low, high) = (0.0, 1.0);
         }
         let least = ((high - low) / 7.0).max(0.1);
-        let ten = 10f64.powf(least.log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|n| n * ten);
-        let step = steps.into_iter().find(|s| *s >= least).unwrap_or(least);
+        let step = nice_step(least);
         let from = (low / step).floor() * step;
         Self {
             from,
@@ -171,8 +165,7 @@ impl Scale {
         let marks = ((self.to - self.from) / self.step).round() as u32;
         for i in 0..=marks {
             let value = self.from + f64::from(i) * self.step;
-            let text = format!("{value:.1}");
-            let text = text.trim_end_matches(".0");
+            let text = number(value, 1);
             let x = self.at(value);
             let _ = writeln!(
                 svg,
@@ -182,11 +175,4 @@ impl Scale {
             );
         }
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

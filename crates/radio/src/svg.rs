@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mpbond_plot::{escaped, frame, nice_step, number};
+
 use crate::report::{EnergyReport, InterfaceReport};
 use crate::timeline::State;
 
@@ -53,16 +55,7 @@ impl EnergyReport {
             .map(|(_, part, from)| from + part.trace.length_s())
             .fold(begin + 1e-3, f64::max);
         let height = TOP + panels.len().max(1) as f64 * (PANEL + GAP) + 10.0;
-        let mut svg = String::new();
-        let _ = writeln!(
-            svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-             <text x=\"{LEFT}\" y=\"20\" font-size=\"15\">{}</text>",
-            escaped(title),
-            escaped(title)
-        );
+        let mut svg = frame(WIDTH, height, LEFT, title);
         legend(&mut svg, &panels);
         for (i, (name, part, from)) in panels.iter().enumerate() {
             let top = TOP + i as f64 * (PANEL + GAP) + 16.0;
@@ -138,9 +131,7 @@ fn panel(
     let mut s = (begin / step_x).ceil() * step_x;
     while s <= end {
         let x = x_of(s);
-        let label = format!("{:.3}", s + 0.0);
-        let label = label.trim_end_matches('0').trim_end_matches('.');
-        let label = if label == "-0" { "0" } else { label };
+        let label = number(s, 3);
         let _ = writeln!(
             svg,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\" stroke=\"#333333\"/>\
@@ -201,42 +192,6 @@ fn areas(
                 colour(state),
                 state.name()
             );
-        }
-    }
-}
-
-/// 1, 2 or 5 times a power of ten, not below `least`.
-fn nice_step(least: f64) -> f64 {
-    let least = least.max(1e-6);
-    let ten = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|n| n * ten)
-        .find(|step| *step >= least * 0.999)
-        .unwrap_or(ten * 10.0)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_are_nice() {
-        for (least, step) in [
-            (0.7, 1.0),
-            (1.0, 1.0),
-            (1.1, 2.0),
-            (430.0, 500.0),
-            (0.03, 0.05),
-        ] {
-            assert!((nice_step(least) / step - 1.0).abs() < 1e-9, "{least}");
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use mpbond_plot::{escaped, frame};
+
 use super::analysis::{BluetoothReport, Link};
 use super::infer::Side;
-use crate::svg::{Axis, escaped, frame, time_axis};
+use crate::svg::{Axis, time_axis};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
@@ -31,7 +33,7 @@ impl BluetoothReport {
             .filter(|l| !l.drawn.modes.is_empty() || !l.throughput.is_empty())
             .collect();
         let height = TOP + links.len().max(1) as f64 * LINK;
-        let mut svg = frame(WIDTH, height, title);
+        let mut svg = frame(WIDTH, height, LEFT, title);
         let mut x = LEFT;
         for (name, colour) in [
             ("sent", SENT),

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::escape::cell;
 use super::page::{overview, provenance};
 use super::sheet::Sheet;
 use super::study::Study;
@@ -38,6 +37,26 @@ pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
     }
     for sheet in sheets {
         out += &sheet.to_markdown();
+    }
+    out
+}
+
+/// A cell of a Markdown table: nothing in it ends the cell, the row, or
+/// becomes mark-up.
+pub(crate) fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '\\' | '*' | '_' | '`' | '[' | ']' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
     }
     out
 }

@@ -1,9 +1,8 @@
 //! Reports that stand beside the paper: records in, HTML and Markdown with
 //! SVG pictures out. Pure.
 
-pub(crate) mod escape;
 mod figures;
-mod markdown;
+pub(crate) mod markdown;
 mod page;
 mod plot;
 mod progress;

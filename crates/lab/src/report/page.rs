@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::escape::escaped;
+use mpbond_plot::escaped;
+
 use super::figures::{self, Section};
 use super::setting;
 use super::sheet::Sheet;

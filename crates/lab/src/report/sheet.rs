@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 
+use mpbond_plot::escaped;
 use serde::{Deserialize, Serialize};
 
-use super::escape::{cell, escaped};
+use super::markdown::cell;
 use crate::error::{Error, Result};
 use crate::grid::Grid;
 use crate::record::Verdict;

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use mpbond_plot::frame;
+
 use super::account::{BIN_S, DirectionSummary};
 use super::client::Summary;
 
@@ -18,19 +20,16 @@ const MAX_POINTS: usize = 1800;
 impl Summary {
     /// As an SVG image.
     pub fn to_svg(&self, title: &str) -> String {
-        let title = escaped(title);
         let directions: Vec<(&str, &DirectionSummary)> = [("down", &self.down), ("up", &self.up)]
             .into_iter()
             .filter_map(|(name, d)| Some((name, d.as_ref()?)))
             .collect();
         let height = TOP + directions.len() as f64 * 2.0 * (PANEL + BETWEEN);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n<title>{title}</title>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-             <text x=\"{LEFT}\" y=\"20\" font-size=\"15\">{title}</text>\n\
-             <text x=\"{LEFT}\" y=\"40\" fill=\"#555555\">red: nothing came; dashed: the connection \
-             was lost</text>\n"
+        let mut svg = frame(WIDTH, height, LEFT, title);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{LEFT}\" y=\"40\" fill=\"#555555\">red: nothing came; dashed: the connection \
+             was lost</text>"
         );
         let mut top = TOP;
         for (name, d) in directions {
@@ -145,11 +144,4 @@ impl Panel {
             LEFT - 6.0
         );
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

@@ -2,22 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Text for HTML: names come from the trace and may hold anything.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
+use mpbond_plot::escaped;
 
 /// Horizontal bars: label, share in percent, text behind the bar.
 pub(super) fn bars(rows: &[(String, f64, String)]) -> String {
@@ -35,11 +20,11 @@ pub(super) fn bars(rows: &[(String, f64, String)]) -> String {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT}\" y=\"{}\" width=\"{width:.1}\" height=\"14\"/><text x=\"{:.1}\" y=\"{}\">{}</text>",
             LEFT - 8,
             y + 15,
-            escape(&shorten(label, 38)),
+            escaped(&shorten(label, 38)),
             y + 4,
             LEFT as f64 + width + 6.0,
             y + 15,
-            escape(text)
+            escaped(text)
         );
     }
     out.push_str("</svg>");
@@ -81,9 +66,9 @@ pub(super) fn line(points: &[(f64, f64)], log_x: bool, x_name: &str, y_name: &st
         10.0 + HIGH,
         LEFT + WIDE,
         10.0 + HIGH + 18.0,
-        escape(x_name),
+        escaped(x_name),
         number(points.last().map_or(0.0, |p| p.0)),
-        escape(&format!("{} {y_name}", number(top))),
+        escaped(&format!("{} {y_name}", number(top))),
     )
 }
 
@@ -99,13 +84,13 @@ fn number(v: f64) -> String {
 pub(super) fn table(head: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<table><tr>");
     for h in head {
-        let _ = write!(out, "<th>{}</th>", escape(h.as_ref()));
+        let _ = write!(out, "<th>{}</th>", escaped(h.as_ref()));
     }
     out.push_str("</tr>");
     for row in rows {
         out.push_str("<tr>");
         for cell in row {
-            let _ = write!(out, "<td>{}</td>", escape(cell));
+            let _ = write!(out, "<td>{}</td>", escaped(cell));
         }
         out.push_str("</tr>");
     }

@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
 
-use super::charts::{bars, escape, line, table};
+use mpbond_plot::escaped;
+
+use super::charts::{bars, line, table};
 use super::{Report, timeline};
 use crate::activity::Concurrency;
 use crate::functions::GroupTime;
@@ -14,18 +16,18 @@ const SCRIPT: &str = include_str!("../../data/report.js");
 const ROWS: usize = 15;
 
 pub(super) fn page(r: &Report, title: &str) -> String {
-    let title = escape(title);
+    let title = escaped(title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1><ul class=\"first\">"
     );
     for f in r.findings() {
-        let _ = write!(out, "<li>{}</li>", escape(&f));
+        let _ = write!(out, "<li>{}</li>", escaped(&f));
     }
     out.push_str("</ul>");
     if let Some(t) = timeline::timeline(r) {
         out.push_str("<h2>Timeline</h2><p class=\"note\">Wheel: zoom. Drag: move. Double click: all. Red in the last lane: idle that should not be.");
         if !t.merged.is_empty() {
-            let _ = write!(out, " {}.", escape(&t.merged));
+            let _ = write!(out, " {}.", escaped(&t.merged));
         }
         out.push_str("</p><canvas id=\"timeline\"></canvas><p id=\"tip\" class=\"note\"></p>");
         // Inside a script element only `<` could end the data early.
@@ -246,7 +248,7 @@ fn functions(r: &Report, out: &mut String) {
     ] {
         let rows = group_bars(list);
         if !rows.is_empty() {
-            let _ = write!(out, "<h3>{}</h3>{}", escape(title), bars(&rows));
+            let _ = write!(out, "<h3>{}</h3>{}", escaped(title), bars(&rows));
         }
     }
 }
@@ -258,7 +260,7 @@ fn sampled(r: &Report, out: &mut String) {
         "<h2>Functions by samples</h2><p class=\"note\">{} samples{}{}.</p>",
         s.samples,
         if s.event.is_empty() { "" } else { " of " },
-        escape(&s.event)
+        escaped(&s.event)
     );
     let t = s.table();
     let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
@@ -323,7 +325,7 @@ fn counts(r: &Report, out: &mut String) {
     let _ = write!(
         out,
         "<h2>What the file holds</h2><p>Format {}, {:.6} s, {} threads.</p>",
-        escape(&s.format),
+        escaped(&s.format),
         s.span_s,
         s.threads
     );

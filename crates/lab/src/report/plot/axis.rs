@@ -1,5 +1,7 @@
 //! Scales and their ticks.
 
+use mpbond_plot::nice_step;
+
 /// One axis: what it shows, and from where to where.
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
@@ -62,17 +64,6 @@ impl Axis {
             })
             .collect()
     }
-}
-
-/// 1, 2 or 5 times a power of ten, not below `least`.
-fn nice_step(least: f64) -> f64 {
-    let least = least.max(1e-9);
-    let ten = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0]
-        .into_iter()
-        .map(|n| n * ten)
-        .find(|step| *step >= least * 0.999)
-        .unwrap_or(ten * 10.0)
 }
 
 #[cfg(test)]

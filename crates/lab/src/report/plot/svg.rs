@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::escape::escaped;
+use mpbond_plot::escaped;
 
 /// Colours after Okabe and Ito, dark ones first: yellow is hard to see on
 /// paper.
