@@ -1,8 +1,11 @@
-//! What a host adds to round trips (delay measurement paper, Tables 5 and 7, Figures 8 and 13): probes
-//! of a native program and of a Java runtime through a bus that may sleep and a network behind it,
-//! with the clocks of user, kernel (as tcpdump sees it) and air apart.
+//! What a host adds to round trips (delay measurement paper, Tables 2, 3, 5 and 7, Figures 6 to 10 and
+//! 13): probes of a native program and of a Java runtime through a bus that may sleep and a network
+//! behind it, with the clocks of user, kernel (as tcpdump sees it) and air apart.
 
-use std::path::Path;
+mod cell;
+mod program;
+
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,25 +13,17 @@ use mpbond_lab::report::SheetTable;
 use mpbond_probe::Distribution;
 use mpbond_sim::duration_text;
 use serde::Deserialize;
-use serde_json::Value;
 
+use self::cell::Cell;
 use super::Outcome;
-use super::tap::{Method, delays_us};
+use super::busy::{self, Busy};
+use super::tap::Method;
 use crate::cli::failure::Failure;
 
-const JAVA: &str = include_str!("Probe.java");
-/// The first ones load classes, open connections and fill caches: they are left out.
-const FIRST: usize = 3;
 /// Probes where it is only to be seen that it works.
 const QUICK: u32 = 8;
-/// What an 802.11g network and an SDIO bus give: so fast that a probe takes no time on them.
-const AIR_RATE: &str = "54 Mbit/s";
-const BUS_RATE: &str = "200 Mbit/s";
-const HTTP_PORT: u16 = 80;
 /// Probes, links and a Java runtime that starts take a third of two processors at most.
 const MAX_BUSY: f64 = 0.5;
-/// Echo, as the paper's Inet ping; nobody is there.
-const CLOSED_PORT: u16 = 7;
 
 /// What is probed, and how.
 #[derive(Debug, Deserialize)]
@@ -40,6 +35,9 @@ pub(super) struct Probes {
     rtts_ms: Vec<u32>,
     #[serde(rename = "case")]
     cases: Vec<Case>,
+    /// Cases against others.
+    #[serde(default, rename = "compare")]
+    comparisons: Vec<Comparison>,
 }
 
 /// One way to probe.
@@ -56,6 +54,23 @@ struct Case {
     /// As `mpbond probe` has them.
     warm_up: Option<String>,
     background: Option<String>,
+    /// Which clock a Java program reads.
+    #[serde(default)]
+    clock: Clock,
+    /// Of the Java runtime.
+    #[serde(default)]
+    java_options: Vec<String>,
+    /// So many probes are a test, which reports the smallest, the mean and the largest of them.
+    trials: Option<usize>,
+}
+
+/// What one case has more than another one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Comparison {
+    name: String,
+    of: String,
+    with: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -69,23 +84,58 @@ enum Program {
     JavaNative,
 }
 
-/// Mean, median and 99th percentile of each; all ms. The last is Δd_u by the kernel's own stamps,
-/// which only a native program asks for.
-const QUANTITIES: [&str; 4] = ["delta_d", "delta_d_u", "delta_d_k", "delta_d_u_stamps"];
-
-fn key(case: &Case, rtt_ms: u32, quantity: &str, of: &str) -> String {
-    format!("{} at {rtt_ms}: {quantity} {of}_ms", case.name)
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Clock {
+    /// `System.nanoTime()`.
+    #[default]
+    Nano,
+    /// `System.currentTimeMillis()`.
+    Millis,
+    /// `Instant.now()`: Unix time, which captures have, too.
+    Wall,
 }
 
-/// Overheads of a case at a round trip, µs.
-struct Cell {
-    delta_d: Distribution,
-    delta_d_u: Distribution,
-    delta_d_k: Distribution,
-    by_stamps: Option<Distribution>,
-    /// What the network took.
-    d_n: Distribution,
-    lost: usize,
+impl Clock {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nano => "nano",
+            Self::Millis => "millis",
+            Self::Wall => "wall",
+        }
+    }
+}
+
+/// Equations 1 to 3; Δd_u by the kernel's own stamps, which only a native program asks for; its parts
+/// going out and coming in, where the program's clock is Unix time, and how much more the first is.
+const QUANTITIES: [&str; 7] = [
+    "delta_d",
+    "delta_d_u",
+    "delta_d_k",
+    "delta_d_u_stamps",
+    "delta_d_u_out",
+    "delta_d_u_in",
+    "asymmetry",
+];
+/// Of each quantity, in ms; the last is the distance between its quartiles.
+const OF: [&str; 4] = ["mean", "median", "p99", "iqr"];
+/// Means over tests of several trials, ms; inflation is what they have more than the mean d_n.
+const TESTS: [&str; 6] = [
+    "test_min",
+    "test_mean",
+    "test_max",
+    "inflation_min",
+    "inflation_mean",
+    "inflation_max",
+];
+
+fn key(case: &str, rtt_ms: u32, quantity: &str, of: &str) -> String {
+    format!("{case} at {rtt_ms}: {quantity} {of}_ms")
+}
+
+/// In the order of [`OF`], µs.
+fn values(d: &Distribution) -> [f64; 4] {
+    [d.mean, d.median, d.p99, d.p75 - d.p25]
 }
 
 impl Probes {
@@ -104,26 +154,48 @@ impl Probes {
             if !(1..=10_000).contains(&case.interval.as_millis()) {
                 return wrong("the interval is 1 ms to 10 s");
             }
+            if case.trials.is_some_and(|t| !(2..=1000).contains(&t)) {
+                return wrong("trials: 2 to 1000");
+            }
             match (case.program, case.method) {
-                (Program::Java, Method::Icmp | Method::Syn) => {
-                    return wrong("a Java program makes rst and http alone");
+                (Program::Java, Method::Icmp) => {
+                    return wrong("a Java program makes syn, rst and http alone");
                 }
                 (Program::Java, _) if case.warm_up.is_some() || case.background.is_some() => {
                     return wrong("warm_up and background are of `mpbond probe`");
                 }
+                (Program::Native, _) if !case.java_options.is_empty() => {
+                    return wrong("java_options are of Java programs");
+                }
+                (Program::Native | Program::JavaNative, _) if case.clock != Clock::Nano => {
+                    return wrong("`mpbond probe` has a clock of its own");
+                }
                 _ => {}
+            }
+        }
+        for c in &self.comparisons {
+            let known = |name: &str| self.cases.iter().any(|case| case.name == name);
+            if let Some(name) = [&c.of, &c.with].into_iter().find(|name| !known(name)) {
+                return Err(format!("compare \"{}\": no case \"{name}\"", c.name));
             }
         }
         Ok(())
     }
 
     pub(super) fn keys(&self) -> Vec<String> {
+        let cases = self.cases.iter().map(|c| &c.name);
+        let names = cases.chain(self.comparisons.iter().map(|c| &c.name));
         let mut all = Vec::new();
-        for case in &self.cases {
+        for name in names {
             for rtt in &self.rtts_ms {
                 for quantity in QUANTITIES {
-                    all.extend(["mean", "median", "p99"].map(|of| key(case, *rtt, quantity, of)));
+                    all.extend(OF.map(|of| key(name, *rtt, quantity, of)));
                 }
+            }
+        }
+        for case in self.cases.iter().filter(|c| c.trials.is_some()) {
+            for rtt in &self.rtts_ms {
+                all.extend(TESTS.map(|test| key(&case.name, *rtt, test, "mean")));
             }
         }
         all
@@ -133,29 +205,7 @@ impl Probes {
         let folder = tempfile::tempdir().map_err(Failure::run)?;
         let java = has_java();
         let mut outcome = Outcome::default();
-        let header = |more: &[&str]| {
-            let own = ["case", "RTT, ms", "probes"].into_iter();
-            own.chain(more.iter().copied()).map(str::to_owned).collect()
-        };
-        let mut means = SheetTable {
-            title: "Overheads, mean ± 95 %, ms".to_owned(),
-            note:
-                "Δd = d_u - d_n, Δd_u = d_u - d_k, Δd_k = d_k - d_n (equations 1 to 3); d_k by a \
-                   capture at the host's device, d_n by one behind the bus"
-                    .to_owned(),
-            header: header(&["lost", "d_n", "Δd", "Δd_u", "Δd_k"]),
-            words: vec![0],
-            ..SheetTable::default()
-        };
-        let mut boxes = SheetTable {
-            title: "Overheads, quartiles, ms".to_owned(),
-            note: "25 %, median, 75 % (Figure 8's boxes), and the 99th percentile of Δd_u; by stamps: \
-                   with the kernel's own, which a native program asks for"
-                .to_owned(),
-            header: header(&["Δd_u", "Δd_u 99 %", "Δd_k", "Δd_u by stamps", "99 %"]),
-            words: vec![0],
-            ..SheetTable::default()
-        };
+        let mut tables = Tables::new();
         for case in &self.cases {
             if case.program != Program::Native && !java {
                 let name = &case.name;
@@ -168,8 +218,14 @@ impl Probes {
             let ends = [self.rtts_ms.first(), self.rtts_ms.last()];
             let some = |rtt: &&u32| !quick || ends.contains(&Some(*rtt));
             for rtt in self.rtts_ms.iter().filter(some) {
-                let before = busy_and_all();
-                let cell = match self.cell(case, *rtt, quick, folder.path()) {
+                let probes = if quick {
+                    // Two tests.
+                    QUICK.max(2 * case.trials.unwrap_or_default() as u32)
+                } else {
+                    self.probes
+                };
+                let before = Busy::now();
+                let cell = match Cell::measure(case, *rtt, probes, folder.path()) {
                     Ok(cell) => cell,
                     Err(why) => {
                         let name = &case.name;
@@ -179,202 +235,161 @@ impl Probes {
                         continue;
                     }
                 };
-                // What user space took says nothing where it had to wait for others. The taps have
-                // real-time priority, and say themselves when they were late.
-                let busy = busy_since(before);
+                // What user space took says nothing where it had to wait for others.
+                let busy = busy::since(before);
                 let waited = busy.is_none_or(|b| b > MAX_BUSY);
                 if waited {
                     let busy = busy.unwrap_or(1.0) * 100.0;
                     outcome.notes.push(format!(
-                        "{} at {rtt} ms: the machine was {busy:.0} % busy: Δd and Δd_u are not judged",
+                        "{} at {rtt} ms: the machine was {busy:.0} % busy: what user space took is not \
+                         judged",
                         case.name
                     ));
                 }
-                let named = |more: Vec<String>| {
-                    let n = cell.d_n.count.to_string();
-                    let own = [case.name.clone(), rtt.to_string(), n];
-                    own.into_iter().chain(more).collect::<Vec<_>>()
-                };
-                means.rows.push(named(vec![
-                    cell.lost.to_string(),
-                    mean(&cell.d_n),
-                    mean(&cell.delta_d),
-                    mean(&cell.delta_d_u),
-                    mean(&cell.delta_d_k),
-                ]));
-                let p99 = |d: &Distribution| format!("{:.3}", d.p99 / 1e3);
-                let stamps = cell.by_stamps.as_ref();
-                boxes.rows.push(named(vec![
-                    quartiles(&cell.delta_d_u),
-                    p99(&cell.delta_d_u),
-                    quartiles(&cell.delta_d_k),
-                    stamps.map_or("-".to_owned(), quartiles),
-                    stamps.map_or("-".to_owned(), p99),
-                ]));
-                let all = [&cell.delta_d, &cell.delta_d_u, &cell.delta_d_k].map(Some);
-                let all = all.into_iter().chain([stamps]);
-                for (quantity, d) in QUANTITIES.into_iter().zip(all) {
-                    let Some(d) = d else { continue };
-                    if waited && quantity != "delta_d_k" {
-                        continue;
-                    }
-                    for (of, us) in [("mean", d.mean), ("median", d.median), ("p99", d.p99)] {
-                        let key = key(case, *rtt, quantity, of);
-                        outcome.figures.insert(key, Some(us / 1e3));
+                tables.take(case, *rtt, &cell);
+                put(&mut outcome.figures, case, *rtt, &cell, waited);
+            }
+        }
+        self.compare(&mut outcome.figures);
+        outcome.tables = tables.shown();
+        Ok(outcome)
+    }
+
+    /// What cases have more than others.
+    fn compare(&self, figures: &mut BTreeMap<String, Option<f64>>) {
+        for c in &self.comparisons {
+            for rtt in &self.rtts_ms {
+                for quantity in QUANTITIES {
+                    for of in OF {
+                        let value = |case: &str| {
+                            let of = key(case, *rtt, quantity, of);
+                            figures.get(&of).copied().flatten()
+                        };
+                        let more = value(&c.of).zip(value(&c.with)).map(|(a, b)| a - b);
+                        if more.is_some() {
+                            figures.insert(key(&c.name, *rtt, quantity, of), more);
+                        }
                     }
                 }
             }
         }
-        outcome.tables = vec![means, boxes];
-        Ok(outcome)
-    }
-
-    fn cell(&self, case: &Case, rtt_ms: u32, quick: bool, folder: &Path) -> Result<Cell, String> {
-        let probes = if quick { QUICK } else { self.probes } + FIRST as u32;
-        let taps = folder.join("taps");
-        let _ = std::fs::remove_dir_all(&taps);
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        let own = own.display().to_string();
-        let half = f64::from(rtt_ms) / 2.0;
-        let mut bus = format!("bus:{BUS_RATE}:0ms");
-        if let Some(profile) = &case.bus {
-            bus += &format!(":{profile}");
-        }
-        let mut command = Command::new(&own);
-        command
-            .args(["lab", "chain", "--hop", &bus])
-            .args(["--hop", &format!("air:{AIR_RATE}:{half}ms")])
-            .args(["--pcap", &taps.display().to_string()])
-            .args([
-                "--at",
-                &format!("2={own} probe-server --listen 0.0.0.0:{HTTP_PORT}"),
-            ])
-            .arg("--")
-            // It listens before the first probe: a shell waits for it.
-            .args(["/bin/sh", "-c", "sleep 0.5; exec \"$@\"", "sh"])
-            .args(self.program(case, probes, &own, folder)?)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        let output = command.output().map_err(|e| e.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        match output.status.code() {
-            Some(0) => {}
-            Some(4) => return Err("the machine was too busy".to_owned()),
-            _ => return Err(said.lines().last().unwrap_or("it failed").to_owned()),
-        }
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (d_u, stamps) = if case.program == Program::Java {
-            (java_delays(&text), Vec::new())
-        } else {
-            native_delays(&text)
-        };
-        let d_k = delays_us(&taps.join("bus.pcap"), case.method)?;
-        let d_n = delays_us(&taps.join("air.pcap"), case.method)?;
-        let lost = d_u.iter().filter(|d| d.is_none()).count();
-        let d_u: Vec<f64> = d_u.into_iter().flatten().collect();
-        if d_u.len() != d_k.len() || d_k.len() != d_n.len() || d_u.len() <= FIRST {
-            return Err(format!(
-                "{} answers by the user, {} by the kernel, {} in the air",
-                d_u.len(),
-                d_k.len(),
-                d_n.len()
-            ));
-        }
-        let of = |pick: &dyn Fn(f64, f64, f64) -> f64| {
-            let all = d_u.iter().zip(&d_k).zip(&d_n).skip(FIRST);
-            let values = all.map(|((u, k), n)| pick(*u, *k, *n)).collect();
-            Distribution::of(values).ok_or_else(|| "no answers".to_owned())
-        };
-        Ok(Cell {
-            delta_d: of(&|u, _, n| u - n)?,
-            delta_d_u: of(&|u, k, _| u - k)?,
-            delta_d_k: of(&|_, k, n| k - n)?,
-            by_stamps: Distribution::of(stamps.into_iter().skip(FIRST).collect()),
-            d_n: of(&|_, _, n| n)?,
-            lost,
-        })
-    }
-
-    fn program(
-        &self,
-        case: &Case,
-        probes: u32,
-        own: &str,
-        folder: &Path,
-    ) -> Result<Vec<String>, String> {
-        const HOST: &str = "100.64.78.3";
-        let port = match case.method {
-            Method::Rst => CLOSED_PORT,
-            _ => HTTP_PORT,
-        };
-        let interval = format!("{}ms", case.interval.as_millis());
-        let mut native: Vec<String> = [
-            own,
-            "probe",
-            &match case.method {
-                Method::Icmp => HOST.to_owned(),
-                _ => format!("{HOST}:{port}"),
-            },
-            "--method",
-            case.method.name(),
-            "--count",
-            &probes.to_string(),
-            "--interval",
-            &interval,
-            "--json",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        for (option, value) in [
-            ("--warm-up", &case.warm_up),
-            ("--background", &case.background),
-        ] {
-            if let Some(value) = value {
-                native.extend([option.to_owned(), value.clone()]);
-            }
-        }
-        if case.program == Program::Native {
-            return Ok(native);
-        }
-        let file = folder.join("Probe.java");
-        std::fs::write(&file, JAVA).map_err(|e| e.to_string())?;
-        // Who may send ICMP is asked for it by isReachable: an app may not.
-        let may_not = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
-        let mut java: Vec<String> = Vec::new();
-        if case.program == Program::Java {
-            java.extend(may_not.map(str::to_owned));
-        }
-        java.extend(["java".to_owned(), file.display().to_string()]);
-        if case.program == Program::JavaNative {
-            java.push("exec".to_owned());
-            java.extend(native);
-            return Ok(java);
-        }
-        let (port, probes) = (port.to_string(), probes.to_string());
-        let interval = case.interval.as_millis().to_string();
-        java.extend([case.method.name(), HOST, &port, &probes, &interval].map(str::to_owned));
-        Ok(java)
     }
 }
 
-/// Time that processors worked, and all their time, since the machine began; in ticks.
-fn busy_and_all() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let line = text.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .flat_map(str::parse)
-        .take(8)
-        .collect();
-    let idle = ticks.get(3)? + ticks.get(4)?;
-    let all: u64 = ticks.iter().sum();
-    Some((all.checked_sub(idle)?, all))
+/// The figures of a cell. `waited`: what user space took is left out.
+fn put(
+    figures: &mut BTreeMap<String, Option<f64>>,
+    case: &Case,
+    rtt_ms: u32,
+    cell: &Cell,
+    waited: bool,
+) {
+    for (quantity, d) in &cell.quantities {
+        if waited && *quantity != "delta_d_k" {
+            continue;
+        }
+        for (of, us) in OF.into_iter().zip(values(d)) {
+            figures.insert(key(&case.name, rtt_ms, quantity, of), Some(us / 1e3));
+        }
+    }
+    if let Some(tests) = cell.tests.as_ref().filter(|_| !waited) {
+        let means = [tests.min.mean, tests.mean.mean, tests.max.mean];
+        let more = means.map(|us| us - cell.d_n.mean);
+        for (test, us) in TESTS.into_iter().zip(means.into_iter().chain(more)) {
+            figures.insert(key(&case.name, rtt_ms, test, "mean"), Some(us / 1e3));
+        }
+    }
 }
 
-fn busy_since(before: Option<(u64, u64)>) -> Option<f64> {
-    let ((busy, all), (busy_before, all_before)) = (busy_and_all()?, before?);
-    let passed = all.checked_sub(all_before).filter(|p| *p > 0)?;
-    Some(busy.checked_sub(busy_before)? as f64 / passed as f64)
+/// What is shown.
+struct Tables {
+    means: SheetTable,
+    boxes: SheetTable,
+    ways: SheetTable,
+    tests: SheetTable,
+}
+
+impl Tables {
+    fn new() -> Self {
+        let table = |title: &str, note: &str, more: &[&str]| SheetTable {
+            title: title.to_owned(),
+            note: note.to_owned(),
+            header: ["case", "RTT, ms", "probes"]
+                .into_iter()
+                .chain(more.iter().copied())
+                .map(str::to_owned)
+                .collect(),
+            words: vec![0],
+            ..SheetTable::default()
+        };
+        Self {
+            means: table(
+                "Overheads, mean ± 95 %, ms",
+                "Δd = d_u - d_n, Δd_u = d_u - d_k, Δd_k = d_k - d_n (equations 1 to 3); d_k by a capture \
+                 at the host's device, d_n by one behind the bus",
+                &["lost", "d_n", "Δd", "Δd_u", "Δd_k"],
+            ),
+            boxes: table(
+                "Overheads, quartiles, ms",
+                "25 %, median, 75 % (the boxes of Figures 6 to 8), and the 99th percentile of Δd_u; by \
+                 stamps: with the kernel's own, which a native program asks for",
+                &["Δd", "Δd_u", "Δd_u 99 %", "Δd_k", "Δd_u by stamps", "99 %"],
+            ),
+            ways: table(
+                "Overheads going out and coming in, quartiles, ms",
+                "Δd_u^o = t_k^o - t_u^o, Δd_u^i = t_u^i - t_k^i (section 5.6), and the difference of the \
+                 two",
+                &["out", "in", "out - in"],
+            ),
+            tests: table(
+                "What tests report, mean ± 95 %, ms",
+                "the smallest, the mean and the largest d_u of each test's trials; d_k and d_n of all \
+                 trials",
+                &["min", "mean", "max", "d_k", "d_n"],
+            ),
+        }
+    }
+
+    fn take(&mut self, case: &Case, rtt_ms: u32, cell: &Cell) {
+        let named = |more: Vec<String>| {
+            let n = cell.d_n.count.to_string();
+            let own = [case.name.clone(), rtt_ms.to_string(), n];
+            own.into_iter().chain(more).collect::<Vec<_>>()
+        };
+        let shown =
+            |of: &str, how: fn(&Distribution) -> String| cell.get(of).map_or("-".to_owned(), how);
+        let p99 = |d: &Distribution| format!("{:.3}", d.p99 / 1e3);
+        self.means.rows.push(named(vec![
+            cell.lost.to_string(),
+            mean(&cell.d_n),
+            shown("delta_d", mean),
+            shown("delta_d_u", mean),
+            shown("delta_d_k", mean),
+        ]));
+        self.boxes.rows.push(named(vec![
+            shown("delta_d", quartiles),
+            shown("delta_d_u", quartiles),
+            shown("delta_d_u", p99),
+            shown("delta_d_k", quartiles),
+            shown("delta_d_u_stamps", quartiles),
+            shown("delta_d_u_stamps", p99),
+        ]));
+        if cell.get("asymmetry").is_some() {
+            let all = ["delta_d_u_out", "delta_d_u_in", "asymmetry"];
+            let all = all.map(|of| shown(of, quartiles));
+            self.ways.rows.push(named(all.to_vec()));
+        }
+        if let Some(tests) = &cell.tests {
+            let all = [&tests.min, &tests.mean, &tests.max, &cell.d_k, &cell.d_n];
+            self.tests.rows.push(named(all.map(mean).to_vec()));
+        }
+    }
+
+    fn shown(self) -> Vec<SheetTable> {
+        let all = [self.means, self.boxes, self.ways, self.tests];
+        let has_rows = |t: &SheetTable| !t.rows.is_empty();
+        all.into_iter().filter(has_rows).collect()
+    }
 }
 
 fn has_java() -> bool {
@@ -383,32 +398,6 @@ fn has_java() -> bool {
         .stderr(Stdio::null())
         .status();
     asked.is_ok_and(|s| s.success())
-}
-
-/// User's delays, µs; `None` for a lost probe.
-fn java_delays(text: &str) -> Vec<Option<f64>> {
-    text.lines()
-        .map(|line| {
-            let (out, came) = line.split_once(' ')?;
-            let (out, came): (i64, i64) = (out.parse().ok()?, came.trim().parse().ok()?);
-            Some(came.checked_sub(out)? as f64 / 1e3)
-        })
-        .collect()
-}
-
-/// The same, and Δd_u by the kernel's stamps where there are any.
-fn native_delays(text: &str) -> (Vec<Option<f64>>, Vec<f64>) {
-    let lines = text
-        .lines()
-        .filter_map(|l| serde_json::from_str::<Value>(l).ok());
-    let us = |l: &Value, of: &str| l.get(of)?.as_f64();
-    let (mut d_u, mut stamps) = (Vec::new(), Vec::new());
-    for line in lines.filter(|l| l.get("seq").is_some()) {
-        let user = us(&line, "d_u_us");
-        stamps.extend(user.zip(us(&line, "d_k_us")).map(|(u, k)| u - k));
-        d_u.push(user);
-    }
-    (d_u, stamps)
 }
 
 fn mean(d: &Distribution) -> String {
@@ -427,13 +416,55 @@ fn quartiles(d: &Distribution) -> String {
 mod tests {
     use super::*;
 
+    const CASES: &str = "probes = 5\nrtts_ms = [20]\n[[case]]\nname = \"a\"\nprogram = \"java\"\n\
+                         method = \"syn\"\ninterval = \"1s\"\ntrials = 2\n[[case]]\nname = \"b\"\n\
+                         program = \"native\"\nmethod = \"icmp\"\ninterval = \"1s\"\n[[compare]]\n\
+                         name = \"c\"\nof = \"a\"\nwith = \"b\"\n";
+
+    fn probes(text: &str) -> Probes {
+        toml::from_str(text).unwrap()
+    }
+
     #[test]
-    fn what_programs_print_is_read() {
-        let java = java_delays("100000 350000\nlost\n-5000 5000\nx y\n");
-        assert_eq!(java, [Some(250.0), None, Some(10.0), None]);
-        let native = "{\"seq\":0,\"d_u_us\":12.5,\"d_k_us\":10.0}\n{\"seq\":1,\"d_u_us\":null}\n\
-                      {\"summary\":{}}\n";
-        let expected = (vec![Some(12.5), None], vec![2.5]);
-        assert_eq!(native_delays(native), expected);
+    fn cases_are_compared() {
+        let p = probes(CASES);
+        assert_eq!(p.check(), Ok(()));
+        let keys = p.keys();
+        for of in [
+            "a at 20: test_min mean_ms",
+            "c at 20: delta_d iqr_ms",
+            "b at 20: asymmetry median_ms",
+        ] {
+            assert!(keys.contains(&of.to_owned()), "{of}");
+        }
+        let mut figures = BTreeMap::from([
+            ("a at 20: delta_d mean_ms".to_owned(), Some(3.0)),
+            ("b at 20: delta_d mean_ms".to_owned(), Some(2.5)),
+            ("a at 20: delta_d_u mean_ms".to_owned(), Some(1.0)),
+        ]);
+        p.compare(&mut figures);
+        assert_eq!(figures.get("c at 20: delta_d mean_ms"), Some(&Some(0.5)));
+        assert_eq!(figures.get("c at 20: delta_d_u mean_ms"), None);
+    }
+
+    #[test]
+    fn cases_that_cannot_be_are_refused() {
+        for (from, to, words) in [
+            (
+                "method = \"syn\"",
+                "method = \"icmp\"",
+                "case \"a\": a Java",
+            ),
+            ("trials = 2", "trials = 1", "trials"),
+            ("with = \"b\"", "with = \"x\"", "no case \"x\""),
+            (
+                "method = \"icmp\"",
+                "clock = \"millis\"\nmethod = \"icmp\"",
+                "a clock of its own",
+            ),
+        ] {
+            let why = probes(&CASES.replacen(from, to, 1)).check().unwrap_err();
+            assert!(why.contains(words), "{why}");
+        }
     }
 }
