@@ -5,10 +5,6 @@ use std::fs::File;
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 
 /// Room for packets that wait for a tap whose thread gets no processor.
 const ROOM_BYTES: libc::c_int = 4 << 20;
@@ -18,7 +14,7 @@ pub(crate) struct Seen {
     /// Octets, from the IP header on.
     pub(crate) bytes: usize,
     /// When the kernel had it, ns since the Unix epoch.
-    pub(crate) at_ns: u64,
+    pub(crate) at_ns: Option<u64>,
 }
 
 fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
@@ -72,19 +68,8 @@ pub(crate) fn open(device: u32) -> io::Result<File> {
     Ok(File::from(socket))
 }
 
-/// Waits for a packet, for `limit` at most. `None`: there was none, or none with a stamp.
-pub(crate) fn receive(
-    socket: &File,
-    buffer: &mut [u8],
-    limit: Duration,
-) -> io::Result<Option<Seen>> {
-    let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
-    let mut one = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut one, limit) {
-        Ok(0) | Err(nix::errno::Errno::EINTR) => return Ok(None),
-        Ok(_) => {}
-        Err(e) => return Err(e.into()),
-    }
+/// Takes the next packet. `None`: there is none now.
+pub(crate) fn receive(socket: &File, buffer: &mut [u8]) -> io::Result<Option<Seen>> {
     let mut control = [0_u64; 16];
     // SAFETY: a plain C structure, for which zero is valid.
     let mut message = unsafe { zeroed::<libc::msghdr>() };
@@ -105,10 +90,9 @@ pub(crate) fn receive(
             _ => Err(e),
         };
     }
-    let at_ns = stamp(&message);
-    Ok(at_ns.map(|at_ns| Seen {
+    Ok(Some(Seen {
         bytes: got as usize,
-        at_ns,
+        at_ns: stamp(&message),
     }))
 }
 

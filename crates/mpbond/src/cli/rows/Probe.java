@@ -1,9 +1,9 @@
 // Round trips as measurement apps take them in their runtime (delay measurement paper, section 5.1):
-//   java Probe.java rst HOST 7 COUNT INTERVAL_MS CLOCK      InetAddress.isReachable, Inet ping
-//   java Probe.java syn HOST PORT COUNT INTERVAL_MS CLOCK   HttpURLConnection.connect, MobiPerf's SYN/ACK
-//   java Probe.java http HOST PORT COUNT INTERVAL_MS CLOCK  HttpURLConnection, HTTP ping
-//   java Probe.java exec PROGRAM ARGUMENT...          a native program, External ping (section 6.1)
-// CLOCK is nano (System.nanoTime), millis (System.currentTimeMillis) or wall (Instant.now, ns since 1970).
+//   java Probe rst HOST 7 COUNT INTERVAL_MS CLOCK      InetAddress.isReachable, Inet ping
+//   java Probe syn HOST PORT COUNT INTERVAL_MS CLOCK   HttpURLConnection.connect, MobiPerf's SYN/ACK
+//   java Probe http HOST PORT COUNT INTERVAL_MS CLOCK  HttpURLConnection, HTTP ping
+//   java Probe exec PROGRAM ARGUMENT...                a native program, External ping (section 6.1)
+// CLOCK is nano (System.nanoTime), millis (System.currentTimeMillis) or wall (Instant.now, since 1970).
 // Prints "OUT_NS IN_NS" for each probe, "lost" for a lost one; exec: what the program prints.
 
 import java.io.BufferedReader;

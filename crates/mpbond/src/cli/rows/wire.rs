@@ -18,7 +18,7 @@ use crate::cli::failure::Failure;
 /// The first ones resolve addresses and open connections: they are left out.
 const FIRST: u64 = 3;
 /// Probes where it is only to be seen that it works.
-const QUICK: u32 = 50;
+const QUICK: u32 = 20;
 const PORT: u16 = 80;
 const SERVER: &str = "100.64.78.3";
 

@@ -1,6 +1,7 @@
 //! The programs that probe: `mpbond probe`, and a Java program with its runtime's own classes.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -60,8 +61,7 @@ pub(super) fn command(
     if case.program == Program::Native {
         return Ok(native);
     }
-    let file = folder.join("Probe.java");
-    std::fs::write(&file, JAVA).map_err(|e| e.to_string())?;
+    compile(folder)?;
     let mut java: Vec<String> = Vec::new();
     if case.program == Program::Java {
         // Who may send ICMP is asked for it by isReachable: an app may not.
@@ -70,7 +70,8 @@ pub(super) fn command(
     }
     java.push("java".to_owned());
     java.extend(case.java_options.iter().cloned());
-    java.push(file.display().to_string());
+    java.extend(["-cp".to_owned(), folder.display().to_string()]);
+    java.push("Probe".to_owned());
     if case.program == Program::JavaNative {
         java.push("exec".to_owned());
         java.extend(native);
@@ -80,6 +81,29 @@ pub(super) fn command(
     let (method, clock) = (case.method.name(), case.clock.name());
     java.extend([method, HOST, &port, &probes, &interval, clock].map(str::to_owned));
     Ok(java)
+}
+
+/// Compiles the Java program into `folder`, where it is not yet there. From its source `java` would
+/// do so each time, and with the options that are to be measured.
+fn compile(folder: &Path) -> Result<(), String> {
+    if folder.join("Probe.class").exists() {
+        return Ok(());
+    }
+    let file = folder.join("Probe.java");
+    std::fs::write(&file, JAVA).map_err(|e| e.to_string())?;
+    let output = Command::new("java")
+        .args(["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d"])
+        .arg(folder)
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("java: {e}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = said.lines().next().unwrap_or("it has no compiler");
+        return Err(format!("java: {why}"));
+    }
+    Ok(())
 }
 
 /// What the Java program printed; `None` for a lost probe.
