@@ -211,6 +211,38 @@ fn handshakes_and_requests_by_port_and_order() {
     }
 }
 
+/// ClientHello to the end of the server's flight, in three segments; the second is sent again last.
+#[test]
+fn tls_handshakes_end_with_the_flight() {
+    let hello = [&[22, 3, 1, 0, 100, 1][..], &[0; 99]].concat();
+    let port = 5004;
+    let mut p = Pcap::new(RAW);
+    let begin = u32::MAX - 50;
+    let after = begin.wrapping_add(hello.len() as u32);
+    p.push(0, tcp(port, true, (begin - 1, 0), SYN, b""));
+    p.push(20_000, tcp(port, false, (900, begin), SYN | ACK, b""));
+    p.push(20_500, tcp(port, true, (begin, 901), ACK, &hello));
+    // Sent again, and acknowledged without anything: neither is the answer.
+    p.push(21_000, tcp(port, true, (begin, 901), ACK, &hello));
+    p.push(40_000, tcp(port, false, (901, after), ACK, b""));
+    p.push(41_000, tcp(port, false, (901, after), ACK, &[22; 100]));
+    p.push(41_100, tcp(port, false, (1001, after), ACK, &[22; 100]));
+    p.push(41_200, tcp(port, false, (1101, after), ACK, &[22; 50]));
+    p.push(62_000, tcp(port, false, (1001, after), ACK, &[22; 100]));
+    let without_end = p.read(&[port]);
+    p.push(62_100, tcp(port, true, (after, 1151), RST | ACK, b""));
+    // What the server sent before it heard of that.
+    p.push(70_000, tcp(port, false, (1151, after), ACK, &[23; 20]));
+    for seen in [without_end, p.read(&[port])] {
+        let tls = seen.hello(local(port), 0).unwrap();
+        assert_eq!(delay_us(&tls), 41_500.0);
+        assert_eq!((tls.questions, tls.answers), (2, 2));
+        assert_eq!(delay_us(&seen.handshake(local(port), 0).unwrap()), 20_000.0);
+        assert_eq!(seen.hello(local(port), 1), None);
+        assert_eq!(seen.request(local(port), 0), None);
+    }
+}
+
 const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const POINT: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 3];
@@ -362,4 +394,49 @@ fn pings_of_a_recorded_capture() {
         .collect();
     assert!(!delays.is_empty());
     assert!(delays.iter().all(|d| (0.0..2e6).contains(d)), "{delays:?}");
+}
+
+/// Recorded 802.11: one echo request in an aggregate (A-MSDU), twice on the air and once at the client;
+/// nobody answers it. Counts are those of a reader of its own, made for this.
+#[test]
+fn frames_of_recorded_802_11() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/wifi");
+    if !folder.is_dir() {
+        return eprintln!("skipped: no samples here");
+    }
+    for (name, records, sealed, requests) in [
+        ("fragattacks_eapol-amsdu_BP-fromap.pcapng", 258, 92, Some(2)),
+        ("fragattacks_eapol-amsdu_BP-onclient.pcapng", 42, 0, Some(1)),
+        ("wltrace_trace.pcap", 318, 23, None),
+        ("wltrace_non_radiotap.pcap", 2001, 0, None),
+        ("wireshark_wpa-Induction.pcap.gz", 1093, 280, None),
+    ] {
+        let file = std::fs::File::open(folder.join(name)).unwrap();
+        let seen = wire_probes(name, file, &HashSet::new()).unwrap();
+        assert_eq!((seen.records, seen.sealed), (records, sealed), "{name}");
+        let pings: Vec<&OnWire> = seen.pings.values().collect();
+        assert_eq!(pings.first().map(|p| p.questions), requests, "{name}");
+        assert!(pings.len() <= 1 && seen.numbered.is_empty(), "{name}");
+        assert!(pings.iter().all(|p| p.times().is_none()), "{name}");
+        assert_eq!(seen.incomplete, None, "{name}");
+    }
+}
+
+/// A recorded TLS handshake: packets 4 (ClientHello) and 8 (the last of the server's flight, before the
+/// client goes on), read off by hand.
+#[test]
+fn a_recorded_tls_handshake() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/tcp");
+    let Ok(file) = std::fs::File::open(folder.join("ndpi_443-firefox.pcap")) else {
+        return eprintln!("skipped: no samples here");
+    };
+    let seen = wire_probes("x", file, &HashSet::from([53_096])).unwrap();
+    let client: SocketAddr = "192.168.1.13:53096".parse().unwrap();
+    let tls = seen.hello(client, 0).unwrap();
+    assert_eq!(
+        (delay_us(&tls), tls.questions, tls.answers),
+        (42_270.0, 1, 1)
+    );
+    assert_eq!(delay_us(&seen.handshake(client, 0).unwrap()), 38_504.0);
+    assert_eq!(seen.hello(client, 1), None);
 }

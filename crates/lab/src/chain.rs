@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,10 +19,12 @@ use rtnetlink::packet_route::route::RouteScope;
 
 use crate::conditions::told_if_late;
 use crate::device::Means;
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 use crate::foreground::{self, Beside};
 use crate::host::Host;
 use crate::player::{Clock, Logs, PlayedLink, Player};
+use crate::tap::Tap;
+use crate::wiring::wire;
 
 /// More hosts than that in a row are a mistake.
 const MAX_HOPS: usize = 8;
@@ -29,14 +32,28 @@ const MAX_HOPS: usize = 8;
 /// A link to the next host.
 #[derive(Debug, Clone)]
 pub struct Hop {
-    /// Its name, also of its devices and its capture.
+    /// Its name, also of its captures and of the near host's device; the far
+    /// host's is `NAME-b`.
     pub name: String,
-    /// Its rate, both ways.
-    pub rate: BitRate,
-    /// Its delay, each way.
-    pub delay: Duration,
-    /// Profile of the radio (or bus) of the host before it.
-    pub radio: Option<String>,
+    /// What it does.
+    pub link: HopLink,
+}
+
+/// What is between two hosts.
+#[derive(Debug, Clone)]
+pub enum HopLink {
+    /// A model, played in user space.
+    Played {
+        /// Its rate, both ways.
+        rate: BitRate,
+        /// Its delay, each way.
+        delay: Duration,
+        /// Profile of the radio (or bus) of the host before it.
+        radio: Option<String>,
+    },
+    /// A cable: what the one host's kernel sends the other's has at once, and
+    /// no program stands between.
+    Wire,
 }
 
 /// A row of hosts, numbered from 0.
@@ -48,6 +65,9 @@ pub struct ChainOptions {
     pub beside: Vec<(usize, String)>,
     /// What is written down of every packet.
     pub logs: Logs,
+    /// A folder, made when absent, for a capture at each device, `DEVICE.pcap`,
+    /// with the kernel's stamps in Unix time.
+    pub taps: Option<PathBuf>,
     /// Runs at host 0. There and beside, `MPBOND_HOST_n` is host n's address, and
     /// `MPBOND_CLOCK_ZERO_NS` when logs' clock began, ns since 1970.
     pub program: Vec<OsString>,
@@ -91,6 +111,9 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
         return wrong(format!("there is no host {host}: 0 to {}", hops.len()));
     }
     let shared = hops.iter().map(shared).collect::<Result<Vec<_>>>()?;
+    if let Some(folder) = &options.taps {
+        std::fs::create_dir_all(folder).at("make", folder)?;
+    }
     foreground::with_terminal(None, |_| {
         let hosts = (0..=hops.len())
             .map(|n| Host::new(&format!("host{n}")))
@@ -109,14 +132,19 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
         let mut links = Vec::new();
         for ((hop, ends), shared) in hops.iter().zip(hosts.windows(2)).zip(shared) {
             let [near, far] = ends else { continue };
-            let spec = LinkSpec::new(RateSpec::Constant(hop.rate)).with_delay(hop.delay);
+            let far_name = format!("{}-b", hop.name);
+            let HopLink::Played { rate, delay, .. } = hop.link else {
+                wire(near, far, &hop.name, &far_name)?;
+                continue;
+            };
+            let spec = LinkSpec::new(RateSpec::Constant(rate)).with_delay(delay);
             let link = spec
                 .resolve(|file| Err::<String, _>(format!("{file}: a chain plays no recordings")))
                 .map_err(|e| Error::Experiment(format!("hop \"{}\": {e}", hop.name)))?;
             links.push(PlayedLink {
                 name: hop.name.clone(),
                 near: means.make(near, &hop.name)?,
-                far: means.make(far, &format!("{}-b", hop.name))?,
+                far: means.make(far, &far_name)?,
                 down: link.clone(),
                 up: link,
                 shared,
@@ -133,6 +161,7 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
                 on,
             )?;
         }
+        let taps = taps(options, &hosts)?;
         let clock = Clock::start();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let zero = now
@@ -158,10 +187,28 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
             .map_or(1, |near| foreground::run(near, &options.program, &env));
         drop(beside);
         let conditions = player.conditions()?;
+        // The player's devices go with it, and taps hear of nothing else. All are written, whichever
+        // fails.
+        let taps: Vec<Result<()>> = taps.into_iter().map(Tap::finish).collect();
         player.stop()?;
+        taps.into_iter().collect::<Result<()>>()?;
         let late = told_if_late(&conditions);
         Ok(if late && code == 0 { 4 } else { code })
     })
+}
+
+/// Captures at both ends of every hop, if they are wanted.
+fn taps(options: &ChainOptions, hosts: &[Host]) -> Result<Vec<Tap>> {
+    let mut all = Vec::new();
+    let Some(folder) = &options.taps else {
+        return Ok(all);
+    };
+    for (hop, ends) in options.hops.iter().zip(hosts.windows(2)) {
+        let [near, far] = ends else { continue };
+        all.push(Tap::start(near, &hop.name, folder)?);
+        all.push(Tap::start(far, &format!("{}-b", hop.name), folder)?);
+    }
+    Ok(all)
 }
 
 fn shared(hop: &Hop) -> Result<Shared> {
@@ -175,9 +222,13 @@ fn shared(hop: &Hop) -> Result<Shared> {
             profile: Arc::new(profile.clone()),
         })
     };
+    let name = match &hop.link {
+        HopLink::Played { radio, .. } => radio.as_ref(),
+        HopLink::Wire => None,
+    };
     Ok(Shared {
         medium: None,
-        near_radio: hop.radio.as_ref().map(radio).transpose()?,
+        near_radio: name.map(radio).transpose()?,
         far_radio: None,
     })
 }
@@ -211,16 +262,19 @@ fn connect(
             .add(lo, IpAddr::V4(address(n)), 32)
             .execute()
             .await?;
-        for other in (0..all).filter(|other| *other != n) {
+        // Neighbours first: they are the gateways of the rest.
+        for other in (0..n).rev().chain(n + 1..all) {
             let over = if other < n { &back } else { &on };
             let Some(over) = over else { continue };
             let route = RouteMessageBuilder::<Ipv4Addr>::new()
                 .destination_prefix(address(other), 32)
                 .output_interface(index(over)?)
-                .pref_source(address(n))
-                .scope(RouteScope::Link)
-                .build();
-            nl.route().add(route).execute().await?;
+                .pref_source(address(n));
+            let route = match other.abs_diff(n) {
+                1 => route.scope(RouteScope::Link),
+                _ => route.gateway(address(if other < n { n - 1 } else { n + 1 })),
+            };
+            nl.route().add(route.build()).execute().await?;
         }
         Ok(())
     })

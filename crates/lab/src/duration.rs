@@ -454,7 +454,7 @@ mod tests {
         let transfers = |file: &std::path::PathBuf| crate::list::measurement(file).is_none();
         let all = files.len();
         files.retain(transfers);
-        let budget = S(780) - S(20) * u32::try_from(all - files.len()).unwrap();
+        let budget = S(780) - S(10) * u32::try_from(all - files.len()).unwrap();
         let mut spent = Duration::ZERO;
         for (i, file) in files.iter().enumerate() {
             let mut e = Experiment::load(file).unwrap();

@@ -69,13 +69,14 @@ mod statistics;
 mod summary;
 mod sys;
 mod table;
+mod tap;
 mod tether;
 mod watch;
 mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
 pub use behind::{BehindOptions, Forward, behind};
-pub use chain::{ChainOptions, Hop, chain};
+pub use chain::{ChainOptions, Hop, HopLink, chain};
 pub use content::Content;
 pub use device::Device;
 pub use distances::{DistanceReport, distances};

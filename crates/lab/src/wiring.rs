@@ -58,7 +58,7 @@ impl Network {
                 };
                 network.ends.push(ends);
             } else {
-                wire(near, far, name)?;
+                wire(near, far, name, name)?;
             }
         }
         for (host, plan) in &network.hosts {
@@ -212,8 +212,11 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     })
 }
 
-/// A veth pair called `name` on both hosts.
-fn wire(near: &Host, far: &Host, name: &str) -> Result<()> {
+/// A veth pair, up, called `name` on the near host and `far_name` on the far one.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn wire(near: &Host, far: &Host, name: &str, far_name: &str) -> Result<()> {
     // Both ends start on the near host, where their names must differ.
     let far_fd = far.raw_netns();
     near.netlink(&format!("make wire {name}"), async |nl| {
@@ -229,7 +232,10 @@ fn wire(near: &Host, far: &Host, name: &str) -> Result<()> {
     })?;
     far.netlink(&format!("take wire {name}"), async |nl| {
         let moved = index("moving")?;
-        let named = LinkUnspec::new_with_index(moved).name(name).up().build();
+        let named = LinkUnspec::new_with_index(moved)
+            .name(far_name)
+            .up()
+            .build();
         nl.link().set(named).execute().await
     })
 }

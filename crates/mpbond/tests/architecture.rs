@@ -86,7 +86,7 @@ const CLOCKS: [&str; 4] = [
 
 /// Where `unsafe` may be, and for what. Small files named for their system calls; elsewhere the
 /// crates forbid it.
-const UNSAFE: [(&str, &str); 15] = [
+const UNSAFE: [(&str, &str); 16] = [
     ("crates/net/src/tcp/sys.rs", "TCP_INFO, queue lengths"),
     ("crates/probe/src/sys.rs", "time stamps of packets"),
     ("crates/mpbond/src/heap.rs", "malloc_trim"),
@@ -101,6 +101,7 @@ const UNSAFE: [(&str, &str); 15] = [
         "crates/lab/src/sys/setns.rs",
         "threads and programs in other namespaces",
     ),
+    ("crates/lab/src/sys/tap.rs", "packets with their stamps"),
     (
         "crates/lab/src/sys/terminal.rs",
         "the terminal's foreground group",

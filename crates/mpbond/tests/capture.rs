@@ -197,7 +197,7 @@ fn probes_are_lines_of_json_and_a_summary() {
 
 /// The files among `words` that a sample has, and whether there are others.
 fn files_of(words: &[&str], folder: &Path) -> (usize, usize) {
-    let extensions = ["log", "pcap", "pcapng", "csv", "cfa", "pklg"];
+    let extensions = ["log", "pcap", "pcapng", "gz", "csv", "jsonl", "cfa", "pklg"];
     let mut counts = (0, 0);
     let mut written = false;
     for word in words {
@@ -218,7 +218,12 @@ fn files_of(words: &[&str], folder: &Path) -> (usize, usize) {
 /// Every command of `capture` shows an example that works on a sample, and works.
 #[test]
 fn the_examples_of_the_help_work_on_the_samples() {
-    for (command, own) in [("bt", "btsnoop"), ("merge", "wifi"), ("owd", "tcp")] {
+    for (command, own) in [
+        ("bt", "btsnoop"),
+        ("merge", "wifi"),
+        ("owd", "tcp"),
+        ("delay", "tcp"),
+    ] {
         let Some(folder) = samples(own) else { return };
         let help = mpbond(&folder, &["capture", command, "--help"]);
         let help = String::from_utf8(help.stdout).unwrap();

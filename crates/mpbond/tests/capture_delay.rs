@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,9 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, crypto::ring};
 
 const ROLE: &str = "MPBOND_CAPTURE_ROLE";
 const SERVER: &str = "127.0.0.1:7107";
+const TLS_SERVER: &str = "127.0.0.1:7108";
 const COUNT: usize = 20;
 
 #[test]
@@ -70,6 +74,27 @@ fn sniff(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u8>> {
     })
 }
 
+/// Answers TLS handshakes with a long flight.
+fn serve_tls() {
+    let certified = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone(); 12], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind(TLS_SERVER).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            // The client leaves as soon as it has the flight.
+            let _ = tls.complete_io(&mut stream.unwrap());
+        }
+    });
+}
+
 fn mpbond(folder: &Path, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
         .args(args)
@@ -102,11 +127,13 @@ fn role() {
     let mut out = BufReader::new(server.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
 
+    serve_tls();
     for (method, target) in [
         ("icmp", "127.0.0.1"),
         ("udp", SERVER),
         ("http", SERVER),
         ("syn", SERVER),
+        ("tls", TLS_SERVER),
         ("rst", "127.0.0.1:9"),
     ] {
         let stop = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,7 @@
 //! Packets that wake hardware up and keep it awake (delay measurement paper, section 6.1): they
 //! leave this host and go no further than the first router.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::ProbeError;
 use crate::options::Options;
+use crate::place;
 
 /// The discard port: nobody has anything to answer there.
 const DISCARD: u16 = 9;
@@ -18,7 +19,8 @@ const DISCARD: u16 = 9;
 pub(crate) struct Waker(Socket);
 
 impl Waker {
-    pub(crate) fn new(target: SocketAddr) -> Result<Self, ProbeError> {
+    pub(crate) fn new(options: &Options) -> Result<Self, ProbeError> {
+        let target = options.target;
         let failed = ProbeError::io("a socket for packets that keep hardware awake");
         let socket = Socket::new(
             Domain::for_address(target),
@@ -31,11 +33,7 @@ impl Waker {
             SocketAddr::V6(_) => socket.set_unicast_hops_v6(1),
         }
         .map_err(&failed)?;
-        let any = match target {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        socket.bind(&any.into()).map_err(&failed)?;
+        place::bind_with_port(&socket, options)?;
         let to = SocketAddr::new(target.ip(), DISCARD);
         socket.connect(&to.into()).map_err(&failed)?;
         socket.set_nonblocking(true).map_err(&failed)?;
@@ -60,7 +58,7 @@ impl Background {
         let Some(interval) = options.background else {
             return Ok(Self { stop, thread: None });
         };
-        let waker = Waker::new(options.target)?;
+        let waker = Waker::new(options)?;
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("background".to_owned())

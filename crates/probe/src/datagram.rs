@@ -13,12 +13,15 @@ use crate::clock_offset::Exchange;
 use crate::error::ProbeError;
 use crate::message::Message;
 use crate::options::{Method, Options};
+use crate::place;
 use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
 use crate::stamping;
 use crate::sys::{self, Received};
 
 /// What answers carry at most, with an IP header.
 const BUFFER: usize = 66_000;
+/// So many probes of a burst are sent before answers are looked for.
+const DRAINED: u32 = 16;
 /// Answers that may still be doubled are remembered for so many probes.
 const REMEMBERED: u32 = 100_000;
 
@@ -67,6 +70,7 @@ pub(crate) fn run(
     each: &mut impl FnMut(Probe) -> bool,
 ) -> Result<(), ProbeError> {
     let (socket, kind) = open(options)?;
+    sys::make_room(&socket);
     stamping::start(&socket);
     socket
         .set_nonblocking(true)
@@ -109,6 +113,7 @@ fn open(options: &Options) -> Result<(Socket, Kind), ProbeError> {
             }
         }
     };
+    place::bind(&socket, options)?;
     socket
         .connect(&to.into())
         .map_err(ProbeError::io("no way to the target"))?;
@@ -118,7 +123,7 @@ fn open(options: &Options) -> Result<(Socket, Kind), ProbeError> {
 impl Engine<'_> {
     fn run(&mut self, each: &mut impl FnMut(Probe) -> bool) -> Result<(), ProbeError> {
         let waker = match self.options.warm_up {
-            Some(_) => Some(Waker::new(self.options.target)?),
+            Some(_) => Some(Waker::new(self.options)?),
             None => None,
         };
         let start = Instant::now();
@@ -135,10 +140,15 @@ impl Engine<'_> {
                 woken = true;
             }
             if !all_sent && now >= next {
-                for _ in 0..self.options.burst {
+                for nth in 1..=self.options.burst {
                     if sent < self.options.count {
                         self.send(sent)?;
                         sent += 1;
+                    }
+                    // First answers come while the last questions are sent: they would have to
+                    // wait, or find no room.
+                    if nth % DRAINED == 0 && !self.answers(each)? {
+                        return Ok(());
                     }
                 }
                 bursts += 1;

@@ -10,6 +10,14 @@ pub enum ProbeError {
     /// The kernel does not let this user send such probes.
     #[error("ICMP needs root, or this user's group in net.ipv4.ping_group_range: {0}")]
     Icmp(io::Error),
+    /// There is no such interface or address here, or this user may not use it.
+    #[error("{place}: cannot send from there: {error}")]
+    Place {
+        /// The interface or address.
+        place: String,
+        /// What the kernel says.
+        error: io::Error,
+    },
     /// A system call failed.
     #[error("{what}: {error}")]
     Io {

@@ -14,6 +14,7 @@ mod error;
 mod message;
 mod options;
 mod picture;
+mod place;
 mod record;
 mod server;
 mod stamping;

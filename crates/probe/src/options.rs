@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,10 @@ pub struct Options {
     pub http_path: String,
     /// Whom the TLS method asks for, where that is a name.
     pub server_name: Option<String>,
+    /// The interface to use whatever routes say (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+    /// The address to send from.
+    pub source: Option<IpAddr>,
 }
 
 impl Options {
@@ -79,6 +83,8 @@ impl Options {
             background: None,
             http_path: "/".to_owned(),
             server_name: None,
+            interface: None,
+            source: None,
         }
     }
 
@@ -92,6 +98,12 @@ impl Options {
             .is_some_and(|b| b < Duration::from_millis(1))
         {
             return wrong("background packets must be 1 ms apart at least");
+        }
+        if self
+            .source
+            .is_some_and(|s| s.is_ipv4() != self.target.is_ipv4())
+        {
+            return wrong("the source and the target must both be IPv4 or both IPv6");
         }
         if !(1..=1000).contains(&self.burst) {
             return wrong("a burst has 1 to 1000 probes");

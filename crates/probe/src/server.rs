@@ -87,6 +87,7 @@ impl Drop for Server {
 }
 
 fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
+    sys::make_room(socket);
     let mut buffer = vec![0; 66_000];
     while !stop.load(Ordering::Relaxed) {
         if !matches!(sys::wait(socket, LOOK), Ok(true)) {

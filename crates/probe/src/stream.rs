@@ -1,7 +1,7 @@
 //! Probes over TCP: handshakes, refusals, HTTP on an open connection, TLS. One at a time.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -11,7 +11,7 @@ use crate::background::Waker;
 use crate::error::ProbeError;
 use crate::options::{Method, Options};
 use crate::record::{Pair, Probe, Stamps, UserSource};
-use crate::{sys, tls};
+use crate::{place, sys, tls};
 
 /// A reply in one segment is no longer.
 const REPLY: usize = 16 * 1024;
@@ -21,7 +21,7 @@ pub(crate) fn run(
     each: &mut impl FnMut(Probe) -> bool,
 ) -> Result<(), ProbeError> {
     let waker = match options.warm_up {
-        Some(_) => Some(Waker::new(options.target)?),
+        Some(_) => Some(Waker::new(options)?),
         None => None,
     };
     let mut connection = None;
@@ -70,11 +70,7 @@ fn tcp(options: &Options) -> Result<Socket, ProbeError> {
         .set_write_timeout(Some(options.timeout))
         .map_err(&failed)?;
     socket.set_tcp_nodelay(true).map_err(&failed)?;
-    let any = match options.target {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    socket.bind(&any.into()).map_err(&failed)?;
+    place::bind_with_port(&socket, options)?;
     Ok(socket)
 }
 
@@ -152,7 +148,13 @@ impl Connection {
         let socket = tcp(options)?;
         socket
             .connect(&options.target.into())
-            .map_err(ProbeError::io("connecting"))?;
+            .map_err(|e| match timed_out(&e) {
+                true => ProbeError::Target {
+                    target: options.target,
+                    reason: "does not answer".to_owned(),
+                },
+                false => ProbeError::io("connecting")(e),
+            })?;
         let host = options.target;
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: mpbond-probe\r\n\r\n",

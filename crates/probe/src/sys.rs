@@ -72,6 +72,16 @@ pub(crate) fn ask_for_receive_stamps(socket: &impl AsFd) -> io::Result<()> {
     )
 }
 
+/// Room for what waits to be read, answers and transmit stamps both: as much as the largest burst
+/// needs where this user may have it, else as much as the administrator allows.
+pub(crate) fn make_room(socket: &impl AsFd) {
+    const ROOM_BYTES: libc::c_int = 8 << 20;
+    let socket = socket.as_fd();
+    if set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM_BYTES).is_err() {
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM_BYTES);
+    }
+}
+
 fn set<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
     // SAFETY: `value` is a live T, and its size is given.
     let done = unsafe {

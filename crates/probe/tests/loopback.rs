@@ -182,6 +182,54 @@ fn echoes_are_answered_where_they_may_be_sent() {
     }
 }
 
+/// A burst whose answers, and transmit stamps, would not fit into a socket's usual room.
+#[test]
+fn a_burst_finds_room() {
+    let server = server("127.0.0.1:0");
+    let nobody = "127.0.0.1:0".parse().unwrap();
+    for (method, target) in [(Method::Udp, server.address()), (Method::Icmp, nobody)] {
+        let mut options = options(target, method);
+        (options.count, options.burst) = (300, 300);
+        options.timeout = Duration::from_secs(20);
+        match run(&options, |_| true) {
+            Err(ProbeError::Icmp(e)) => eprintln!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+            Ok(s) => assert_eq!((s.sent, s.lost), (300, 0), "{method:?}"),
+        }
+    }
+}
+
+/// Probes leave from where they are told to, or not at all.
+#[test]
+fn a_place_is_kept_to() {
+    let server = server("127.0.0.1:0");
+    for method in [Method::Udp, Method::Syn, Method::Http] {
+        let mut options = options(server.address(), method);
+        options.count = 2;
+        options.warm_up = Some(Duration::from_millis(1));
+        options.background = Some(Duration::from_millis(1));
+        options.source = Some("127.0.0.9".parse().unwrap());
+        let (all, s) = probes(&options);
+        assert_eq!((s.sent, s.lost), (2, 0), "{method:?}");
+        if method != Method::Udp {
+            let from = |p: &Probe| p.local.unwrap().ip().to_string();
+            assert!(all.iter().all(|p| from(p) == "127.0.0.9"), "{method:?}");
+        }
+        // Of the block for documentation: nobody has it.
+        options.source = Some("192.0.2.250".parse().unwrap());
+        let e = run(&options, |_| true).unwrap_err();
+        assert!(matches!(e, ProbeError::Place { .. }), "{e}");
+        assert!(e.to_string().starts_with("192.0.2.250: "), "{e}");
+        options.source = None;
+        options.interface = Some("no-such-device".to_owned());
+        let e = run(&options, |_| true).unwrap_err();
+        assert!(e.to_string().starts_with("no-such-device: "), "{e}");
+        options.source = Some("::1".parse().unwrap());
+        let e = run(&options, |_| true).unwrap_err();
+        assert!(e.to_string().contains("both be IPv4"), "{e}");
+    }
+}
+
 /// Nobody answers: every probe is lost, none hangs. Nobody listens: the same.
 #[test]
 fn silence_is_loss() {

@@ -156,6 +156,7 @@ pub struct WireProbes {
     pub pings: BTreeMap<(IpAddr, IpAddr, u16, u16), OnWire>,
     handshakes: BTreeMap<SocketAddr, Vec<Asked>>,
     requests: BTreeMap<SocketAddr, Vec<Asked>>,
+    hellos: BTreeMap<SocketAddr, Vec<Asked>>,
     /// By port, for hosts behind address translation.
     clients: HashMap<u16, Vec<SocketAddr>>,
     kept: usize,
@@ -178,11 +179,26 @@ struct Asked {
     /// Its first octet, and what the answer acknowledges.
     sequence: u32,
     acknowledged: u32,
+    /// Behind the last octet of the answer so far; of ClientHellos.
+    end: Option<u32>,
+    /// The client has gone on, or away: what comes now is no answer.
+    over: bool,
     seen: OnWire,
 }
 
-/// Finds probes in a capture of Ethernet, raw IP or 802.11. Of TCP, handshakes and HTTP requests
-/// from these ports only: the others' are no probes.
+/// The questions that are asked over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// SYN.
+    Opens,
+    /// GET.
+    Request,
+    /// ClientHello.
+    Hello,
+}
+
+/// Finds probes in a capture of Ethernet, raw IP or 802.11. Of TCP, handshakes, HTTP requests and TLS
+/// handshakes from these ports only: the others' are no probes.
 ///
 /// # Errors
 /// When it is no capture. What comes after damage is missing, and said.
@@ -215,6 +231,12 @@ impl WireProbes {
     /// The `nth` request from this address.
     pub fn request(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
         self.of(&self.requests, local, nth)
+    }
+
+    /// The `nth` ClientHello from this address, with the server's flight: its last octet counts, as it
+    /// does for who waits for it (RFC 8446, section 2).
+    pub fn hello(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
+        self.of(&self.hellos, local, nth)
     }
 
     fn of(
@@ -335,16 +357,24 @@ impl WireProbes {
         let destination = SocketAddr::new(flow.destination, flow.destination_port);
         if tcp_ports.contains(&source.port()) {
             let opens = segment.syn && segment.acknowledged.is_none();
-            let asks = segment.payload.starts_with(b"GET ");
-            if opens || asks {
+            let question = match segment.payload {
+                _ if opens => Some(Question::Opens),
+                payload if payload.starts_with(b"GET ") => Some(Question::Request),
+                payload if is_client_hello(payload) => Some(Question::Hello),
+                _ => None,
+            };
+            self.goes_on(source, destination, segment);
+            if let Some(question) = question {
                 let length = if opens { 1 } else { segment.bytes };
                 let asked = Asked {
                     server: destination,
                     sequence: segment.sequence,
                     acknowledged: segment.sequence.wrapping_add(length),
+                    end: None,
+                    over: false,
                     seen: OnWire::default(),
                 };
-                self.asked(opens, source, asked, sight);
+                self.asked(question, source, asked, sight);
             }
         }
         if tcp_ports.contains(&destination.port())
@@ -363,13 +393,60 @@ impl WireProbes {
             {
                 asked.seen.answered(sight);
             }
+            if segment.bytes > 0 {
+                self.flight(source, destination, segment, acknowledged, sight);
+            }
         }
     }
 
-    fn asked(&mut self, opens: bool, client: SocketAddr, mut asked: Asked, sight: Sight) {
-        let lists = match opens {
-            true => &mut self.handshakes,
-            false => &mut self.requests,
+    /// What a client sends after its ClientHello ends the server's flight.
+    fn goes_on(&mut self, client: SocketAddr, server: SocketAddr, segment: &TcpSegment<'_>) {
+        let hello = self
+            .hellos
+            .get_mut(&client)
+            .and_then(|list| list.last_mut());
+        if let Some(hello) = hello.filter(|h| h.server == server) {
+            let later = is_before(hello.sequence, segment.sequence);
+            hello.over |= segment.ends || (segment.bytes > 0 && later && hello.end.is_some());
+        }
+    }
+
+    /// A part of the server's flight, maybe.
+    fn flight(
+        &mut self,
+        server: SocketAddr,
+        client: SocketAddr,
+        segment: &TcpSegment<'_>,
+        acknowledged: u32,
+        sight: Sight,
+    ) {
+        let hello = self
+            .hellos
+            .get_mut(&client)
+            .and_then(|list| list.last_mut());
+        let Some(hello) = hello.filter(|h| h.server == server && !h.over) else {
+            return;
+        };
+        if is_before(acknowledged, hello.acknowledged) {
+            return;
+        }
+        let end = segment.sequence.wrapping_add(segment.bytes);
+        let more = hello.end.is_none_or(|before| is_before(before, end));
+        if more {
+            hello.end = Some(end);
+        }
+        // Whoever waits has all of it with the last segment, be that one sent again or not; only
+        // what was there before counts as seen once more.
+        hello.seen.answer = Some(sight);
+        let again = u32::from(!more || hello.seen.answers == 0);
+        hello.seen.answers = hello.seen.answers.saturating_add(again);
+    }
+
+    fn asked(&mut self, question: Question, client: SocketAddr, mut asked: Asked, sight: Sight) {
+        let lists = match question {
+            Question::Opens => &mut self.handshakes,
+            Question::Request => &mut self.requests,
+            Question::Hello => &mut self.hellos,
         };
         // Numbers are used again after 4 GB: the youngest counts.
         let again = lists
@@ -413,6 +490,16 @@ fn take<K: Ord>(
         true => seen.asked(sight),
         false => seen.answered(sight),
     }
+}
+
+/// Whether `a` comes before `b` in the numbers of TCP, which wrap (RFC 9293, section 3.4).
+fn is_before(a: u32, b: u32) -> bool {
+    b.wrapping_sub(a) as i32 > 0
+}
+
+/// A record of a handshake that begins with a ClientHello (RFC 8446, sections 4 and 5.1).
+fn is_client_hello(payload: &[u8]) -> bool {
+    matches!(payload, [22, 3, _, _, _, 1, ..])
 }
 
 /// What follows the IP header; none of a later fragment.

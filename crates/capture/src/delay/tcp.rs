@@ -12,6 +12,8 @@ pub struct TcpSegment<'a> {
     pub acknowledged: Option<u32>,
     /// Whether it opens the connection.
     pub syn: bool,
+    /// Whether it ends it, at least one way (FIN or RST).
+    pub ends: bool,
     /// How much it carried on the link.
     pub bytes: u32,
     /// What was kept of that.
@@ -41,6 +43,7 @@ pub fn tcp<'a>(network: &Network<'a>) -> Option<TcpSegment<'a>> {
         sequence: u32_at(whole, 4, true),
         acknowledged: (flags & 0x10 != 0).then(|| u32_at(whole, 8, true)),
         syn: flags & 2 != 0,
+        ends: flags & 5 != 0,
         bytes,
         // What follows the IP packet is padding of the link.
         payload: kept

@@ -8,6 +8,9 @@ use crate::source::{u16_at, u32_at};
 /// What identifies a frame is in its beginning; sniffers keep different lengths of the rest.
 const HASHED: usize = 160;
 
+/// Bits of the protocol's version in frame control.
+const VERSION: u8 = 3;
+
 /// What a frame is, as far as matching needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
@@ -32,7 +35,8 @@ pub struct Frame<'a> {
     pub retry: bool,
     /// The sniffer's own clock, µs, where it tells.
     pub tsft_us: Option<u64>,
-    /// Whether the sniffer saw that the check sequence is wrong.
+    /// Whether the sniffer saw that the check sequence is wrong, or the version is not 0: then the rest
+    /// cannot be read (9.2.4.1.2), and is noise as a rule.
     pub damaged: bool,
     /// From frame control on, without the check sequence.
     pub data: &'a [u8],
@@ -92,7 +96,7 @@ pub fn frame<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
         kind,
         retry: flags & 0x08 != 0,
         tsft_us: head.tsft_us,
-        damaged: head.flags & Radiotap::BAD_FCS != 0,
+        damaged: head.flags & Radiotap::BAD_FCS != 0 || control & VERSION != 0,
         data,
         check,
         bytes,

@@ -13,7 +13,7 @@ use crate::error::{Doing, Error, Result};
 const BATCHES_WAITING: usize = 256;
 
 /// One entry of a file.
-pub(super) trait Entry: Send + 'static {
+pub(crate) trait Entry: Send + 'static {
     /// What the file begins with.
     const HEADER: &'static [u8];
     /// Entries handed to the writer at once.
@@ -23,7 +23,7 @@ pub(super) trait Entry: Send + 'static {
 }
 
 /// The player's side of a file.
-pub(super) struct LogFile<E: Entry> {
+pub(crate) struct LogFile<E: Entry> {
     batch: Vec<E>,
     writer: Option<Writer<E>>,
     path: PathBuf,

@@ -11,7 +11,7 @@
 mod background;
 mod engine;
 mod packet_log;
-mod pcap;
+pub(crate) mod pcap;
 mod rest;
 
 use std::path::PathBuf;

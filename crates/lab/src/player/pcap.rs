@@ -42,8 +42,10 @@ const HEADER: [u8; 24] = {
 };
 
 /// A packet at a device.
-pub(super) struct Captured {
+pub(crate) struct Captured {
+    /// When, by the clock of whoever captures.
     pub at: Timestamp,
+    /// From its IP header on.
     pub packet: Vec<u8>,
 }
 
@@ -68,13 +70,13 @@ impl Entry for Captured {
 }
 
 /// The capture of one link.
-pub(super) type Pcap = LogFile<Captured>;
+pub(crate) type Pcap = LogFile<Captured>;
 
 /// Starts the capture of `link` in `folder`.
 ///
 /// # Errors
 /// When the file cannot be made.
-pub(super) fn create(folder: &Path, link: &str) -> Result<Pcap> {
+pub(crate) fn create(folder: &Path, link: &str) -> Result<Pcap> {
     Pcap::create(&folder.join(format!("{link}.pcap")))
 }
 

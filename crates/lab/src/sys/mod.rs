@@ -7,6 +7,7 @@ pub(crate) mod mptcp;
 pub(crate) mod packet;
 pub(crate) mod sched;
 pub(crate) mod setns;
+pub(crate) mod tap;
 pub(crate) mod terminal;
 pub(crate) mod tun;
 pub(crate) mod udp;

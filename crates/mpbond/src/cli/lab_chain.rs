@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_lab::player::Logs;
-use mpbond_lab::{ChainOptions, Hop, chain};
+use mpbond_lab::{ChainOptions, Hop, HopLink, chain};
 use mpbond_sim::duration_text;
 
 use super::failure::Failure;
@@ -16,7 +16,7 @@ use super::failure::Failure;
 /// Host 0 runs the program, whose exit code is the command's; 4 where it is 0 and the machine was
 /// too busy for the links. Host n is at the address in MPBOND_HOST_n. A hop is
 /// NAME:RATE:DELAY[:RADIO]: both ways alike, with a profile of a radio (or bus) that holds packets
-/// while it wakes up.
+/// while it wakes up; or NAME:wire, a cable between two kernels, without delay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +36,10 @@ pub(super) struct ChainArgs {
     /// Capture what each link's nearer host sends and receives: NAME.pcap in this folder.
     #[arg(long, value_name = "FOLDER")]
     pcap: Option<PathBuf>,
+    /// Capture at every device, with the kernel's stamps in Unix time: NAME.pcap at a hop's nearer
+    /// host and NAME-b.pcap at the further one, in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    taps: Option<PathBuf>,
     /// The program and its arguments; $SHELL when none is given.
     #[arg(last = true, value_name = "CMD")]
     program: Vec<OsString>,
@@ -50,6 +54,7 @@ impl ChainArgs {
                 packets: self.packet_log,
                 pcap: self.pcap,
             },
+            taps: self.taps,
             program: self.program,
         };
         let code = chain(&options).map_err(|e| Failure::with_code(&e, e.exit_code()))?;
@@ -59,16 +64,22 @@ impl ChainArgs {
 
 fn hop(text: &str) -> Result<Hop, String> {
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
-    let (name, rate, delay, radio) = match parts.as_slice() {
-        [name, rate, delay] => (name, rate, delay, None),
-        [name, rate, delay, radio] => (name, rate, delay, Some((*radio).to_owned())),
-        _ => return Err("a hop is NAME:RATE:DELAY or NAME:RATE:DELAY:RADIO".to_owned()),
+    let played = |rate: &str, delay: &str, radio: Option<&str>| {
+        Ok::<_, String>(HopLink::Played {
+            rate: rate.parse().map_err(|e| format!("{e}"))?,
+            delay: duration_text::parse(delay).map_err(|e| e.to_string())?,
+            radio: radio.map(str::to_owned),
+        })
+    };
+    let (name, link) = match parts.as_slice() {
+        [name, "wire"] => (name, HopLink::Wire),
+        [name, rate, delay] => (name, played(rate, delay, None)?),
+        [name, rate, delay, radio] => (name, played(rate, delay, Some(radio))?),
+        _ => return Err("a hop is NAME:RATE:DELAY, NAME:RATE:DELAY:RADIO or NAME:wire".to_owned()),
     };
     Ok(Hop {
         name: (*name).to_owned(),
-        rate: rate.parse().map_err(|e| format!("{e}"))?,
-        delay: duration_text::parse(delay).map_err(|e| e.to_string())?,
-        radio,
+        link,
     })
 }
 
@@ -87,9 +98,15 @@ mod tests {
     #[test]
     fn hops_are_read() {
         let h = hop("bus:200 Mbit/s:2.5ms:bus-broadcom").unwrap();
-        assert_eq!((h.name.as_str(), h.delay.as_micros()), ("bus", 2500));
-        assert_eq!(h.radio.as_deref(), Some("bus-broadcom"));
-        assert!(hop("air:54 Mbit/s:0ms").unwrap().radio.is_none());
+        assert_eq!(h.name, "bus");
+        assert!(matches!(
+            h.link,
+            HopLink::Played { delay, radio: Some(radio), .. }
+                if delay.as_micros() == 2500 && radio == "bus-broadcom"
+        ));
+        let plain = hop("air:54 Mbit/s:0ms").unwrap().link;
+        assert!(matches!(plain, HopLink::Played { radio: None, .. }));
+        assert!(matches!(hop("eth : wire").unwrap().link, HopLink::Wire));
         for bad in ["", "a", "a:b", "a:1 Mbit/s:x", "a:fast:1ms", "a:1:1:1:1"] {
             assert!(hop(bad).is_err(), "{bad}");
         }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -32,7 +34,8 @@ Examples:
   mpbond probe example.com:443 --method syn --count 100 --interval 10ms
   mpbond probe example.com --method tls
   mpbond probe-server & mpbond probe localhost --method udp --json --svg delays.svg
-  mpbond probe example.com:80 --method http --warm-up 20ms --background 20ms")]
+  mpbond probe example.com:80 --method http --warm-up 20ms --background 20ms
+  mpbond probe proxy.example:443 --method syn --interface wwan0     one path of several")]
 pub(super) struct ProbeArgs {
     /// Whom to probe: a name or address, with a port where the method needs one ([::1]:80).
     #[arg(value_name = "HOST[:PORT]")]
@@ -70,6 +73,12 @@ pub(super) struct ProbeArgs {
     /// IPv6 only.
     #[arg(short = '6', long)]
     ipv6: bool,
+    /// Leave over this interface, whatever routes say: one path of several.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Send from this address.
+    #[arg(long, value_name = "ADDRESS")]
+    source: Option<IpAddr>,
     /// A line of JSON each probe, and one with the summary.
     #[arg(long)]
     json: bool,
@@ -116,19 +125,22 @@ impl ProbeArgs {
             background: self.background,
             http_path: self.path.clone(),
             server_name: self.name(),
+            interface: self.interface.clone(),
+            source: self.source,
             ..Options::new(target, method)
         };
         let mut view = View::new(self.json);
+        let interrupted = interruption();
         let mut failed = None;
         let summary = run(&options, |probe| match view.show(probe) {
-            Ok(()) => true,
+            Ok(()) => !interrupted.load(Ordering::Relaxed),
             Err(e) => {
                 failed = Some(e);
                 false
             }
         })
         .map_err(|e| match e {
-            ProbeError::Option(_) => Failure::input(e),
+            ProbeError::Option(_) | ProbeError::Place { .. } => Failure::input(e),
             e => Failure::run(e),
         })?;
         if let Some(e) = failed {
@@ -179,6 +191,30 @@ impl ProbeArgs {
             None => Err(Failure::input(format_args!("{host}: no such address"))),
         }
     }
+}
+
+/// Becomes true at Ctrl-C: what was measured until then is told, with the next answer. At the second
+/// one the program ends at once.
+fn interruption() -> Arc<AtomicBool> {
+    let told = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&told);
+    // Where it cannot be had, Ctrl-C ends the program as ever.
+    let _ = std::thread::Builder::new()
+        .name("interrupt".to_owned())
+        .spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .build();
+            let Ok(runtime) = runtime else { return };
+            runtime.block_on(async {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    if tell.swap(true, Ordering::Relaxed) {
+                        std::process::exit(130);
+                    }
+                }
+            });
+        });
+    told
 }
 
 /// What is seen while probes are on their way.

@@ -154,11 +154,6 @@ fn read_probes(path: &Path) -> Result<Vec<Probe>, Failure> {
         }
         let probe: Probe = serde_json::from_str(line)
             .map_err(|e| wrong(&format!("no probe of `mpbond probe --json`: {e}")))?;
-        if probe.method == Method::Tls {
-            return Err(wrong(
-                "TLS handshakes are not found in captures; use http or syn",
-            ));
-        }
         if probes.len() >= MAX_PROBES {
             return Err(wrong(&format!("{MAX_PROBES} probes are the limit")));
         }
@@ -190,6 +185,7 @@ fn matched(probes: Vec<Probe>, seen: &WireProbes) -> Run {
         for (nth, seq) in numbers.into_iter().enumerate() {
             let found = match method {
                 Method::Http => seen.request(local, nth),
+                Method::Tls => seen.hello(local, nth),
                 _ => seen.handshake(local, nth),
             };
             on_wire.extend(found.map(|found| (seq, found)));

@@ -1,7 +1,9 @@
 // Round trips as measurement apps take them in their runtime (delay measurement paper, section 5.1):
-//   java Probe.java rst HOST 7 COUNT INTERVAL_MS      InetAddress.isReachable, Inet ping
-//   java Probe.java http HOST PORT COUNT INTERVAL_MS  HttpURLConnection, HTTP ping
-//   java Probe.java exec PROGRAM ARGUMENT...          a native program, External ping (section 6.1)
+//   java Probe rst HOST 7 COUNT INTERVAL_MS CLOCK      InetAddress.isReachable, Inet ping
+//   java Probe syn HOST PORT COUNT INTERVAL_MS CLOCK   HttpURLConnection.connect, MobiPerf's SYN/ACK
+//   java Probe http HOST PORT COUNT INTERVAL_MS CLOCK  HttpURLConnection, HTTP ping
+//   java Probe exec PROGRAM ARGUMENT...                a native program, External ping (section 6.1)
+// CLOCK is nano (System.nanoTime), millis (System.currentTimeMillis) or wall (Instant.now, since 1970).
 // Prints "OUT_NS IN_NS" for each probe, "lost" for a lost one; exec: what the program prints.
 
 import java.io.BufferedReader;
@@ -10,6 +12,7 @@ import java.io.InputStreamReader;
 import java.net.HttpURLConnection;
 import java.net.InetAddress;
 import java.net.URL;
+import java.time.Instant;
 import java.util.Arrays;
 
 public final class Probe {
@@ -21,6 +24,7 @@ public final class Probe {
         int port = Integer.parseInt(arguments[2]);
         int count = Integer.parseInt(arguments[3]);
         long intervalNs = Long.parseLong(arguments[4]) * 1_000_000L;
+        String clock = arguments[5];
         InetAddress address = InetAddress.getByName(host);
         URL url = new URL("http", host, port, "/");
         byte[] buffer = new byte[1024];
@@ -33,25 +37,48 @@ public final class Probe {
             }
             long out;
             boolean answered;
+            long in = 0;
             if (arguments[0].equals("rst")) {
-                out = System.nanoTime();
+                out = now(clock);
                 answered = address.isReachable(2000);
+            } else if (arguments[0].equals("syn")) {
+                HttpURLConnection connection = (HttpURLConnection) url.openConnection();
+                out = now(clock);
+                connection.connect();
+                answered = true;
+                in = now(clock);
+                // So that the next one is a connection of its own.
+                connection.disconnect();
             } else {
                 HttpURLConnection connection = (HttpURLConnection) url.openConnection();
                 // The handshake is not counted, as in the paper; an open connection is taken again.
                 connection.connect();
-                out = System.nanoTime();
-                try (InputStream in = connection.getInputStream()) {
-                    while (in.read(buffer) >= 0) {
+                out = now(clock);
+                try (InputStream body = connection.getInputStream()) {
+                    while (body.read(buffer) >= 0) {
                         // All of it, so that the connection can be taken again.
                     }
                 }
                 answered = connection.getResponseCode() == 200;
             }
-            long in = System.nanoTime();
+            if (in == 0) {
+                in = now(clock);
+            }
             told.append(answered ? out + " " + in : "lost").append('\n');
         }
         System.out.print(told);
+    }
+
+    private static long now(String clock) {
+        switch (clock) {
+            case "millis":
+                return System.currentTimeMillis() * 1_000_000L;
+            case "wall":
+                Instant now = Instant.now();
+                return now.getEpochSecond() * 1_000_000_000L + now.getNano();
+            default:
+                return System.nanoTime();
+        }
     }
 
     private static int exec(String[] command) throws Exception {

@@ -1,11 +1,14 @@
 //! Experiments whose subject is no transfer: `mpbond lab run` takes their files like others, and
 //! `mpbond lab report` their records. docs/experiments.md describes them.
 
+mod busy;
 mod handover;
+mod kernel;
 mod merge;
 mod parts;
 mod probe;
 mod tap;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,9 +33,11 @@ pub(super) struct Row {
 
 enum Kind {
     Handover(handover::Handover),
+    Kernel(kernel::Kernel),
     Merge(merge::Merge),
     Parts(parts::Parts),
     Probe(probe::Probes),
+    Wire(wire::Wires),
 }
 
 /// What every such file says.
@@ -114,12 +119,14 @@ impl Row {
         let wrong = |why: String| Failure::input(format_args!("{}: {why}", path.display()));
         let kind = match measure.as_str() {
             "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "kernel-parts" => Kind::Kernel(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "merge" => Kind::Merge(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "delay-parts" => Kind::Parts(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "probe" => Kind::Probe(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             other => {
                 return Err(wrong(format!(
-                    "there is no measure \"{other}\": delay-parts, handover, merge, probe"
+                    "there is no measure \"{other}\": delay-parts, handover, kernel-parts, kernel-wire, merge, probe"
                 )));
             }
         };
@@ -137,9 +144,11 @@ impl Row {
     fn keys(&self) -> Vec<String> {
         match &self.kind {
             Kind::Handover(_) => handover::KEYS.map(str::to_owned).to_vec(),
+            Kind::Kernel(kernel) => kernel.keys(),
             Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
             Kind::Parts(_) => parts::KEYS.map(str::to_owned).to_vec(),
             Kind::Probe(probes) => probes.keys(),
+            Kind::Wire(wires) => wires.keys(),
         }
     }
 
@@ -160,9 +169,11 @@ impl Row {
         }
         match &self.kind {
             Kind::Handover(handover) => handover.check(),
+            Kind::Kernel(kernel) => kernel.check(),
             Kind::Merge(merge) => merge.check(),
             Kind::Parts(parts) => parts.check(),
             Kind::Probe(probes) => probes.check(),
+            Kind::Wire(wires) => wires.check(),
         }
     }
 
@@ -178,9 +189,11 @@ impl Row {
     pub(super) fn measure(&self, quick: bool) -> Result<Sheet, Failure> {
         let outcome = match &self.kind {
             Kind::Handover(handover) => handover.measure(quick)?,
+            Kind::Kernel(kernel) => kernel.measure(quick)?,
             Kind::Merge(merge) => merge.measure(quick)?,
             Kind::Parts(parts) => parts.measure(quick)?,
             Kind::Probe(probes) => probes.measure(quick)?,
+            Kind::Wire(wires) => wires.measure(quick)?,
         };
         let Head { name, title, .. } = &self.head;
         let mut sheet = Sheet::begin(&self.measure, &self.path, name, title, &self.text);

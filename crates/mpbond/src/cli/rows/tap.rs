@@ -44,8 +44,21 @@ struct Packet {
     counts: bool,
 }
 
-/// Delays of all probes by one capture of raw IPv4 packets, in the order of the probes, µs.
-pub(super) fn delays_us(file: &Path, method: Method) -> Result<Vec<f64>, String> {
+/// When a probe went and its answer came, by the clock of the capture, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) out_ns: u64,
+    pub(super) in_ns: u64,
+}
+
+impl Passed {
+    pub(super) fn delay_us(&self) -> f64 {
+        self.in_ns.saturating_sub(self.out_ns) as f64 / 1e3
+    }
+}
+
+/// All probes of one capture of raw IPv4 packets, in the order of their answers.
+pub(super) fn passed(file: &Path, method: Method) -> Result<Vec<Passed>, String> {
     let name = file.display().to_string();
     let open = File::open(file).map_err(|e| format!("{name}: {e}"))?;
     let mut reader = Reader::new(&name, BufReader::new(open)).map_err(|e| e.to_string())?;
@@ -62,7 +75,7 @@ pub(super) fn delays_us(file: &Path, method: Method) -> Result<Vec<f64>, String>
             packets.push((record.at.as_nanos(), packet));
         }
     }
-    Ok(delays(&packets, method))
+    Ok(matched(&packets, method))
 }
 
 fn packet(ip: &[u8], up: bool, method: Method) -> Option<Packet> {
@@ -101,7 +114,7 @@ fn packet(ip: &[u8], up: bool, method: Method) -> Option<Packet> {
     }
 }
 
-fn delays(packets: &[(u64, Packet)], method: Method) -> Vec<f64> {
+fn matched(packets: &[(u64, Packet)], method: Method) -> Vec<Passed> {
     let mut all = Vec::new();
     // When the question that is open was sent, by its key.
     let mut open: BTreeMap<u16, u64> = BTreeMap::new();
@@ -113,7 +126,10 @@ fn delays(packets: &[(u64, Packet)], method: Method) -> Vec<f64> {
                 *sent = *at;
             }
         } else if let Some(sent) = open.remove(&packet.key) {
-            all.push(at.saturating_sub(sent) as f64 / 1e3);
+            all.push(Passed {
+                out_ns: sent,
+                in_ns: *at,
+            });
         }
     }
     all
@@ -125,6 +141,13 @@ mod tests {
 
     fn p(at_us: u64, up: bool, key: u16, counts: bool) -> (u64, Packet) {
         (at_us * 1000, Packet { up, key, counts })
+    }
+
+    fn delays(packets: &[(u64, Packet)], method: Method) -> Vec<f64> {
+        matched(packets, method)
+            .iter()
+            .map(Passed::delay_us)
+            .collect()
     }
 
     #[test]
