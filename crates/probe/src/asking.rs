@@ -1,7 +1,7 @@
 //! A question over an open TCP connection and its answer, with the stamps of all clocks.
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
@@ -10,6 +10,9 @@ use crate::options::Options;
 use crate::record::{KernelSource, Pair, Stamps, UserSource, WireSource};
 use crate::stamping;
 use crate::sys::{self, Received};
+
+/// The kernel takes no shorter timeout for one: 0 would be none.
+const SHORTEST: Duration = Duration::from_micros(1);
 
 /// An open connection that stamps what passes.
 pub(crate) struct Asking {
@@ -57,11 +60,13 @@ impl Asking {
         let mut buffer = [0; 4096];
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let ready = sys::wait(&self.socket, left).map_err(ProbeError::io("poll"))?;
-            if !ready && left.is_zero() {
+            if left < SHORTEST {
                 return Ok(None);
             }
-            let Ok(got) = sys::receive(&self.socket, &mut buffer, false) else {
+            self.socket
+                .set_read_timeout(Some(left))
+                .map_err(ProbeError::io("a read timeout"))?;
+            let Ok(got) = sys::await_bytes(&self.socket, &mut buffer) else {
                 return Ok(None);
             };
             let in_ns = sys::now_ns();

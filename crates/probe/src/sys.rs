@@ -106,6 +106,24 @@ pub(crate) fn receive(
     buffer: &mut [u8],
     error_queue: bool,
 ) -> io::Result<Option<Received>> {
+    let from = match error_queue {
+        true => libc::MSG_ERRQUEUE,
+        false => 0,
+    };
+    receive_how(socket, buffer, libc::MSG_DONTWAIT | from)
+}
+
+/// Receives what comes within the socket's read timeout; `None` when nothing does. Who waits here is
+/// given the bytes in the call that it waits in: by `poll` it would be another one later.
+pub(crate) fn await_bytes(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    receive_how(socket, buffer, 0)
+}
+
+fn receive_how(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+    how: libc::c_int,
+) -> io::Result<Option<Received>> {
     let mut control = [0_u64; 64];
     // SAFETY: a plain C structure, for which zero is valid.
     let mut message = unsafe { zeroed::<libc::msghdr>() };
@@ -117,10 +135,6 @@ pub(crate) fn receive(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    let mut how = libc::MSG_DONTWAIT;
-    if error_queue {
-        how |= libc::MSG_ERRQUEUE;
-    }
     // SAFETY: the message points to live buffers of the lengths that it says.
     let got = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, how) };
     if got < 0 {
