@@ -44,7 +44,7 @@ impl Session {
         s.max_send = self.peer.max_stream_data;
         self.streams.insert(id, s);
         self.stats.streams_total += 1;
-        self.asked = false;
+        self.asks = 0;
         self.signal(id);
         Ok(id)
     }
@@ -127,6 +127,7 @@ impl Session {
         if let Some(s) = self.streams.get_mut(&id).filter(|s| s.writable()) {
             self.held += bytes.len() as u64;
             s.write(bytes);
+            s.wrote_last = true;
             self.touch(id);
         }
     }
@@ -177,6 +178,7 @@ impl Session {
         s.end_read = true;
         s.stop_out = Some(Signal::wanted(code));
         self.signal(id);
+        self.touch(id);
         self.discard_unread(id);
         self.close_if_done(now, id);
     }

@@ -340,7 +340,7 @@ impl Session {
     ) -> Result<(), SubflowError> {
         let len = bytes.len() as u64;
         self.stats.bytes_in += len;
-        self.asked = false;
+        self.asks = 0;
         if let Some(i) = self.index(on) {
             let s = &mut self.subflows[i];
             s.bytes_in += len;
@@ -402,9 +402,11 @@ impl Session {
         share.bytes_in += len;
         if redundant < len {
             share.last_in = Some(now);
+            s.wrote_last = false;
         }
         let after = (s.recv.readable(), s.recv.finished());
         let (ended, announced, stalled) = (s.end_read, s.announced, s.stalled);
+        let awaited = s.awaits;
         if !dropped {
             self.rx_data += raised;
         }
@@ -416,6 +418,9 @@ impl Session {
             ));
         }
         self.stats.redundant_bytes_in += redundant;
+        if awaited {
+            self.touch(id);
+        }
         if stalled {
             // Nobody reads these, so that nobody else would make up for what they take.
             self.grant_session();
@@ -466,6 +471,7 @@ impl Session {
         self.rx_data += raised;
         self.read_data += unread;
         self.pieces -= pieces;
+        self.touch(id);
         self.grant_session();
         if ended {
             self.close_if_done(now, id);
