@@ -6,6 +6,8 @@ mod fronts;
 mod link;
 mod outage;
 mod pipe;
+mod repeatable;
+mod rescue;
 mod transparent;
 
 use std::cell::RefCell;

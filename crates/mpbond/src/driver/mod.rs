@@ -8,6 +8,7 @@
 
 mod clock;
 mod log;
+mod reclaim;
 mod stream;
 mod subflow;
 mod timer;
@@ -36,6 +37,7 @@ use crate::memory::{self, Account, Full, Memory};
 
 pub use clock::Clock;
 pub use log::TransferLog;
+pub use reclaim::Reclaimed;
 pub use stream::{AppSocket, Client, Tcp};
 pub use turns::Turns;
 

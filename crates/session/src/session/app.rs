@@ -141,6 +141,18 @@ impl Session {
         }
     }
 
+    /// Client: what the application has written on a stream of which the peer has acknowledged and
+    /// answered nothing, not even that it is open. It may have arrived all the same.
+    pub fn unheard(&self, id: StreamId) -> Option<Vec<u8>> {
+        let s = self.streams.get(&id)?;
+        if !s.open_owed || s.recv.highest() > 0 || s.recv.fin().is_some() || s.reset_in.is_some() {
+            return None;
+        }
+        let mut written = Vec::new();
+        s.send.unheard()?.for_each(|b| written.extend_from_slice(b));
+        Some(written)
+    }
+
     /// Ends the sending half: all bytes written will arrive, then FIN.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(s) = self.streams.get_mut(&id).filter(|s| s.writable()) {
