@@ -90,6 +90,32 @@ fn a_proxy_that_is_told_to_stop_resets_what_is_open() {
     assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
 }
 
+/// Nobody told the primary while the proxy was away.
+#[test]
+fn a_proxy_that_comes_back_without_trust_keeps_nobody_waiting() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let proxy = bond.start("proxy");
+    let primary = bond.start("primary");
+    bond.joined(1);
+    let running = download(&bond, origin, 100 * MB);
+    proxy.kill();
+    let file = bond.file("proxy.trusted");
+    std::fs::write(&file, "").unwrap();
+    let _proxy = bond.start("proxy");
+    let back = Instant::now();
+    let broken = running.end().unwrap_err();
+    assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
+    // `resume_for` is a minute.
+    assert!(back.elapsed() < Duration::from_secs(30));
+    primary.logs("the proxy no longer trusts this device");
+    primary.logs("the proxy does not trust this device, and ends what it had open: `mpbond trust ");
+    // It goes on trying, at the usual pace, in case somebody changes that.
+    sleep(Duration::from_secs(3));
+    let tried = primary.log().matches("subflow connected").count();
+    assert!(tried < 12, "{tried} attempts: {}", primary.log());
+}
+
 #[test]
 fn a_helper_that_is_told_to_stop_says_so_and_nothing_is_lost() {
     let origin = origin();

@@ -47,6 +47,9 @@ impl Session {
             if e.code == CloseCode::UnknownSession && self.client {
                 self.lose("the proxy no longer knows the session (was it restarted?)");
             }
+            if e.code == CloseCode::NotTrusted && e.by_peer {
+                self.handle_distrust();
+            }
         }
         result
     }

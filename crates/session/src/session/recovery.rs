@@ -565,6 +565,14 @@ impl Session {
         }
     }
 
+    /// Client: the proxy has said that it does not trust this device any more. A session that both
+    /// ends know is over: nobody will be let in again to go on with it.
+    pub fn handle_distrust(&mut self) {
+        if self.client && self.established {
+            self.lose("the proxy no longer trusts this device");
+        }
+    }
+
     /// The session is over: every stream is reset.
     pub(super) fn lose(&mut self, reason: &str) {
         if self.lost {
