@@ -6,9 +6,11 @@ mod fronts;
 mod link;
 mod outage;
 mod pipe;
+mod repeatable;
+mod rescue;
 mod transparent;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -49,6 +51,8 @@ struct Primary {
     /// Raised when a subflow may have made the session usable, or no longer so.
     usable: watch::Sender<()>,
     outage: Outage,
+    /// The proxy has said that it does not trust this device, and nothing else since.
+    distrusted: Cell<bool>,
     /// Raised when another attempt to join may end otherwise than the last.
     network: watch::Sender<()>,
     links: RefCell<Vec<LinkStatus>>,
@@ -146,12 +150,14 @@ async fn sessions(primary: Rc<Primary>) {
         primary.network.send_replace(());
         while let Some(notice) = notices.recv().await {
             match notice {
-                Notice::Established(_)
-                | Notice::SubflowUp(_)
-                | Notice::SubflowGone(_)
-                | Notice::Silent(_) => {
+                Notice::Established(_) => {
+                    primary.distrusted.set(false);
                     primary.usable.send_replace(());
                 }
+                Notice::SubflowUp(_) | Notice::SubflowGone(_) | Notice::Silent(_) => {
+                    primary.usable.send_replace(());
+                }
+                Notice::Distrusted => primary.distrusted(),
                 Notice::Lost(reason) => {
                     warn!(reason, "opening a new session");
                     break;
@@ -178,6 +184,7 @@ impl Primary {
             driver: watch::Sender::new(None),
             usable: watch::Sender::new(()),
             outage: Outage::new(),
+            distrusted: Cell::new(false),
             network: watch::Sender::new(()),
             links: RefCell::default(),
             notes: RefCell::default(),
@@ -219,6 +226,21 @@ impl Primary {
             driver.drop_subflows("this device has slept", |_| true);
         }
         self.network.send_replace(());
+    }
+
+    /// The proxy does not trust this device: people are told once what would help.
+    fn distrusted(&self) {
+        if !self.distrusted.replace(true) {
+            warn!("{}", self.distrust_note());
+        }
+    }
+
+    fn distrust_note(&self) -> String {
+        let id = self.identity.id();
+        format!(
+            "the proxy does not trust this device, and ends what it had open: `mpbond trust {id}` on \
+             the proxy, or an enrolment token of its, would let it in again"
+        )
     }
 
     /// What it goes on needing.
@@ -315,7 +337,14 @@ impl Primary {
             transfers,
             links: self.links.borrow().clone(),
             sandbox: self.sandboxed.borrow().clone(),
-            notes: self.outage_note().into_iter().chain(notes).collect(),
+            notes: self
+                .distrusted
+                .get()
+                .then(|| self.distrust_note())
+                .into_iter()
+                .chain(self.outage_note())
+                .chain(notes)
+                .collect(),
             ..Status::default()
         }
     }

@@ -1,8 +1,10 @@
 //! `mpbond capture delay` on a capture that this test takes while `mpbond probe` runs, in namespaces of
 //! its own: every method's probes are found.
 //!
-//! The test that cargo runs starts this binary again under `unshare`, with the ignored one.
+//! The test that cargo runs has the ignored one play its role there (`tests/namespaces`).
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+mod namespaces;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -12,34 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use namespaces::{is_called_for, play};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, crypto::ring};
 
-const ROLE: &str = "MPBOND_CAPTURE_ROLE";
 const SERVER: &str = "127.0.0.1:7107";
 const TLS_SERVER: &str = "127.0.0.1:7108";
 const COUNT: usize = 20;
 
 #[test]
 fn live_probes_are_found_in_a_capture() {
-    let unshare = ["-Urn", "--kill-child"];
-    let allowed = Command::new("unshare").args(unshare).arg("true").output();
-    if !allowed.is_ok_and(|o| o.status.success()) {
-        return eprintln!("skipped: user and network namespaces are not allowed here");
-    }
-    let output = Command::new("unshare")
-        .args(unshare)
-        .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "role", "--nocapture"])
-        .env(ROLE, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
-    eprintln!("{text}");
+    play("-Urn", "role");
 }
 
 /// Writes down what passes on all interfaces, Ethernet headers and all, until told to stop.
@@ -117,9 +104,9 @@ fn mpbond(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-#[ignore = "a role: see the top of this file"]
+#[ignore = "a role: see tests/namespaces"]
 fn role() {
-    if std::env::var_os(ROLE).is_none() {
+    if !is_called_for() {
         return;
     }
     let up = Command::new("ip")

@@ -1,17 +1,18 @@
 //! A primary that intercepts, as a process with the kernel's rules, in namespaces of the test's own:
 //! what it keeps of its privileges, and what is left of it when it is killed.
 //!
-//! The test that cargo runs starts this binary again under `unshare`, with the ignored one, which
-//! does nothing when it is run by hand.
+//! The test that cargo runs has the ignored one play its role there (`tests/namespaces`).
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+mod namespaces;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_net::DeviceId;
+use namespaces::{is_called_for, play, sh};
 
-const ROLE: &str = "MPBOND_INTERCEPTION_ROLE";
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
@@ -20,28 +21,7 @@ fn rules_do_not_outlive_their_primary() {
     if !nft.is_ok_and(|o| o.status.success()) {
         return eprintln!("skipped: no nft here");
     }
-    let unshare = ["-Urnm", "--kill-child"];
-    let allowed = Command::new("unshare").args(unshare).arg("true").output();
-    if !allowed.is_ok_and(|o| o.status.success()) {
-        return eprintln!("skipped: user and network namespaces are not allowed here");
-    }
-    let output = Command::new("unshare")
-        .args(unshare)
-        .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "role", "--nocapture"])
-        .env(ROLE, "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
-}
-
-fn sh(command: &str) -> String {
-    let output = Command::new("sh").args(["-ec", command]).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+    play("-Urnm", "role");
 }
 
 fn is_clean() -> bool {
@@ -106,9 +86,9 @@ fn doctor(folder: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-#[ignore = "a role: see the top of this file"]
+#[ignore = "a role: see tests/namespaces"]
 fn role() {
-    if std::env::var_os(ROLE).is_none() {
+    if !is_called_for() {
         return;
     }
     sh("ip link set lo up");

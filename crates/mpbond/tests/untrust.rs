@@ -192,6 +192,23 @@ fn a_live_session_of_an_untrusted_device_ends_within_a_second() {
     remove(&bond, "proxy", laptop);
     let took = bond.wait("proxy", WITHIN, |s| s.sessions.len() == 1);
     println!("proxy: {took:?}");
+    // Its applications need not wait for what will not come, and people are told what would help.
+    let asked = Instant::now();
+    let mut block = vec![0; 1 << 16];
+    let end = loop {
+        match of_laptop.read(&mut block) {
+            Ok(0) => panic!("it looks like an end"),
+            Ok(_) => assert!(asked.elapsed() < WITHIN, "it goes on"),
+            Err(e) => break e.kind(),
+        }
+    };
+    println!("application: {:?}", asked.elapsed());
+    assert_eq!(end, std::io::ErrorKind::ConnectionReset);
+    assert!(asked.elapsed() < WITHIN);
+    let advice = format!("`mpbond trust {laptop}` on the proxy");
+    bond.wait("laptop", WITHIN, |s| {
+        s.notes.iter().any(|note| note.contains(&advice))
+    });
 
     // It tries to come back, and does not get in; nobody else notices anything.
     thread::sleep(Duration::from_millis(1500));

@@ -8,6 +8,7 @@
 
 mod clock;
 mod log;
+mod reclaim;
 mod stream;
 mod subflow;
 mod timer;
@@ -36,6 +37,7 @@ use crate::memory::{self, Account, Full, Memory};
 
 pub use clock::Clock;
 pub use log::TransferLog;
+pub use reclaim::Reclaimed;
 pub use stream::{AppSocket, Client, Tcp};
 pub use turns::Turns;
 
@@ -68,6 +70,8 @@ pub enum Notice {
     Silent(SubflowId),
     /// The peer takes no new streams.
     GoAway,
+    /// Primary: the proxy does not trust this device.
+    Distrusted,
     /// The session is over.
     Lost(String),
 }
@@ -402,6 +406,14 @@ impl Driver {
         self.with(|inner| inner.session.go_away(reason));
     }
 
+    /// Proxy: ends the session of a device that is no longer trusted, and tells it so.
+    pub fn distrust(&self) {
+        self.with(|inner| {
+            let reason = "this device is no longer trusted".to_owned();
+            inner.end(mpbond_session::CloseCode::NotTrusted, reason);
+        });
+    }
+
     /// Has the session end as one that is lost, with this reason.
     pub fn give_up(&self, reason: &str) {
         let inner = self.shared.borrow();
@@ -528,8 +540,13 @@ impl Inner {
     /// The bound is passed, and this session has more than its share: it ends, and is told why.
     fn give_up_for_memory(&mut self, pushed: u64) {
         let reason = format!("{pushed} bytes wait here, and there is no memory left");
+        self.end(mpbond_session::CloseCode::TooMuch, reason);
+    }
+
+    /// Tells the other end on all subflows why the session ends here.
+    fn end(&mut self, code: mpbond_session::CloseCode, reason: String) {
         let e = mpbond_session::SubflowError {
-            code: mpbond_session::CloseCode::TooMuch,
+            code,
             reason: reason.clone(),
             by_peer: false,
         };

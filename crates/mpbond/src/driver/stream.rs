@@ -174,7 +174,7 @@ enum Sink {
 
 /// An application's connection and what waits for it.
 pub(super) struct StreamIo {
-    socket: Option<Box<dyn AppSocket>>,
+    pub(super) socket: Option<Box<dyn AppSocket>>,
     /// Read from the session, not yet taken by the socket.
     pending: VecDeque<Bytes>,
     pending_bytes: usize,
@@ -404,6 +404,19 @@ impl Inner {
         }
     }
 
+    /// Lets an application's connection go, with what is kept for it here.
+    pub(super) fn forget_stream(&mut self, id: StreamId) -> Option<StreamIo> {
+        let io = self.streams.remove(&id)?;
+        self.pending -= io.counted_bytes as u64;
+        self.account.give_back(memory::STREAM);
+        if self.streams.is_empty() {
+            // An idle session keeps no buffers.
+            self.block = bytes::BytesMut::new();
+            self.record = Vec::new();
+        }
+        Some(io)
+    }
+
     /// A stream waits for memory, which others give back without a word.
     fn starve(&mut self, waker: &Waker) {
         if !std::mem::replace(&mut self.memory_watched, true) {
@@ -453,14 +466,7 @@ pub(super) async fn run(shared: Weak<RefCell<Inner>>, id: StreamId) {
                 return Poll::Ready(());
             };
             if io.done() {
-                inner.pending -= io.counted_bytes as u64;
-                inner.account.give_back(memory::STREAM);
-                inner.streams.remove(&id);
-                if inner.streams.is_empty() {
-                    // An idle session keeps no buffers.
-                    inner.block = bytes::BytesMut::new();
-                    inner.record = Vec::new();
-                }
+                inner.forget_stream(id);
                 return Poll::Ready(());
             }
             io.waker = Some(cx.waker().clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpbond_net::tcp::{self, TcpInfo};
 use mpbond_net::tls::{TlsError, TlsStream};
-use mpbond_session::{PathInfo, SubflowId};
+use mpbond_session::{CloseCode, PathInfo, SubflowId};
 use mpbond_units::{BitRate, Timestamp};
 use tokio::sync::oneshot;
 use tracing::{debug, info, trace};
@@ -299,6 +299,9 @@ impl Inner {
         let name = self.name(id);
         let who = if e.by_peer { "the other end" } else { "we" };
         info!(subflow = %id, name, code = %e.code, reason = e.reason, "{who} closed the subflow");
+        if e.by_peer && e.code == CloseCode::NotTrusted {
+            self.notice(Notice::Distrusted);
+        }
         self.say_last(id, e);
     }
 
@@ -315,6 +318,11 @@ impl Inner {
         if let Some(io) = self.subflows.get_mut(&id) {
             let mut cx = Context::from_waker(Waker::noop());
             let _: Poll<io::Result<()>> = io.tls.poll_flush(&mut cx);
+        }
+        // From the proxy itself: no one else can say so once the handshake is done.
+        if matches!(e, TlsError::NotTrusted { .. }) {
+            self.notice(Notice::Distrusted);
+            self.session.handle_distrust();
         }
         self.broken(id, e);
     }

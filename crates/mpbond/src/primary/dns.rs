@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Primary;
 use super::fronts::{NO_EARLY, connect, destination};
+use super::rescue::rescue;
 use crate::config::OnProxyLoss;
 
 /// Room for a DNS message either way.
@@ -72,14 +73,19 @@ async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<Duplex
     Ok(theirs)
 }
 
-async fn dial(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
+async fn dial(primary: &Rc<Primary>, to: &Destination) -> io::Result<DuplexStream> {
     let Some(driver) = primary.usable_session().await else {
         return without_proxy(primary, to).await;
     };
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
-    driver
+    let stream = driver
         .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
+    let (primary, to) = (Rc::clone(primary), to.clone());
+    tokio::task::spawn_local(async move {
+        // A resolver may be asked twice.
+        rescue(&primary, &driver, stream, &to, |_| true).await;
+    });
     Ok(theirs)
 }
 
@@ -92,7 +98,7 @@ mod tests {
     use crate::config::PrimaryConfig;
 
     /// A primary whose proxy nobody is.
-    fn lonely(on_proxy_loss: &str) -> Primary {
+    fn lonely(on_proxy_loss: &str) -> Rc<Primary> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("primary.toml");
         let id = mpbond_net::DeviceId::from_bytes([7; 32]);
@@ -102,7 +108,7 @@ mod tests {
         );
         std::fs::write(&file, text).unwrap();
         let identity = mpbond_net::Identity::generate().unwrap();
-        Primary::new(PrimaryConfig::load(&file).unwrap(), identity)
+        Rc::new(Primary::new(PrimaryConfig::load(&file).unwrap(), identity))
     }
 
     #[tokio::test(flavor = "current_thread")]

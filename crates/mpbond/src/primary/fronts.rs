@@ -15,11 +15,13 @@ use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tracing::{debug, info, warn};
 
 use super::Primary;
+use super::repeatable::is_repeatable;
+use super::rescue::rescue;
 use crate::config::OnProxyLoss;
 use crate::driver::Client;
 
 /// A destination reached without the proxy has to answer within this.
-const DIRECT_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const DIRECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Opens the configured fronts.
 pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
@@ -57,7 +59,8 @@ pub(super) fn open(
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
-    let to = destination(connection.destination());
+    let asked = connection.destination().clone();
+    let to = destination(&asked);
     let Some(driver) = primary.usable_session().await else {
         return without_proxy(&primary, connection).await;
     };
@@ -71,7 +74,10 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         Err(e) => return debug!(%peer, error = %e, "client left"),
     };
     match driver.open(to.clone(), StreamClass::Bulk, early, Client::new(client)) {
-        Ok(stream) => debug!(%peer, %to, %stream, "stream opened"),
+        Ok(stream) => {
+            debug!(%peer, %to, %stream, "stream opened");
+            rescue(&primary, &driver, stream, &asked, is_repeatable).await;
+        }
         // The client has been told yes and is reset now, as its socket is dropped.
         Err(e @ (OpenError::Limit | OpenError::Closed)) => {
             warn!(%peer, %to, error = %e, "connection reset");

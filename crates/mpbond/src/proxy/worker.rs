@@ -121,7 +121,7 @@ impl Work {
             let peer = driver.inspect(|_, _, peer| *peer);
             if !self.proxy.trust.trusts(&peer) {
                 info!(session = %id, peer = peer.short(), "no longer trusted");
-                driver.give_up("its device is no longer trusted");
+                driver.distrust();
             }
         }
     }
@@ -248,6 +248,7 @@ impl Work {
                 | Notice::SubflowUp(_)
                 | Notice::SubflowGone(_)
                 | Notice::Silent(_)
+                | Notice::Distrusted
                 | Notice::GoAway => {}
             }
         }

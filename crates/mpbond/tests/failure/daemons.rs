@@ -349,19 +349,6 @@ impl Download {
     }
 }
 
-/// Whether such namespaces can be made here.
-pub fn unshare(namespaces: &str) -> Option<Command> {
-    let mut args = vec![namespaces, "--kill-child"];
-    let tried = Command::new("unshare").args(&args).arg("true").output();
-    if !tried.is_ok_and(|o| o.status.success()) {
-        eprintln!("skipped: namespaces ({namespaces}) are not allowed here");
-        return None;
-    }
-    let mut command = Command::new("unshare");
-    command.args(args.drain(..));
-    Some(command)
-}
-
 /// A path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()

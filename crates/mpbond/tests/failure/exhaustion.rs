@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::daemons::{Bond, Daemon, Ways, origin, text, unshare, until};
+use crate::daemons::{Bond, Daemon, Ways, origin, text, until};
+use crate::namespaces::unshare;
 
 /// More than a daemon with so few descriptors can serve.
 const CLIENTS: usize = 80;

@@ -6,7 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod address;
+mod apart;
 mod daemons;
 mod exhaustion;
+#[path = "../namespaces/mod.rs"]
+mod namespaces;
 mod origin;
 mod restart;
+mod silence;

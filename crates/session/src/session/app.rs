@@ -44,7 +44,7 @@ impl Session {
         s.max_send = self.peer.max_stream_data;
         self.streams.insert(id, s);
         self.stats.streams_total += 1;
-        self.asked = false;
+        self.asks = 0;
         self.signal(id);
         Ok(id)
     }
@@ -127,6 +127,7 @@ impl Session {
         if let Some(s) = self.streams.get_mut(&id).filter(|s| s.writable()) {
             self.held += bytes.len() as u64;
             s.write(bytes);
+            s.wrote_last = true;
             self.touch(id);
         }
     }
@@ -138,6 +139,18 @@ impl Session {
             s.send.mark_chunk_end();
             self.touch(id);
         }
+    }
+
+    /// Client: what the application has written on a stream of which the peer has acknowledged and
+    /// answered nothing, not even that it is open. It may have arrived all the same.
+    pub fn unheard(&self, id: StreamId) -> Option<Vec<u8>> {
+        let s = self.streams.get(&id)?;
+        if !s.open_owed || s.recv.highest() > 0 || s.recv.fin().is_some() || s.reset_in.is_some() {
+            return None;
+        }
+        let mut written = Vec::new();
+        s.send.unheard()?.for_each(|b| written.extend_from_slice(b));
+        Some(written)
     }
 
     /// Ends the sending half: all bytes written will arrive, then FIN.
@@ -177,6 +190,7 @@ impl Session {
         s.end_read = true;
         s.stop_out = Some(Signal::wanted(code));
         self.signal(id);
+        self.touch(id);
         self.discard_unread(id);
         self.close_if_done(now, id);
     }

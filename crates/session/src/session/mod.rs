@@ -116,8 +116,12 @@ pub struct Session {
     cuts: VecDeque<SubflowId>,
     go_away: Option<String>,
 
-    /// Client: asked whether subflows work since bytes last arrived.
-    asked: bool,
+    /// Client: how often it has asked whether subflows work since bytes last arrived or a stream was
+    /// opened, and when it last did.
+    asks: u32,
+    asked_at: Timestamp,
+    /// Client: streams on which an answer is awaited.
+    awaiting: usize,
     defer_until: Option<Timestamp>,
     /// A stream was left for a faster subflow than the one that asked.
     spared: bool,
@@ -338,7 +342,9 @@ impl Session {
             priorities: VecDeque::new(),
             cuts: VecDeque::new(),
             go_away: None,
-            asked: false,
+            asks: 0,
+            asked_at: Timestamp::ZERO,
+            awaiting: 0,
             defer_until: None,
             spared: false,
             owed: Vec::new(),
@@ -710,6 +716,9 @@ impl Session {
         };
         self.backlog = self.backlog - s.backlog + backlog;
         s.backlog = backlog;
+        let awaits = s.awaits_answer();
+        self.awaiting = self.awaiting + usize::from(awaits) - usize::from(s.awaits);
+        s.awaits = awaits;
         if !s.queued && s.sendable() {
             s.queued = true;
             self.ready[queue_of(s.class)].push_back(id);
@@ -733,6 +742,7 @@ impl Session {
         self.backlog -= s.backlog;
         self.held -= s.send.held_bytes();
         self.stalled_streams -= usize::from(s.stalled);
+        self.awaiting -= usize::from(s.awaits);
         self.closed.insert(id.0..id.0 + 1);
         self.blocked.retain(|b| *b != id);
         if !self.client {

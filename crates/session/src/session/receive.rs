@@ -47,6 +47,9 @@ impl Session {
             if e.code == CloseCode::UnknownSession && self.client {
                 self.lose("the proxy no longer knows the session (was it restarted?)");
             }
+            if e.code == CloseCode::NotTrusted && e.by_peer {
+                self.handle_distrust();
+            }
         }
         result
     }
@@ -340,7 +343,7 @@ impl Session {
     ) -> Result<(), SubflowError> {
         let len = bytes.len() as u64;
         self.stats.bytes_in += len;
-        self.asked = false;
+        self.asks = 0;
         if let Some(i) = self.index(on) {
             let s = &mut self.subflows[i];
             s.bytes_in += len;
@@ -402,9 +405,11 @@ impl Session {
         share.bytes_in += len;
         if redundant < len {
             share.last_in = Some(now);
+            s.wrote_last = false;
         }
         let after = (s.recv.readable(), s.recv.finished());
         let (ended, announced, stalled) = (s.end_read, s.announced, s.stalled);
+        let awaited = s.awaits;
         if !dropped {
             self.rx_data += raised;
         }
@@ -416,6 +421,9 @@ impl Session {
             ));
         }
         self.stats.redundant_bytes_in += redundant;
+        if awaited {
+            self.touch(id);
+        }
         if stalled {
             // Nobody reads these, so that nobody else would make up for what they take.
             self.grant_session();
@@ -466,6 +474,7 @@ impl Session {
         self.rx_data += raised;
         self.read_data += unread;
         self.pieces -= pieces;
+        self.touch(id);
         self.grant_session();
         if ended {
             self.close_if_done(now, id);

@@ -33,6 +33,11 @@ const LAST_BYTES: u64 = 16 << 10;
 /// Within the tails of cellular radios, so that asking wakes none.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 
+/// While an answer is awaited a primary asks again, each time after twice as long: 5, 15, 35 and 75 s
+/// after it last heard something. TCP at a proxy whose paths went silent waits on for up to as long
+/// as they were; beyond the last one the session is over as `resume_for` commonly is.
+const MOST_ASKS: u32 = 4;
+
 impl Session {
     /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
     /// the session waits for a new one.
@@ -291,20 +296,32 @@ impl Session {
         }
     }
 
-    /// When a primary that waits for bytes asks whether its subflows still work: once after each
-    /// time that bytes came. It cannot tell a slow origin from a dead path, and a proxy whose
-    /// paths have all gone silent can't call it.
+    /// When a primary with open streams asks whether its subflows still work: once after each time
+    /// that bytes came, and again while an answer is due. It cannot tell a slow origin from a dead
+    /// path, and a proxy whose paths have all gone silent can't call it. Where nothing is due it
+    /// leaves radios asleep.
     pub(super) fn ask_at(&self) -> Option<Timestamp> {
-        if !self.client || self.asked || self.streams.is_empty() {
+        if !self.client || self.streams.is_empty() {
             return None;
         }
         let heard = self.subflows.iter().map(|s| s.rx_at).max()?;
-        Some(heard + ASK_AFTER)
+        // What is still to be sent asks by itself.
+        let due = self.awaiting > 0 && self.ready.iter().all(|queue| queue.is_empty());
+        match self.asks {
+            0 => Some(heard + ASK_AFTER),
+            1..MOST_ASKS if due => {
+                let sent = self.subflows.iter().filter_map(|s| s.last_out).max();
+                let since = sent.unwrap_or(heard).max(heard).max(self.asked_at);
+                Some(since + ASK_AFTER * (1 << self.asks))
+            }
+            _ => None,
+        }
     }
 
     fn ask_if_silent(&mut self, now: Timestamp) {
         if self.ask_at().is_some_and(|t| t <= now) {
-            self.asked = true;
+            self.asks += 1;
+            self.asked_at = now;
             for s in self.subflows.iter_mut().filter(|s| s.carries()) {
                 s.ping_wanted = true;
             }
@@ -545,6 +562,14 @@ impl Session {
         let resume_for = self.config.resume_for;
         if self.lonely_since.is_some_and(|t| t + resume_for <= now) {
             self.lose("no path to the other end for too long");
+        }
+    }
+
+    /// Client: the proxy has said that it does not trust this device any more. A session that both
+    /// ends know is over: nobody will be let in again to go on with it.
+    pub fn handle_distrust(&mut self) {
+        if self.client && self.established {
+            self.lose("the proxy no longer trusts this device");
         }
     }
 

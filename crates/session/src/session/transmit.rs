@@ -121,10 +121,15 @@ impl Session {
             s.room > 0 && s.carries() && (s.ping_wanted || !s.pongs.is_empty())
         };
         if let Some(i) = self.subflows.iter().position(own) {
-            let s = &mut self.subflows[i];
-            for token in s.pongs.drain(..) {
-                Frame::Pong(token).encode(out);
+            let pongs = std::mem::take(&mut self.subflows[i].pongs);
+            for token in &pongs {
+                Frame::Pong(*token).encode(out);
             }
+            if !pongs.is_empty() {
+                // Whoever tests a subflow may be waiting for an ACK that went where all is silent.
+                self.put_counts(now, false, out);
+            }
+            let s = &mut self.subflows[i];
             if std::mem::take(&mut s.ping_wanted) {
                 Frame::Ping(now.as_nanos() / 1_000).encode(out);
                 owed.push(Owed::Ping);
@@ -451,6 +456,14 @@ impl Session {
     }
 
     fn put_ack(&mut self, now: Timestamp, out: &mut Vec<u8>) {
+        let dead = std::mem::take(&mut self.tell_dead);
+        self.put_counts(now, dead, out);
+        self.ack_octets = 0;
+        self.ack_since = None;
+    }
+
+    /// An ACK; `with_dead` also of subflows that are gone.
+    fn put_counts(&mut self, now: Timestamp, with_dead: bool, out: &mut Vec<u8>) {
         let live = self.subflows.iter_mut().map(|s| AckCount {
             subflow: s.id,
             count: s.rx_octets,
@@ -464,14 +477,12 @@ impl Session {
             pace: BitRate::ZERO,
         });
         let mut counts: Vec<AckCount> = live.collect();
-        if std::mem::take(&mut self.tell_dead) {
+        if with_dead {
             counts.extend(dead);
         }
         counts.truncate(MAX_ACK_COUNTS);
         let time_us = now.as_nanos() / 1_000;
         Frame::Ack { time_us, counts }.encode(out);
-        self.ack_octets = 0;
-        self.ack_since = None;
     }
 
     /// OPEN, MAX_STREAM_DATA, RESET and STOP of one stream.

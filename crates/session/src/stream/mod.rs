@@ -61,6 +61,11 @@ pub(crate) struct Stream {
     /// The application has learned how the receiving half ended.
     pub(crate) end_read: bool,
 
+    /// Bytes were written since bytes last came.
+    pub(crate) wrote_last: bool,
+    /// Counts among the streams that await an answer.
+    pub(crate) awaits: bool,
+
     /// Stands in the queue of streams with something to send.
     pub(crate) queued: bool,
     /// What it contributes to the session's sum of unscheduled bytes.
@@ -105,6 +110,8 @@ impl Stream {
             reset_in: None,
             stop_out: None,
             end_read: false,
+            wrote_last: false,
+            awaits: false,
             queued: false,
             backlog: 0,
             copied: Vec::new(),
@@ -182,6 +189,13 @@ impl Stream {
     /// FIN can go out: all bytes have been scheduled.
     pub(crate) fn fin_ready(&self) -> bool {
         self.fin_wanted && self.send.next() == self.send.end()
+    }
+
+    /// The peer owes an answer, as far as can be told: something was asked since bytes last came, or
+    /// all has been asked and the end has not come.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        let open = !self.end_read && self.reset_in.is_none() && self.recv.fin().is_none();
+        open && (self.finish || self.wrote_last)
     }
 
     pub(crate) fn write(&mut self, bytes: Bytes) {

@@ -52,6 +52,12 @@ impl SendBuffer {
         self.end - self.base
     }
 
+    /// All that was written, as long as none of it is known to have arrived.
+    pub(crate) fn unheard(&self) -> Option<impl Iterator<Item = &Bytes>> {
+        let unheard = self.base == 0 && self.acked.ranges() == 0;
+        unheard.then(|| self.chunks.iter().map(|(_, bytes)| bytes))
+    }
+
     /// End of what was written.
     pub(crate) fn end(&self) -> u64 {
         self.end

@@ -3,7 +3,7 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::pair::{Pair, hop, pattern};
-use crate::session::{Event, Read};
+use crate::session::{Event, Read, Session};
 use crate::*;
 
 fn at(ms: u64) -> Timestamp {
@@ -622,4 +622,99 @@ fn a_waiting_primary_notices_silence() {
                 .any(|e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == gone))
         );
     }
+}
+
+/// Seconds after `from`, until `until`, at which the client puts something on a subflow.
+fn sends_on(p: &mut Pair, id: SubflowId, from: Timestamp, until: Duration) -> Vec<f64> {
+    let (mut times, mut before) = (Vec::new(), p.octets_up(id));
+    p.run(from + until, |p| {
+        let octets = p.octets_up(id);
+        if octets > std::mem::replace(&mut before, octets) {
+            times.push(p.now.since(from).as_secs_f64());
+        }
+        false
+    });
+    times
+}
+
+/// An origin takes its time: the primary asks now and then whether its paths still work, but not
+/// for ever, and only once where the origin has answered and nothing is due.
+#[test]
+fn a_primary_asks_again_only_while_an_answer_is_due() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |_| false);
+    let from = p.now;
+    let asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    let near = |times: &[f64], wanted: &[f64]| {
+        let close = |(t, w): (&f64, &f64)| (t - w).abs() < 1.0;
+        times.len() == wanted.len() && times.iter().zip(wanted).all(close)
+    };
+    assert!(near(&asked, &[4.0, 14.0, 34.0, 74.0]), "{asked:?}");
+
+    p.server().write(id, "HTTP/1.1 200".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(2), |_| false);
+    let mut asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    asked.extend(sends_on(&mut p, direct, from, Duration::from_secs(1_200)));
+    assert!(near(&asked, &[5.0]), "{asked:?}");
+
+    // A new request makes an answer due, and wakes nobody at once who has slept for long.
+    p.client.write(id, "GET /again".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(2), |_| false);
+    let asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    assert!(near(&asked, &[10.0, 30.0, 70.0]), "{asked:?}");
+}
+
+/// Everything goes silent, with the answer on its way, after the primary has asked and been told
+/// that all is well: it asks again, finds out, and can join anew long before the proxy's kernel,
+/// which waits for as long again as it has waited, sends the answer again.
+#[test]
+fn silence_after_the_first_question_is_noticed_too() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(8), |_| false);
+    p.links.iter_mut().for_each(|l| l.blackhole = true);
+    p.server().write(id, "HTTP/1.1 200".into());
+    p.run(from + Duration::from_secs(60), |p| {
+        p.client.subflows(p.now).is_empty()
+    });
+    let noticed = p.now.since(from).as_secs();
+    assert!((15..35).contains(&noticed), "{noticed} s");
+}
+
+/// What a path brings when it is back is acknowledged over another one, which is silent without its
+/// owing anything: the answer to the question whether the path works says it again.
+#[test]
+fn an_ack_that_is_lost_on_a_silent_path_comes_with_the_answer_to_a_ping() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(3_000), |_| false);
+    p.links.iter_mut().for_each(|l| l.blackhole = true);
+    // The server's bytes lie on both, the client's on the helper's.
+    p.server().write(id, pattern(100_000));
+    p.run(at(5_000), |_| false);
+    p.client.write(id, "more".into());
+    let state = |s: &Session, now| s.subflows(now)[1].state;
+    p.run(at(6_000), |p| {
+        state(&p.client, p.now) == SubflowState::Suspect
+    });
+    let now = p.now;
+    assert!(now < at(6_000));
+    assert_eq!(state(p.server(), now), SubflowState::Suspect);
+    assert_eq!(p.client.subflows(now)[0].state, SubflowState::Up);
+    p.links[1].blackhole = false;
+    assert_eq!(p.links[1].id, helper);
+    let all = |p: &mut Pair| {
+        p.client_got
+            .get(&id)
+            .is_some_and(|(got, _)| got.len() == 100_000)
+    };
+    p.run(now + Duration::from_secs(1), all);
+    assert!(all(&mut p), "{:?}", p.client_got[&id].0.len());
 }
