@@ -79,6 +79,7 @@ fn path() -> PathLabel {
     PathLabel {
         helper: Some(HelperId(2)),
         backup: true,
+        express: false,
         name: "tablet".to_owned(),
     }
 }

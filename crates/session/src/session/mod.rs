@@ -1,4 +1,5 @@
 mod app;
+mod express;
 mod receive;
 mod recovery;
 mod transmit;
@@ -84,6 +85,8 @@ pub struct Session {
     tx_data: u64,
     /// Unscheduled bytes: the meta buffer.
     backlog: u64,
+    /// Bytes to be sent again, of those.
+    again: u64,
     /// Bytes kept for sending.
     held: u64,
     /// Unique bytes that arrived or were announced, and those that the application has read.
@@ -319,6 +322,7 @@ impl Session {
             },
             tx_data: 0,
             backlog: 0,
+            again: 0,
             held: 0,
             rx_data: 0,
             read_data: 0,
@@ -381,6 +385,7 @@ impl Session {
         let path = PathLabel {
             helper: s.helper,
             backup: s.backup,
+            express: s.express,
             name: s.name.clone(),
         };
         match (&self.key, self.id) {
@@ -468,6 +473,7 @@ impl Session {
             name: path.name.clone(),
             helper: path.helper,
             backup: path.backup,
+            express: path.express,
             ..setup
         };
         let phase = Phase::SendHello(Box::new(answer));
@@ -637,6 +643,7 @@ impl Session {
             helper: s.helper,
             state: match (&s.phase, s.suspect, s.backup) {
                 (_, Some(_), _) => SubflowState::Suspect,
+                (Phase::Up | Phase::AwaitJoinOk, None, _) if s.express => SubflowState::Express,
                 (Phase::Up | Phase::AwaitJoinOk, None, true) => SubflowState::Backup,
                 (Phase::Up | Phase::AwaitJoinOk, None, false) => SubflowState::Up,
                 _ => SubflowState::Joining,
@@ -703,13 +710,14 @@ impl Session {
         let Some(s) = self.streams.get_mut(&id) else {
             return;
         };
-        let backlog = if s.reset_out.is_some() {
-            0
-        } else {
-            s.send.untransmitted()
+        let (backlog, again) = match s.reset_out {
+            Some(_) => (0, 0),
+            None => (s.send.untransmitted(), s.send.again_bytes()),
         };
         self.backlog = self.backlog - s.backlog + backlog;
         s.backlog = backlog;
+        self.again = self.again - s.again + again;
+        s.again = again;
         if !s.queued && s.sendable() {
             s.queued = true;
             self.ready[queue_of(s.class)].push_back(id);
@@ -731,6 +739,7 @@ impl Session {
             return;
         };
         self.backlog -= s.backlog;
+        self.again -= s.again;
         self.held -= s.send.held_bytes();
         self.stalled_streams -= usize::from(s.stalled);
         self.closed.insert(id.0..id.0 + 1);

@@ -219,6 +219,7 @@ impl Session {
     fn doubted_at(&self, s: &Subflow) -> Option<Timestamp> {
         if !self.config.reinjection.suspicion
             || s.suspect.is_some()
+            || s.express
             || s.sent.useful_bytes() == 0
             || s.doubts >= MOST_DOUBTS
         {
@@ -556,6 +557,7 @@ impl Session {
         self.lost = true;
         self.lonely_since = None;
         self.backlog = 0;
+        self.again = 0;
         self.held = 0;
         for q in &mut self.ready {
             q.clear();
@@ -574,6 +576,7 @@ impl Session {
             if let Some(s) = self.streams.get_mut(&id) {
                 s.send.clear();
                 s.backlog = 0;
+                s.again = 0;
                 s.queued = false;
                 s.open_owed = false;
                 s.reset_out = Some(Signal {

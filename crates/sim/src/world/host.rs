@@ -212,8 +212,10 @@ impl Host {
         s.net.push(s.now, conn, end);
         if ready {
             let route = &s.routes[s.lines[l].route];
+            let express = s.lines[l].express;
             let io = self.io(s.lines, l);
             let setup = SubflowSetup {
+                express,
                 name: route.name.clone(),
                 helper: route.helper,
                 backup: route.backup,

@@ -39,8 +39,8 @@ mod scenario;
 
 use std::time::Duration;
 
-use mpbond_session::Session;
-use mpbond_units::Timestamp;
+use mpbond_session::{FarReport, Session};
+use mpbond_units::{BitRate, Timestamp};
 
 pub use app::End as StreamEnd;
 pub use mpbond_session::{FeedbackRule, HelperId, SchedulerKind};
@@ -77,6 +77,9 @@ const MAX_TURNS: u32 = 20_000;
 
 /// Of a helper's bound this much may be in the socket it reads from.
 const RELAY_RECEIVE_BYTES: u64 = 1 << 20;
+
+/// Most bytes that a helper holds for an express in each direction.
+const EXPRESS_BOUND_BYTES: u64 = 64 << 10;
 
 /// What the proxy may hold beyond its limits: applications write in pieces.
 const SLACK_BYTES: u64 = 128 << 10;
@@ -258,6 +261,7 @@ impl World {
                     host.report(s, &report);
                     host.settle(s)
                 })?;
+                self.open_express(&report);
                 moved = true;
             }
             for side in [0, 1] {
@@ -306,7 +310,7 @@ impl World {
             self.live.iter().any(|&l| {
                 let line = &self.lines[l];
                 let is_up = |end: &line::Io| matches!(end.stage, Stage::Up(_));
-                line.route == route && line.ends.iter().all(is_up)
+                !line.express && line.route == route && line.ends.iter().all(is_up)
             })
         };
         if self.joined.is_none() && (0..self.scenario.routes.len()).all(up) {
@@ -477,21 +481,45 @@ impl World {
                 continue;
             }
             self.dial_at[route] = None;
-            let r = &self.scenario.routes[route];
-            let bound = self.scenario.relay_bound_bytes;
-            let relay = r
-                .helper
-                .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
-            // A device that only forwards is no end of a connection.
-            let (links, far) = match relay {
-                Some(_) => (&r.links[..1], helper_config(bound)),
-                None => (&r.links[..], endpoint_config()),
-            };
-            let l = self.lines.len();
-            let first = self.net.connect(self.now, l, links, endpoint_config(), far);
-            self.lines.push(Line::new(self.now, route, first, relay));
-            self.live.push(l);
+            self.connect(route, self.scenario.relay_bound_bytes, false);
         }
+    }
+
+    /// A primary hears that a helper holds much: it opens an express there, unless it has one.
+    fn open_express(&mut self, report: &Report) {
+        let holds = |hop: &FarReport| match hop.throughput {
+            BitRate::ZERO => Duration::ZERO,
+            rate => rate.time_for(hop.level_bytes),
+        };
+        let line = &self.lines[report.line];
+        let (route, is_up) = (line.route, matches!(line.ends[0].stage, Stage::Up(_)));
+        let held = holds(&report.pipe).max(holds(&report.hs));
+        let wanted = self.scenario.express_at.is_some_and(|at| held >= at);
+        let has_one = self.live.iter().any(|&l| {
+            let line = &self.lines[l];
+            line.express && line.route == route && line.ends[0].stage != Stage::Gone
+        });
+        if wanted && is_up && !line.express && !has_one {
+            self.connect(route, EXPRESS_BOUND_BYTES, true);
+        }
+    }
+
+    /// The primary connects on a route, over whose helper's relay `bound` bytes may wait.
+    fn connect(&mut self, route: usize, bound: u64, express: bool) {
+        let r = &self.scenario.routes[route];
+        let relay = r
+            .helper
+            .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
+        // A device that only forwards is no end of a connection.
+        let (links, far) = match relay {
+            Some(_) => (&r.links[..1], helper_config(bound)),
+            None => (&r.links[..], endpoint_config()),
+        };
+        let l = self.lines.len();
+        let first = self.net.connect(self.now, l, links, endpoint_config(), far);
+        let line = Line::new(self.now, route, first, relay);
+        self.lines.push(Line { express, ..line });
+        self.live.push(l);
     }
 
     /// What helpers do; whether anything moved.
@@ -515,7 +543,11 @@ impl World {
                 // The helper connects onward when it was connected to.
                 if self.net.socket(line.first, End::B).state() == State::Established {
                     let links = &self.scenario.routes[line.route].links[1..];
-                    let near = helper_config(self.scenario.relay_bound_bytes);
+                    let bound = match line.express {
+                        true => EXPRESS_BOUND_BYTES,
+                        false => self.scenario.relay_bound_bytes,
+                    };
+                    let near = helper_config(bound);
                     let hs = self
                         .net
                         .connect(self.now, l, links, near, endpoint_config());
@@ -582,7 +614,7 @@ impl World {
             let route = line.route;
             let others = self.live.iter().any(|&o| {
                 let o = &self.lines[o];
-                o.route == route && o.ends[0].stage != Stage::Gone
+                !o.express && o.route == route && o.ends[0].stage != Stage::Gone
             });
             if !others && self.dial_at[route].is_none() {
                 self.dial_at[route] = Some(self.now + self.scenario.rejoin_after);
