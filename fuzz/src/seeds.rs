@@ -212,7 +212,11 @@ fn control_messages() -> Vec<Message> {
             name: "phone".to_owned(),
         },
         Message::InitMp { request, proxy },
-        Message::InitMpJoin { request, proxy },
+        Message::InitMpJoin {
+            request,
+            proxy,
+            express: true,
+        },
         Message::Relay {
             request,
             ticket: Ticket::from_bytes([5; 32]),

@@ -375,8 +375,10 @@ impl Session {
         if self.established || !opening {
             subflow.phase = Phase::SendHello(Box::new(self.hello(&subflow)));
         }
+        if !subflow.express {
+            self.lonely_since = None;
+        }
         self.subflows.push(subflow);
-        self.lonely_since = None;
         id
     }
 
@@ -450,10 +452,21 @@ impl Session {
                 (*subflow, path, Frame::MpJoinOk { proof })
             }
         };
-        if self.subflows.len() >= self.config.max_subflows {
+        if path.express && matches!(hello, Hello::Capable { .. }) {
+            return Err(SubflowError::ours(
+                CloseCode::UnexpectedFrame,
+                "an express opens no session",
+            ));
+        }
+        // Paths come first.
+        let limit = match path.express {
+            true => self.config.max_subflows / 2,
+            false => self.config.max_subflows,
+        };
+        if self.subflows.len() >= limit {
             return Err(SubflowError::ours(
                 CloseCode::TooMuch,
-                format!("{} subflows are the limit", self.config.max_subflows),
+                format!("{limit} subflows are the limit"),
             ));
         }
         let number = u64::from(id.0);
@@ -477,8 +490,10 @@ impl Session {
             ..setup
         };
         let phase = Phase::SendHello(Box::new(answer));
+        if !setup.express {
+            self.lonely_since = None;
+        }
         self.subflows.push(Subflow::new(id, phase, setup, now));
-        self.lonely_since = None;
         Ok(id)
     }
 

@@ -76,10 +76,16 @@ impl Session {
             // has to be sent again.
             self.limbo.push((id, std::mem::take(&mut gone.sent)));
         }
-        if self.subflows.is_empty() && !self.lost {
+        // An express is no path of its own: its proxy does not wait for it longer than for none.
+        if self.lonely_since.is_none() && self.has_no_path() && !self.lost {
             self.lonely_since = Some(now);
         }
         self.defer_until = None;
+    }
+
+    /// Whether no subflow is left but such as only take what is urgent past another one.
+    fn has_no_path(&self) -> bool {
+        self.subflows.iter().all(|s| s.express)
     }
 
     /// The subflow that was to open the session is gone: another one does it, the one that connected

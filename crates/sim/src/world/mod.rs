@@ -78,9 +78,6 @@ const MAX_TURNS: u32 = 20_000;
 /// Of a helper's bound this much may be in the socket it reads from.
 const RELAY_RECEIVE_BYTES: u64 = 1 << 20;
 
-/// Most bytes that a helper holds for an express in each direction.
-const EXPRESS_BOUND_BYTES: u64 = 64 << 10;
-
 /// What the proxy may hold beyond its limits: applications write in pieces.
 const SLACK_BYTES: u64 = 128 << 10;
 
@@ -247,6 +244,7 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         self.faults();
         self.keep_alive();
+        self.end_expresses();
         self.start_exchanges()?;
         self.dial();
         loop {
@@ -408,6 +406,25 @@ impl World {
             .retain(|(l, _)| lines[*l].ends[0].stage != Stage::Gone);
     }
 
+    /// An express ends with the relay beside which it was opened.
+    fn end_expresses(&mut self) {
+        if self.hosts[0].is_frozen(self.now) {
+            return;
+        }
+        let lasts = |route| {
+            let mut lines = self.live.iter().map(|&l| &self.lines[l]);
+            lines.any(|l| !l.express && l.route == route && l.ends[0].stage != Stage::Gone)
+        };
+        let over = |l: &usize| {
+            let line = &self.lines[*l];
+            line.express && line.ends[0].stage != Stage::Gone && !lasts(line.route)
+        };
+        for l in self.live.iter().copied().filter(over).collect::<Vec<_>>() {
+            self.with_host(0, |host, s| host.lose_line(s, l));
+            self.hosts[0].look_again();
+        }
+    }
+
     fn kill(&mut self, route: usize) {
         for &l in &self.live {
             let line = &self.lines[l];
@@ -481,7 +498,7 @@ impl World {
                 continue;
             }
             self.dial_at[route] = None;
-            self.connect(route, self.scenario.relay_bound_bytes, false);
+            self.connect(route, false);
         }
     }
 
@@ -500,13 +517,14 @@ impl World {
             line.express && line.route == route && line.ends[0].stage != Stage::Gone
         });
         if wanted && is_up && !line.express && !has_one {
-            self.connect(route, EXPRESS_BOUND_BYTES, true);
+            self.connect(route, true);
         }
     }
 
-    /// The primary connects on a route, over whose helper's relay `bound` bytes may wait.
-    fn connect(&mut self, route: usize, bound: u64, express: bool) {
+    /// The primary connects on a route.
+    fn connect(&mut self, route: usize, express: bool) {
         let r = &self.scenario.routes[route];
+        let bound = self.scenario.relay_bound_bytes;
         let relay = r
             .helper
             .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
@@ -543,11 +561,7 @@ impl World {
                 // The helper connects onward when it was connected to.
                 if self.net.socket(line.first, End::B).state() == State::Established {
                     let links = &self.scenario.routes[line.route].links[1..];
-                    let bound = match line.express {
-                        true => EXPRESS_BOUND_BYTES,
-                        false => self.scenario.relay_bound_bytes,
-                    };
-                    let near = helper_config(bound);
+                    let near = helper_config(self.scenario.relay_bound_bytes);
                     let hs = self
                         .net
                         .connect(self.now, l, links, near, endpoint_config());
