@@ -58,6 +58,13 @@ impl Session {
         (least > pad(express) + EXPRESS_GAIN).then_some(other.id)
     }
 
+    /// Whether feedback and the like rather wait for a regular subflow than to go over an express,
+    /// whose radio may be at rest.
+    pub(super) fn spares_expresses(&self) -> bool {
+        let works = |s: &Subflow| s.carries() && !s.express && s.suspect.is_none();
+        self.subflows.iter().any(works)
+    }
+
     /// Whether an express carries what is urgent past this subflow.
     pub(super) fn is_passed_by(&self, now: Timestamp, i: usize) -> bool {
         let id = self.subflows[i].id;

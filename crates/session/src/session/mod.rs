@@ -700,7 +700,9 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         // A due ACK that no subflow takes waits for room, not for time.
-        let room = self.subflows.iter().any(|s| s.room > 0 && s.carries());
+        let spared = self.spares_expresses();
+        let takes = |s: &Subflow| s.room > 0 && s.carries() && !(spared && s.express);
+        let room = self.subflows.iter().any(takes);
         let ack = self.ack_since.filter(|_| room);
         let ack = ack.map(|t| t + self.config.ack_delay);
         let lonely = self.lonely_since.map(|t| t + self.config.resume_for);

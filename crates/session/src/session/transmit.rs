@@ -334,12 +334,10 @@ impl Session {
         };
         let way = self.config.buffer_delay;
         let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets, way);
+        let spared = self.spares_expresses();
         let usable = || {
-            let mut subflows = self.subflows.iter();
-            let regular = subflows.any(|s| s.room > 0 && s.carries() && !s.express);
-            let of_use = move |s: &&Subflow| !(regular && s.express);
-            let usable = self.subflows.iter().filter(|s| s.room > 0 && s.carries());
-            usable.filter(of_use)
+            let takes = move |s: &&Subflow| s.room > 0 && s.carries() && !(spared && s.express);
+            self.subflows.iter().filter(takes)
         };
         let healthy = usable().filter(|s| s.suspect.is_none());
         let soon = healthy.map(pad).min().unwrap_or_default() + FEEDBACK_LATE;
@@ -366,8 +364,8 @@ impl Session {
                     .subflows
                     .iter()
                     .enumerate()
-                    .filter(|(_, s)| s.room > 0 && s.carries())
-                    .filter(|(_, s)| !healthy_only || (s.suspect.is_none() && !s.express))
+                    .filter(|(_, s)| s.room > 0 && s.carries() && !(spared && s.express))
+                    .filter(|(_, s)| !healthy_only || s.suspect.is_none())
                     .filter(|(_, s)| test(s))
                     .map(|(i, s)| (pad(s), i))
                     .collect();
