@@ -34,7 +34,9 @@ impl Session {
             let (sent, acked) = (s.tx_octets, s.acked_octets);
             s.room > 0
                 && !s.estimator.near_is_full(now, sent)
-                && !s.estimator.far_is_full(now, sent, acked, Some(EXPRESS_AHEAD))
+                && !s
+                    .estimator
+                    .far_is_full(now, sent, acked, Some(EXPRESS_AHEAD))
         };
         let mut subflows = self.subflows.iter().enumerate();
         subflows.find_map(|(i, s)| Some((i, self.passed_by(now, s).filter(|_| takes(s))?)))

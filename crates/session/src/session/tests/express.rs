@@ -72,15 +72,37 @@ fn what_the_reader_waits_for_passes_by_a_helpers_store() {
 }
 
 #[test]
-fn an_express_that_nothing_needs_sends_nothing() {
+fn an_express_that_nothing_needs_carries_nothing_and_rests() {
     let (mut p, _, _, express) = joined(true);
     let express = express.unwrap();
-    let octets = (p.octets_up(express), p.octets_down(express));
     longest_gap(&mut p, false);
+    assert_eq!(sent(&mut p, express), (0, 0));
+    p.client.finish(StreamId(0));
+    let until = p.now + Duration::from_secs(5);
+    p.run(until, |_| false);
+    assert_eq!(p.client.stats().streams_open, 0);
+    let octets = (p.octets_up(express), p.octets_down(express));
     let until = p.now + Duration::from_secs(300);
     p.run(until, |_| false);
+    download_again(&mut p);
     assert_eq!(sent(&mut p, express), (0, 0));
     assert_eq!((p.octets_up(express), p.octets_down(express)), octets);
+}
+
+/// A little, which fills no window: nothing is suspect then, and feedback has its way.
+fn download_again(p: &mut Pair) {
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.client.finish(id);
+    let until = p.now + Duration::from_secs(5);
+    p.run(until, |p| {
+        if p.opened().contains(&id) && !p.server().streams().is_empty() {
+            p.server().write(id, pattern(20_000));
+            p.server().finish(id);
+        }
+        p.client.stats().streams_open == 0
+    });
+    assert_eq!(p.client_got[&id].0, pattern(20_000));
 }
 
 #[test]

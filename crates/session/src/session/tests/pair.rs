@@ -159,12 +159,7 @@ impl Pair {
         self.join_as(hops, helper, true)
     }
 
-    fn join_as(
-        &mut self,
-        hops: &[HopModel],
-        helper: Option<HelperId>,
-        express: bool,
-    ) -> SubflowId {
+    fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, express: bool) -> SubflowId {
         let exporter = [self.links.len() as u8 + 1; 32];
         let setup = SubflowSetup {
             name: format!("link{}", self.links.len()),
