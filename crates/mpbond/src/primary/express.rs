@@ -59,7 +59,7 @@ struct Up {
 /// Something to be done about an express.
 pub(super) enum Change {
     /// A connection to the proxy is up.
-    Joined(TlsStream),
+    Joined(Box<TlsStream>),
     /// It is over, or was not to be had.
     Over,
 }
@@ -148,7 +148,7 @@ impl<'a> Express<'a> {
             State::Closed | State::Unwelcome => Poll::Pending,
             State::Asked(_, deadline) => deadline.as_mut().poll(cx).map(|()| Change::Over),
             State::Joining(_, joining) => joining.as_mut().poll(cx).map(|tls| match tls {
-                Ok(tls) => Change::Joined(tls),
+                Ok(tls) => Change::Joined(Box::new(tls)),
                 Err(e) => {
                     debug!(error = format!("{e:#}"), "no express");
                     Change::Over
@@ -165,7 +165,7 @@ impl<'a> Express<'a> {
             (Change::Joined(tls), State::Joining(request, _)) => {
                 let request = *request;
                 let (subflow, gone) = driver.add_subflow(
-                    tls,
+                    *tls,
                     SubflowSetup {
                         express: true,
                         ..setup
