@@ -79,6 +79,7 @@ fn path() -> PathLabel {
     PathLabel {
         helper: Some(HelperId(2)),
         backup: true,
+        express: false,
         name: "tablet".to_owned(),
     }
 }
@@ -211,7 +212,11 @@ fn control_messages() -> Vec<Message> {
             name: "phone".to_owned(),
         },
         Message::InitMp { request, proxy },
-        Message::InitMpJoin { request, proxy },
+        Message::InitMpJoin {
+            request,
+            proxy,
+            express: true,
+        },
         Message::Relay {
             request,
             ticket: Ticket::from_bytes([5; 32]),

@@ -63,6 +63,7 @@ struct Promised {
     primary: DeviceId,
     proxy: SocketAddr,
     request: RequestId,
+    kind: control::Kind,
     hs: JoinHandle<Result<TcpStream, TcpError>>,
     /// The control connection that asked.
     control: mpsc::UnboundedSender<control::Event>,
@@ -338,6 +339,7 @@ impl Helper {
             primary,
             proxy,
             request,
+            kind,
             hs,
             control,
             share: _share,
@@ -356,6 +358,10 @@ impl Helper {
         if !self.trust.trusts(&primary) {
             info!(primary = primary.short(), "no longer trusted");
             return;
+        }
+        let express = kind == control::Kind::Express;
+        if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
+            debug!(error = %e, "can't switch a keepalive off");
         }
         let hs_local = hs.local_addr().ok().map(|a| a.ip());
         let options = RelayOptions {
@@ -380,7 +386,10 @@ impl Helper {
         );
         info!(primary = primary.short(), %proxy, "relay opened");
         // A control connection that is gone already wants no reports.
-        let _ = control.send(control::Event::Opened(request, handle));
+        let told = control.send(control::Event::Opened(request, handle.clone(), kind));
+        if express && told.is_err() {
+            handle.stop();
+        }
         let end = relay.run().await;
         match end {
             RelayEnd::Failed { side, error } => {

@@ -2,6 +2,7 @@
 //! arrives, and asks helpers for theirs.
 
 mod dns;
+mod express;
 mod fronts;
 mod link;
 mod outage;

@@ -124,7 +124,7 @@ pub struct SubflowStatus {
     pub name: String,
     /// "direct" or "helper".
     pub kind: String,
-    /// "joining", "up", "backup" or "suspect".
+    /// "joining", "up", "backup", "express" or "suspect".
     pub state: String,
     /// Stream bytes that arrived on it.
     pub bytes_in: u64,

@@ -1,29 +1,37 @@
-//! One small row of the lab, as a person runs it: mpbond beside the baselines,
-//! with the real daemons, over emulated links. The kernel's Multipath TCP is
-//! proven to use both paths, and found out where it cannot.
+//! Small rows of the lab, as a person runs them, with the real daemons, over
+//! emulated links. mpbond beside the baselines: the kernel's Multipath TCP is
+//! proven to use both paths, and found out where it cannot. And a direct path
+//! that falls silent while a helper holds much.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use mpbond_lab::{Download, Quantity, RunReport};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/baselines.toml");
+/// One at a time: links are played in real time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
 const BYTES: u64 = 256 << 10;
 
 /// The row, run once; none where the machine lacks what it needs.
-fn run() -> Option<RunReport> {
-    let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join("baselines.json");
+fn run(name: &str) -> Option<RunReport> {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let _ = std::fs::remove_file(&record);
     let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
-        .args(["lab", "run", "--quiet", FILE, "--json"])
+        .args(["lab", "run", "--quiet"])
+        .arg(folder.join(format!("{name}.toml")))
+        .arg("--json")
         .arg(&record)
         .output()
         .unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         // The row that must be unfit makes the run one that was not judged.
-        Some(4) => {}
+        Some(0 | 4) => {}
         Some(3) => {
             println!("skipped: {complaint}");
             return None;
@@ -48,11 +56,13 @@ fn was_too_quick(report: &RunReport) -> bool {
 
 #[test]
 fn baselines_beside_mpbond() {
-    let Some(mut report) = run() else { return };
+    let Some(mut report) = run("baselines") else {
+        return;
+    };
     // A quarter of a mebibyte leaves a busy machine little time to join.
     for _ in 0..2 {
         if was_too_quick(&report)
-            && let Some(again) = run()
+            && let Some(again) = run("baselines")
         {
             report = again;
         }
@@ -98,6 +108,33 @@ fn baselines_beside_mpbond() {
     assert!(broken.sha256_ok && !broken.fit, "{broken:?}");
     let why = broken.unfit_because.as_deref().unwrap_or_default();
     assert!(why.contains("no subflow was joined"), "{why}");
+}
+
+/// Behind what the helper holds the missing bytes would come after more than a second.
+#[test]
+fn copies_pass_by_what_a_helper_holds() {
+    const LONGEST_S: f64 = 0.7;
+    // A busy machine gets another chance, and says when it was too busy to judge.
+    for last in [false, false, true] {
+        let Some(report) = run("direct-silent") else {
+            return;
+        };
+        let [d] = &report.downloads[..] else {
+            panic!("one transfer was expected");
+        };
+        assert!(d.sha256_ok && d.seconds > 5.0, "{d:?}");
+        let redundant = d.redundant_bytes.unwrap_or_default();
+        println!("the longest stall: {} s", d.longest_stall_s);
+        if d.longest_stall_s < LONGEST_S && redundant < d.bytes / 50 {
+            return;
+        }
+        let why = d.unfit_because.as_deref();
+        assert!(
+            !last || why.is_some(),
+            "{} s, {redundant} bytes twice",
+            d.longest_stall_s
+        );
+    }
 }
 
 fn used_both_paths(d: &Download) {

@@ -73,6 +73,8 @@ pub enum SubflowState {
     Up,
     /// In reserve.
     Backup,
+    /// Carries what is urgent past what its helper holds for another subflow, and nothing else.
+    Express,
     /// Silent for longer than it should be.
     Suspect,
 }

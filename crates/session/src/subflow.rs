@@ -18,6 +18,9 @@ pub struct SubflowSetup {
     pub helper: Option<HelperId>,
     /// Used only when no regular subflow is left.
     pub backup: bool,
+    /// A backup through the same helper as another subflow, which takes urgent copies past what
+    /// that helper holds for the other (ADR 0011).
+    pub express: bool,
     /// Exporter of its TLS connection, which MP_JOIN's proof is bound to.
     pub exporter: [u8; 32],
     /// Ciphertext octets written to the TLS stream so far (its handshake).
@@ -35,6 +38,7 @@ impl Default for SubflowSetup {
             name: String::new(),
             helper: None,
             backup: false,
+            express: false,
             exporter: [0; 32],
             tx_octets: 0,
             rx_octets: 0,
@@ -305,6 +309,7 @@ pub(crate) struct Subflow {
     pub(crate) hello_at: Option<Timestamp>,
     pub(crate) exporter: [u8; 32],
     pub(crate) backup: bool,
+    pub(crate) express: bool,
     record_overhead: u64,
     /// Octets that the driver takes now without having to queue them.
     pub(crate) room: u64,
@@ -395,7 +400,8 @@ impl Subflow {
             phase,
             hello_at: None,
             exporter: setup.exporter,
-            backup: setup.backup,
+            backup: setup.backup || setup.express,
+            express: setup.express,
             record_overhead: u64::from(setup.record_overhead),
             room: 0,
             tx_octets: setup.tx_octets,

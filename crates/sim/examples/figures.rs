@@ -1,7 +1,7 @@
 //! The figures of the lab's main setting, in virtual time: ratio to the ideal, how far apart
 //! subflows finish, redundant bytes.
 //!
-//! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--shares] [--rows TEXT] [--trace]`
+//! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--no-express] [--shares] [--rows TEXT] [--trace]`
 //!
 //! Column `tcp` is what the congestion windows allow: the ratio at which a transfer that goes on
 //! for much longer has brought as many bytes. What a row is above it, scheduling and the end of
@@ -28,6 +28,7 @@ const PIPE: Duration = Duration::from_millis(2);
 struct Options {
     scheduler: SchedulerKind,
     rebalance: bool,
+    express: bool,
     shares: bool,
     trace: bool,
     repeat: u32,
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let mut options = Options {
         scheduler: SchedulerKind::Pams,
         rebalance: true,
+        express: true,
         shares: false,
         trace: false,
         repeat: 9,
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--no-rebalance" => options.rebalance = false,
+            "--no-express" => options.express = false,
             "--trace" => options.trace = true,
             "--repeat" => {
                 let number = args.next().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
@@ -262,6 +265,9 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
         return;
     }
     let mut scenario = scenario.with_scheduler(options.scheduler);
+    if !options.express {
+        scenario.express_at = None;
+    }
     scenario.client.reinjection.rebalance = options.rebalance;
     scenario.server.reinjection.rebalance = options.rebalance;
     let mut runs = Vec::new();

@@ -246,6 +246,12 @@ impl Driver {
             info!(subflow = %id, name = path.name, "subflow joined");
             inner.names.clear_old(&path.name);
             inner.names.insert(id, path.name.clone());
+            if path.express
+                && let Err(e) = socket2::SockRef::from(tls.tcp()).set_keepalive(false)
+            {
+                // It is idle nearly always, and shall wake no radio.
+                debug!(error = %e, "can't switch a keepalive off");
+            }
             if !rest.is_empty() {
                 let first = inner.session.handle_record(now, id, rest, octets);
                 if first.is_err() {

@@ -67,6 +67,7 @@ fn subflow_status(s: &mpbond_session::SubflowStats) -> SubflowStatus {
             SubflowState::Joining => "joining",
             SubflowState::Up => "up",
             SubflowState::Backup => "backup",
+            SubflowState::Express => "express",
             SubflowState::Suspect => "suspect",
         }
         .to_owned(),

@@ -28,12 +28,23 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// Something happened to a relay that this conversation asked for.
 pub(super) enum Event {
-    Opened(RequestId, RelayHandle),
+    Opened(RequestId, RelayHandle, Kind),
     Closed(RequestId),
     Unreachable(RequestId, String),
 }
 
+/// What a relay is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A subflow that carries whatever there is.
+    Regular,
+    /// One that is idle nearly always: no keepalive wakes a radio for it. Should the primary be
+    /// gone without a word, its other connections tell, so that it ends with the one that asked.
+    Express,
+}
+
 struct Reported {
+    kind: Kind,
     handle: RelayHandle,
     number: u64,
     bytes: u64,
@@ -109,9 +120,9 @@ pub(super) async fn serve(
                 return Ok(());
             }
             Some(event) = happened.recv() => match event {
-                Event::Opened(request, handle) => {
+                Event::Opened(request, handle, kind) => {
                     let moved = Instant::now();
-                    let reported = Reported { handle, number: 0, bytes: 0, moved };
+                    let reported = Reported { kind, handle, number: 0, bytes: 0, moved };
                     relays.insert(request, reported);
                 }
                 Event::Closed(request) => {
@@ -161,6 +172,14 @@ async fn woken(relays: &HashMap<RequestId, Reported>) {
     .await;
 }
 
+impl Drop for Reported {
+    fn drop(&mut self) {
+        if self.kind == Kind::Express {
+            self.handle.stop();
+        }
+    }
+}
+
 impl Reported {
     fn look(&mut self) {
         let stats = self.handle.stats();
@@ -197,9 +216,18 @@ impl Helper {
         message: Message,
         events: &mpsc::UnboundedSender<Event>,
     ) -> anyhow::Result<()> {
-        let (request, proxy) = match message {
-            Message::InitMp { request, proxy } | Message::InitMpJoin { request, proxy } => {
-                (request, proxy)
+        let (request, proxy, kind) = match message {
+            Message::InitMp { request, proxy } => (request, proxy, Kind::Regular),
+            Message::InitMpJoin {
+                request,
+                proxy,
+                express,
+            } => {
+                let kind = match express {
+                    true => Kind::Express,
+                    false => Kind::Regular,
+                };
+                (request, proxy, kind)
             }
             Message::Ping { token } => return Ok(control.send(&Message::Pong { token }).await?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
@@ -215,7 +243,7 @@ impl Helper {
                 code,
                 reason,
             },
-            None => self.promise(control.tls().peer_id(), request, proxy, events),
+            None => self.promise(control.tls().peer_id(), (request, kind), proxy, events),
         };
         control.send(&answer).await?;
         Ok(())
@@ -248,7 +276,7 @@ impl Helper {
     fn promise(
         &self,
         primary: mpbond_net::DeviceId,
-        request: RequestId,
+        (request, kind): (RequestId, Kind),
         proxy: std::net::SocketAddr,
         events: &mpsc::UnboundedSender<Event>,
     ) -> Message {
@@ -269,10 +297,14 @@ impl Helper {
                 ));
             }
         };
+        let mut tuning = self.tuning();
+        if kind == Kind::Express {
+            tuning.keepalive = None;
+        }
         let options = TcpOptions {
             source: self.config.uplink.source,
             interface: self.config.uplink.interface.clone(),
-            tuning: self.tuning(),
+            tuning,
             ..TcpOptions::to(proxy)
         };
         let hs = tokio::spawn(async move { tcp::connect(&options).await });
@@ -281,6 +313,7 @@ impl Helper {
             primary,
             proxy,
             request,
+            kind,
             hs,
             control: events.clone(),
             share,

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info};
 
+use super::express::Express;
 use super::link::{HANDSHAKE_WITHIN, STEADY};
 use super::{Backoff, Primary};
 use crate::config::{HelperAddress, HelperRef};
@@ -42,6 +43,7 @@ pub(super) async fn keep_helper(
             id,
             config: &helper,
             address: Cell::new(None),
+            requests: Cell::new(0),
         };
         let error = match link.serve().await {
             Ok(()) => "the helper has left".to_owned(),
@@ -63,6 +65,8 @@ struct Helper<'a> {
     config: &'a HelperRef,
     /// Where it is, once that is known.
     address: Cell<Option<SocketAddr>>,
+    /// How many requests it was sent.
+    requests: Cell<u64>,
 }
 
 /// The relay in use.
@@ -80,11 +84,9 @@ impl Helper<'_> {
     /// Until the control connection is lost.
     async fn serve(&self) -> anyhow::Result<()> {
         let mut control = self.control().await?;
-        let mut request = 0;
         let mut backoff = Backoff::new();
         loop {
-            request += 1;
-            let request = RequestId(request);
+            let request = self.next_request();
             match self.relay(&mut control, request).await {
                 Ok(relay) => {
                     self.primary.set_link(self.slot, "up", None);
@@ -139,20 +141,30 @@ impl Helper<'_> {
         Ok(address)
     }
 
-    async fn connect(&self) -> anyhow::Result<TcpStream> {
+    fn next_request(&self) -> RequestId {
+        self.requests.set(self.requests.get() + 1);
+        RequestId(self.requests.get())
+    }
+
+    /// A connection to the helper; one that is idle nearly always gets no keepalive.
+    async fn connect(&self, idle: bool) -> anyhow::Result<TcpStream> {
         let address = self.address().await?;
+        let mut tuning = self.primary.tuning();
+        if idle {
+            tuning.keepalive = None;
+        }
         let options = TcpOptions {
             source: self.config.source,
             interface: self.config.interface.clone(),
             connect_timeout: HANDSHAKE_WITHIN,
-            tuning: self.primary.tuning(),
+            tuning,
             ..TcpOptions::to(address)
         };
         Ok(tcp::connect(&options).await?)
     }
 
     async fn control(&self) -> anyhow::Result<ControlChannel> {
-        let tcp = self.connect().await?;
+        let tcp = self.connect(false).await?;
         let deadline = Instant::now() + HANDSHAKE_WITHIN;
         let tls = TlsStream::connect(tcp, &self.primary.identity, self.config.id, deadline).await?;
         let mut control = ControlChannel::new(tls);
@@ -184,13 +196,13 @@ impl Helper<'_> {
         let driver = self.primary.session().await;
         let proxy = self.primary.config.proxy.address;
         let ask = if driver.is_usable() {
-            Message::InitMpJoin { request, proxy }
+            self.init_join(request, false)
         } else {
             Message::InitMp { request, proxy }
         };
         control.send(&ask).await.map_err(control_failed)?;
         let ticket = self.ticket(control, request).await?;
-        let joined = self.join(&ticket);
+        let joined = self.join(ticket, false);
         let mut joined = pin!(joined);
         // Waiting for the proxy, the helper may say that it can't reach it.
         let tls = loop {
@@ -207,13 +219,7 @@ impl Helper<'_> {
                 },
             }
         };
-        let setup = SubflowSetup {
-            name: self.config.name.clone(),
-            helper: Some(self.id),
-            backup: self.config.backup,
-            ..SubflowSetup::default()
-        };
-        let (subflow, gone) = driver.add_subflow(tls, setup);
+        let (subflow, gone) = driver.add_subflow(tls, self.setup());
         Ok(Relay {
             request,
             subflow,
@@ -222,6 +228,23 @@ impl Helper<'_> {
             since: Instant::now(),
             report: 0,
         })
+    }
+
+    fn init_join(&self, request: RequestId, express: bool) -> Message {
+        Message::InitMpJoin {
+            request,
+            proxy: self.primary.config.proxy.address,
+            express,
+        }
+    }
+
+    fn setup(&self) -> SubflowSetup {
+        SubflowSetup {
+            name: self.config.name.clone(),
+            helper: Some(self.id),
+            backup: self.config.backup,
+            ..SubflowSetup::default()
+        }
     }
 
     /// Waits for the helper's answer to a request.
@@ -255,9 +278,9 @@ impl Helper<'_> {
     }
 
     /// A connection to the proxy, through the helper.
-    async fn join(&self, ticket: &Ticket) -> anyhow::Result<TlsStream> {
-        let mut tcp = self.connect().await?;
-        tcp.write_all(&relay_preamble(ticket)).await?;
+    async fn join(&self, ticket: Ticket, express: bool) -> anyhow::Result<TlsStream> {
+        let mut tcp = self.connect(express).await?;
+        tcp.write_all(&relay_preamble(&ticket)).await?;
         let deadline = Instant::now() + HANDSHAKE_WITHIN;
         let primary = self.primary;
         TlsStream::connect(tcp, &primary.identity, primary.config.proxy.id, deadline)
@@ -268,23 +291,71 @@ impl Helper<'_> {
     /// Hears reports until the relay or the control connection is gone. Returns whether the relay
     /// lasted.
     async fn attend(&self, control: &mut ControlChannel, mut relay: Relay) -> anyhow::Result<bool> {
+        let mut express = Express::none();
+        let mut over = self.attend_both(control, &mut relay, &mut express).await;
+        express.close(&relay.driver);
+        // The relay may outlive its control connection; only reports are missing.
+        if let Ok(Over::Control(why)) = over {
+            over = self.without_control(relay, &why).await.map(Over::Relay);
+        }
+        match over? {
+            Over::Relay(lasted) => Ok(lasted),
+            Over::Control(why) => bail!("control connection lost: {why}"),
+        }
+    }
+
+    /// Hears reports, and opens an express where they show that one is worth it, until the relay or
+    /// the control connection is gone.
+    async fn attend_both<'a>(
+        &'a self,
+        control: &mut ControlChannel,
+        relay: &mut Relay,
+        express: &mut Express<'a>,
+    ) -> anyhow::Result<Over> {
         loop {
             tokio::select! {
                 // Fails when the subflow is dropped: that is the message.
-                _ = &mut relay.gone => return Ok(relay.since.elapsed() > STEADY),
+                _ = &mut relay.gone => return Ok(Over::Relay(relay.since.elapsed() > STEADY)),
+                change = express.changed() => express.take(&relay.driver, change, self.setup()),
                 message = control.receive() => match message {
                     Ok(Some(Message::Bye { reason })) => {
                         info!(helper = self.config.name, reason, "helper leaves");
                         relay.driver.drop_subflow(relay.subflow);
                         return Err(anyhow::anyhow!("the helper leaves: {reason}"));
                     }
-                    Ok(Some(message)) => self.hear(control, message, Some(&mut relay)).await?,
-                    // The relay may outlive its control connection; only reports are missing.
-                    Ok(None) => return self.without_control(relay, "closed by the helper").await,
-                    Err(e) => return self.without_control(relay, &e.to_string()).await,
+                    Ok(Some(message)) => {
+                        self.hear_of_express(control, &message, relay, express).await?;
+                        self.hear(control, message, Some(relay)).await?;
+                    }
+                    Ok(None) => return Ok(Over::Control("closed by the helper".to_owned())),
+                    Err(e) => return Ok(Over::Control(e.to_string())),
                 },
             }
         }
+    }
+
+    /// Takes from a message what concerns an express beside this relay.
+    async fn hear_of_express<'a>(
+        &'a self,
+        control: &mut ControlChannel,
+        message: &Message,
+        relay: &Relay,
+        express: &mut Express<'a>,
+    ) -> anyhow::Result<()> {
+        express.hear(&relay.driver, message);
+        if let Some(ticket) = express.ticket(message) {
+            express.joining(Box::pin(self.join(ticket, true)));
+        }
+        if let Message::Report(report) = message
+            && report.relay == relay.request
+            && !self.config.backup
+            && express.is_wanted(&relay.driver, report)
+        {
+            let request = self.next_request();
+            control.send(&self.init_join(request, true)).await?;
+            express.asked(request);
+        }
+        Ok(())
     }
 
     /// The control connection is gone and its relay works on.
@@ -332,24 +403,37 @@ impl Relay {
             return;
         }
         self.report = r.number;
-        let age = r.age.unwrap_or_default();
-        let pipe = FarReport {
-            throughput: r.th_p.unwrap_or_default(),
-            rtt: r.pipe_rtt.unwrap_or_default(),
-            level_bytes: r.level_down_bytes,
-            age,
-            sojourn: r.sojourn_down,
-        };
-        let hs = FarReport {
-            throughput: r.th_hs.unwrap_or_default(),
-            rtt: r.hs_rtt.unwrap_or_default(),
-            level_bytes: r.level_up_bytes,
-            age,
-            sojourn: r.sojourn_up,
-        };
-        let downlink = r.since_hs_down.map(|d| d + age);
-        self.driver.helper_report(self.subflow, pipe, hs, downlink);
+        take_report(&self.driver, self.subflow, r);
     }
+}
+
+/// What the helper says of a subflow's hops.
+pub(super) fn take_report(driver: &Driver, subflow: SubflowId, r: &RelayReport) {
+    let age = r.age.unwrap_or_default();
+    let pipe = FarReport {
+        throughput: r.th_p.unwrap_or_default(),
+        rtt: r.pipe_rtt.unwrap_or_default(),
+        level_bytes: r.level_down_bytes,
+        age,
+        sojourn: r.sojourn_down,
+    };
+    let hs = FarReport {
+        throughput: r.th_hs.unwrap_or_default(),
+        rtt: r.hs_rtt.unwrap_or_default(),
+        level_bytes: r.level_up_bytes,
+        age,
+        sojourn: r.sojourn_up,
+    };
+    let downlink = r.since_hs_down.map(|d| d + age);
+    driver.helper_report(subflow, pipe, hs, downlink);
+}
+
+/// What has ended that was attended to.
+enum Over {
+    /// The relay; whether it had lasted.
+    Relay(bool),
+    /// The control connection, and why.
+    Control(String),
 }
 
 /// Returns once nothing has moved on a subflow for a while.

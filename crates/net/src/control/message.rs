@@ -41,6 +41,10 @@ pub enum Message {
         request: RequestId,
         /// The proxy to relay to.
         proxy: SocketAddr,
+        /// It is idle nearly always, beside another one to the same proxy (an express): no
+        /// keepalive shall wake a radio for it, and it ends with this connection.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        express: bool,
     },
     /// Helper: the relay may be opened with this ticket.
     Relay {

@@ -86,7 +86,13 @@ fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u32>(), any_text()).prop_map(|(version, name)| Message::Hello { version, name }),
         (request(), proxy()).prop_map(|(request, proxy)| Message::InitMp { request, proxy }),
-        (request(), proxy()).prop_map(|(request, proxy)| Message::InitMpJoin { request, proxy }),
+        (request(), proxy(), any::<bool>()).prop_map(|(request, proxy, express)| {
+            Message::InitMpJoin {
+                request,
+                proxy,
+                express,
+            }
+        }),
         (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
             request,
             ticket: Ticket::from_bytes(t),

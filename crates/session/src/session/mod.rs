@@ -1,4 +1,5 @@
 mod app;
+mod express;
 mod receive;
 mod recovery;
 mod transmit;
@@ -84,6 +85,8 @@ pub struct Session {
     tx_data: u64,
     /// Unscheduled bytes: the meta buffer.
     backlog: u64,
+    /// Bytes to be sent again, of those.
+    again: u64,
     /// Bytes kept for sending.
     held: u64,
     /// Unique bytes that arrived or were announced, and those that the application has read.
@@ -323,6 +326,7 @@ impl Session {
             },
             tx_data: 0,
             backlog: 0,
+            again: 0,
             held: 0,
             rx_data: 0,
             read_data: 0,
@@ -377,8 +381,10 @@ impl Session {
         if self.established || !opening {
             subflow.phase = Phase::SendHello(Box::new(self.hello(&subflow)));
         }
+        if !subflow.express {
+            self.lonely_since = None;
+        }
         self.subflows.push(subflow);
-        self.lonely_since = None;
         id
     }
 
@@ -387,6 +393,7 @@ impl Session {
         let path = PathLabel {
             helper: s.helper,
             backup: s.backup,
+            express: s.express,
             name: s.name.clone(),
         };
         match (&self.key, self.id) {
@@ -451,10 +458,21 @@ impl Session {
                 (*subflow, path, Frame::MpJoinOk { proof })
             }
         };
-        if self.subflows.len() >= self.config.max_subflows {
+        if path.express && matches!(hello, Hello::Capable { .. }) {
+            return Err(SubflowError::ours(
+                CloseCode::UnexpectedFrame,
+                "an express opens no session",
+            ));
+        }
+        // Paths come first.
+        let limit = match path.express {
+            true => self.config.max_subflows / 2,
+            false => self.config.max_subflows,
+        };
+        if self.subflows.len() >= limit {
             return Err(SubflowError::ours(
                 CloseCode::TooMuch,
-                format!("{} subflows are the limit", self.config.max_subflows),
+                format!("{limit} subflows are the limit"),
             ));
         }
         let number = u64::from(id.0);
@@ -474,11 +492,14 @@ impl Session {
             name: path.name.clone(),
             helper: path.helper,
             backup: path.backup,
+            express: path.express,
             ..setup
         };
         let phase = Phase::SendHello(Box::new(answer));
+        if !setup.express {
+            self.lonely_since = None;
+        }
         self.subflows.push(Subflow::new(id, phase, setup, now));
-        self.lonely_since = None;
         Ok(id)
     }
 
@@ -643,6 +664,7 @@ impl Session {
             helper: s.helper,
             state: match (&s.phase, s.suspect, s.backup) {
                 (_, Some(_), _) => SubflowState::Suspect,
+                (Phase::Up | Phase::AwaitJoinOk, None, _) if s.express => SubflowState::Express,
                 (Phase::Up | Phase::AwaitJoinOk, None, true) => SubflowState::Backup,
                 (Phase::Up | Phase::AwaitJoinOk, None, false) => SubflowState::Up,
                 _ => SubflowState::Joining,
@@ -684,7 +706,9 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         // A due ACK that no subflow takes waits for room, not for time.
-        let room = self.subflows.iter().any(|s| s.room > 0 && s.carries());
+        let spared = self.spares_expresses();
+        let takes = |s: &Subflow| s.room > 0 && s.carries() && !(spared && s.express);
+        let room = self.subflows.iter().any(takes);
         let ack = self.ack_since.filter(|_| room);
         let ack = ack.map(|t| t + self.config.ack_delay);
         let lonely = self.lonely_since.map(|t| t + self.config.resume_for);
@@ -709,16 +733,17 @@ impl Session {
         let Some(s) = self.streams.get_mut(&id) else {
             return;
         };
-        let backlog = if s.reset_out.is_some() {
-            0
-        } else {
-            s.send.untransmitted()
+        let (backlog, again) = match s.reset_out {
+            Some(_) => (0, 0),
+            None => (s.send.untransmitted(), s.send.again_bytes()),
         };
         self.backlog = self.backlog - s.backlog + backlog;
         s.backlog = backlog;
         let awaits = s.awaits_answer();
         self.awaiting = self.awaiting + usize::from(awaits) - usize::from(s.awaits);
         s.awaits = awaits;
+        self.again = self.again - s.again + again;
+        s.again = again;
         if !s.queued && s.sendable() {
             s.queued = true;
             self.ready[queue_of(s.class)].push_back(id);
@@ -740,6 +765,7 @@ impl Session {
             return;
         };
         self.backlog -= s.backlog;
+        self.again -= s.again;
         self.held -= s.send.held_bytes();
         self.stalled_streams -= usize::from(s.stalled);
         self.awaiting -= usize::from(s.awaits);

@@ -81,10 +81,16 @@ impl Session {
             // has to be sent again.
             self.limbo.push((id, std::mem::take(&mut gone.sent)));
         }
-        if self.subflows.is_empty() && !self.lost {
+        // An express is no path of its own: its proxy does not wait for it longer than for none.
+        if self.lonely_since.is_none() && self.has_no_path() && !self.lost {
             self.lonely_since = Some(now);
         }
         self.defer_until = None;
+    }
+
+    /// Whether no subflow is left but such as only take what is urgent past another one.
+    fn has_no_path(&self) -> bool {
+        self.subflows.iter().all(|s| s.express)
     }
 
     /// The subflow that was to open the session is gone: another one does it, the one that connected
@@ -224,6 +230,7 @@ impl Session {
     fn doubted_at(&self, s: &Subflow) -> Option<Timestamp> {
         if !self.config.reinjection.suspicion
             || s.suspect.is_some()
+            || s.express
             || s.sent.useful_bytes() == 0
             || s.doubts >= MOST_DOUBTS
         {
@@ -322,7 +329,9 @@ impl Session {
         if self.ask_at().is_some_and(|t| t <= now) {
             self.asks += 1;
             self.asked_at = now;
-            for s in self.subflows.iter_mut().filter(|s| s.carries()) {
+            // What goes over an express goes through a helper that is asked over its own subflow.
+            let asked = |s: &&mut Subflow| s.carries() && !s.express;
+            for s in self.subflows.iter_mut().filter(asked) {
                 s.ping_wanted = true;
             }
         }
@@ -581,6 +590,7 @@ impl Session {
         self.lost = true;
         self.lonely_since = None;
         self.backlog = 0;
+        self.again = 0;
         self.held = 0;
         for q in &mut self.ready {
             q.clear();
@@ -599,6 +609,7 @@ impl Session {
             if let Some(s) = self.streams.get_mut(&id) {
                 s.send.clear();
                 s.backlog = 0;
+                s.again = 0;
                 s.queued = false;
                 s.open_owed = false;
                 s.reset_out = Some(Signal {

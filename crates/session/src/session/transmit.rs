@@ -62,6 +62,17 @@ const SHUNNED_AT: u32 = 4;
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
 
+/// Which of a stream's bytes a subflow is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// What is to be sent again, then what is new.
+    All,
+    /// It delivers late: what is new, then what comes last of what is to be sent again.
+    Late,
+    /// What is to be sent again, but for what this other one has, and nothing new.
+    Urgent(SubflowId),
+}
+
 impl Session {
     /// The next record to write, appended to `out` (which should be empty). `None` when nothing
     /// can or should be sent now; [`poll_timeout`](Self::poll_timeout) tells when that may change
@@ -148,6 +159,9 @@ impl Session {
             if !out.is_empty() {
                 return Some(self.wrote(now, i, out.len(), owed));
             }
+        }
+        if let Some(i) = self.put_urgent(now, out, owed) {
+            return Some(self.wrote(now, i, out.len(), owed));
         }
         let mut passed_over = 0u64;
         while let Some(picked) = self.pick(now, passed_over) {
@@ -267,7 +281,7 @@ impl Session {
         views: &mut Vec<SubflowView>,
     ) {
         views.clear();
-        // The worst that is taken: doubted 1, in reserve 2, silent 3.
+        // The worst that is taken: doubted 1, in reserve 2, silent 3. An express is a reserve, too.
         let worst = |s: &Subflow| match s.suspect {
             Some(_) => 3,
             None if s.backup => 2,
@@ -325,7 +339,11 @@ impl Session {
         };
         let way = self.config.buffer_delay;
         let pad = |s: &Subflow| s.estimator.pad(now, s.tx_octets, s.acked_octets, way);
-        let usable = || self.subflows.iter().filter(|s| s.room > 0 && s.carries());
+        let spared = self.spares_expresses();
+        let usable = || {
+            let takes = move |s: &&Subflow| s.room > 0 && s.carries() && !(spared && s.express);
+            self.subflows.iter().filter(takes)
+        };
         let healthy = usable().filter(|s| s.suspect.is_none());
         let soon = healthy.map(pad).min().unwrap_or_default() + FEEDBACK_LATE;
         let least_quiet = usable().filter(|s| pad(s) <= soon).filter_map(quiet).min();
@@ -351,7 +369,7 @@ impl Session {
                     .subflows
                     .iter()
                     .enumerate()
-                    .filter(|(_, s)| s.room > 0 && s.carries())
+                    .filter(|(_, s)| s.room > 0 && s.carries() && !(spared && s.express))
                     .filter(|(_, s)| !healthy_only || s.suspect.is_none())
                     .filter(|(_, s)| test(s))
                     .map(|(i, s)| (pad(s), i))
@@ -382,7 +400,7 @@ impl Session {
     }
 
     /// Plaintext octets of the next data record on a subflow.
-    fn record_limit(&self, now: Timestamp, i: usize) -> usize {
+    pub(super) fn record_limit(&self, now: Timestamp, i: usize) -> usize {
         let rate = self.subflows[i].estimator.throughput(now);
         rate.bytes_in(RECORD_TIME)
             .clamp(LEAST_RECORD, MAX_RECORD_BYTES as u64) as usize
@@ -547,7 +565,10 @@ impl Session {
         owed: &mut Vec<Owed>,
     ) {
         let on = self.subflows[i].id;
-        let late = self.is_late(on);
+        let share = match self.is_late(on) || self.is_passed_by(now, i) {
+            true => Share::Late,
+            false => Share::All,
+        };
         let soon_bytes = self.bytes_before(on);
         // What others carry goes before what is new: every byte over every subflow.
         if self.scheduler.duplicates() {
@@ -579,7 +600,7 @@ impl Session {
                     self.ready[q].push_back(id);
                     continue;
                 }
-                self.put_stream(now, i, (on, late), id, out, limit, owed);
+                self.put_stream(now, i, (on, share), id, out, limit, owed);
                 let again = match self.streams.get_mut(&id) {
                     Some(s) => {
                         s.queued = s.sendable();
@@ -618,11 +639,11 @@ impl Session {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn put_stream(
+    pub(super) fn put_stream(
         &mut self,
         now: Timestamp,
         i: usize,
-        (on, late): (SubflowId, bool),
+        (on, share): (SubflowId, Share),
         id: StreamId,
         out: &mut Vec<u8>,
         limit: usize,
@@ -645,13 +666,15 @@ impl Session {
             let space = space as u64;
             // Bytes of a lost or silent subflow hold up all that follows them: they go first, where
             // they arrive soonest. A late subflow takes what comes last in order.
-            let again = if late {
-                None
-            } else {
-                s.send.take_again(space, on)
+            let again = match share {
+                Share::Late => None,
+                Share::All => s.send.take_again(space, &[on]),
+                Share::Urgent(other) => s.send.take_again(space, &[on, other]),
             };
             let (range, chunk_end, copy) = if let Some(r) = again {
                 (r, false, true)
+            } else if matches!(share, Share::Urgent(_)) {
+                return;
             } else if let Some((r, chunk_end)) = s.send.take_new(space.min(credit), s.max_send) {
                 self.tx_data += r.end - r.start;
                 (r, chunk_end, false)

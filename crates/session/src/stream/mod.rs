@@ -70,6 +70,8 @@ pub(crate) struct Stream {
     pub(crate) queued: bool,
     /// What it contributes to the session's sum of unscheduled bytes.
     pub(crate) backlog: u64,
+    /// And of bytes to be sent again.
+    pub(crate) again: u64,
     /// Redundant scheduling: how far each subflow has carried it.
     pub(crate) copied: Vec<(SubflowId, u64)>,
 
@@ -114,6 +116,7 @@ impl Stream {
             awaits: false,
             queued: false,
             backlog: 0,
+            again: 0,
             copied: Vec::new(),
             opened: now,
             first_in: None,

@@ -107,10 +107,12 @@ impl SendBuffer {
         self.again.iter().any(|a| a.origin != Some(on))
     }
 
-    /// Takes up to `max` bytes that are to be sent again on `on`, the lowest offset first.
-    pub(crate) fn take_again(&mut self, max: u64, on: SubflowId) -> Option<Range<u64>> {
+    /// Takes up to `max` bytes that are to be sent again and that none of `carriers` has, among
+    /// them the subflow that takes them now; the lowest offset first.
+    pub(crate) fn take_again(&mut self, max: u64, carriers: &[SubflowId]) -> Option<Range<u64>> {
+        let has = |origin: Option<SubflowId>| origin.is_some_and(|o| carriers.contains(&o));
         let i = (0..self.again.len())
-            .filter(|&i| self.again[i].origin != Some(on))
+            .filter(|&i| !has(self.again[i].origin))
             .min_by_key(|&i| self.again[i].range.start)?;
         let entry = &mut self.again[i];
         let end = entry.range.end.min(entry.range.start.saturating_add(max));
@@ -123,7 +125,7 @@ impl SendBuffer {
         (!range.is_empty()).then_some(range)
     }
 
-    /// As [`Self::take_again`], the highest offset first: for a subflow that delivers later than
+    /// As [`Self::take_again`] for one subflow, the highest offset first: for a subflow that delivers later than
     /// others.
     pub(crate) fn take_again_last(&mut self, max: u64, on: SubflowId) -> Option<Range<u64>> {
         let i = (0..self.again.len())
@@ -326,18 +328,18 @@ mod tests {
         s.ack(4..6);
         assert_eq!(s.again(0..10, Some(A)), 8);
         assert!(!s.has_again_for(A));
-        assert_eq!(s.take_again(100, A), None);
-        assert_eq!(s.take_again(2, B), Some(0..2));
+        assert_eq!(s.take_again(100, &[A]), None);
+        assert_eq!(s.take_again(2, &[B]), Some(0..2));
         s.ack(2..4);
-        assert_eq!(s.take_again(100, B), Some(6..10));
-        assert_eq!(s.take_again(100, B), None);
+        assert_eq!(s.take_again(100, &[B]), Some(6..10));
+        assert_eq!(s.take_again(100, &[B]), None);
         assert_eq!(s.again_bytes(), 0);
         s.again(6..16, Some(A));
         s.ack(8..9);
         assert_eq!(s.again_bytes(), 9);
         s.forget_origin(A);
         assert_eq!(s.take_again_last(3, A), Some(13..16));
-        assert_eq!(s.take_again(100, A), Some(6..8));
+        assert_eq!(s.take_again(100, &[A]), Some(6..8));
         assert_eq!(s.take_again_last(100, A), Some(9..13));
         assert_eq!(s.again_bytes(), 0);
     }

@@ -51,6 +51,9 @@ pub struct PathLabel {
     pub helper: Option<HelperId>,
     /// Used only when no regular subflow is left.
     pub backup: bool,
+    /// A backup that also takes urgent copies past what its helper holds for another subflow. On
+    /// the wire it is a third value of the same octet; who does not know it refuses the hello.
+    pub express: bool,
     /// For people, at most [`super::MAX_NAME_BYTES`] octets.
     pub name: String,
 }
@@ -579,7 +582,7 @@ fn put_limits(out: &mut Vec<u8>, l: &Limits) {
 
 fn put_path(out: &mut Vec<u8>, p: &PathLabel) {
     varint::put(out, p.helper.map_or(0, |h| u64::from(h.0) + 1));
-    out.put_u8(u8::from(p.backup));
+    out.put_u8(if p.express { 2 } else { u8::from(p.backup) });
     out.put_slice(cut_text(&p.name, MAX_NAME_BYTES));
 }
 
@@ -706,7 +709,12 @@ impl Body {
                 u32::try_from(n - 1).map_err(|_| self.field("helper"))?,
             )),
         };
-        let backup = self.flag("backup")?;
+        let (backup, express) = match self.u8()? {
+            0 => (false, false),
+            1 => (true, false),
+            2 => (true, true),
+            _ => return Err(self.field("backup")),
+        };
         let name = self.text("name", MAX_NAME_BYTES)?;
         if name.chars().any(char::is_control) {
             return Err(self.field("name"));
@@ -714,6 +722,7 @@ impl Body {
         Ok(PathLabel {
             helper,
             backup,
+            express,
             name,
         })
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_session::{
-    Destination, Event, FarReport, Hello, Session, SessionConfig, SessionId, StreamId, SubflowId,
-    SubflowSetup, parse_hello,
+    CloseCode, Destination, Event, FarReport, Hello, Session, SessionConfig, SessionId, StreamId,
+    SubflowId, SubflowSetup, parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
 
@@ -212,8 +212,10 @@ impl Host {
         s.net.push(s.now, conn, end);
         if ready {
             let route = &s.routes[s.lines[l].route];
+            let express = s.lines[l].express;
             let io = self.io(s.lines, l);
             let setup = SubflowSetup {
+                express,
                 name: route.name.clone(),
                 helper: route.helper,
                 backup: route.backup,
@@ -278,6 +280,11 @@ impl Host {
         let accepted = session.accept_subflow(s.now + self.ahead, setup(l, io), &hello);
         let id = match accepted {
             Ok(id) => id,
+            // Subflows that are gone, of which only the primary knows yet, may have taken its place.
+            Err(e) if is_express(&hello) && e.code == CloseCode::TooMuch => {
+                self.lose_line(s, l);
+                return Ok(Ok(()));
+            }
             Err(e) => return Ok(Err(e)),
         };
         io.stage = Stage::Up(id);
@@ -525,6 +532,11 @@ impl Host {
             }
         }
     }
+}
+
+fn is_express(hello: &Hello) -> bool {
+    let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
+    path.express
 }
 
 fn setup(line: usize, io: &Io) -> SubflowSetup {

@@ -175,6 +175,8 @@ pub(super) fn path_info(info: &Info) -> PathInfo {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) route: usize,
+    /// A second one through a helper, for what is urgent.
+    pub(super) express: bool,
     /// The pipe, or the PS-Path.
     pub(super) first: usize,
     /// The HS-Path, once the helper has connected.
@@ -198,6 +200,7 @@ impl Line {
         let server = relay.is_none().then_some(first);
         Self {
             route,
+            express: false,
             first,
             second: None,
             relay,

@@ -39,8 +39,8 @@ mod scenario;
 
 use std::time::Duration;
 
-use mpbond_session::Session;
-use mpbond_units::Timestamp;
+use mpbond_session::{FarReport, Session};
+use mpbond_units::{BitRate, Timestamp};
 
 pub use app::End as StreamEnd;
 pub use mpbond_session::{FeedbackRule, HelperId, SchedulerKind};
@@ -244,6 +244,7 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         self.faults();
         self.keep_alive();
+        self.end_expresses();
         self.start_exchanges()?;
         self.dial();
         loop {
@@ -258,6 +259,7 @@ impl World {
                     host.report(s, &report);
                     host.settle(s)
                 })?;
+                self.open_express(&report);
                 moved = true;
             }
             for side in [0, 1] {
@@ -306,7 +308,7 @@ impl World {
             self.live.iter().any(|&l| {
                 let line = &self.lines[l];
                 let is_up = |end: &line::Io| matches!(end.stage, Stage::Up(_));
-                line.route == route && line.ends.iter().all(is_up)
+                !line.express && line.route == route && line.ends.iter().all(is_up)
             })
         };
         if self.joined.is_none() && (0..self.scenario.routes.len()).all(up) {
@@ -404,6 +406,25 @@ impl World {
             .retain(|(l, _)| lines[*l].ends[0].stage != Stage::Gone);
     }
 
+    /// An express ends with the relay beside which it was opened.
+    fn end_expresses(&mut self) {
+        if self.hosts[0].is_frozen(self.now) {
+            return;
+        }
+        let lasts = |route| {
+            let mut lines = self.live.iter().map(|&l| &self.lines[l]);
+            lines.any(|l| !l.express && l.route == route && l.ends[0].stage != Stage::Gone)
+        };
+        let over = |l: &usize| {
+            let line = &self.lines[*l];
+            line.express && line.ends[0].stage != Stage::Gone && !lasts(line.route)
+        };
+        for l in self.live.iter().copied().filter(over).collect::<Vec<_>>() {
+            self.with_host(0, |host, s| host.lose_line(s, l));
+            self.hosts[0].look_again();
+        }
+    }
+
     fn kill(&mut self, route: usize) {
         for &l in &self.live {
             let line = &self.lines[l];
@@ -477,21 +498,46 @@ impl World {
                 continue;
             }
             self.dial_at[route] = None;
-            let r = &self.scenario.routes[route];
-            let bound = self.scenario.relay_bound_bytes;
-            let relay = r
-                .helper
-                .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
-            // A device that only forwards is no end of a connection.
-            let (links, far) = match relay {
-                Some(_) => (&r.links[..1], helper_config(bound)),
-                None => (&r.links[..], endpoint_config()),
-            };
-            let l = self.lines.len();
-            let first = self.net.connect(self.now, l, links, endpoint_config(), far);
-            self.lines.push(Line::new(self.now, route, first, relay));
-            self.live.push(l);
+            self.connect(route, false);
         }
+    }
+
+    /// A primary hears that a helper holds much: it opens an express there, unless it has one.
+    fn open_express(&mut self, report: &Report) {
+        let holds = |hop: &FarReport| match hop.throughput {
+            BitRate::ZERO => Duration::ZERO,
+            rate => rate.time_for(hop.level_bytes),
+        };
+        let line = &self.lines[report.line];
+        let (route, is_up) = (line.route, matches!(line.ends[0].stage, Stage::Up(_)));
+        let held = holds(&report.pipe).max(holds(&report.hs));
+        let wanted = self.scenario.express_at.is_some_and(|at| held >= at);
+        let has_one = self.live.iter().any(|&l| {
+            let line = &self.lines[l];
+            line.express && line.route == route && line.ends[0].stage != Stage::Gone
+        });
+        if wanted && is_up && !line.express && !has_one {
+            self.connect(route, true);
+        }
+    }
+
+    /// The primary connects on a route.
+    fn connect(&mut self, route: usize, express: bool) {
+        let r = &self.scenario.routes[route];
+        let bound = self.scenario.relay_bound_bytes;
+        let relay = r
+            .helper
+            .map(|_| Relay::new(bound.saturating_sub(RELAY_RECEIVE_BYTES.min(bound / 4))));
+        // A device that only forwards is no end of a connection.
+        let (links, far) = match relay {
+            Some(_) => (&r.links[..1], helper_config(bound)),
+            None => (&r.links[..], endpoint_config()),
+        };
+        let l = self.lines.len();
+        let first = self.net.connect(self.now, l, links, endpoint_config(), far);
+        let line = Line::new(self.now, route, first, relay);
+        self.lines.push(Line { express, ..line });
+        self.live.push(l);
     }
 
     /// What helpers do; whether anything moved.
@@ -582,7 +628,7 @@ impl World {
             let route = line.route;
             let others = self.live.iter().any(|&o| {
                 let o = &self.lines[o];
-                o.route == route && o.ends[0].stage != Stage::Gone
+                !o.express && o.route == route && o.ends[0].stage != Stage::Gone
             });
             if !others && self.dial_at[route].is_none() {
                 self.dial_at[route] = Some(self.now + self.scenario.rejoin_after);

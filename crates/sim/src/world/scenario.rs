@@ -21,6 +21,9 @@ pub struct Scenario {
     pub routes: Vec<Route>,
     /// Most bytes that a helper holds for a subflow in each direction.
     pub relay_bound_bytes: u64,
+    /// An express is opened through a helper that holds what it passes on in so long; none, where
+    /// this is none.
+    pub express_at: Option<Duration>,
     /// How often a helper reports while data flows.
     pub report_every: Duration,
     /// How long after a subflow is lost the primary tries to join anew.
@@ -297,6 +300,7 @@ impl Scenario {
             links,
             routes,
             relay_bound_bytes: 4 << 20,
+            express_at: Some(Duration::from_millis(250)),
             report_every: Duration::from_millis(100),
             rejoin_after: Duration::from_millis(500),
             exchanges: Vec::new(),

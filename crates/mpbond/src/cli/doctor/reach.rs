@@ -170,7 +170,11 @@ async fn relay(
 ) {
     let request = RequestId(1);
     let proxy = config.proxy.address;
-    let ask = Message::InitMpJoin { request, proxy };
+    let ask = Message::InitMpJoin {
+        request,
+        proxy,
+        express: false,
+    };
     let deadline = Instant::now() + PATIENCE;
     let answer = timeout_at(deadline, async {
         control.send(&ask).await?;

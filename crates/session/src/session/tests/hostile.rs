@@ -164,6 +164,59 @@ fn a_join_needs_the_key_and_this_connection() {
     assert_eq!(err.code, CloseCode::BadProof);
 }
 
+/// A session is opened by what can carry it, and expresses take no path's place.
+#[test]
+fn expresses_are_joins_and_leave_room_for_paths() {
+    let path = || PathLabel {
+        helper: Some(HelperId(0)),
+        backup: true,
+        express: true,
+        name: "phone".to_owned(),
+    };
+    let (mut s, _) = server();
+    let mut client = Session::client(SessionConfig::default(), [3; 32]);
+    let express = SubflowSetup {
+        express: true,
+        ..SubflowSetup::default()
+    };
+    let id = client.add_subflow(NOW, express);
+    client.handle_room(id, 1 << 20);
+    let mut out = Vec::new();
+    client.poll_transmit(NOW, &mut out).expect("hello");
+    let (hello, _) = parse_hello(Bytes::from(out)).expect("hello");
+    let err = s
+        .accept_subflow(NOW, SubflowSetup::default(), &hello)
+        .expect_err("it opens a session");
+    assert_eq!(err.code, CloseCode::UnexpectedFrame);
+
+    let (mut s, _) = server();
+    let key = s.key.clone().expect("a key");
+    let session = SessionId([9; 16]);
+    let most = s.config().max_subflows as u32;
+    let mut join = |number: u32, path: PathLabel, proof: Option<[u8; 32]>| {
+        let subflow = SubflowId(number);
+        let right = || key.prove(true, session, subflow, &[0; 32]);
+        let hello = Hello::Join {
+            session,
+            subflow,
+            proof: proof.unwrap_or_else(right),
+            path,
+        };
+        let accepted = s.accept_subflow(NOW, SubflowSetup::default(), &hello);
+        accepted.map(|_| ()).map_err(|e| e.code)
+    };
+    assert_eq!(join(2, path(), Some([0; 32])), Err(CloseCode::BadProof));
+    for number in 2..=most / 2 {
+        assert_eq!(join(number, path(), None), Ok(()), "{number}");
+    }
+    assert_eq!(join(100, path(), None), Err(CloseCode::TooMuch));
+    for number in most / 2 + 1..=most {
+        assert_eq!(join(number, PathLabel::default(), None), Ok(()), "{number}");
+    }
+    let code = join(101, PathLabel::default(), None);
+    assert_eq!(code, Err(CloseCode::TooMuch));
+}
+
 #[test]
 fn pieces_of_all_streams_together_are_bounded() {
     let (mut s, id) = server();

@@ -1,5 +1,6 @@
 //! Whole sessions against each other in virtual time.
 
 mod behaviour;
+mod express;
 mod hostile;
 mod pair;

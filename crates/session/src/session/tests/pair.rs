@@ -149,10 +149,22 @@ impl Pair {
     /// Adds a subflow; hops named from the primary outward: the pipe first.
     pub(super) fn join(&mut self, hops: &[HopModel]) -> SubflowId {
         let helper = (hops.len() > 1).then_some(HelperId(self.links.len() as u32));
+        self.join_as(hops, helper, false)
+    }
+
+    /// Adds an express beside the subflow `other`, over hops of its own.
+    pub(super) fn join_express(&mut self, other: SubflowId, hops: &[HopModel]) -> SubflowId {
+        let place = self.links.iter().position(|l| l.id == other);
+        let helper = place.map(|i| HelperId(i as u32));
+        self.join_as(hops, helper, true)
+    }
+
+    fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, express: bool) -> SubflowId {
         let exporter = [self.links.len() as u8 + 1; 32];
         let setup = SubflowSetup {
             name: format!("link{}", self.links.len()),
             helper,
+            express,
             exporter,
             ..SubflowSetup::default()
         };
@@ -192,6 +204,12 @@ impl Pair {
     pub(super) fn octets_up(&self, id: SubflowId) -> u64 {
         let link = self.links.iter().find(|l| l.id == id);
         link.map_or(0, |l| l.up.sent)
+    }
+
+    /// Octets that the server has put on a subflow.
+    pub(super) fn octets_down(&self, id: SubflowId) -> u64 {
+        let link = self.links.iter().find(|l| l.id == id);
+        link.map_or(0, |l| l.down.sent)
     }
 
     pub(super) fn server(&mut self) -> &mut Session {

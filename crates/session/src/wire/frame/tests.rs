@@ -23,16 +23,14 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn path() -> impl Strategy<Value = PathLabel> {
-    (
-        proptest::option::of(0..u32::MAX),
-        any::<bool>(),
-        "[a-z]{0,64}",
-    )
-        .prop_map(|(helper, backup, name)| PathLabel {
+    (proptest::option::of(0..u32::MAX), 0..3u8, "[a-z]{0,64}").prop_map(|(helper, kind, name)| {
+        PathLabel {
             helper: helper.map(HelperId),
-            backup,
+            backup: kind > 0,
+            express: kind == 2,
             name,
-        })
+        }
+    })
 }
 
 fn destination() -> impl Strategy<Value = Destination> {

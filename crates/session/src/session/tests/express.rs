@@ -1,0 +1,141 @@
+//! Expresses: what they carry, and what they are not.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::pair::{Pair, hop, pattern};
+use crate::session::{Event, Read};
+use crate::*;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// A direct subflow, one through a helper whose pipe is slow, and an express beside it or none.
+fn joined(with_express: bool) -> (Pair, SubflowId, SubflowId, Option<SubflowId>) {
+    let mut p = Pair::new(SessionConfig::default());
+    let direct = p.join(&[hop(8.0, 25)]);
+    let hops = [hop(5.0, 2), hop(10.0, 25)];
+    let helper = p.join(&hops);
+    p.run(at(500), |_| false);
+    let express = with_express.then(|| p.join_express(helper, &hops));
+    p.run(at(1_000), |_| false);
+    (p, direct, helper, express)
+}
+
+/// A download whose direct path falls silent after a second, or goes on; the longest time without a
+/// byte for its reader.
+fn longest_gap(p: &mut Pair, silent: bool) -> Duration {
+    let start = p.now;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(4 << 20);
+    let mut last = (0, p.now);
+    let mut longest = Duration::ZERO;
+    p.run(start + Duration::from_secs(30), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        p.links[0].blackhole = silent && p.now > start + Duration::from_secs(1);
+        let (got, end) = p.client_got.entry(id).or_default();
+        if got.len() > last.0 {
+            if last.0 > 0 {
+                longest = longest.max(p.now.since(last.1));
+            }
+            last = (got.len(), p.now);
+        }
+        *end == Some(Read::Fin)
+    });
+    assert!(p.client_got[&id].0 == want, "{}", p.client_got[&id].0.len());
+    longest
+}
+
+fn sent(p: &mut Pair, id: SubflowId) -> (u64, u64) {
+    let now = p.now;
+    let subflows = p.server().subflows(now);
+    let s = subflows.iter().find(|s| s.id == id).expect("it is there");
+    (s.bytes_out, s.redundant_bytes_out)
+}
+
+#[test]
+fn what_the_reader_waits_for_passes_by_a_helpers_store() {
+    let without = longest_gap(&mut joined(false).0, true);
+    let (mut p, _, _, express) = joined(true);
+    let with = longest_gap(&mut p, true);
+    assert!(with * 3 < without, "{with:?} instead of {without:?}");
+    assert!(with < Duration::from_millis(300), "{with:?}");
+    let (bytes, copies) = sent(&mut p, express.unwrap());
+    assert!(bytes > 0);
+    assert_eq!(bytes, copies, "an express carries nothing new");
+}
+
+#[test]
+fn an_express_that_nothing_needs_carries_nothing_and_rests() {
+    let (mut p, _, _, express) = joined(true);
+    let express = express.unwrap();
+    longest_gap(&mut p, false);
+    assert_eq!(sent(&mut p, express), (0, 0));
+    p.client.finish(StreamId(0));
+    let until = p.now + Duration::from_secs(5);
+    p.run(until, |_| false);
+    assert_eq!(p.client.stats().streams_open, 0);
+    let octets = (p.octets_up(express), p.octets_down(express));
+    let until = p.now + Duration::from_secs(300);
+    p.run(until, |_| false);
+    assert_eq!(sent(&mut p, express), (0, 0));
+    assert_eq!((p.octets_up(express), p.octets_down(express)), octets);
+}
+
+#[test]
+fn an_express_whose_helper_is_silent_is_not_relied_on() {
+    let (mut p, _, helper, express) = joined(true);
+    let express = express.unwrap();
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    let start = p.now;
+    p.run(at(60_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        let silent = p.now > start + Duration::from_millis(700);
+        for l in &mut p.links {
+            l.blackhole |= silent && (l.id == helper || l.id == express);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want);
+    assert_eq!(sent(&mut p, express).0, 0);
+}
+
+#[test]
+fn a_session_lives_no_longer_on_an_express_than_on_nothing() {
+    let (mut p, direct, helper, express) = joined(true);
+    let id = p.open();
+    p.client.write(id, "over which path?".into());
+    p.kill(direct);
+    p.kill(helper);
+    // It is a path all the same, as long as somebody may come back.
+    p.run(at(3_000), |_| false);
+    assert_eq!(p.server_got[&id].0, b"over which path?");
+    let now = p.now;
+    let stats = p.client.subflows(now);
+    assert_eq!(stats.len(), 1);
+    assert_eq!(stats[0].id, express.unwrap());
+    assert_eq!(stats[0].state, SubflowState::Express);
+    let back = p.join(&[hop(8.0, 25)]);
+    p.run(at(100_000), |_| false);
+    assert!(!p.client.is_lost() && !p.server().is_lost());
+    p.kill(back);
+    p.run(at(150_000), |_| false);
+    assert!(!p.client.is_lost() && !p.server().is_lost());
+    p.run(at(170_000), |_| false);
+    assert!(p.client.is_lost() && p.server().is_lost());
+    let lost = |e: &Event| matches!(e, Event::Lost { .. });
+    assert!(p.client_events.iter().any(lost));
+}
