@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-use super::Session;
 use super::transmit::Share;
+use super::{Session, SubflowError};
 use crate::subflow::{Owed, Phase, Subflow};
-use crate::{StreamClass, SubflowId};
+use crate::{CloseCode, StreamClass, SubflowId};
 
 /// An express is used where it delivers sooner than every regular subflow by this much: below that
 /// the application notices nothing, and a helper's pipe is left to its store.
@@ -58,6 +58,19 @@ impl Session {
         let other = regular().find(|s| s.helper == express.helper)?;
         let least = regular().map(pad).min()?;
         (least > pad(express) + EXPRESS_GAIN).then_some(other.id)
+    }
+
+    /// How many subflows there may be where one more joins, or opens the session: expresses leave
+    /// half of the places to paths.
+    pub(super) fn places_for(&self, express: bool, opens: bool) -> Result<usize, SubflowError> {
+        match express {
+            true if opens => Err(SubflowError::ours(
+                CloseCode::UnexpectedFrame,
+                "an express opens no session",
+            )),
+            true => Ok(self.config.max_subflows / 2),
+            false => Ok(self.config.max_subflows),
+        }
     }
 
     /// Whether feedback and the like rather wait for a regular subflow than to go over an express,

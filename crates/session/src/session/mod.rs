@@ -458,17 +458,8 @@ impl Session {
                 (*subflow, path, Frame::MpJoinOk { proof })
             }
         };
-        if path.express && matches!(hello, Hello::Capable { .. }) {
-            return Err(SubflowError::ours(
-                CloseCode::UnexpectedFrame,
-                "an express opens no session",
-            ));
-        }
-        // Paths come first.
-        let limit = match path.express {
-            true => self.config.max_subflows / 2,
-            false => self.config.max_subflows,
-        };
+        let opens = matches!(hello, Hello::Capable { .. });
+        let limit = self.places_for(path.express, opens)?;
         if self.subflows.len() >= limit {
             return Err(SubflowError::ours(
                 CloseCode::TooMuch,
