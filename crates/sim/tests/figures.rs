@@ -119,7 +119,7 @@ fn changing_links_are_coped_with() {
                 .measuring(Before::Used, direction, 4 * MIB)
                 .changing(link, 1.0, Duration::from_secs(2));
             // Single ones lie up to a tenth apart: among few, a median is a matter of which.
-            let runs = runs_of(&scenario, 15);
+            let runs = runs_of(&scenario, 31);
             let ratio = median(&runs, |x| x.ratio().unwrap());
             let took = median(&runs, |x| x.took.unwrap().as_secs_f64());
             let copies = median(&runs, ExchangeOutcome::redundant_share);
