@@ -46,6 +46,7 @@ const MAY_KNOW: [(&str, &[&str]); 12] = [
             "lab",
             "mpbond",
             "net",
+            "probe",
             "radio",
             "session",
             "sim",
