@@ -72,6 +72,8 @@ pub const TARGETS: &[Target] = &[
     own_bound("hello", wire::hello, 4 * KIB),
     target("control", wire::control, 4 * KIB),
     target("opening", wire::opening, 64),
+    target("pairing", wire::pairing, 256),
+    own_bound("traffic", wire::traffic, 4 * KIB),
     target("tls-accept", wire::tls_accept, 4 * KIB),
     target("tls-connect", wire::tls_connect, 4 * KIB),
     own_bound("session-pair", pair::pair, 2 * KIB),

@@ -9,6 +9,7 @@ use mpbond_net::control::{
     HelperState, LinkKind, LinkState, Message, RefusalCode, RequestId, Ticket, encode,
     relay_preamble,
 };
+use mpbond_net::pairing;
 use mpbond_session::wire::{AckCount, Frame, PathReport};
 use mpbond_session::{
     CloseCode, Destination, HelperId, Limits, PathLabel, ResetCode, SessionId, StreamClass,
@@ -37,6 +38,12 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
             add("control", [&[40][..], &octets].concat());
         }
     }
+    for message in pairing_messages() {
+        add("pairing", message.encode());
+    }
+    for octets in traffic() {
+        add("traffic", octets);
+    }
     let preamble = relay_preamble(&Ticket::from_bytes([7; 32]));
     add("opening", preamble.to_vec());
     let device = mpbond_net::DeviceId::from_bytes([7; 32]);
@@ -59,6 +66,76 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
         add(target, octets);
     }
     all
+}
+
+fn pairing_messages() -> Vec<pairing::Message> {
+    let introduction = |role, service: Option<&str>| {
+        pairing::Message::Introduction(pairing::Introduction {
+            role,
+            name: "Anna's phone".to_owned(),
+            service: service.and_then(|s| s.parse().ok()),
+        })
+    };
+    vec![
+        pairing::Message::Start([7; _]),
+        pairing::Message::Proof([7; _]),
+        introduction(pairing::Role::Primary, None),
+        introduction(pairing::Role::Helper, Some("192.0.2.1:4434")),
+        introduction(pairing::Role::Proxy, Some("[2001:db8::1]:4433")),
+        pairing::Message::Agreed,
+        pairing::Message::Stop(pairing::StopReason::WrongCode),
+    ]
+}
+
+/// Conversations of `mpbond traffic`, each after the octet that says who hears them.
+fn traffic() -> Vec<Vec<u8>> {
+    let frame = |kind: u8, number: u64, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        let stamp = 1_700_000_000_000_000_000_u64.to_be_bytes();
+        [
+            b"mT\x01",
+            &[kind][..],
+            &length,
+            &number.to_be_bytes(),
+            &stamp,
+            payload,
+        ]
+        .concat()
+    };
+    let flow = [&100_u32.to_be_bytes()[..], &20_000_000_u32.to_be_bytes()].concat();
+    let wants = [
+        &[7; 16][..],
+        &5_000_u64.to_be_bytes(),
+        &flow,
+        &flow,
+        &[0; 24],
+    ]
+    .concat();
+    let record = |number| frame(4, number, &[1; 76]);
+    let receipt = |number| frame(5, number, &[0; 8]);
+    let server = [
+        frame(1, 0, &wants),
+        frame(3, 0, b""),
+        record(0),
+        record(1),
+        frame(6, 9, b""),
+    ];
+    let client = [
+        frame(2, 0, b""),
+        frame(7, 1, b""),
+        record(0),
+        receipt(0),
+        receipt(3),
+        frame(8, 2, b""),
+    ];
+    vec![
+        [&[0][..], &server.concat()].concat(),
+        [&[1][..], &client[1..].concat()].concat(),
+        [&[1][..], &client.concat()].concat(),
+        [&[1][..], &frame(9, 0, b"too many runs")].concat(),
+        b"\x02\x05\x00\x05\x00\x00\x01\x7f\x00\x00\x01\x04\x38".to_vec(),
+        b"\x02\x05\x00\x05\x05\x00\x01".to_vec(),
+    ]
 }
 
 fn record(frames: &[Frame]) -> Vec<u8> {

@@ -47,6 +47,7 @@ const MAY_KNOW: [(&str, &[&str]); 13] = [
             "lab",
             "mpbond",
             "net",
+            "probe",
             "radio",
             "session",
             "sim",

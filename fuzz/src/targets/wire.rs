@@ -9,12 +9,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_net::control::{Decoder, MAX_MESSAGE_BYTES, Message, Opening, encode};
+use mpbond_net::pairing::Message as PairingMessage;
 use mpbond_net::tls::{TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::wire::Frame;
 use mpbond_session::{Session, SessionConfig, SessionId, SubflowSetup, parse_hello};
 use mpbond_units::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a stranger says who wants to be paired: a message is written as it was read, and a name in
+/// it can be shown.
+pub fn pairing(octets: &[u8]) {
+    match PairingMessage::decode(octets) {
+        Ok(message) => assert_eq!(message.encode(), octets, "written as it was read"),
+        Err(e) => super::one_line(&e),
+    }
+}
+
+/// Either end of `mpbond traffic`, and its SOCKS5 client.
+pub fn traffic(octets: &[u8]) {
+    if let Some(said) = mpbond_probe::traffic::hear(octets) {
+        super::one_line(&said);
+    }
+}
 
 /// A record: its frames, and that a frame written anew is the same frame.
 pub fn frames(octets: &[u8]) {

@@ -144,7 +144,9 @@ impl Account {
                 self.bins.resize(bin + 1, (0, None));
             }
             if let Some((bytes, worst)) = self.bins.get_mut(bin) {
-                *bytes += u64::from(self.flow.record_bytes) * (skipped + 1);
+                // Receipts say what they like.
+                let more = u64::from(self.flow.record_bytes).saturating_mul(skipped + 1);
+                *bytes = bytes.saturating_add(more);
                 *worst = Some(worst.map_or(raw_delay_ms, |w| w.max(raw_delay_ms)));
             }
         }
@@ -183,7 +185,9 @@ impl Account {
             self.silent(end_s, nth != self.connections, true);
         }
         let came = self.records > 0;
-        let bytes = self.records * u64::from(self.flow.record_bytes);
+        let bytes = self
+            .records
+            .saturating_mul(u64::from(self.flow.record_bytes));
         let delays = correction_ms.and_then(|c| {
             let all = std::mem::take(&mut self.delays);
             Distribution::of(all.into_iter().map(|d| d + c).collect())

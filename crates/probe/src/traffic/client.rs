@@ -199,7 +199,8 @@ enum End {
     Lost(String),
 }
 
-struct Run<'a, F> {
+/// A run as it goes.
+pub(super) struct Run<'a, F> {
     options: &'a ClientOptions,
     heard: F,
     hello: Hello,
@@ -216,7 +217,7 @@ struct Run<'a, F> {
 }
 
 impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
-    fn new(options: &'a ClientOptions, heard: F) -> Self {
+    pub(super) fn new(options: &'a ClientOptions, heard: F) -> Self {
         let account = |flow: Flow| Account::new(flow, options.threshold_s(flow));
         let total = |flow: Option<Flow>| flow.and_then(|f| f.total(options.duration));
         Self {
@@ -242,7 +243,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         }
     }
 
-    fn begin(&mut self, bounds: Bounds) {
+    pub(super) fn begin(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         self.start_ns = sys::now_ns();
         self.start = Instant::now();
@@ -321,7 +322,12 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
     }
 
     /// `false`: enough.
-    fn frame(&mut self, frame: Frame, now_ns: u64, sent_ns: u64) -> Result<bool, String> {
+    pub(super) fn frame(
+        &mut self,
+        frame: Frame,
+        now_ns: u64,
+        sent_ns: u64,
+    ) -> Result<bool, String> {
         let offset_us = self.bounds.offset().map(|o| o.offset_us);
         let ms = |to: u64, from: u64| crate::record::difference_us(from, to) / 1e3;
         let nth = self.connections;
@@ -419,7 +425,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         None
     }
 
-    fn finish(self) -> Summary {
+    pub(super) fn finish(self) -> Summary {
         let clock = self.bounds.offset();
         let end_s = self.elapsed_s();
         let up_total = self.known_up_total();

@@ -6,6 +6,7 @@ mod account;
 mod client;
 mod connection;
 mod flow;
+mod hostile;
 mod picture;
 mod runs;
 mod sender;
@@ -17,6 +18,7 @@ pub use account::{BIN_S, DirectionSummary, Gap, Gaps};
 pub use client::{ClientOptions, Event, Loss, Summary, run};
 pub use connection::Target;
 pub use flow::Flow;
+pub use hostile::hear;
 pub use server::{Server, ServerOptions};
 
 use serde::Serialize;

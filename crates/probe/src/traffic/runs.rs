@@ -43,12 +43,31 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// One of which nothing is known but what its client wants.
+    pub(super) fn new(hello: &Hello, now: Instant) -> Self {
+        let total = hello.down.and_then(|f| f.total(hello.duration));
+        Self {
+            hello: *hello,
+            // What the client knows to have arrived, at this server or one before it.
+            up_next: hello.receipts_next,
+            receipts: VecDeque::new(),
+            down_total: Arc::new(AtomicU64::new(total.unwrap_or(OPEN))),
+            start_ns: None,
+            epoch: 0,
+            connection: None,
+            left: now,
+        }
+    }
+
     /// A record has come over connection `epoch`; `false` when it is not its turn.
     pub(crate) fn record(&mut self, epoch: u64, receipt: Receipt) -> bool {
         if epoch != self.epoch || receipt.number != self.up_next {
             return false;
         }
-        self.up_next += 1;
+        let Some(next) = self.up_next.checked_add(1) else {
+            return false;
+        };
+        self.up_next = next;
         if self.receipts.len() >= MAX_RECEIPTS {
             self.receipts.pop_front();
         }
@@ -97,20 +116,10 @@ impl Runs {
         if !self.0.contains_key(&hello.run) {
             self.make_room(now)?;
         }
-        let run = self.0.entry(hello.run).or_insert_with(|| {
-            let total = hello.down.and_then(|f| f.total(hello.duration));
-            Arc::new(Mutex::new(Run {
-                hello: *hello,
-                // What the client knows to have arrived, at this server or one before it.
-                up_next: hello.receipts_next,
-                receipts: VecDeque::new(),
-                down_total: Arc::new(AtomicU64::new(total.unwrap_or(OPEN))),
-                start_ns: None,
-                epoch: 0,
-                connection: None,
-                left: now,
-            }))
-        });
+        let run = self
+            .0
+            .entry(hello.run)
+            .or_insert_with(|| Arc::new(Mutex::new(Run::new(hello, now))));
         let mut known = run.lock().unwrap_or_else(PoisonError::into_inner);
         let same = (known.hello.down, known.hello.up, known.hello.duration)
             == (hello.down, hello.up, hello.duration);

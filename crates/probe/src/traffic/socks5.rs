@@ -1,14 +1,14 @@
 //! As much SOCKS5 as a client needs to get through a front (RFC 1928), without a password.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 
 fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, why.to_owned())
 }
 
 /// Asks the front at the other end of `stream` for a connection.
-pub(crate) fn connect(stream: &mut TcpStream, host: &str, port: u16) -> io::Result<()> {
+pub(crate) fn connect(stream: &mut (impl Read + Write), host: &str, port: u16) -> io::Result<()> {
     stream.write_all(&[5, 1, 0])?;
     let mut choice = [0; 2];
     stream.read_exact(&mut choice)?;
@@ -72,7 +72,7 @@ fn request(host: &str, port: u16) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
