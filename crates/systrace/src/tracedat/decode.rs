@@ -93,7 +93,7 @@ impl Decoder {
 
     /// Learns the names of the kernel's functions.
     pub(super) fn symbols(&mut self, text: &[u8]) {
-        self.symbols = KernelSymbols::parse(text);
+        self.symbols = KernelSymbols::of(text);
     }
 
     /// Learns a format. Text that is none is left aside: records that need it

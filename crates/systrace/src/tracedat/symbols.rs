@@ -1,59 +1,69 @@
 //! The kernel's symbols, as `/proc/kallsyms` lists them: `ffffffff810a0b10 t hrtimer_wakeup`.
 
-/// Kernel symbols by address.
+use std::cell::OnceCell;
+
+/// Kernel symbols by address. There are some 200,000 of them, and most traces need none: they are
+/// sorted when the first one is asked for.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols {
     text: Vec<u8>,
-    /// Address, and where its line's name begins and ends in the text.
-    sorted: Vec<(u64, u32, u32)>,
+    sorted: OnceCell<Vec<Place>>,
 }
 
+/// A symbol: its address, and where its name begins and ends in the text.
+type Place = (u64, u32, u32);
+
 impl KernelSymbols {
-    /// From the text. Lines that are none are left aside; without leave to see addresses the kernel
-    /// gives zeros, which name nothing.
-    pub(super) fn parse(text: &[u8]) -> Self {
-        let mut sorted = Vec::new();
-        let mut at = 0;
-        for line in text.split_inclusive(|b| *b == b'\n') {
-            let start = at;
-            at += line.len();
-            let mut words = line
-                .trim_ascii_end()
-                .split(|b| matches!(b, b' ' | b'\t'))
-                .filter(|w| !w.is_empty());
-            let (Some(address), Some(_kind), Some(name)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let address = std::str::from_utf8(address)
-                .ok()
-                .and_then(|a| u64::from_str_radix(a, 16).ok());
-            // The name begins where its slice does.
-            let begin = start + (name.as_ptr() as usize - line.as_ptr() as usize);
-            let place = u32::try_from(begin)
-                .ok()
-                .zip(u32::try_from(begin + name.len()).ok());
-            if let (Some(address @ 1..), Some((from, to))) = (address, place) {
-                sorted.push((address, from, to));
-            }
-        }
-        sorted.sort_by_key(|s| s.0);
+    /// Of this text.
+    pub(super) fn of(text: &[u8]) -> Self {
         Self {
             text: text.to_vec(),
-            sorted,
+            sorted: OnceCell::new(),
         }
     }
 
     /// The symbol whose code holds an address; empty where none does.
     pub(super) fn name(&self, address: u64) -> &[u8] {
-        let behind = self.sorted.partition_point(|s| s.0 <= address);
-        let Some((_, from, to)) = behind.checked_sub(1).and_then(|i| self.sorted.get(i)) else {
+        let sorted = self.sorted.get_or_init(|| places(&self.text));
+        let behind = sorted.partition_point(|s| s.0 <= address);
+        let Some((_, from, to)) = behind.checked_sub(1).and_then(|i| sorted.get(i)) else {
             return &[];
         };
         let place = *from as usize..*to as usize;
         self.text.get(place).unwrap_or_default()
     }
+}
+
+/// Lines that are none are left aside; without leave to see addresses the kernel gives zeros, which
+/// name nothing.
+fn places(text: &[u8]) -> Vec<Place> {
+    let mut list = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let start = at;
+        at += line.len();
+        let mut words = line
+            .trim_ascii_end()
+            .split(|b| matches!(b, b' ' | b'\t'))
+            .filter(|w| !w.is_empty());
+        let (Some(address), Some(_kind), Some(name)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let address = std::str::from_utf8(address)
+            .ok()
+            .and_then(|a| u64::from_str_radix(a, 16).ok());
+        // The name begins where its slice does.
+        let begin = start + (name.as_ptr() as usize - line.as_ptr() as usize);
+        let place = u32::try_from(begin)
+            .ok()
+            .zip(u32::try_from(begin + name.len()).ok());
+        if let (Some(address @ 1..), Some((from, to))) = (address, place) {
+            list.push((address, from, to));
+        }
+    }
+    list.sort_by_key(|s| s.0);
+    list
 }
 
 #[cfg(test)]
@@ -62,7 +72,7 @@ mod tests {
 
     #[test]
     fn addresses_have_names() {
-        let s = KernelSymbols::parse(
+        let s = KernelSymbols::of(
             b"ffffffff81000200 t second\nffffffff81000100 T first\t[module]\nnonsense\n\nffffffff81000300 D last",
         );
         for (address, name) in [
@@ -75,7 +85,7 @@ mod tests {
             assert_eq!(s.name(address), name.as_bytes(), "{address:x}");
         }
         // What an ordinary user is shown.
-        let hidden = KernelSymbols::parse(b"0000000000000000 T first\n0000000000000000 t second\n");
+        let hidden = KernelSymbols::of(b"0000000000000000 T first\n0000000000000000 t second\n");
         assert_eq!(hidden.name(0xffff_ffff_8100_0100), b"");
     }
 }
