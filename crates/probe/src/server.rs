@@ -50,6 +50,8 @@ impl Server {
         tcp.set_nonblocking(true).map_err(&failed)?;
         let udp = UdpSocket::bind(address).map_err(&failed)?;
         udp.set_nonblocking(true).map_err(&failed)?;
+        // Whoever knows the address may send at once, before the thread below runs.
+        sys::make_room(&udp);
         sys::ask_for_receive_stamps(&udp).map_err(&failed)?;
         stamping::wait_for_receive_stamps();
         let stop = Arc::new(AtomicBool::new(false));
@@ -87,7 +89,6 @@ impl Drop for Server {
 }
 
 fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
-    sys::make_room(socket);
     let mut buffer = vec![0; 66_000];
     while !stop.load(Ordering::Relaxed) {
         if !matches!(sys::wait(socket, LOOK), Ok(true)) {
