@@ -1,13 +1,15 @@
-/// Decisions drawn from a fuzzer's octets, one after another; zeros when they are used up.
+//! Structured decisions drawn from fuzzer input.
+
+/// Source of decisions from a fuzzer's octets; yields zeros when they are used up.
 pub struct Choices<'a>(&'a [u8]);
 
 impl<'a> Choices<'a> {
-    /// All of `octets` is still to be drawn.
+    /// A source with these octets.
     pub fn new(octets: &'a [u8]) -> Self {
         Self(octets)
     }
 
-    /// Nothing is left.
+    /// Whether all octets are used up.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -31,7 +33,7 @@ impl<'a> Choices<'a> {
         u16::from_be_bytes([self.octet(), self.octet()])
     }
 
-    /// A number of any size: small ones, powers of two and their neighbours come easily.
+    /// A number of any size; small numbers, powers of two and their neighbours are likely.
     pub fn number(&mut self) -> u64 {
         let kind = self.octet();
         match kind >> 6 {
@@ -42,14 +44,14 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// At most this many octets, as they stand.
+    /// At most `most` octets, unmodified.
     pub fn octets(&mut self, most: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(most.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// All that is left.
+    /// All remaining octets.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }

@@ -1,11 +1,11 @@
-//! Everything in mpbond that reads octets of others, as functions of octets.
+//! Fuzz targets for every parser of untrusted input in mpbond.
 //!
-//! A [`Target`] panics when its input shows a fault, and returns when it does not. `fuzz/run` has
-//! libFuzzer look for such inputs; the tests of this package run every input of the committed
-//! corpora, and mutations of them, without it.
+//! A [`Target`] is a function of octets that panics when its input reveals a fault. `fuzz/run`
+//! searches for such inputs with libFuzzer; the tests of this package run every input of the
+//! committed corpora, and mutations of them, without libFuzzer.
 
 #![deny(unsafe_code)]
-#![allow(clippy::panic)] // How a target tells of a fault.
+#![allow(clippy::panic)] // A target reports a fault by panicking.
 
 mod choices;
 pub mod memory;
@@ -20,18 +20,18 @@ pub use mutate::Mutations;
 use sessions::{hostile, pair};
 use targets::{captures, config, fronts, links, traces, wire};
 
-/// Something that reads hostile input.
+/// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its corpus lies in the folder of this name.
+    /// Name of the target and of its corpus directory.
     pub name: &'static str,
-    /// Panics when the octets show a fault.
+    /// The function; panics when the octets reveal a fault.
     pub run: fn(&[u8]),
-    /// Longer inputs show nothing more.
+    /// Maximum useful length of an input in octets.
     pub most_octets: usize,
-    /// It may hold this much ...
+    /// Constant part of its memory limit in bytes.
     pub base_bytes: usize,
-    /// ... and this much for every octet of its input.
+    /// Part of its memory limit per octet of input, in bytes.
     pub bytes_an_octet: usize,
 }
 
@@ -48,7 +48,7 @@ const fn target(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Targe
     }
 }
 
-/// One that unpacks what was compressed, a thousandfold at most, in windows of its own.
+/// A target that decompresses: up to a thousandfold expansion, plus decompression windows.
 const fn unpacking(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Target {
     Target {
         base_bytes: 32 * MIB,
@@ -57,7 +57,7 @@ const fn unpacking(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Ta
     }
 }
 
-/// One that has its own bound inside.
+/// A target whose memory is limited by a bound of its own.
 const fn own_bound(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Target {
     Target {
         base_bytes: 64 * MIB,
@@ -66,7 +66,7 @@ const fn own_bound(name: &'static str, run: fn(&[u8]), most_octets: usize) -> Ta
     }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     target("frames", wire::frames, 4 * KIB),
     own_bound("hello", wire::hello, 4 * KIB),
@@ -111,18 +111,18 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// The one with this name.
+    /// The target with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         TARGETS.iter().find(|t| t.name == name)
     }
 
-    /// Runs the target, and panics also when it held more memory than it may.
+    /// Runs the target; panics also when it exceeds its memory limit.
     pub fn check(&self, octets: &[u8]) {
         let peak = memory::peak_bytes(|| (self.run)(octets));
         let most = self.base_bytes + self.bytes_an_octet * octets.len();
         assert!(
             peak <= most,
-            "{}: held {peak} bytes for {} octets, {most} are the limit",
+            "{}: held {peak} bytes for {} octets, above the limit of {most}",
             self.name,
             octets.len()
         );

@@ -1,4 +1,4 @@
-//! An allocator that knows how much the calling thread holds.
+//! A counting allocator: bytes allocated by the calling thread.
 
 #![allow(unsafe_code)] // GlobalAlloc is an unsafe trait
 
@@ -10,13 +10,14 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Counts, and leaves the work to the system's allocator.
+/// Counts allocations and delegates to the system's allocator.
 pub struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work`; gives the most bytes that this thread held meanwhile, beyond what it held before.
+/// Runs `work` and returns the peak of bytes allocated by this thread meanwhile, beyond those
+/// allocated before.
 pub fn peak_bytes(work: impl FnOnce()) -> usize {
     let before = HELD.get();
     PEAK.set(before);
@@ -24,7 +25,7 @@ pub fn peak_bytes(work: impl FnOnce()) -> usize {
     usize::try_from(PEAK.get() - before).unwrap_or_default()
 }
 
-/// Bytes that this thread holds now; less than zero where it frees what others made.
+/// Bytes currently allocated by this thread; negative if it has freed allocations of other threads.
 pub fn held_bytes() -> isize {
     HELD.get()
 }
@@ -47,25 +48,29 @@ fn size(layout: Layout) -> isize {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(size(layout));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of this function, which is the system
+        // allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(size(layout));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of this function, which is the system
+        // allocator's.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         count(new_bytes as isize - size(layout));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of this function, which is the system
+        // allocator's.
         unsafe { System.realloc(pointer, layout, new_bytes) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-size(layout));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of this function, which is the system
+        // allocator's.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,13 +1,15 @@
-/// Mutations of inputs, the same ones every time.
+//! Deterministic mutations of inputs.
+
+/// Generator of mutations, deterministic for a seed.
 pub struct Mutations(u64);
 
 impl Mutations {
-    /// Begins with this seed, and does not care which.
+    /// A generator with this seed; every value is valid.
     pub fn new(seed: u64) -> Self {
         Self(seed | 1)
     }
 
-    /// xorshift64* (Vigna 2016): short, and good enough to spoil octets with.
+    /// xorshift64* (Vigna 2016): short, and of sufficient quality for mutations.
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -19,7 +21,7 @@ impl Mutations {
         (self.next() >> 33) as usize % bound.max(1)
     }
 
-    /// `input` with one to four things done to it; pieces of `other` may get into it.
+    /// Returns `input` with one to four mutations, which may insert pieces of `other`.
     pub fn of(&mut self, input: &[u8], other: &[u8], most_octets: usize) -> Vec<u8> {
         let mut out = input.to_vec();
         for _ in 0..=self.below(4) {

@@ -1,18 +1,18 @@
-//! The committed corpora and regressions, and mutations of them, without libFuzzer.
-#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+//! Replay of the committed corpora and regressions, and of mutations of them, without libFuzzer.
+#![allow(clippy::unwrap_used, clippy::panic)] // test code
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mpbond_fuzz::{Mutations, TARGETS, Target, seeds};
 
-/// Far more than any input takes, on a busy machine and without optimisation too.
+/// Maximum time of one input: far more than any takes, also on a busy machine without optimisation.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
-/// Time that all mutations of one target may take together.
+/// Total time for mutations of one target.
 const MUTATE_FOR: Duration = Duration::from_millis(400);
 
-/// Mutations of one target, where time allows.
+/// Maximum number of mutations of one target.
 const MUTATIONS: usize = 4000;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -24,7 +24,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// All committed inputs of a target, each with its name.
+/// All committed inputs of a target with their names.
 fn inputs(target: &Target) -> Vec<(String, Vec<u8>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let seeds = seeds::all().into_iter().filter(|s| s.0 == target.name);
@@ -38,7 +38,7 @@ fn inputs(target: &Target) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Whether the target takes the input; what it does not take is told and kept.
+/// Whether the target passes on an input; a failing input is reported and kept.
 fn passes(target: &Target, name: &str, octets: &[u8]) -> bool {
     let begun = Instant::now();
     let run = std::panic::catch_unwind(|| target.check(octets));
@@ -65,7 +65,7 @@ fn every_committed_input_passes() {
             good &= passes(target, &name, &octets);
         }
     }
-    assert!(good, "not all of them");
+    assert!(good, "some inputs failed");
 }
 
 #[test]
@@ -86,10 +86,11 @@ fn mutations_of_them_pass() {
             }
         }
     }
-    assert!(good, "not all of them");
+    assert!(good, "some inputs failed");
 }
 
-/// Every folder belongs to a target: a corpus whose target was renamed would lie there unused.
+/// Every corpus directory must belong to a target: otherwise a renamed target would lose its corpus
+/// unnoticed.
 #[test]
 fn every_folder_has_a_target() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -98,16 +99,17 @@ fn every_folder_has_a_target() {
             let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
             assert!(
                 Target::named(&name).is_some(),
-                "{} is of no target",
+                "{} belongs to no target",
                 folder.display()
             );
         }
     }
 }
 
-/// The tests above can fail: a target that faults is seen, and one that hoards as well.
+/// The tests above can fail: a target that panics is detected, and one that exceeds its memory
+/// limit.
 #[test]
-fn faults_are_seen() {
+fn faults_are_detected() {
     let fault = |octets: &[u8]| assert_ne!(octets.first(), Some(&7), "a fault");
     let hoard = |octets: &[u8]| drop(vec![0_u8; octets.len() << 20]);
     let small = TARGETS[0];

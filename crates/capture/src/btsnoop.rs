@@ -1,5 +1,5 @@
-//! The btsnoop format (RFC 1761's layout with Bluetooth data links): what Android, BlueZ and
-//! vendors' tools write of the host-controller interface.
+//! The btsnoop format (layout of RFC 1761 with Bluetooth data links), written by Android, BlueZ and
+//! vendors' tools for the host-controller interface.
 
 use std::io::Read;
 
@@ -16,12 +16,12 @@ const RECORD_HEADER: usize = 24;
 /// Microseconds from the year 0 to the Unix epoch.
 const EPOCH_US: u64 = 0x00dc_ddb3_0f2f_8000;
 
-/// Data links: bare HCI, HCI with a type octet (H4), and the kernel's monitor.
+/// Data link types: bare HCI, HCI with a type octet (H4), and the kernel's monitor.
 const H1: u32 = 1001;
 const H4: u32 = 1002;
 const MONITOR: u32 = 2001;
 
-/// Whether a file begins like this format.
+/// Whether a file begins like btsnoop.
 pub(crate) fn is(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -37,14 +37,19 @@ impl Btsnoop {
             .unwrap_or([0; FILE_HEADER]);
         let version = u32_at(&head, 8, true);
         if version != 1 {
-            return Err(source.error(8, format!("btsnoop version {version} is not known, only 1")));
+            return Err(source.error(
+                8,
+                format!("unsupported btsnoop version {version}; only version 1 is supported"),
+            ));
         }
         let link_type = match u32_at(&head, 12, true) {
             H1 => LinkType::BTSNOOP_H1,
             H4 => LinkType::BTSNOOP_H4,
             MONITOR => LinkType::BTSNOOP_MONITOR,
             other => {
-                let reason = format!("btsnoop data link {other} is not read (H1, H4, monitor are)");
+                let reason = format!(
+                    "unsupported btsnoop data link {other}; H1, H4 and monitor are supported"
+                );
                 return Err(source.error(12, reason));
             }
         };
@@ -65,18 +70,21 @@ impl Btsnoop {
         let time_us = u64::from(field(4)) << 32 | u64::from(field(5));
         let captured = captured as usize;
         if captured > MAX_PACKET {
-            let reason = format!("a record of {captured} bytes: the file is damaged here");
+            let reason =
+                format!("record length of {captured} bytes exceeds the maximum: file is damaged");
             return Err(source.error(offset, reason));
         }
         if captured > original as usize {
-            let reason = format!("a record keeps {captured} bytes of {original}: damaged here");
+            let reason = format!(
+                "record contains {captured} bytes of a packet of {original}: file is damaged"
+            );
             return Err(source.error(offset, reason));
         }
         let since_1970 = time_us.checked_sub(EPOCH_US);
         // Nanoseconds since 1970 end in the year 2554.
         let ns = since_1970.and_then(|us| us.checked_mul(1000));
         let Some(ns) = ns else {
-            return Err(source.error(offset, "a record's time is beyond all calendars: damaged"));
+            return Err(source.error(offset, "packet timestamp out of range: file is damaged"));
         };
         let whole = source.peek(RECORD_HEADER + captured)?.len();
         if whole < RECORD_HEADER + captured {

@@ -1,11 +1,9 @@
-//! The log of the processor: per-core frequency and utilisation, and shares
-//! of the whole by who used it.
+//! Processor log: frequency and utilisation per core, and shares of the total by consumer.
 //!
-//! CSV with the columns `time_s,kind,name,mhz,utilisation`. Lines of kind
-//! `core` are named by core number; `mhz` is empty where the system does not
-//! tell. Lines of kind `share` are named `stack`, `driver`, `logger`, `other`
-//! or `unattributed` (Table 1 of the trimming paper). Utilisation is a share
-//! of one core's time since the sampling before.
+//! CSV with the columns `time_s,kind,name,mhz,utilisation`. In lines of kind `core`, the name is
+//! the core number; `mhz` is empty where the system does not report it. In lines of kind `share`,
+//! the name is `stack`, `driver`, `logger`, `other` or `unattributed` (Table 1 of "Trimming the
+//! Smartphone Network Stack"). Utilisation is a share of one core's time since the previous sample.
 
 use std::io::Read;
 
@@ -17,28 +15,28 @@ use crate::lines::{Lines, fields};
 use crate::reader::{Format, Unpacked, open};
 use crate::source::Source;
 
-/// The first line of such a log.
+/// First line of a processor log.
 pub const CPU_LOG_HEADER: &str = "time_s,kind,name,mhz,utilisation";
-/// What tells such a file from others.
+/// Beginning that identifies a processor log.
 pub(crate) const HEADER_START: &[u8] = b"time_s,kind,name,";
 
-/// More cores than any device has.
+/// Maximum number of cores.
 const MAX_CORES: usize = 1024;
 
-/// Reads a processor log, sampling by sampling.
+/// Reader of a processor log, sample by sample.
 pub struct CpuLog<R: Read> {
     lines: Lines<Unpacked<R>>,
-    /// The line that begins the next sampling.
+    /// Line that begins the next sample.
     ahead: Option<(Timestamp, Option<CoreSample>)>,
     cores: Vec<CoreSample>,
     failed: Option<CaptureError>,
 }
 
 impl<R: Read> CpuLog<R> {
-    /// Opens a log; `file` is what errors call it.
+    /// Opens a log; `file` names it in errors.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the file is not a processor log.
     pub fn new(file: &str, from: R) -> Result<Self, CaptureError> {
         let (source, format) = open(file, from)?;
         if format != Format::CpuLog {
@@ -51,7 +49,7 @@ impl<R: Read> CpuLog<R> {
         let mut lines = Lines::new(source);
         lines.advance()?;
         if lines.line() != CPU_LOG_HEADER {
-            return Err(lines.error(format!("the columns must be {CPU_LOG_HEADER}")));
+            return Err(lines.error(format!("expected the columns {CPU_LOG_HEADER}")));
         }
         let mut log = Self {
             lines,
@@ -75,11 +73,11 @@ impl<R: Read> CpuLog<R> {
         }
     }
 
-    /// The next sampling: its time and its cores; `None` at the end.
+    /// Time and cores of the next sample; `None` at the end.
     ///
     /// # Errors
-    /// When a line is cut or wrong. The sampling that it is in is not given,
-    /// and none follows.
+    /// When a line is truncated or malformed. The sample that contains it is not returned, and none
+    /// follows.
     #[allow(clippy::should_implement_trait)] // a sampling borrows from the log
     pub fn next(&mut self) -> Result<Option<(Timestamp, &[CoreSample])>, CaptureError> {
         if let Some(e) = self.failed.take() {
@@ -116,13 +114,15 @@ impl<R: Read> CpuLog<R> {
 
 fn parse(line: &str) -> Result<(Timestamp, Option<CoreSample>), String> {
     let Some([time, kind, name, mhz, utilisation]) = fields::<5>(line) else {
-        return Err("5 fields are needed".to_owned());
+        return Err("expected 5 fields".to_owned());
     };
     let number = |field: &str, text: &str, max: f64| match text.parse::<f64>() {
         Ok(n) if (0.0..=max).contains(&n) => Ok(n),
-        _ => Err(format!("{field} \"{text}\" is no number from 0 to {max}")),
+        _ => Err(format!(
+            "{field} \"{text}\" is not a number from 0 to {max}"
+        )),
     };
-    // Far beyond any date, and still whole nanoseconds in 64 bits.
+    // Beyond any date, and still whole nanoseconds in 64 bits.
     let seconds = number("time_s", time, 1e10)?;
     let at = Timestamp::from_nanos((seconds * 1e9).round() as u64);
     let utilisation = number("utilisation", utilisation, MAX_CORES as f64)?;
@@ -130,7 +130,7 @@ fn parse(line: &str) -> Result<(Timestamp, Option<CoreSample>), String> {
         "core" => {
             let core = name
                 .parse::<u16>()
-                .map_err(|_| format!("name \"{name}\" is no core number"))?;
+                .map_err(|_| format!("name \"{name}\" is not a core number"))?;
             let mhz = if mhz.is_empty() {
                 None
             } else {

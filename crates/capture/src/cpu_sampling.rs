@@ -1,21 +1,20 @@
-//! From the text of `/proc` to the lines of a processor log (proc(5)).
+//! Processor log from the text of `/proc` (proc(5)).
 //!
-//! Shares follow Table 1 of the trimming paper: *stack* is softirq time and
-//! the system time of the processes that transfer; *driver* is irq time and
-//! the driver's kernel threads; *logger* is whoever logs; *other* is all other
-//! processes and the transferring ones' own code. What no process accounts
-//! for (some have ended) is *unattributed* and shown.
+//! Shares follow Table 1 of "Trimming the Smartphone Network Stack": *stack* is softirq time and
+//! the system time of transferring processes; *driver* is irq time and the driver's kernel threads;
+//! *logger* is the logging processes; *other* is all other processes and the transferring ones'
+//! user time. Time that no process accounts for (some have ended) is *unattributed* and shown.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Kernel threads have this bit in their flags (`PF_KTHREAD`).
+/// Flag of kernel threads (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Ticks of one line of `/proc/stat`.
+/// Ticks of one core in `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreTicks {
-    /// user, nice, system, idle, iowait, irq, softirq, steal.
+    /// Fields: user, nice, system, idle, iowait, irq, softirq, steal.
     fields: [u64; 8],
 }
 
@@ -40,7 +39,7 @@ impl CoreTicks {
     }
 }
 
-/// The cores of `/proc/stat`, by number; lines of other kinds are passed over.
+/// Cores of `/proc/stat`, by number; other lines are skipped.
 pub fn parse_stat(text: &str) -> Vec<(u16, CoreTicks)> {
     let core = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -54,27 +53,27 @@ pub fn parse_stat(text: &str) -> Vec<(u16, CoreTicks)> {
     text.lines().filter_map(core).collect()
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// Process as described by `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// Its name, at most 15 characters (64 for kernel threads).
+    /// Name, at most 15 characters (64 for kernel threads).
     pub name: String,
     /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// Ticks in its own code.
+    /// Ticks in user mode.
     pub user: u64,
-    /// Ticks in the kernel on its behalf.
+    /// Ticks in kernel mode.
     pub system: u64,
-    /// When it started, which tells it from another of the same number.
+    /// Start time, which distinguishes it from another process with the same ID.
     pub started: u64,
 }
 
-/// Reads `/proc/PID/stat`; `None` when it is something else.
+/// Parses `/proc/PID/stat`; `None` when malformed.
 pub fn parse_process(text: &str) -> Option<Process> {
     let (pid, rest) = text.split_once(" (")?;
-    // A name may hold brackets and spaces.
+    // A name may contain brackets and spaces.
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     // proc(5) counts from one; the first field here is the third there.
@@ -89,21 +88,21 @@ pub fn parse_process(text: &str) -> Option<Process> {
     })
 }
 
-/// Which processes do what.
+/// Assignment of processes to shares.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
-    /// Names of processes that transfer.
+    /// Names of transferring processes.
     pub transfer: Vec<String>,
-    /// Beginnings of names of the network driver's kernel threads.
+    /// Name prefixes of the network driver's kernel threads.
     pub driver: Vec<String>,
-    /// Names of processes that log, such as tcpdump.
+    /// Names of logging processes, such as tcpdump.
     pub logger: Vec<String>,
-    /// The number of the process that samples; it is a logger too.
+    /// ID of the sampling process, which counts as a logger.
     pub own_pid: u32,
 }
 
 impl Parts {
-    /// The kernel threads of common WiFi drivers, beside irq threads.
+    /// Kernel threads of common WiFi drivers, besides irq threads.
     pub fn common_drivers() -> Vec<String> {
         [
             "irq/",
@@ -121,18 +120,18 @@ impl Parts {
     }
 }
 
-/// Turns samplings into log lines.
+/// Converts samples to log lines.
 #[derive(Debug)]
 pub struct CpuSampler {
     parts: Parts,
     cores: HashMap<u16, CoreTicks>,
-    /// Ticks by process number: start, user, system.
+    /// Ticks by process ID: start time, user, system.
     processes: HashMap<u32, (u64, u64, u64)>,
     started: bool,
 }
 
 impl CpuSampler {
-    /// Nothing sampled yet.
+    /// A sampler without samples.
     pub fn new(parts: Parts) -> Self {
         Self {
             parts,
@@ -142,9 +141,9 @@ impl CpuSampler {
         }
     }
 
-    /// Takes what `/proc` says at `time_s` and appends the lines of the time
-    /// since the sampling before; the first one only notes where counters
-    /// stand. `mhz` gives a core's frequency where the system tells it.
+    /// Processes the contents of `/proc` at `time_s` and appends the lines for the time since the
+    /// previous sample; the first call only reads the counters. `mhz` gives a core's frequency
+    /// where the system reports it.
     pub fn sample(
         &mut self,
         time_s: f64,
@@ -176,7 +175,7 @@ impl CpuSampler {
             now.insert(p.pid, (p.started, p.user, p.system));
             let before = match self.processes.get(&p.pid) {
                 Some(&(started, user, system)) if started == p.started => (user, system),
-                // Born since the last sampling: all its ticks are new.
+                // Started since the last sample: all its ticks are new.
                 _ if self.started => (0, 0),
                 _ => continue,
             };

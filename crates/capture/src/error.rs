@@ -1,11 +1,13 @@
+//! Errors of reading captures and logs.
+
 use std::fmt;
 
-/// A place in a file.
+/// Place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Bytes from the start; of a packed file, of what it unpacks to.
+    /// Byte offset; in a compressed file, of the decompressed data.
     Offset(u64),
-    /// A line, from one.
+    /// Line number, from one.
     Line(u64),
 }
 
@@ -18,19 +20,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a file can't be read, or not any further.
+/// Error of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {place}: {}", one_line(reason))]
 pub struct CaptureError {
-    /// The file, as the caller named it.
+    /// File name, as given by the caller.
     pub file: String,
-    /// Where reading stopped.
+    /// Place where reading stopped.
     pub place: Place,
-    /// What is wrong there.
+    /// Reason.
     pub reason: String,
 }
 
-/// Control characters come from the file and would reach a terminal.
+/// Replaces control characters: the text comes from a file and may be printed to a terminal.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })

@@ -1,11 +1,12 @@
-//! Reads packet captures and logs, and accounts the energy that they cost.
+//! Readers of packet captures and logs, and analyses of them: energy, Bluetooth, 802.11, delays.
 //!
-//! Bluetooth logs are followed up to RFCOMM and the modes of links ([`bluetooth`]).
+//! [`bluetooth`] follows Bluetooth logs up to RFCOMM and the modes of links.
 //!
-//! Every reader takes any [`std::io::Read`], keeps a bounded window of it, and
-//! names file and offset in its errors. Records before an error are whole, and
-//! the caller learns that the rest is missing.
+//! Every reader takes any [`std::io::Read`], keeps a bounded window of it, and names file and
+//! offset in its errors. Records before an error are complete, and the error tells the caller that
+//! the rest is missing.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
 pub mod bluetooth;
 mod btsnoop;
@@ -23,7 +24,6 @@ mod pcapng;
 mod pcapng_write;
 mod reader;
 mod source;
-mod svg;
 pub mod wifi;
 
 pub use cpu_log::{CPU_LOG_HEADER, CpuLog};

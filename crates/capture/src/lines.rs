@@ -1,11 +1,11 @@
-//! Lines of a text file, bounded and counted.
+//! Lines of a text file, bounded in length and numbered.
 
 use std::io::Read;
 
 use crate::error::{CaptureError, Place};
 use crate::source::Source;
 
-/// No line of our logs is longer.
+/// Maximum length of a line.
 const MAX_LINE: usize = 4096;
 
 pub(crate) struct Lines<R> {
@@ -23,7 +23,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Moves to the next line; `false` at the end.
+    /// Advances to the next line; `false` at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, CaptureError> {
         self.number += 1;
         let front = self.source.peek(MAX_LINE + 1)?;
@@ -35,7 +35,7 @@ impl<R: Read> Lines<R> {
             None if front.len() <= MAX_LINE => {
                 return Err(self.error("file ends inside a line"));
             }
-            None => return Err(self.error("a line longer than any can be")),
+            None => return Err(self.error("line exceeds the maximum length")),
         };
         let Ok(text) = std::str::from_utf8(front.get(..length).unwrap_or_default()) else {
             return Err(self.error("not text"));
@@ -59,7 +59,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// The fields of a line of comma-separated values; ours hold no quotes.
+/// Fields of a CSV line; these formats have no quotes.
 pub(crate) fn fields<const N: usize>(line: &str) -> Option<[&str; N]> {
     let mut found = [""; N];
     let mut count = 0;

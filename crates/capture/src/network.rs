@@ -1,4 +1,4 @@
-//! From the bytes of a record to the IP packet in it.
+//! IP packet of a record.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +7,11 @@ use crate::source::{u16_at, u32_at};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// 802.1Q, 802.1ad.
+/// EtherTypes of VLAN tags: 802.1Q, 802.1ad.
 const VLAN_TAGS: [u16; 2] = [0x8100, 0x88a8];
-/// More tags than this are an attack or damage.
+/// Maximum number of VLAN tags; more are damage or an attack.
 const MAX_TAGS: usize = 4;
-/// Packet type of cooked captures: sent by us (`PACKET_OUTGOING`).
+/// Packet type of cooked captures: sent by this host (`PACKET_OUTGOING`).
 const COOKED_OUTGOING: u16 = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -20,44 +20,44 @@ const SCTP: u8 = 132;
 /// Addresses and ports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Where it comes from.
+    /// Source address.
     pub source: IpAddr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: IpAddr,
     /// IP protocol number.
     pub protocol: u8,
-    /// Port at the source; 0 where there is none.
+    /// Source port; 0 where there is none.
     pub source_port: u16,
-    /// Port at the destination; 0 where there is none.
+    /// Destination port; 0 where there is none.
     pub destination_port: u16,
 }
 
 /// A network packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network<'a> {
-    /// Bytes from the IP header on, as long as the packet was on the link.
+    /// Length on the link, from the IP header on.
     pub bytes: u32,
-    /// Addresses and ports; `None` when it is not IP or its header is cut.
+    /// Addresses and ports; `None` when it is not IP or its header is truncated.
     pub flow: Option<Flow>,
-    /// Whether this device sent it, where the link type tells.
+    /// Whether this device sent it, where the link type says.
     pub outgoing: Option<bool>,
-    /// What was kept, from the IP header on.
+    /// Captured part, from the IP header on.
     pub data: &'a [u8],
 }
 
-/// Why a record holds no network packet.
+/// Reason why a record holds no network packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotNetwork {
-    /// This link type is not read.
+    /// Unsupported link type.
     LinkType(LinkType),
     /// The record is shorter than its link header.
     Short,
 }
 
-/// Finds the network packet in a record.
+/// Network packet of a record.
 ///
 /// # Errors
-/// When the link type is not read, or the record is too short for it.
+/// When the link type is not supported, or the record is too short for it.
 pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
     let data = record.data;
     let (header, ethertype, outgoing) = match record.link_type {
@@ -73,7 +73,7 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
             let kind = u16::from(*data.get(10).ok_or(NotNetwork::Short)?);
             (20, Some(field(data, 0)?), Some(kind == COOKED_OUTGOING))
         }
-        // Some systems wrote their own numbers for raw IP into files.
+        // Some systems wrote their own numbers for raw IP.
         LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType(12 | 14) => (0, None, None),
         LinkType::NULL => (4, None, None),
         other => return Err(NotNetwork::LinkType(other)),
@@ -83,7 +83,7 @@ pub fn network<'a>(record: &Record<'a>) -> Result<Network<'a>, NotNetwork> {
     Ok(packet(data, ethertype, on_link, outgoing))
 }
 
-/// What follows a link's header of this EtherType; of none, it is IP.
+/// Packet after a link header with this EtherType; `None` stands for IP.
 pub(crate) fn packet(
     data: &[u8],
     ethertype: Option<u16>,
@@ -93,8 +93,8 @@ pub(crate) fn packet(
     let is_ip = ethertype.is_none_or(|e| e == ETHERTYPE_IPV4 || e == ETHERTYPE_IPV6);
     let ip = if is_ip { ip(data) } else { None };
     Network {
-        // Short Ethernet frames are padded; packets joined by the network
-        // card may say zero.
+        // Short Ethernet frames are padded; packets merged by the network card may have length
+        // zero.
         bytes: match ip {
             Some((_, length)) if length > 0 => on_link.min(length),
             _ => on_link,
@@ -112,7 +112,7 @@ fn field(data: &[u8], at: usize) -> Result<u16, NotNetwork> {
     Ok(u16_at(data, at, true))
 }
 
-/// Length of the header and what follows it.
+/// Length of the link header, and EtherType of its payload.
 fn ethernet(data: &[u8]) -> Result<(usize, u16), NotNetwork> {
     let mut at = 12;
     for _ in 0..=MAX_TAGS {
@@ -125,7 +125,7 @@ fn ethernet(data: &[u8]) -> Result<(usize, u16), NotNetwork> {
     Err(NotNetwork::Short)
 }
 
-/// Addresses and total length of an IP packet (RFC 791 section 3.1, RFC 8200 section 3).
+/// Addresses and total length of an IP packet (RFC 791, section 3.1; RFC 8200, section 3).
 fn ip(data: &[u8]) -> Option<(Flow, u32)> {
     let first = *data.first()?;
     let (source, destination, protocol, header, length): (IpAddr, IpAddr, _, _, _) =

@@ -1,5 +1,5 @@
-//! The lab's packet log: a CSV line for every packet that an emulated link
-//! carried or dropped (`docs/packet-log.md`).
+//! The lab's packet log: one CSV line for every packet that an emulated link carried or dropped
+//! (`docs/packet-log.md`).
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -14,39 +14,39 @@ use crate::reader::{Format, Unpacked, open};
 use crate::source::Source;
 
 const HEADER: &str = "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped";
-/// What tells such a file from others.
+/// Beginning that identifies a packet log.
 pub(crate) const HEADER_START: &[u8] = b"enqueue_ns,depart_ns,link,";
 
-/// One packet of a link.
+/// Packet of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedPacket<'a> {
-    /// When it was offered to the link.
+    /// Time at which it was offered to the link.
     pub enqueued: Timestamp,
-    /// When its last bit left the queue; `None` when it was dropped there.
+    /// Time at which its last bit left the queue; `None` when it was dropped there.
     pub departed: Option<Timestamp>,
     /// Name of the link.
     pub link: &'a str,
-    /// Which way, as the experiment names the link's directions.
+    /// Direction, as the experiment names the link's directions.
     pub direction: Direction,
-    /// Bytes of the IP packet.
+    /// Length of the IP packet in bytes.
     pub bytes: u32,
     /// Addresses and ports, of IP packets.
     pub flow: Option<Flow>,
-    /// Why it was dropped (`queue`, `loss`, `down`); empty when it was not.
+    /// Reason of the drop (`queue`, `loss`, `down`); empty when it was not dropped.
     pub dropped: &'a str,
 }
 
-/// Reads a packet log, line by line.
+/// Reader of a packet log, line by line.
 pub struct PacketLog<R: Read> {
     lines: Lines<Unpacked<R>>,
     ended: bool,
 }
 
 impl<R: Read> PacketLog<R> {
-    /// Opens a log; `file` is what errors call it.
+    /// Opens a log; `file` names it in errors.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the file is not a packet log.
     pub fn new(file: &str, from: R) -> Result<Self, CaptureError> {
         let (source, format) = open(file, from)?;
         if format != Format::PacketLog {
@@ -59,7 +59,7 @@ impl<R: Read> PacketLog<R> {
         let mut lines = Lines::new(source);
         lines.advance()?;
         if lines.line() != HEADER {
-            return Err(lines.error(format!("the columns must be {HEADER}")));
+            return Err(lines.error(format!("expected the columns {HEADER}")));
         }
         Ok(Self {
             lines,
@@ -67,7 +67,7 @@ impl<R: Read> PacketLog<R> {
         })
     }
 
-    /// An error at the line read last.
+    /// An error at the last line read.
     pub(crate) fn error(&self, reason: impl Into<String>) -> CaptureError {
         self.lines.error(reason)
     }
@@ -75,7 +75,7 @@ impl<R: Read> PacketLog<R> {
     /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// When a line is cut or wrong; none follows.
+    /// When a line is truncated or malformed; none follows.
     #[allow(clippy::should_implement_trait)] // a packet borrows from the log
     pub fn next(&mut self) -> Result<Option<LoggedPacket<'_>>, CaptureError> {
         if self.ended {
@@ -93,7 +93,7 @@ impl<R: Read> PacketLog<R> {
 
 fn parse(line: &str) -> Result<LoggedPacket<'_>, String> {
     let Some(f) = fields::<11>(line) else {
-        return Err("11 fields are needed".to_owned());
+        return Err("expected 11 fields".to_owned());
     };
     let [
         enqueue,
@@ -110,7 +110,7 @@ fn parse(line: &str) -> Result<LoggedPacket<'_>, String> {
     ] = f;
     let number = |name: &str, text: &str| {
         text.parse::<u64>()
-            .map_err(|_| format!("{name} \"{text}\" is no whole number"))
+            .map_err(|_| format!("{name} \"{text}\" is not a whole number"))
     };
     let small = |name: &str, text: &str, max: u64| {
         let n = number(name, text)?;
@@ -129,7 +129,7 @@ fn parse(line: &str) -> Result<LoggedPacket<'_>, String> {
     } else {
         let address = |text: &str| {
             text.parse::<IpAddr>()
-                .map_err(|_| format!("\"{text}\" is no address"))
+                .map_err(|_| format!("\"{text}\" is not an address"))
         };
         Some(Flow {
             source: address(src)?,

@@ -11,11 +11,11 @@ use crate::source::{Source, u32_at};
 
 /// Length, seconds, microseconds, kind.
 const HEADER: usize = 13;
-/// What the length counts besides the packet.
+/// Octets besides the packet that the length includes.
 const COUNTED: usize = 9;
 
-/// Whether a file begins like this format. It has no magic number: length, microseconds and kind
-/// of the first record must all be ones that occur.
+/// Whether a file begins like PacketLogger. The format has no magic number: length, microseconds
+/// and kind of the first record must all be valid.
 pub(crate) fn is(head: &[u8]) -> bool {
     byte_order(head).is_some()
 }
@@ -55,7 +55,8 @@ impl PacketLogger {
         let field = |i: usize| u32_at(&head, i * 4, self.big);
         let (length, seconds, micros) = (field(0) as usize, field(1), field(2));
         if !(COUNTED..=MAX_PACKET).contains(&length) || micros >= 1_000_000 {
-            let reason = format!("a record of {length} bytes at {micros} us: damaged here");
+            let reason =
+                format!("invalid record of {length} bytes at {micros} us: file is damaged");
             return Err(source.error(offset, reason));
         }
         let captured = length - COUNTED;

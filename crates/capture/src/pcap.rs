@@ -1,4 +1,4 @@
-//! The classic capture format (draft-ietf-opsawg-pcap).
+//! The classic pcap format (draft-ietf-opsawg-pcap).
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ const NANOS: u32 = 0xa1b2_3c4d;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// No link carries longer packets; a longer length means a damaged file.
+/// Maximum packet length; longer ones mean a damaged file.
 pub(crate) const MAX_PACKET: usize = 1 << 20;
 
 fn magic(head: &[u8]) -> Option<(bool, bool)> {
@@ -27,7 +27,7 @@ fn magic(head: &[u8]) -> Option<(bool, bool)> {
     None
 }
 
-/// Whether a file begins like this format.
+/// Whether a file begins like pcap.
 pub(crate) fn is(head: &[u8]) -> bool {
     head.len() >= 4 && magic(head).is_some()
 }
@@ -48,7 +48,10 @@ impl Pcap {
         };
         let major = u16_at(&head, 4, big);
         if major != 2 {
-            return Err(source.error(4, format!("pcap version {major} is not known, only 2")));
+            return Err(source.error(
+                4,
+                format!("unsupported pcap version {major}; only version 2 is supported"),
+            ));
         }
         source.take(FILE_HEADER);
         Ok(Self {
@@ -71,7 +74,8 @@ impl Pcap {
         let (seconds, fraction, captured, original) = (field(0), field(1), field(2), field(3));
         let captured = captured as usize;
         if captured > MAX_PACKET {
-            let reason = format!("a record of {captured} bytes: the file is damaged here");
+            let reason =
+                format!("record length of {captured} bytes exceeds the maximum: file is damaged");
             return Err(source.error(offset, reason));
         }
         let (limit, unit) = if self.nanos {
@@ -80,7 +84,9 @@ impl Pcap {
             (1_000_000, 1_000)
         };
         if fraction >= limit {
-            let reason = format!("a record's time has {fraction} parts of a second: damaged here");
+            let reason = format!(
+                "packet timestamp out of range ({fraction} fractions of a second): file is damaged"
+            );
             return Err(source.error(offset, reason));
         }
         let whole = source.peek(RECORD_HEADER + captured)?.len();

@@ -1,4 +1,4 @@
-//! The block format (draft-ietf-opsawg-pcapng).
+//! The pcapng format (draft-ietf-opsawg-pcapng).
 
 use std::io::Read;
 
@@ -21,24 +21,24 @@ const OPTION_NAME: u16 = 2;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
 
-/// Headers, options and the longest packet; a longer block means a damaged file.
+/// Maximum block length: headers, options and the longest packet. Longer ones mean a damaged file.
 const MAX_BLOCK: usize = MAX_PACKET + (1 << 16);
-/// Real files have a few.
+/// Maximum number of interfaces; real files have a few.
 const MAX_INTERFACES: usize = 1024;
-/// Names are shown to people.
+/// Maximum length of an interface name, which is printed.
 const MAX_NAME: usize = 64;
 
-/// Whether a file begins like this format.
+/// Whether a file begins like pcapng.
 pub(crate) fn is(head: &[u8]) -> bool {
     u32_at(head, 0, true) == SECTION
 }
 
-/// How an interface counts time.
+/// Clock of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Clock {
-    /// Units in a second.
+    /// Time units in a second.
     per_second: u128,
-    /// Seconds to add.
+    /// Seconds to add to all times.
     offset_s: i64,
 }
 
@@ -48,7 +48,7 @@ impl Clock {
         offset_s: 0,
     };
 
-    /// The resolution of option 9: a power of ten, or of two with the top bit set.
+    /// Resolution of option 9: a power of ten, or of two with the top bit set.
     fn with_resolution(self, code: u8) -> Option<Self> {
         let power = u32::from(code & 0x7f);
         let per_second = match code & 0x80 {
@@ -122,7 +122,7 @@ impl Pcapng {
         }
     }
 
-    /// Kind and length of the block at the front, which is wholly there.
+    /// Type and length of the next block, which is then complete in the window.
     fn block<R: Read>(
         &mut self,
         source: &mut Source<R>,
@@ -133,17 +133,21 @@ impl Pcapng {
         };
         let section = u32_at(&head, 0, true) == SECTION;
         if section {
-            // Every section has a byte order of its own.
+            // Every section has its own byte order.
             self.big = match (u32_at(&head, 8, true), u32_at(&head, 8, false)) {
                 (BYTE_ORDER, _) => true,
                 (_, BYTE_ORDER) => false,
-                _ => return Err(source.error(offset, "a section without byte order: damaged")),
+                _ => {
+                    return Err(
+                        source.error(offset, "section without a byte-order mark: file is damaged")
+                    );
+                }
             };
         }
         let kind = u32_at(&head, 0, self.big);
         let length = u32_at(&head, 4, self.big) as usize;
         if length < 12 || !length.is_multiple_of(4) || length > MAX_BLOCK {
-            let reason = format!("a block of {length} bytes: the file is damaged here");
+            let reason = format!("invalid block length of {length} bytes: file is damaged");
             return Err(source.error(offset, reason));
         }
         let block = source.peek(length)?;
@@ -156,7 +160,9 @@ impl Pcapng {
         }
         let repeated = u32_at(block, length - 4, self.big) as usize;
         if repeated != length {
-            let reason = format!("a block says {length} bytes before and {repeated} after itself");
+            let reason = format!(
+                "block lengths disagree: {length} bytes at its start, {repeated} at its end"
+            );
             return Err(source.error(offset, reason));
         }
         Ok(Some((kind, length)))
@@ -173,7 +179,7 @@ impl Pcapng {
         if length < 28 || major != 1 {
             return Err(source.error(
                 offset,
-                format!("pcapng version {major} is not known, only 1"),
+                format!("unsupported pcapng version {major}; only version 1 is supported"),
             ));
         }
         self.interfaces.clear();
@@ -222,7 +228,7 @@ impl Pcapng {
             }
         }
         let Some(clock) = clock else {
-            return Err(source.error(offset, "an interface whose clock is finer than any can be"));
+            return Err(source.error(offset, "interface with an invalid clock resolution"));
         };
         self.interfaces.push(Interface {
             link_type,
@@ -251,19 +257,19 @@ impl Pcapng {
         let (high, low, captured, original) = (field(1), field(2), field(3), field(4));
         let captured = captured as usize;
         if length < BEFORE + 4 || captured > length - BEFORE - 4 {
-            let reason = format!("a packet of {captured} bytes in a block of {length}: damaged");
+            let reason =
+                format!("packet of {captured} bytes in a block of {length}: file is damaged");
             return Err(source.error(offset, reason));
         }
         let interface = usize::try_from(number)
             .ok()
             .and_then(|number| self.interfaces.get(number));
         let Some(interface) = interface else {
-            let reason =
-                format!("a packet of interface {number}, which the file does not describe");
+            let reason = format!("packet of undefined interface {number}");
             return Err(source.error(offset, reason));
         };
         let Some(at) = interface.clock.at(high, low) else {
-            return Err(source.error(offset, "a packet's time is beyond all calendars"));
+            return Err(source.error(offset, "packet timestamp out of range"));
         };
         Ok(Found {
             at,
@@ -279,7 +285,7 @@ impl Pcapng {
     }
 }
 
-/// Options of a block, up to the first that is cut.
+/// Options of a block, up to the first that is truncated.
 struct Options<'a> {
     rest: &'a [u8],
     big: bool,

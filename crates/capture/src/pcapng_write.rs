@@ -1,4 +1,4 @@
-//! Writing pcapng (draft-ietf-opsawg-pcapng), with times in nanoseconds.
+//! Writer of pcapng (draft-ietf-opsawg-pcapng), with times in nanoseconds.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Describes a source of packets, and gives its number.
+    /// Adds an interface; returns its number.
     pub(crate) fn interface(&mut self, link: LinkType, name: &str) -> std::io::Result<u32> {
         let mut body = (link.0 as u16).to_le_bytes().to_vec();
         body.extend([0; 6]);
@@ -85,7 +85,7 @@ impl<W: Write> PcapngWriter<W> {
 }
 
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // Lengths have two octets; what is longer is for people, who stop reading before.
+    // Lengths have two octets; longer values are only informative and are cut.
     let value = value
         .get(..value.len().min(usize::from(u16::MAX)))
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Packet captures of any format, one record after another.
+//! Reader of packet captures of any format, record by record.
 
 use std::io::{Chain, Cursor, Read};
 
@@ -12,37 +12,37 @@ use crate::pcap::{self, Pcap};
 use crate::pcapng::{self, Pcapng};
 use crate::source::Source;
 
-/// What the bytes of a record are; numbers as registered at tcpdump.org.
+/// Link type of a record, as registered at tcpdump.org.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u32);
 
 impl LinkType {
-    /// BSD loopback: four bytes of address family in host order.
+    /// BSD loopback: four octets of address family in host order.
     pub const NULL: Self = Self(0);
     /// Ethernet.
     pub const ETHERNET: Self = Self(1);
-    /// IP without anything before it.
+    /// IP without a link header.
     pub const RAW: Self = Self(101);
     /// 802.11 without radio information.
     pub const IEEE802_11: Self = Self(105);
     /// Linux cooked, version 1.
     pub const LINUX_SLL: Self = Self(113);
-    /// 802.11 behind a radiotap header.
+    /// 802.11 with a radiotap header.
     pub const RADIOTAP: Self = Self(127);
-    /// IPv4 without anything before it.
+    /// IPv4 without a link header.
     pub const IPV4: Self = Self(228);
-    /// IPv6 without anything before it.
+    /// IPv6 without a link header.
     pub const IPV6: Self = Self(229);
     /// Linux cooked, version 2.
     pub const LINUX_SLL2: Self = Self(276);
-    /// Bluetooth HCI, each packet behind an octet that says what it is.
+    /// Bluetooth HCI, each packet with an octet of its type.
     pub const HCI_H4: Self = Self(187);
-    /// The same behind four octets that say which way it went.
+    /// Bluetooth HCI as in [`Self::HCI_H4`], with four octets of its direction before it.
     pub const HCI_H4_WITH_DIRECTION: Self = Self(201);
-    /// Bluetooth HCI as the kernel's monitor has it, in pcap files.
+    /// Bluetooth HCI in the format of the kernel's monitor, in pcap files.
     pub const HCI_LINUX_MONITOR: Self = Self(254);
-    /// Bluetooth HCI of btsnoop files without type octets. No registered number (those have 28
-    /// bits), as with the next three.
+    /// Bluetooth HCI of btsnoop files without type octets. Not a registered number (those have 28
+    /// bits), as the next three.
     pub const BTSNOOP_H1: Self = Self(1 << 28 | 1001);
     /// Bluetooth HCI of btsnoop files with type octets.
     pub const BTSNOOP_H4: Self = Self(1 << 28 | 1002);
@@ -52,50 +52,50 @@ impl LinkType {
     pub const PACKET_LOGGER: Self = Self(1 << 28 | 1);
 }
 
-/// One captured packet.
+/// Captured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When, since the Unix epoch.
+    /// Time of capture, since the Unix epoch.
     pub at: Timestamp,
-    /// What `data` is.
+    /// Link type of `data`.
     pub link_type: LinkType,
-    /// On which interface of the file; 0 where the format knows only one.
+    /// Interface of the file; 0 where the format has only one.
     pub interface: u32,
-    /// What btsnoop and PacketLogger say of the packet besides; 0 elsewhere.
+    /// Flags of btsnoop and PacketLogger; 0 elsewhere.
     pub flags: u32,
-    /// What was kept of the packet.
+    /// Captured part of the packet.
     pub data: &'a [u8],
-    /// How long the packet was, in bytes.
+    /// Original length of the packet in bytes.
     pub original_bytes: u32,
-    /// Where the record begins in the file.
+    /// Offset of the record in the file.
     pub offset: u64,
 }
 
-/// What a file is.
+/// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The classic format: little or big endian, µs or ns.
+    /// Classic pcap: little or big endian, µs or ns.
     Pcap,
     /// pcapng.
     Pcapng,
-    /// btsnoop, of any of its data links.
+    /// btsnoop with any of its data links.
     Btsnoop,
     /// Apple's PacketLogger.
     PacketLogger,
     /// The lab's packet log.
     PacketLog,
-    /// A log of the processor.
+    /// Processor log.
     CpuLog,
 }
 
-/// Bytes that a packed file begins with.
+/// First octets of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// How many bytes tell what a file is.
+/// Number of octets that identify a format.
 const HEAD: usize = 32;
 
 type Rewound<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// A file, unpacked if need be.
+/// A file, decompressed if necessary.
 pub(crate) enum Unpacked<R: Read> {
     Plain(Rewound<R>),
     Gzip(Box<MultiGzDecoder<Rewound<R>>>),
@@ -110,7 +110,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Unpacks gzip, and says what is inside.
+/// Decompresses gzip and identifies the format.
 pub(crate) fn open<R: Read>(
     file: &str,
     mut from: R,
@@ -166,7 +166,7 @@ enum Kind {
     PacketLogger(PacketLogger),
 }
 
-/// Reads a capture of any format, gzipped or not, in constant memory.
+/// Reader of a capture of any format, gzipped or not, in constant memory.
 pub struct Reader<R: Read> {
     source: Source<Unpacked<R>>,
     kind: Kind,
@@ -174,10 +174,10 @@ pub struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Opens a capture; `file` is what errors call it.
+    /// Opens a capture; `file` names it in errors.
     ///
     /// # Errors
-    /// When it is no capture, or its header is cut or wrong.
+    /// When it is not a capture, or its header is truncated or invalid.
     pub fn new(file: &str, from: R) -> Result<Self, CaptureError> {
         let (source, format) = open(file, from)?;
         Self::of(source, format)
@@ -205,9 +205,8 @@ impl<R: Read> Reader<R> {
 
     /// The next record; `None` at the end.
     ///
-    /// # Errors
-    /// When the file is cut or wrong from here on. Records read before are
-    /// whole; none follows.
+    /// When the file is truncated or malformed from here on. Records read before are complete; none
+    /// follows.
     #[allow(clippy::should_implement_trait)] // a record borrows from the reader
     pub fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         if self.ended {
@@ -221,7 +220,7 @@ impl<R: Read> Reader<R> {
         };
         match found {
             Ok(Some(at)) => {
-                // Only now is the borrow handed out, so that it ends above.
+                // The borrow is created last, so that the one above has ended.
                 at.record(&mut self.source).map(Some)
             }
             Ok(None) => {
@@ -235,7 +234,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The name that the file gives to an interface, if it does.
+    /// Name of an interface, if the file has one.
     pub fn interface_name(&self, interface: u32) -> Option<&str> {
         match &self.kind {
             Kind::Pcapng(pcapng) => pcapng.interface_name(interface),
@@ -243,7 +242,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Packets without a time (simple packet blocks), which were skipped.
+    /// Number of packets without a time (simple packet blocks), which were skipped.
     pub fn skipped(&self) -> u64 {
         match &self.kind {
             Kind::Pcapng(pcapng) => pcapng.without_time(),
@@ -252,7 +251,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A record whose bytes lie at the front of the source.
+/// Position of a record whose octets are at the front of the source.
 pub(crate) struct Found {
     pub at: Timestamp,
     pub link_type: LinkType,
@@ -260,7 +259,7 @@ pub(crate) struct Found {
     pub flags: u32,
     pub original_bytes: u32,
     pub offset: u64,
-    /// Bytes before the data, the data, and bytes after it.
+    /// Octets before the data, of the data, and after it.
     pub before: usize,
     pub captured: usize,
     pub after: usize,
@@ -269,7 +268,7 @@ pub(crate) struct Found {
 impl Found {
     fn record<R: Read>(self, source: &mut Source<R>) -> Result<Record<'_>, CaptureError> {
         let whole = self.before + self.captured + self.after;
-        // The bytes are in the window: `take` only moves past them.
+        // The octets are in the window: `take` only moves past them.
         source.peek(whole)?;
         source.take(whole);
         let data = source.taken(whole);

@@ -1,20 +1,20 @@
-//! Bytes of a file, counted, so that every error can say where it is.
+//! Octets of a file with their offset, for error messages.
 
 use std::io::{ErrorKind, Read};
 
 use crate::error::{CaptureError, Place};
 
-/// How much is asked of the file at once.
+/// Size of a read from the file.
 const CHUNK: usize = 64 * 1024;
 
-/// A file that is read from its start to its end in a bounded window.
+/// A file read from start to end in a bounded window.
 pub(crate) struct Source<R> {
     file: String,
     from: R,
     buffer: Vec<u8>,
-    /// Where unread bytes begin in the buffer.
+    /// Start of the unread octets in the buffer.
     start: usize,
-    /// How far the buffer is filled.
+    /// End of the filled part of the buffer.
     end: usize,
     /// Offset in the file of `start`.
     offset: u64,
@@ -51,8 +51,8 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next `wanted` bytes without taking them; fewer only at the end of
-    /// the file. `wanted` must be bounded by the caller.
+    /// The next `wanted` octets without consuming them; fewer only at the end of the file. The
+    /// caller must bound `wanted`.
     pub(crate) fn peek(&mut self, wanted: usize) -> Result<&[u8], CaptureError> {
         if self.end - self.start < wanted && !self.ended {
             self.fill(wanted)?;
@@ -83,21 +83,21 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Takes `count` bytes, which must have been peeked at.
+    /// Consumes `count` octets, which must have been peeked.
     pub(crate) fn take(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset += count as u64;
     }
 
-    /// The last `count` bytes that were taken, as long as nothing was read since.
+    /// The last `count` octets consumed, while nothing was read since.
     pub(crate) fn taken(&self, count: usize) -> &[u8] {
         let start = self.start.saturating_sub(count);
         self.buffer.get(start..self.start).unwrap_or_default()
     }
 
-    /// Exactly `N` bytes without taking them; `None` at a clean end of the
-    /// file, an error when it ends in between.
+    /// The next `N` octets without consuming them; `None` at the end of the file, an error when the
+    /// file ends in between.
     pub(crate) fn header<const N: usize>(
         &mut self,
         what: &str,
@@ -117,7 +117,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// A number of two bytes at `at`; zero beyond the end.
+/// Number of two octets at `at`; zero beyond the end.
 pub(crate) fn u16_at(bytes: &[u8], at: usize, big: bool) -> u16 {
     let mut b = [0; 2];
     if let Some(from) = bytes.get(at..at + 2) {
@@ -130,7 +130,7 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize, big: bool) -> u16 {
     }
 }
 
-/// A number of four bytes at `at`; zero beyond the end.
+/// Number of four octets at `at`; zero beyond the end.
 pub(crate) fn u32_at(bytes: &[u8], at: usize, big: bool) -> u32 {
     let mut b = [0; 4];
     if let Some(from) = bytes.get(at..at + 4) {

@@ -7,18 +7,9 @@ use mpbond_capture::bluetooth::{BluetoothReport, ResetBy, Side, analyse};
 use mpbond_capture::{Place, Reader};
 use proptest::prelude::*;
 
-const SAMPLES: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../../shared/samples/btsnoop"
-);
-
 fn sample(name: &str) -> Option<Vec<u8>> {
-    let path = format!("{SAMPLES}/{name}");
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        eprintln!("skipped: {path} is not there");
-    }
-    bytes
+    let path = mpbond_testing::sample(&format!("btsnoop/{name}"))?;
+    Some(std::fs::read(path).unwrap())
 }
 
 fn report(name: &str) -> Option<BluetoothReport> {
@@ -351,7 +342,10 @@ proptest! {
     /// Whatever a log holds, reading it ends without a panic, and no time is negative.
     #[test]
     fn hostile_logs_are_survived(
-        records in proptest::collection::vec((0_u32..4, proptest::collection::vec(any::<u8>(), 0..40)), 0..60),
+        records in proptest::collection::vec(
+            (0_u32..4, proptest::collection::vec(any::<u8>(), 0..40)),
+            0..60,
+        ),
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6),
     ) {
         let mut log = Log::new();

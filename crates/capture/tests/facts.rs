@@ -1,5 +1,5 @@
-//! What the samples' README says of 802.11 and TCP captures, by tools that are not ours, and that no
-//! other test holds.
+//! What the samples' README says of 802.11 and TCP captures, by tools that are not ours, and that
+//! no other test holds.
 
 // Helpers of tests may fail loudly, as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -9,15 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpbond_capture::wifi::{FrameKind, frame};
 use mpbond_capture::{Reader, network};
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
-
 fn sample(name: &str) -> Option<Vec<u8>> {
-    let path = format!("{SAMPLES}/{name}");
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        eprintln!("skipped: {path} is not there");
-    }
-    bytes
+    let path = mpbond_testing::sample(name)?;
+    Some(std::fs::read(path).unwrap())
 }
 
 /// Of an 802.11 capture: frames by the first octet of frame control, senders of beacons, and frames

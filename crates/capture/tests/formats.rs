@@ -255,27 +255,27 @@ fn damage_is_named_with_its_offset() {
         ),
         (
             with(148, &[0xff; 4]),
-            "it: offset 140: a record of 4294967295 bytes: the file is damaged here",
+            "it: offset 140: record length of 4294967295 bytes exceeds the maximum: file is damaged",
         ),
         (
             with(145, &[0xff; 3]),
-            "it: offset 140: a record's time has 4294967040 parts of a second: damaged here",
+            "it: offset 140: packet timestamp out of range (4294967040 fractions of a second): file is damaged",
         ),
         (
             with(4, &[9, 0]),
-            "it: offset 4: pcap version 9 is not known, only 2",
+            "it: offset 4: unsupported pcap version 9; only version 2 is supported",
         ),
         (
             ng_with(packet(false, 3, 0, &[])),
-            "it: offset 68: a packet of interface 3, which the file does not describe",
+            "it: offset 68: packet of undefined interface 3",
         ),
         (
             ng_with(vec![6, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0]),
-            "it: offset 68: a block of 13 bytes: the file is damaged here",
+            "it: offset 68: invalid block length of 13 bytes: file is damaged",
         ),
         (
             ng_with(torn),
-            "it: offset 68: a block says 32 bytes before and 1 after itself",
+            "it: offset 68: block lengths disagree: 32 bytes at its start, 1 at its end",
         ),
         (
             ng_with(vec![6, 0, 0, 0]),
@@ -335,7 +335,7 @@ fn an_unknown_profile_is_named_with_those_there_are() {
     let e = energy(vec![("a.pcap", file)], &EnergyOptions::with_profile("lte")).unwrap_err();
     let line = e.to_string();
     assert!(
-        line.starts_with("no profile \"lte\"; there are radios 5g-lb-2020,"),
+        line.starts_with("no profile is called \"lte\"; known ones are the radios 5g-lb-2020,"),
         "{line}"
     );
     assert!(line.contains("devices galaxy-s4,"), "{line}");
@@ -356,7 +356,7 @@ fn who_is_local() {
     let sums = &report.devices[0].interfaces[0].energy;
     assert_eq!((sums.up_bytes, sums.down_bytes), (10_000, 30_000));
     assert!(
-        report.notes[0].contains("10.0.0.2 taken for the device's own address"),
+        report.notes[0].contains("assuming 10.0.0.2 to be the device's own address"),
         "{:?}",
         report.notes
     );
@@ -417,7 +417,7 @@ fn a_packet_log_is_accounted_at_both_ends_of_every_link() {
     let e = energy(log(), &options).unwrap_err().to_string();
     assert_eq!(
         e,
-        "run.csv: line 2: whose link \"ps\" is must be said: --use ps=DEVICE.INTERFACE"
+        "run.csv: line 2: the device of link \"ps\" is unknown: add --use ps=DEVICE.INTERFACE"
     );
     options.uses = [
         "ps=primary.cellular",
@@ -480,7 +480,7 @@ fn a_bad_line_of_a_log_is_named() {
         (
             "2000000",
             "x",
-            "it: line 2: depart_ns \"x\" is no whole number",
+            "it: line 2: depart_ns \"x\" is not a whole number",
         ),
         (
             "ps,down,1500",
@@ -490,7 +490,7 @@ fn a_bad_line_of_a_log_is_named() {
         (
             "ps,down,1500",
             "ps,down,-1",
-            "it: line 2: bytes \"-1\" is no whole number",
+            "it: line 2: bytes \"-1\" is not a whole number",
         ),
         (
             "ps,down,1500",
@@ -500,13 +500,17 @@ fn a_bad_line_of_a_log_is_named() {
         (
             "6,80,40000,\n",
             "6,80,40000\n",
-            "it: line 2: 11 fields are needed",
+            "it: line 2: expected 11 fields",
         ),
-        ("10.0.0.2", "10.0.0", "it: line 2: \"10.0.0\" is no address"),
+        (
+            "10.0.0.2",
+            "10.0.0",
+            "it: line 2: \"10.0.0\" is not an address",
+        ),
         (
             ",sport",
             ",port",
-            "it: line 1: the columns must be enqueue_ns",
+            "it: line 1: expected the columns enqueue_ns",
         ),
     ] {
         let text = LOG.replacen(from, to, 1);
@@ -568,7 +572,7 @@ fn a_processor_log_is_accounted() {
         (
             "10.5,core,1,,0",
             "10.5,core,1,,-1",
-            "it: line 6: utilisation \"-1\" is no number",
+            "it: line 6: utilisation \"-1\" is not a number",
         ),
         (
             "10.5,core,0",
@@ -592,7 +596,11 @@ fn a_processor_log_is_accounted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn flipped_bytes_never_panic(

@@ -7,14 +7,9 @@ use mpbond_capture::wifi::truth::{Air, Dice, Heard, judge};
 use mpbond_capture::wifi::{MergeError, MergeReport, Sniffer, Times, merge};
 use mpbond_capture::{LinkType, Reader};
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples/wifi");
-
 fn sniffer(name: &str) -> Option<Sniffer> {
-    let path = format!("{SAMPLES}/{name}");
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {path} is not there");
-        return None;
-    };
+    let path = mpbond_testing::sample(&format!("wifi/{name}"))?;
+    let bytes = std::fs::read(path).unwrap();
     Some(Sniffer::read(name, &bytes[..]).unwrap())
 }
 
@@ -246,7 +241,8 @@ fn sniffers_captures_survive_damage() {
         "wltrace_trace.pcap",
         "fragattacks_eapol-amsdu_BP-fromap.pcapng",
     ] {
-        files.extend(std::fs::read(format!("{SAMPLES}/{name}")).ok());
+        let path = mpbond_testing::sample(&format!("wifi/{name}"));
+        files.extend(path.map(|p| std::fs::read(p).unwrap()));
     }
     for file in &files {
         let mut last = 0;

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::Path;
 
 use mpbond_capture::delay::{OnWire, Protocol, WireClock, WireProbes, wire_probes};
+use mpbond_testing::sample;
 
 const RAW: u32 = 101;
 const RADIOTAP: u32 = 127;
@@ -377,10 +377,10 @@ fn cut_captures_say_so_and_keep_what_was_whole() {
 
 #[test]
 fn pings_of_a_recorded_capture() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/tcp");
-    let Ok(file) = std::fs::File::open(folder.join("wireshark_dns+icmp.pcapng.gz")) else {
-        return eprintln!("skipped: no samples here");
+    let Some(path) = sample("tcp/wireshark_dns+icmp.pcapng.gz") else {
+        return;
     };
+    let file = std::fs::File::open(path).unwrap();
     let seen = wire_probes("x", file, &HashSet::new()).unwrap();
     // 33 packets, 12 echo requests (README of the samples).
     assert_eq!(seen.records, 33);
@@ -396,14 +396,13 @@ fn pings_of_a_recorded_capture() {
     assert!(delays.iter().all(|d| (0.0..2e6).contains(d)), "{delays:?}");
 }
 
-/// Recorded 802.11: one echo request in an aggregate (A-MSDU), twice on the air and once at the client;
-/// nobody answers it. Counts are those of a reader of its own, made for this.
+/// Recorded 802.11: one echo request in an aggregate (A-MSDU), twice on the air and once at the
+/// client; nobody answers it. Counts are those of a reader of its own, made for this.
 #[test]
 fn frames_of_recorded_802_11() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/wifi");
-    if !folder.is_dir() {
-        return eprintln!("skipped: no samples here");
-    }
+    let Some(folder) = sample("wifi") else {
+        return;
+    };
     for (name, records, sealed, requests) in [
         ("fragattacks_eapol-amsdu_BP-fromap.pcapng", 258, 92, Some(2)),
         ("fragattacks_eapol-amsdu_BP-onclient.pcapng", 42, 0, Some(1)),
@@ -422,14 +421,14 @@ fn frames_of_recorded_802_11() {
     }
 }
 
-/// A recorded TLS handshake: packets 4 (ClientHello) and 8 (the last of the server's flight, before the
-/// client goes on), read off by hand.
+/// A recorded TLS handshake: packets 4 (ClientHello) and 8 (the last of the server's flight, before
+/// the client goes on), read off by hand.
 #[test]
 fn a_recorded_tls_handshake() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/tcp");
-    let Ok(file) = std::fs::File::open(folder.join("ndpi_443-firefox.pcap")) else {
-        return eprintln!("skipped: no samples here");
+    let Some(path) = sample("tcp/ndpi_443-firefox.pcap") else {
+        return;
     };
+    let file = std::fs::File::open(path).unwrap();
     let seen = wire_probes("x", file, &HashSet::from([53_096])).unwrap();
     let client: SocketAddr = "192.168.1.13:53096".parse().unwrap();
     let tls = seen.hello(client, 0).unwrap();

@@ -10,15 +10,9 @@ use mpbond_capture::energy::{EnergyOptions, Input, run};
 use mpbond_capture::{CaptureError, LinkType, Reader, network};
 use mpbond_radio::Profiles;
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
-
 fn sample(name: &str) -> Option<Vec<u8>> {
-    let path = format!("{SAMPLES}/{name}");
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        eprintln!("skipped: {path} is not there");
-    }
-    bytes
+    let path = mpbond_testing::sample(name)?;
+    Some(std::fs::read(path).unwrap())
 }
 
 struct Facts {
@@ -262,7 +256,7 @@ fn frames_of_802_11_are_refused_by_the_energy_account() {
     );
     let line = e.unwrap_err().to_string();
     assert!(
-        line.starts_with("w.pcap: offset 24: link type 127 is not read"),
+        line.starts_with("w.pcap: offset 24: unsupported link type 127"),
         "{line}"
     );
 }

@@ -11,23 +11,24 @@ use std::process::Command;
 
 use mpbond_capture::bluetooth::analyse;
 use mpbond_capture::{LinkType, Reader, network, wifi};
+use mpbond_testing::{Need, sample};
 
-/// All samples of a kind that tshark reads as we do, in order; none where they or tshark are missing.
+/// All samples of a kind that tshark reads as we do, in order; none where they or tshark are
+/// missing.
 fn samples(folder: &str) -> Vec<PathBuf> {
     let known = Command::new("tshark").arg("--version").output();
     match known {
         Ok(output) if output.status.success() => {}
         Err(e) if e.kind() != ErrorKind::NotFound => panic!("tshark: {e}"),
         _ => {
-            eprintln!("skipped: no tshark here");
+            Need::Tshark.is_missing("there is no tshark");
             return Vec::new();
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples");
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        eprintln!("skipped: no samples here");
+    let Some(found) = sample(folder) else {
         return Vec::new();
     };
+    let entries = std::fs::read_dir(found).unwrap();
     let ours = ["pcap", "pcapng", "gz", "log", "cfa", "pklg"];
     let mut all: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())

@@ -1,3 +1,5 @@
+//! An accepted client connection.
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,12 +13,11 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::http::Framing;
 
-/// A client that was told to go ahead.
+/// A client whose connection has been confirmed.
 ///
-/// Reading gives what it has to say to its destination: first the early data
-/// that nobody took, then what comes from the socket. For a forwarded HTTP
-/// request, exactly that request's bytes; what follows is thrown away (see
-/// [`crate::http`]), and the end comes when the client closes.
+/// Reading returns the bytes for the destination: first the early data that was not taken, then
+/// bytes from the socket. For a forwarded HTTP request, exactly the bytes of that request; later
+/// bytes are discarded (see [`crate::http`]), and the stream ends when the client closes.
 #[derive(Debug)]
 pub struct Client {
     reader: ClientReader,
@@ -27,7 +28,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct ClientReader {
     early: Bytes,
-    /// Of a forwarded HTTP request.
+    /// Body framing of a forwarded HTTP request.
     framing: Option<Framing>,
     half: OwnedReadHalf,
 }
@@ -43,31 +44,30 @@ impl Client {
         Self { reader, writer }
     }
 
-    /// The socket, for its addresses and options.
+    /// The socket, for access to addresses and options.
     pub fn socket(&self) -> &TcpStream {
         self.reader.half.as_ref()
     }
 
-    /// Both directions, for use by two tasks. Dropping the writer ends the
-    /// direction towards the client.
+    /// Splits the client into its two directions. Dropping the writer closes the direction towards
+    /// the client.
     pub fn into_split(self) -> (ClientReader, OwnedWriteHalf) {
         (self.reader, self.writer)
     }
 
-    /// Closes with a reset: what a client sees when its destination resets.
+    /// Closes with a reset, as when the destination resets.
     pub fn abort(self) {
         reset_on_close(self.socket());
-        // Dropping the writer would say a proper farewell first.
+        // Dropping the writer would send a FIN first.
         self.writer.forget();
     }
 }
 
-/// Makes the close of this socket a reset.
+/// Makes closing this socket send a reset.
 pub(crate) fn reset_on_close(stream: &TcpStream) {
-    // Without the option the client sees an end where a reset was meant;
-    // there is nothing better to do then.
+    // If the option cannot be set, the client sees a FIN instead of a reset.
     if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
-        tracing::debug!(%error, "can't reset a client");
+        tracing::debug!(%error, "cannot reset a client");
     }
 }
 
@@ -103,16 +103,15 @@ impl AsyncRead for ClientReader {
             if ours > 0 {
                 return Poll::Ready(Ok(()));
             }
-            // All of it came after the request. An empty read would look like
-            // the end of the connection, so read on; tokio's cooperative
-            // budget ends the loop for a client that sends without pause.
+            // All bytes came after the request. An empty read would signal the end of the
+            // connection, so read on; tokio's cooperative budget interrupts the loop for a client
+            // that sends without pause.
         }
     }
 }
 
 impl ClientReader {
-    /// What is known of the client's words without reading: early data that
-    /// was not taken yet.
+    /// Bytes available without reading from the socket: early data not yet taken.
     pub fn buffered(&self) -> usize {
         self.early.remaining()
     }

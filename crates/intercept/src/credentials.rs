@@ -1,13 +1,15 @@
+//! User name and password of a front.
+
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq as _;
 
-/// User name and password that clients of a front must show.
+/// User name and password required of a front's clients.
 ///
-/// They keep other users of the machine out; they are sent in the clear, as
-/// SOCKS5 and HTTP have it, so a front belongs on loopback or a trusted link.
+/// They exclude other users of the machine. SOCKS5 and HTTP send them in clear text, so a front
+/// belongs on loopback or a trusted link.
 #[derive(Clone)]
 pub struct Credentials {
     user: String,
@@ -15,27 +17,26 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Credentials, each part of 1 to 255 bytes (RFC 1929, §2), and no colon
-    /// in the user name (RFC 7617, §2).
+    /// Credentials, each part of 1 to 255 bytes (RFC 1929, section 2), and no colon
+    /// in the user name (RFC 7617, section 2).
     ///
-    /// `None` when a part does not fit.
+    /// `None` when a part violates these limits.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Option<Self> {
         let (user, password) = (user.into(), password.into());
         let fits = |part: &str| (1..=255).contains(&part.len());
         (fits(&user) && fits(&password) && !user.contains(':')).then_some(Self { user, password })
     }
 
-    /// Whether these bytes are the user name and the password.
+    /// Compares user name and password in constant time.
     pub(crate) fn matches(&self, user: &[u8], password: &[u8]) -> bool {
-        // Both are compared whatever the first says, so that the time taken
-        // does not tell which one was wrong.
+        // Both are always compared, so that timing does not reveal which one is wrong.
         let user_ok = self.user.as_bytes().ct_eq(user);
         let password_ok = self.password.as_bytes().ct_eq(password);
         (user_ok & password_ok).into()
     }
 
-    /// Whether this is the value of a `Proxy-Authorization` field with the
-    /// Basic scheme (RFC 7617) for these credentials.
+    /// Whether the value of a `Proxy-Authorization` field carries these credentials in the Basic
+    /// scheme (RFC 7617).
     pub(crate) fn matches_basic(&self, value: &[u8]) -> bool {
         let Some((scheme, token)) = value.split_at_checked(6) else {
             return false;
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit() {
+    fn invalid_parts_are_refused() {
         assert!(Credentials::new("", "x").is_none());
         assert!(Credentials::new("x", "").is_none());
         assert!(Credentials::new("a:b", "x").is_none());

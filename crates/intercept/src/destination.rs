@@ -1,61 +1,62 @@
+//! Destinations of connections: an address, or a name with a port.
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Longest name taken, in bytes: what fits the length octet of RFC 1928, §5.
+/// Maximum length of a host name in bytes: the limit of the length octet of RFC 1928, section 5.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Longest label of a name, in bytes (RFC 1035, §2.3.4).
+/// Maximum length of a label in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Where a client wants to be connected to.
+/// Destination of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
-    /// An address, as the client gave it or as the kernel remembered it.
+    /// An address, from the client's request or from the kernel.
     Addr(SocketAddr),
-    /// A name that the far end is to resolve.
+    /// A name to be resolved by the proxy.
     Name {
-        /// Lower-case ASCII, no trailing dot, at most 255 bytes, and never
-        /// something that a resolver would read as an address.
+        /// Lower-case ASCII without trailing dot, at most 255 bytes, and not in a notation that a
+        /// resolver would read as an address.
         host: String,
-        /// Never zero.
+        /// Not zero.
         port: u16,
     },
 }
 
-/// Why something is no [`Destination`].
+/// Error of parsing a [`Destination`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDestination {
-    /// No host at all.
+    /// The host is empty.
     #[error("the host is empty")]
     EmptyHost,
     /// More than 255 bytes, or a label of more than 63.
     #[error("the host name is too long")]
     TooLong,
-    /// A character that host names don't have.
-    #[error("the host name has a character that host names don't have")]
+    /// A character that is not allowed in host names.
+    #[error("the host name has a character that is not allowed in host names")]
     BadCharacter,
     /// Two dots in a row, or a leading one.
     #[error("the host name has an empty label")]
     EmptyLabel,
-    /// `0x7f.1`, `2130706433` and the like, which some resolvers take for an
-    /// address and which would slip past rules about names.
+    /// Notations such as `0x7f.1` and `2130706433`, which some resolvers read as an address and
+    /// which would bypass rules about addresses.
     #[error("the host looks like an address in an unusual notation")]
     OddAddress,
-    /// No port, or one that is no number from 1 to 65535.
+    /// The port is missing, or not a number from 1 to 65535.
     #[error("the port is missing or not a number from 1 to 65535")]
     BadPort,
 }
 
 impl Destination {
-    /// A destination from a host in text and a port.
+    /// A destination from a host in text form and a port.
     ///
-    /// An address in its usual notation (no brackets) becomes
-    /// [`Destination::Addr`]; IPv4-mapped IPv6 addresses become IPv4, so that
-    /// rules about addresses see them for what they are.
+    /// An address in its standard notation (no brackets) becomes [`Destination::Addr`]; an
+    /// IPv4-mapped IPv6 address becomes IPv4, so that rules about addresses apply to it.
     ///
     /// # Errors
-    /// [`BadDestination`] says what is wrong with host or port.
+    /// [`BadDestination`] when host or port is invalid.
     pub fn from_host(host: &str, port: u16) -> Result<Self, BadDestination> {
         if port == 0 {
             return Err(BadDestination::BadPort);
@@ -75,10 +76,10 @@ impl Destination {
         Self::Addr(SocketAddr::new(ip.to_canonical(), port))
     }
 
-    /// A destination from `host:port` or `[v6]:port`, as in RFC 9112, §3.2.3.
+    /// A destination from `host:port` or `[v6]:port`, as in RFC 9112, section 3.2.3.
     ///
     /// # Errors
-    /// [`BadDestination`] says what is wrong with host or port.
+    /// [`BadDestination`] when host or port is invalid.
     pub fn from_authority(
         authority: &str,
         default_port: Option<u16>,
@@ -103,7 +104,7 @@ impl Destination {
         Self::from_host(host, port)
     }
 
-    /// The port wanted.
+    /// The port.
     pub fn port(&self) -> u16 {
         match self {
             Self::Addr(addr) => addr.port(),
@@ -121,7 +122,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Digits only: `u16::from_str` would also take a plus sign.
+/// Digits only: `u16::from_str` would also accept a plus sign.
 fn parse_port(text: &str) -> Result<u16, BadDestination> {
     if text.is_empty() || text.len() > 5 || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(BadDestination::BadPort);
@@ -129,10 +130,10 @@ fn parse_port(text: &str) -> Result<u16, BadDestination> {
     text.parse().map_err(|_| BadDestination::BadPort)
 }
 
-/// The name in the form that [`Destination::Name`] promises.
+/// Validates and normalizes a name for [`Destination::Name`].
 ///
-/// Underscores pass, since real hosts have them. Names in other scripts come
-/// as A-labels (RFC 5890); the client encodes them, as for DNS itself.
+/// Underscores are accepted, since real hosts use them. Internationalized names are A-labels (RFC
+/// 5890), encoded by the client as for DNS.
 fn valid_name(name: &str) -> Result<String, BadDestination> {
     if name.len() > MAX_NAME_BYTES {
         return Err(BadDestination::TooLong);
@@ -157,8 +158,8 @@ fn valid_name(name: &str) -> Result<String, BadDestination> {
         }
         last = label;
     }
-    // The WHATWG URL standard's test: a host whose last label is a number is
-    // an address to somebody. Proper addresses were taken out before.
+    // The test of the WHATWG URL standard ("ends in a number"): some parsers read a host whose last
+    // label is a number as an address. Addresses in standard notation were handled before.
     let hex = last.len() >= 2 && (last.starts_with("0x") || last.starts_with("0X"));
     if last.bytes().all(|b| b.is_ascii_digit()) || hex {
         return Err(BadDestination::OddAddress);
@@ -222,7 +223,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_taken_reads_back_the_same(text in "[\\[\\]a-zA-Z0-9.:_ %@-]{0,40}") {
+        fn accepted_destinations_parse_back(text in "[\\[\\]a-zA-Z0-9.:_ %@-]{0,40}") {
             if let Ok(d) = Destination::from_authority(&text, Some(80)) {
                 let again = Destination::from_authority(&d.to_string(), None);
                 proptest::prop_assert_eq!(again, Ok(d));

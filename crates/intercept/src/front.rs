@@ -1,3 +1,5 @@
+//! Fronts: listeners that perform the handshakes of user connections.
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,52 +12,52 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::intercepted::{Intercepted, Pending, farewell};
+use crate::intercepted::{Intercepted, Pending, answer_and_close};
 use crate::{Credentials, Destination, http, original, socks5};
 
-/// How long a client may take over its request. Real clients send it in one
-/// go; this leaves room for a person at a telnet prompt.
+/// Default deadline of a client's handshake. Real clients send their request at once; this allows
+/// for a person at a telnet prompt.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many clients may be in their handshake at a time. A page with many
-/// pictures opens a few dozen connections; each costs at most 32 KiB here.
+/// Default maximum of simultaneous handshakes. A page with many pictures opens a few dozen
+/// connections; each handshake holds at most 32 KiB.
 pub const DEFAULT_MAX_HANDSHAKES: usize = 256;
 
-/// Pause after a failed accept: such failures (no descriptors left) last, and
-/// trying again at once would keep a core busy.
+/// Pause after a failed accept: such failures (no descriptors left) persist, and retrying at once
+/// would be a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Room for one read during a handshake.
+/// Buffer space for one read during a handshake.
 const READ_BYTES: usize = 4096;
 
-/// What clients speak on a front's port.
+/// Protocol of a front's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// SOCKS5 (RFC 1928).
     Socks5,
-    /// An HTTP proxy's protocol (RFC 9110).
+    /// HTTP proxy (RFC 9110).
     Http,
-    /// Anything: nft's `redirect` sends connections here.
+    /// Any protocol, redirected by nftables `redirect`.
     Redirect,
-    /// Anything: nft's `tproxy` sends connections here.
+    /// Any protocol, redirected by nftables `tproxy`.
     Tproxy,
 }
 
-/// What a front wants of its clients.
+/// Configuration of a front.
 #[derive(Clone, Debug)]
 pub struct FrontConfig {
-    /// What they speak.
+    /// Protocol of the clients.
     pub protocol: Protocol,
-    /// What they must show, for SOCKS5 and HTTP; transparent clients can't.
+    /// Credentials required of SOCKS5 and HTTP clients; not used by transparent fronts.
     pub credentials: Option<Credentials>,
-    /// How long they may take to say where they want to go.
+    /// Deadline of a handshake.
     pub handshake_timeout: Duration,
-    /// How many may be about to say so; more wait in the kernel's queue.
+    /// Maximum number of simultaneous handshakes; further clients wait in the kernel's queue.
     pub max_handshakes: usize,
 }
 
 impl FrontConfig {
-    /// The usual limits, and no credentials.
+    /// Default limits, no credentials.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
@@ -66,11 +68,10 @@ impl FrontConfig {
     }
 }
 
-/// A port where user connections come in.
+/// A listener for user connections.
 ///
-/// Handshakes run side by side; dropping the front ends them. A front without
-/// credentials serves everybody who can reach its address, so that it belongs
-/// on loopback.
+/// Handshakes run concurrently; dropping the front ends them. A front without credentials serves
+/// every client that can reach its address, so it belongs on loopback.
 #[derive(Debug)]
 pub struct Front {
     listener: TcpListener,
@@ -80,11 +81,10 @@ pub struct Front {
 }
 
 impl Front {
-    /// Listens on `addr`. An IPv6 address serves IPv6 only.
+    /// Listens on `addr`. A listener on an IPv6 address accepts IPv6 only.
     ///
     /// # Errors
-    /// The address can't be had; for [`Protocol::Tproxy`] also a missing
-    /// CAP_NET_ADMIN.
+    /// When the address cannot be bound, or CAP_NET_ADMIN is missing for [`Protocol::Tproxy`].
     pub fn bind(addr: SocketAddr, config: FrontConfig) -> io::Result<Self> {
         let listener = match config.protocol {
             Protocol::Tproxy => original::transparent_listener(addr),
@@ -98,15 +98,15 @@ impl Front {
         })
     }
 
-    /// The address listened on.
+    /// The local address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The next connection whose destination is known. Clients that fail to
-    /// say it get their answer here and are never seen.
+    /// The next connection after a successful handshake. Clients whose handshake fails are answered
+    /// and closed internally.
     ///
-    /// Cancel-safe: handshakes go on while nobody waits.
+    /// Cancel-safe: handshakes continue between calls.
     pub async fn accept(&mut self) -> Intercepted {
         loop {
             let room = self.handshakes.len() < self.config.max_handshakes.max(1);
@@ -114,12 +114,12 @@ impl Front {
                 Some(done) = self.handshakes.join_next() => match done {
                     Ok(Some(intercepted)) => return intercepted,
                     Ok(None) => {}
-                    Err(error) => warn!(%error, "a handshake's task failed"),
+                    Err(error) => warn!(%error, "handshake task failed"),
                 },
                 accepted = self.listener.accept(), if room => match accepted {
                     Ok((stream, peer)) => self.begin(stream, peer),
                     Err(error) => {
-                        warn!(%error, listener = %self.local, "can't accept a connection");
+                        warn!(%error, listener = %self.local, "cannot accept a connection");
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -131,9 +131,9 @@ impl Front {
         let config = Arc::clone(&self.config);
         let local = self.local;
         self.handshakes.spawn(async move {
-            // Small answers and first bytes should not wait for each other.
+            // Small replies must not be delayed by Nagle's algorithm.
             if let Err(error) = stream.set_nodelay(true) {
-                debug!(%peer, %error, "can't set TCP_NODELAY");
+                debug!(%peer, %error, "cannot set TCP_NODELAY");
             }
             match config.protocol {
                 Protocol::Socks5 => socks5_handshake(stream, peer, &config).await,
@@ -159,35 +159,35 @@ fn transparent(
             pending: Pending::Nothing,
         }),
         Err(error) => {
-            debug!(%peer, %error, "a connection without an original destination");
+            debug!(%peer, %error, "connection without an original destination");
             None
         }
     }
 }
 
-/// How a handshake went that did not lead to a request.
-enum Ended {
-    /// Tell the client, and close.
+/// Outcome of a failed handshake.
+enum Failed {
+    /// Send this answer and close.
     Answer(Vec<u8>),
-    /// The client is gone, or speaks in tongues.
-    Silence,
+    /// Close without an answer: the client has left, or timed out.
+    Close,
 }
 
-/// Runs a handshake under its deadline; answers a failed one.
+/// Runs a handshake until its deadline.
 async fn until_deadline<T>(
     stream: &mut TcpStream,
     limit: Duration,
-    handshake: impl AsyncFnOnce(&mut TcpStream) -> io::Result<Result<T, Ended>>,
-) -> Result<T, Ended> {
+    handshake: impl AsyncFnOnce(&mut TcpStream) -> io::Result<Result<T, Failed>>,
+) -> Result<T, Failed> {
     match timeout(limit, handshake(stream)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(error)) => {
-            debug!(%error, "a client left during its handshake");
-            Err(Ended::Silence)
+            debug!(%error, "client failed during its handshake");
+            Err(Failed::Close)
         }
         Err(_) => {
-            debug!("a client took too long over its handshake");
-            Err(Ended::Silence)
+            debug!("handshake timed out");
+            Err(Failed::Close)
         }
     }
 }
@@ -208,7 +208,7 @@ async fn socks5_handshake(
                 Ok(socks5::Step::Connect(to)) => return Ok(Ok((to, buffer.freeze()))),
                 Err(failure) => {
                     debug!(%peer, reason = %failure.reason, "SOCKS5 handshake failed");
-                    return Ok(Err(Ended::Answer(failure.answer)));
+                    return Ok(Err(Failed::Answer(failure.answer)));
                 }
             }
         }
@@ -222,7 +222,7 @@ async fn socks5_handshake(
             early,
             pending: Pending::Socks5,
         }),
-        Err(ended) => part(stream, ended).await,
+        Err(failed) => refuse(stream, failed).await,
     }
 }
 
@@ -236,7 +236,7 @@ async fn http_handshake(
         let request = read_request(stream, credentials).await?;
         Ok(request.map_err(|reason| {
             debug!(%peer, %reason, "HTTP request refused");
-            Ended::Answer(http::bad_request(&reason))
+            Failed::Answer(http::bad_request(&reason))
         }))
     })
     .await;
@@ -248,11 +248,11 @@ async fn http_handshake(
             early,
             pending,
         }),
-        Err(ended) => part(stream, ended).await,
+        Err(failed) => refuse(stream, failed).await,
     }
 }
 
-/// Reads a request's head, and makes what follows it early data.
+/// Reads the head of a request; bytes after it become early data.
 async fn read_request(
     stream: &mut TcpStream,
     credentials: Option<&Credentials>,
@@ -296,10 +296,10 @@ async fn read_more(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<
     }
 }
 
-async fn part(stream: TcpStream, ended: Ended) -> Option<Intercepted> {
-    match ended {
-        Ended::Answer(words) if !words.is_empty() => farewell(stream, &words).await,
-        Ended::Answer(_) | Ended::Silence => {}
+async fn refuse(stream: TcpStream, failed: Failed) -> Option<Intercepted> {
+    match failed {
+        Failed::Answer(answer) if !answer.is_empty() => answer_and_close(stream, &answer).await,
+        Failed::Answer(_) | Failed::Close => {}
     }
     None
 }

@@ -1,3 +1,5 @@
+//! Intercepted connections that wait for a reply.
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,37 +15,37 @@ use crate::http::{self, Framing};
 use crate::refusal::Refusal;
 use crate::socks5;
 
-/// How long a client that was refused may take to read why.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Maximum time for a refused client to read its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How much of what a refused client still sends is read, so that the close
-/// does not turn into a reset that eats the answer (RFC 9112, §9.6).
-const FAREWELL_BYTES: u64 = 256 * 1024;
+/// Maximum number of bytes read from a refused client before closing: unread bytes would turn the
+/// close into a reset, which discards the answer (RFC 9112, section 9.6).
+const MAX_DRAINED_BYTES: u64 = 256 * 1024;
 
-/// How a connection came in.
+/// Method by which a connection was intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Via {
     /// A SOCKS5 request.
     Socks5,
     /// An HTTP CONNECT or absolute-form request.
     Http,
-    /// The kernel's redirection.
+    /// Redirection in the kernel.
     Transparent,
 }
 
-/// The answer that the client waits for.
+/// Reply that the client expects.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Socks5,
     HttpConnect,
-    /// The origin's own answer is the answer.
+    /// None: the origin's response is the reply.
     HttpForward(Framing),
     Nothing,
 }
 
-/// A connection that wants to go somewhere.
+/// An intercepted connection with its destination.
 ///
-/// Dropping it closes it without an answer.
+/// Dropping it closes the connection without a reply.
 #[derive(Debug)]
 pub struct Intercepted {
     pub(crate) stream: TcpStream,
@@ -54,12 +56,12 @@ pub struct Intercepted {
 }
 
 impl Intercepted {
-    /// Where it wants to go.
+    /// The requested destination.
     pub fn destination(&self) -> &Destination {
         &self.destination
     }
 
-    /// How it came in.
+    /// The method of interception.
     pub fn via(&self) -> Via {
         match self.pending {
             Pending::Socks5 => Via::Socks5,
@@ -73,22 +75,22 @@ impl Intercepted {
         self.peer
     }
 
-    /// The client's socket, for its options.
+    /// The client's socket, for access to its options.
     pub fn socket(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Takes what the client has sent for its destination already. What is not
-    /// taken, [`Client`] gives first when it is read.
+    /// Takes the early data: bytes for the destination received with the handshake. If not taken,
+    /// [`Client`] returns them first.
     pub fn take_early(&mut self) -> Bytes {
         std::mem::take(&mut self.early)
     }
 
-    /// Tells the client to go ahead. When to do so is the caller's choice: see
-    /// the [crate's front page](crate).
+    /// Confirms the connection to the client. For the choice of the moment see the [crate's front
+    /// page](crate).
     ///
     /// # Errors
-    /// The client is gone.
+    /// When the client has closed the connection.
     pub async fn accepted(mut self) -> io::Result<Client> {
         match self.pending {
             Pending::Socks5 => {
@@ -104,31 +106,30 @@ impl Intercepted {
         Ok(Client::new(self.stream, self.early, None))
     }
 
-    /// Tells the client why not, in its protocol's words, and closes.
+    /// Sends the refusal in the client's protocol and closes the connection.
     ///
-    /// Takes up to two seconds with clients that are slow to go; spawn it where
-    /// that matters.
+    /// Takes up to two seconds for clients that are slow to close; spawn it where that matters.
     pub async fn refused(self, refusal: Refusal) {
         match self.pending {
-            Pending::Socks5 => farewell(self.stream, &socks5::refusal(refusal)).await,
+            Pending::Socks5 => answer_and_close(self.stream, &socks5::refusal(refusal)).await,
             Pending::HttpConnect | Pending::HttpForward(_) => {
-                farewell(self.stream, &http::refusal(refusal)).await;
+                answer_and_close(self.stream, &http::refusal(refusal)).await;
             }
             Pending::Nothing => reset_on_close(&self.stream),
         }
     }
 }
 
-/// Says `words` and closes so that they arrive.
-pub(crate) async fn farewell(mut stream: TcpStream, words: &[u8]) {
-    let talk = async {
-        stream.write_all(words).await?;
+/// Sends an answer and closes the connection so that it is delivered.
+pub(crate) async fn answer_and_close(mut stream: TcpStream, answer: &[u8]) {
+    let exchange = async {
+        stream.write_all(answer).await?;
         stream.shutdown().await?;
-        let mut rest = (&mut stream).take(FAREWELL_BYTES);
+        let mut rest = (&mut stream).take(MAX_DRAINED_BYTES);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    // A client that has gone, or will not go, has had its chance.
-    if let Ok(Err(error)) = timeout(FAREWELL, talk).await {
-        tracing::debug!(%error, "a refused client left early");
+    // Errors and the timeout end the attempt.
+    if let Ok(Err(error)) = timeout(ANSWER_TIMEOUT, exchange).await {
+        tracing::debug!(%error, "refused client closed before reading its answer");
     }
 }

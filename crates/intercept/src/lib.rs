@@ -1,26 +1,23 @@
-//! Where user connections enter mpbond.
+//! Interception of user connections: SOCKS5, HTTP proxy, transparent redirection and a DNS stub.
 //!
-//! An app's connection arrives in one of three ways, and leaves this crate in
-//! one: as an [`Intercepted`] connection with the [`Destination`] it wants.
-//! What happens to it then (a stream of a session, a direct connection, a
-//! refusal) is the caller's affair; this crate knows nothing of sessions.
+//! An application's connection arrives in one of three ways and leaves this crate as an
+//! [`Intercepted`] connection with its [`Destination`]. The caller decides how to carry it (a
+//! stream of a session, a direct connection, a refusal); this crate does not depend on sessions.
 //!
-//! * **SOCKS5** ([`Protocol::Socks5`], RFC 1928 and 1929), for apps with proxy
-//!   settings; names travel as names, so that the far end resolves them.
-//! * **HTTP proxy** ([`Protocol::Http`], RFC 9110 and 9112): `CONNECT`, and
-//!   absolute-form requests for plain `http://` addresses.
-//! * **Transparent** ([`Protocol::Redirect`], [`Protocol::Tproxy`]), for apps
-//!   with no settings at all: [`rules::Rules`] has the kernel hand their
-//!   connections over, and [`dns::DnsStub`] answers their name look-ups.
+//! * **SOCKS5** ([`Protocol::Socks5`], RFC 1928 and RFC 1929), for applications with proxy
+//!   settings; names are passed on, so that the proxy resolves them.
+//! * **HTTP proxy** ([`Protocol::Http`], RFC 9110 and RFC 9112): `CONNECT`, and absolute-form
+//!   requests for plain `http://` addresses.
+//! * **Transparent** ([`Protocol::Redirect`], [`Protocol::Tproxy`]), for applications without
+//!   settings: [`rules::Rules`] redirects their connections in the kernel, and [`dns::DnsStub`]
+//!   answers their name look-ups.
 //!
-//! # No round trip of its own
+//! # No additional round trip
 //!
-//! [`Intercepted::accepted`] tells the client that it may talk. A caller that
-//! cares for latency calls it at once, so that the client's first bytes can
-//! travel with the message that opens the stream; a caller that wants truthful
-//! answers waits for the far end, and then calls it or
-//! [`Intercepted::refused`]. After an early `accepted`, a failure can only be
-//! told by a reset: [`Client::abort`].
+//! [`Intercepted::accepted`] confirms the connection to the client. For low latency, call it at
+//! once, so that the client's first bytes travel with the message that opens the stream; for
+//! accurate replies, wait for the remote end and then call it or [`Intercepted::refused`]. After an
+//! early `accepted`, a failure can only be signalled by a reset: [`Client::abort`].
 #![forbid(unsafe_code)]
 
 mod client;

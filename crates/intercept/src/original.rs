@@ -1,4 +1,4 @@
-//! Where a transparently intercepted connection was going.
+//! Original destinations of transparently intercepted connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
-/// As many as the kernel's own default for `net.core.somaxconn`.
+/// Backlog: the kernel's default of `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// The destination that the client meant before nft's `redirect` changed it.
+/// Original destination of a connection redirected by nftables `redirect`.
 ///
 /// # Errors
-/// The connection was not redirected: somebody connected to the listener
-/// itself, and carrying on would connect it to itself.
+/// When the connection was not redirected but made to the listener itself: forwarding would connect
+/// the listener to itself.
 pub fn redirected(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let socket = SockRef::from(stream);
@@ -23,22 +23,22 @@ pub fn redirected(stream: &TcpStream) -> io::Result<SocketAddr> {
     }?;
     let original = original
         .as_socket()
-        .ok_or_else(|| io::Error::other("the original destination is no Internet address"))?;
+        .ok_or_else(|| io::Error::other("the original destination is not an IP address"))?;
     not_to_itself(original, local)?;
     Ok(original)
 }
 
-/// The destination of a connection that came by TPROXY: the socket's own name.
+/// Original destination of a connection redirected by TPROXY: the socket's local address.
 ///
 /// # Errors
-/// Somebody connected to the listener itself.
+/// When the connection was made to the listener itself.
 pub fn tproxied(stream: &TcpStream, listener: SocketAddr) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     not_to_itself(local, listener)?;
     Ok(local)
 }
 
-/// IPv6 addresses carry flow label and scope, which must not matter here.
+/// Compares address and port only: IPv6 socket addresses also carry flow label and scope.
 fn not_to_itself(original: SocketAddr, own: SocketAddr) -> io::Result<()> {
     let same_ip = own.ip() == original.ip() || own.ip().is_unspecified();
     if same_ip && own.port() == original.port() {
@@ -47,20 +47,19 @@ fn not_to_itself(original: SocketAddr, own: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// A listener to which TPROXY can hand connections to any address.
+/// A listener that receives connections to any address through TPROXY.
 ///
 /// # Errors
-/// The address can't be had, or `IP_TRANSPARENT` is not allowed (it takes
-/// CAP_NET_ADMIN).
+/// When the address cannot be bound, or CAP_NET_ADMIN for `IP_TRANSPARENT` is missing.
 pub fn transparent_listener(addr: SocketAddr) -> io::Result<TcpListener> {
     listener(addr, true)
 }
 
-/// A listener for redirected connections; IPv6 ones serve IPv6 only, so that
-/// IPv4 clients never appear as IPv4-mapped.
+/// A listener for redirected connections; on IPv6 it accepts IPv6 only, so that IPv4 clients never
+/// appear as IPv4-mapped.
 ///
 /// # Errors
-/// The address can't be had.
+/// When the address cannot be bound.
 pub fn plain_listener(addr: SocketAddr) -> io::Result<TcpListener> {
     listener(addr, false)
 }

@@ -1,24 +1,26 @@
+//! Reasons for refusing a connection and their codes in SOCKS5 and HTTP.
+
 use std::fmt;
 
-/// Why a client does not get the connection it asked for.
+/// Reason for refusing a client's connection.
 ///
-/// Each protocol has its own words for it: a reply code in SOCKS5, a status
-/// and an error type in HTTP, a reset for transparent clients.
+/// Expressed in each protocol: a reply code in SOCKS5, a status and an error type in HTTP, a reset
+/// for transparent clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The destination answered with a reset.
+    /// The destination refused the connection with a reset.
     ConnectionRefused,
     /// No route to the destination.
     HostUnreachable,
-    /// A rule, here or at the proxy, forbids the destination.
+    /// A policy of the primary or the proxy forbids the destination.
     NotAllowed,
     /// The destination did not answer in time.
     TimedOut,
     /// The name has no address.
     NameNotFound,
-    /// The multipath proxy is gone, and with it the way to the destination.
+    /// The multipath proxy cannot be reached.
     ProxyLost,
-    /// The destination closed the connection before it was of any use.
+    /// The destination reset the connection.
     Reset,
 }
 
@@ -34,10 +36,10 @@ impl Refusal {
         Self::Reset,
     ];
 
-    /// The reply field of RFC 1928, §6.
+    /// The reply field of RFC 1928, section 6.
     ///
-    /// The RFC has no code for time-outs and for names that don't resolve;
-    /// 6 (TTL expired) and 4 (host unreachable) are what other servers use.
+    /// The RFC has no code for timeouts and unresolvable names; like other servers this uses 6 (TTL
+    /// expired) and 4 (host unreachable).
     pub fn socks5_reply(self) -> u8 {
         match self {
             Self::ConnectionRefused => 5,
@@ -49,7 +51,7 @@ impl Refusal {
         }
     }
 
-    /// Status code and reason phrase (RFC 9110, §15).
+    /// Status code and reason phrase (RFC 9110, section 15).
     pub fn http_status(self) -> (u16, &'static str) {
         match self {
             Self::NotAllowed => (403, "Forbidden"),
@@ -61,7 +63,7 @@ impl Refusal {
         }
     }
 
-    /// The error type that RFC 9209, §2.3, gives to this in `Proxy-Status`.
+    /// Error type in `Proxy-Status` (RFC 9209, section 2.3).
     pub fn proxy_status(self) -> &'static str {
         match self {
             Self::ConnectionRefused => "connection_refused",
@@ -79,7 +81,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ConnectionRefused => "the destination refused the connection",
-            Self::HostUnreachable => "the destination can't be reached",
+            Self::HostUnreachable => "the destination cannot be reached",
             Self::NotAllowed => "a rule forbids this destination",
             Self::TimedOut => "the destination did not answer in time",
             Self::NameNotFound => "the name has no address",

@@ -1,8 +1,8 @@
-//! The server side of a SOCKS5 handshake (RFC 1928, RFC 1929), without I/O.
+//! Server side of the SOCKS5 handshake (RFC 1928, RFC 1929), without I/O.
 //!
-//! [`Handshake::advance`] eats what has arrived, however it was cut, and says
-//! what to do next. Bytes after the request stay in the buffer: a client that
-//! does not wait for the answer has begun to talk to its destination.
+//! [`Handshake::advance`] consumes received bytes incrementally and returns the next action. Bytes
+//! after the request stay in the buffer: they are early data of a client that does not wait for the
+//! reply.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use crate::destination::{BadDestination, Destination};
 use crate::{Credentials, Refusal};
 
 const VERSION: u8 = 5;
-/// Version of the user name and password sub-negotiation (RFC 1929, §2).
+/// Version of the user name and password sub-negotiation (RFC 1929, section 2).
 const AUTH_VERSION: u8 = 1;
 const METHOD_NONE: u8 = 0x00;
 const METHOD_PASSWORD: u8 = 0x02;
@@ -22,68 +22,68 @@ const ADDRESS_V4: u8 = 1;
 const ADDRESS_NAME: u8 = 3;
 const ADDRESS_V6: u8 = 4;
 
-/// Reply field: the request was granted (RFC 1928, §6).
+/// Reply field: the request was granted (RFC 1928, section 6).
 pub const SUCCEEDED: u8 = 0;
 const GENERAL_FAILURE: u8 = 1;
 const COMMAND_NOT_SUPPORTED: u8 = 7;
 const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
 
-/// Longest single message of a client, in bytes: user name and password with
-/// their lengths and version (RFC 1929, §2). More than this is never held.
+/// Maximum length of a client's message in bytes: user name and password with their lengths and
+/// version (RFC 1929, section 2). No more is ever buffered.
 pub const MAX_MESSAGE_BYTES: usize = 1 + 1 + 255 + 1 + 255;
 
-/// What to do next.
+/// Next action of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Read more, then call again.
+    /// Read more bytes, then call again.
     NeedMore,
-    /// Send this, then call again.
+    /// Send these bytes, then call again.
     Send([u8; 2]),
-    /// The handshake is complete; answer with [`reply`] when the time comes.
+    /// The handshake is complete; reply with [`reply`].
     Connect(Destination),
 }
 
-/// The handshake failed. Send `answer`, if there is one, and close.
+/// A failed handshake. Send `answer`, if not empty, and close.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Last words to the client; empty where it does not speak SOCKS5.
+    /// Answer to the client; empty if it does not speak SOCKS5.
     pub answer: Vec<u8>,
-    /// What was wrong.
+    /// Cause of the failure.
     pub reason: BadHandshake,
 }
 
-/// What was wrong with a handshake.
+/// Cause of a failed handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandshake {
-    /// The first octet of a message is not the version wanted there.
+    /// The first octet of a message is not the expected version.
     #[error("version {0} is not SOCKS5")]
     Version(u8),
-    /// None of the client's methods is one that is wanted here.
+    /// The client offers no acceptable method.
     #[error("no acceptable authentication method")]
     NoMethod,
     /// Wrong user name or password.
     #[error("wrong user name or password")]
     WrongCredentials,
-    /// BIND, UDP ASSOCIATE, or no command at all.
+    /// BIND, UDP ASSOCIATE, or an unknown command.
     #[error("command {0} is not supported, only CONNECT is")]
     Command(u8),
-    /// Neither IPv4 nor IPv6 nor a name.
-    #[error("address type {0} is not known")]
+    /// An unknown address type.
+    #[error("address type {0} is not supported")]
     AddressType(u8),
-    /// An address was given, but not one to connect to.
+    /// The destination is invalid.
     #[error(transparent)]
     Destination(#[from] BadDestination),
 }
 
-/// A reply (RFC 1928, §6) with this code.
+/// A reply (RFC 1928, section 6) with this code.
 ///
-/// The bound address is left zero: there is no socket here that the client
-/// could learn something about, and clients ignore it for CONNECT.
+/// The bound address is zero: there is no local socket to the destination, and clients ignore the
+/// field for CONNECT.
 pub fn reply(code: u8) -> [u8; 10] {
     [VERSION, code, 0, ADDRESS_V4, 0, 0, 0, 0, 0, 0]
 }
 
-/// The reply that tells of a refusal.
+/// The reply for a refusal.
 pub fn refusal(refusal: Refusal) -> [u8; 10] {
     reply(refusal.socks5_reply())
 }
@@ -103,7 +103,7 @@ pub struct Handshake<'a> {
 }
 
 impl<'a> Handshake<'a> {
-    /// A new handshake; with `credentials`, clients must show them.
+    /// A new handshake; `credentials`, if given, are required of the client.
     pub fn new(credentials: Option<&'a Credentials>) -> Self {
         Self {
             state: State::Greeting,
@@ -111,7 +111,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Takes the next message out of `input`, if it is there in full.
+    /// Consumes the next message from `input`, if it is complete.
     ///
     /// # Errors
     /// [`Failure`] with the answer to send before closing.
@@ -123,7 +123,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// RFC 1928, §3: VER, NMETHODS, METHODS.
+    /// RFC 1928, section 3: VER, NMETHODS, METHODS.
     fn greeting(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
         expect_version(input, VERSION)?;
         let Some(&[_, count]) = input.first_chunk() else {
@@ -148,7 +148,7 @@ impl<'a> Handshake<'a> {
         Ok(Step::Send([VERSION, method]))
     }
 
-    /// RFC 1929, §2: VER, ULEN, UNAME, PLEN, PASSWD.
+    /// RFC 1929, section 2: VER, ULEN, UNAME, PLEN, PASSWD.
     fn password(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
         expect_version(input, AUTH_VERSION)?;
         let Some((user, end)) = counted(input, 1) else {
@@ -169,7 +169,7 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// RFC 1928, §4: VER, CMD, RSV, ATYP, DST.ADDR, DST.PORT.
+/// RFC 1928, section 4: VER, CMD, RSV, ATYP, DST.ADDR, DST.PORT.
 fn request(input: &mut BytesMut) -> Result<Step, Failure> {
     expect_version(input, VERSION)?;
     let Some(&[_, command, _, kind]) = input.first_chunk() else {
@@ -233,8 +233,8 @@ fn failure(code: u8, reason: BadHandshake) -> Failure {
     }
 }
 
-/// Checks the version as soon as its octet is there: a client that speaks
-/// something else should not have to wait for the deadline.
+/// Checks the version as soon as its octet is received, so that a client of another protocol is
+/// rejected before the deadline.
 fn expect_version(input: &[u8], want: u8) -> Result<(), Failure> {
     match input.first() {
         Some(&version) if version != want => Err(Failure {
@@ -245,7 +245,7 @@ fn expect_version(input: &[u8], want: u8) -> Result<(), Failure> {
     }
 }
 
-/// The bytes counted by the octet at `at`, and where they end.
+/// The bytes after the length octet at `at`, and their end.
 fn counted(input: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let start = at + 1;
     let end = start + usize::from(*input.get(at)?);
@@ -269,8 +269,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Plays `bytes` to a handshake in pieces of the given sizes, over and
-    /// over; gives what was sent, how it ended, and what was left.
+    /// Feeds `bytes` to a handshake in pieces of the given sizes, cyclically; returns the bytes
+    /// sent, the outcome and the bytes left.
     fn play(
         bytes: &[u8],
         pieces: &[usize],
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn password_wanted() {
+    fn a_password_can_be_required() {
         let c = Credentials::new("me", "pw").unwrap();
         let request = b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
         let good = [&b"\x05\x02\x00\x02\x01\x02me\x02pw"[..], request].concat();
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(failure.answer, [1, 1]);
         assert_eq!(failure.reason, BadHandshake::WrongCredentials);
 
-        // A client that offers no password gets none of our time.
+        // A client that does not offer the password method is refused at once.
         let (_, end, _) = play(&with_greeting(request), &[1], Some(&c));
         assert_eq!(end.unwrap().unwrap_err().reason, BadHandshake::NoMethod);
     }
@@ -420,10 +420,10 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are cut, the outcome is the same, and what
-        /// follows the request is kept.
+        /// The outcome does not depend on how the bytes are split, and bytes after the request are
+        /// kept.
         #[test]
-        fn cutting_changes_nothing(
+        fn splitting_does_not_matter(
             host in "[a-z]{1,20}(\\.[a-z]{1,20}){0,3}",
             port in 1u16..,
             early in proptest::collection::vec(any::<u8>(), 0..50),
@@ -439,14 +439,14 @@ mod tests {
             prop_assert_eq!(left, early);
         }
 
-        /// Garbage ends somehow, alike for every cut.
+        /// The outcome of random bytes does not depend on how they are split.
         #[test]
         fn garbage(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..600),
             shape in 0usize..4,
             pieces in proptest::collection::vec(1usize..40, 1..10),
         ) {
-            // Steer some of it past the first checks.
+            // Let some inputs pass the first checks.
             for (at, b) in [5, 1, 0, 5, 1, 0, 3].into_iter().enumerate().take(shape * 2 + 1) {
                 if let Some(slot) = bytes.get_mut(at) {
                     *slot = b;

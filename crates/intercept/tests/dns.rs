@@ -1,4 +1,4 @@
-//! The DNS stub between real clients' sockets and resolvers made of pipes.
+//! Tests of the DNS stub with real client sockets and in-memory resolvers.
 
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ fn query(id: u16, label: &str) -> Vec<u8> {
     message
 }
 
-/// The answer to a query, with so many bytes behind the question.
+/// A response to a query, with as many bytes after the question.
 fn response(query: &[u8], data_bytes: usize) -> Vec<u8> {
     let mut message = query.to_vec();
     message[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
@@ -73,7 +73,7 @@ fn resolver(n: u8) -> Destination {
     Destination::from_ip([192, 0, 2, n].into(), 53)
 }
 
-/// Dials pipes, and keeps a log of where to.
+/// Dials in-memory pipes and logs the destinations.
 fn dialled<F>(serve: impl Fn(DuplexStream) -> F + Send + Sync + 'static) -> (impl Dial, Log)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -117,8 +117,7 @@ async fn one_connection_carries_look_ups_in_any_order() {
         while let Ok(query) = read_message(&mut far).await {
             queries.push(query);
             if queries.len() == 3 {
-                // An answer to no question, one to another question, then the
-                // three in reverse.
+                // A response to no query, one to another question, then the three in reverse.
                 write_message(&mut far, &response(&query_like(&queries[0], "xxx"), 4)).await;
                 write_message(&mut far, &[0xff; 12]).await;
                 for query in queries.drain(..).rev() {
@@ -180,15 +179,15 @@ async fn malformed_queries() {
     bad.truncate(14);
     assert_eq!(ask(&client, &bad).await[..4], [0, 5, 0x81, 0x81]);
     assert!(log.lock().unwrap().is_empty());
-    // Over TCP, what is no query ends the connection.
+    // Over TCP, a message that is not a query ends the connection.
     let mut tcp = TcpStream::connect(stub.addr).await.unwrap();
     write_message(&mut tcp, b"short").await;
     assert_eq!(tcp.read(&mut [0]).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn the_next_resolver_gets_its_chance() {
-    // The first connection ends under the query.
+async fn the_next_resolver_is_tried() {
+    // The first connection closes after the query.
     let first = Arc::new(Mutex::new(true));
     let (dial, log) = dialled(move |mut far| {
         let fails = std::mem::take(&mut *first.lock().unwrap());
@@ -220,7 +219,7 @@ async fn no_resolver_means_servfail_at_once() {
 
 #[tokio::test]
 async fn silence_means_servfail() {
-    // Held open, never answered.
+    // Kept open, never answered.
     let (dial, _log) = dialled(|far| async move {
         std::future::pending::<()>().await;
         drop(far);

@@ -1,5 +1,5 @@
-//! SOCKS5 and HTTP fronts on loopback, with a trivial pump where the session
-//! would be: raw clients for the corner cases, and curl for the real thing.
+//! Tests of SOCKS5 and HTTP fronts on loopback, with a simple pump in place of the session: raw
+//! clients for the corner cases, and curl.
 
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
@@ -10,6 +10,7 @@ use std::time::Duration;
 use mpbond_intercept::{
     Credentials, Destination, Front, FrontConfig, Intercepted, Protocol, Refusal, Via,
 };
+use mpbond_testing::Need;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -29,8 +30,8 @@ fn front(protocol: Protocol) -> Front {
     Front::bind(ANY.parse().unwrap(), FrontConfig::new(protocol)).unwrap()
 }
 
-/// Serves everything from a front: `origin.example` is `origin`, addresses are
-/// themselves, other names don't exist.
+/// Serves all connections of a front: `origin.example` is `origin`, addresses are themselves, other
+/// names do not exist.
 fn serve(mut front: Front, origin: SocketAddr, optimistic: bool) -> Task {
     Task(tokio::spawn(async move {
         loop {
@@ -63,8 +64,8 @@ async fn pump(intercepted: Intercepted, origin: SocketAddr, optimistic: bool) {
     }
 }
 
-/// An HTTP server that answers with the request it got, as text, and obeys
-/// `Connection: close`; it takes bodies with a length or in chunks.
+/// An HTTP server that responds with the request as text and obeys `Connection: close`; it accepts
+/// bodies with a length or in chunks.
 async fn echo_origin() -> (SocketAddr, Task) {
     let listener = TcpListener::bind(ANY).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -156,7 +157,7 @@ async fn pipelined_socks5_bytes_become_early_data() {
 }
 
 #[tokio::test]
-async fn early_data_that_nobody_took_is_read_first() {
+async fn early_data_that_was_not_taken_is_read_first() {
     let mut front = front(Protocol::Http);
     let mut client = connect(&front).await;
     client
@@ -172,12 +173,12 @@ async fn early_data_that_nobody_took_is_read_first() {
 }
 
 #[tokio::test]
-async fn refusals_have_words() {
+async fn refusals_are_reported_in_each_protocol() {
     for refusal in Refusal::ALL {
         let mut socks = front(Protocol::Socks5);
         let mut client = connect(&socks).await;
-        // The bytes behind the request are unread when the answer goes out,
-        // and must not turn it into a reset.
+        // The bytes after the request are unread when the answer is sent, and must not turn it into
+        // a reset.
         let request = b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50xxxx";
         client.write_all(request).await.unwrap();
         let refused = socks.accept().await.refused(refusal);
@@ -232,7 +233,7 @@ async fn bad_requests_get_their_answer_from_the_front() {
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
 }
 
-/// The second request names another host. It must reach neither.
+/// A second request that names another host must reach neither host.
 #[tokio::test]
 async fn a_second_request_does_not_go_to_the_first_host() {
     let listener = TcpListener::bind(ANY).await.unwrap();
@@ -273,7 +274,7 @@ async fn an_aborted_client_sees_a_reset() {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
-/// Silent clients neither keep others out for ever nor stay.
+/// Silent clients neither block others permanently nor stay.
 #[tokio::test]
 async fn handshakes_are_limited_in_number_and_time() {
     let mut config = FrontConfig::new(Protocol::Socks5);
@@ -307,7 +308,7 @@ async fn curl(arguments: &[&str]) -> Option<(bool, String)> {
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
         )),
         Err(error) => {
-            eprintln!("skipped: can't run curl: {error}");
+            Need::Curl.is_missing(format_args!("cannot run curl: {error}"));
             None
         }
     }
@@ -366,8 +367,7 @@ async fn curl_over_http() {
         let proxy = format!("http://{}", front.local_addr());
         let _task = serve(front, origin, optimistic);
 
-        // Absolute form, twice on what curl hopes to be one connection, to two
-        // names for the same origin.
+        // Absolute form, twice on one connection if it were kept, to two names of the same origin.
         let by_address = format!("http://{origin}/two");
         let Some((ok, answer)) =
             curl(&["-x", &proxy, "http://origin.example/one", &by_address]).await

@@ -1,8 +1,7 @@
-//! Real nft rules, in user and network namespaces of their own.
+//! Tests of real nft rules in user and network namespaces of their own.
 //!
-//! The tests that cargo runs start this binary again under `unshare`, each with
-//! one of the ignored tests, which play the roles. Roles need what is found in
-//! there: run by hand on a host, they do nothing.
+//! The tests run by cargo start this binary again under `unshare`, each with one of the ignored
+//! tests, the roles. A role requires the namespaces: run directly on a host, it does nothing.
 
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -13,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::rules::{
-    Ipv6, LeftOvers, Method, Owner, Rules, RulesConfig, RulesError, Udp, left_overs,
-    remove_left_overs,
+    Ipv6, Method, Owner, Rules, RulesConfig, RulesError, StaleRules, Udp, find_stale, remove_stale,
 };
 use mpbond_intercept::{Front, FrontConfig, Protocol, Refusal, Via};
+use mpbond_testing::Need;
 use socket2::{Domain, Socket, Type};
 use tokio::io::AsyncWriteExt;
 
@@ -24,7 +23,7 @@ const ROLE: &str = "MPBOND_INTERCEPT_ROLE";
 const PORT: u16 = 1080;
 const DNS_PORT: u16 = 1053;
 const LIMIT: Duration = Duration::from_secs(5);
-/// Nobody has these addresses; the rules have to catch what goes there.
+/// Unused addresses; the rules must intercept connections to them.
 const SITE: &str = "198.51.100.1:80";
 const SITE_V6: &str = "[2001:db8:5::1]:80";
 
@@ -36,12 +35,13 @@ fn in_namespaces(role: &str) {
 fn run_role(role: &str, namespaces: &str) {
     let nft = Command::new("nft").arg("--version").output();
     if !nft.is_ok_and(|o| o.status.success()) {
-        return eprintln!("skipped: no nft here");
+        return Need::Nft.is_missing("there is no nft");
     }
     let unshare = [namespaces, "--kill-child"];
     let allowed = Command::new("unshare").args(unshare).arg("true").output();
     if !allowed.is_ok_and(|o| o.status.success()) {
-        return eprintln!("skipped: user and network namespaces are not allowed here");
+        return Need::Namespaces
+            .is_missing(format_args!("unshare {namespaces} is not allowed here"));
     }
     let output = Command::new("unshare")
         .args(unshare)
@@ -100,14 +100,14 @@ fn no_permission() {
     run_role("role_no_permission", "-U");
 }
 
-/// Nobody in particular, in the host's network.
+/// An unprivileged user in the host's network.
 #[test]
 #[ignore = "a role: see the top of this file"]
 fn role_no_permission() {
     if is_role() {
         let error = Rules::install(&RulesConfig::new(PORT)).unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("nft refused: "), "{text}");
+        assert!(text.starts_with("nft failed: "), "{text}");
         assert!(text.contains("Operation not permitted"), "{text}");
     }
 }
@@ -119,15 +119,15 @@ fn sh(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Another host, at the far end of a veth pair: 10.9.0.2 and 10.9.0.3 behind
-/// our 10.9.0.1 on `lan0`, with default routes to each other.
+/// Another host at the far end of a veth pair: 10.9.0.2 and 10.9.0.3 behind 10.9.0.1 on `lan0`,
+/// with default routes to each other.
 struct Peer {
     holder: Child,
 }
 
 impl Peer {
     fn new() -> Self {
-        // `cat` holds the namespace until its input ends.
+        // `cat` keeps the namespace alive until its input ends.
         let mut holder = Command::new("unshare")
             .args(["-n", "sh", "-c", "echo up; exec cat"])
             .stdin(Stdio::piped())
@@ -159,7 +159,7 @@ impl Peer {
         Self { holder }
     }
 
-    /// Starts a role there; its standard output is read line by line.
+    /// Starts a role in the peer's namespace; its standard output is read line by line.
     fn role(&self, role: &str, argument: &str) -> (Child, BufReader<impl Read + use<>>) {
         let mut child = Command::new("nsenter")
             .args(["-t", &self.holder.id().to_string(), "-n"])
@@ -182,7 +182,7 @@ impl Peer {
         Server(child)
     }
 
-    /// What a client at the peer finds at this address.
+    /// The first response that a client at the peer gets from this address.
     fn asks(&self, addr: &str) -> String {
         let (mut child, mut out) = self.role("role_client", addr);
         let found = wait_for(&mut out, "found ");
@@ -207,7 +207,7 @@ impl Drop for Peer {
     }
 }
 
-/// Reads lines up to one that has `sign`, and gives what comes after it.
+/// Reads lines up to one that contains `sign`, and returns the text after it.
 fn wait_for(out: &mut impl BufRead, sign: &str) -> String {
     let mut all = String::new();
     loop {
@@ -256,7 +256,7 @@ fn role_client() {
     println!("found {found}");
 }
 
-/// Connects with this mark and gives the first word that comes, or the error.
+/// Connects with this mark and returns the first word received, or the error.
 fn ask(addr: &str, mark: u32) -> String {
     let addr: SocketAddr = addr.parse().unwrap();
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
@@ -275,7 +275,7 @@ fn ask(addr: &str, mark: u32) -> String {
     }
 }
 
-/// Sends a datagram and gives the answer, or the error.
+/// Sends a datagram and returns the response, or the error.
 fn ask_udp(addr: &str) -> String {
     let addr: SocketAddr = addr.parse().unwrap();
     let any = if addr.is_ipv4() {
@@ -285,7 +285,7 @@ fn ask_udp(addr: &str) -> String {
     };
     let socket = UdpSocket::bind(any).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
-    // Connected: answers from anybody else are not seen, errors are.
+    // Connected: responses from other addresses are not received, errors are.
     socket.connect(addr).unwrap();
     // For a packet of this host, nft's reject fails the send with EPERM as well
     // as answering with the ICMP message, which is what counts.
@@ -302,7 +302,7 @@ fn ask_udp(addr: &str) -> String {
     }
 }
 
-/// Answers every connection to the front with where it was going.
+/// Answers every connection to the front with its original destination.
 fn start_front(protocol: Protocol, addr: &str) {
     let addr = addr.parse().unwrap();
     let (ready, up) = std::sync::mpsc::channel();
@@ -330,7 +330,7 @@ fn start_front(protocol: Protocol, addr: &str) {
     up.recv().unwrap();
 }
 
-/// Answers datagrams as a resolver would, had it nothing to say but this.
+/// Answers datagrams with a fixed response, as a resolver.
 fn start_resolver(addr: &str) {
     let socket = UdpSocket::bind(addr).unwrap();
     std::thread::spawn(move || {
@@ -384,10 +384,10 @@ fn local(method: Method, protocol: Protocol) {
         assert_eq!(ask(addr, 0), addr, "the second time");
     }
     assert_eq!(ask("198.51.100.1:81", 0), "ConnectionReset");
-    // The daemon's own connections, and endpoints, go their way.
+    // The daemon's own connections, and endpoints, are not intercepted.
     assert_eq!(ask("10.9.0.2:80", config.own_mark), "direct");
     assert_eq!(ask("10.9.0.3:80", 0), "direct");
-    // Traffic on this host stays here; the front sees through visitors.
+    // Traffic within this host is not intercepted; the front refuses direct connections.
     assert_eq!(ask("127.0.0.1:9", 0), "ConnectionRefused");
     assert_eq!(ask("10.9.0.1:9", 0), "ConnectionRefused");
     let visitor = ask(&format!("127.0.0.1:{PORT}"), 0);
@@ -404,7 +404,7 @@ fn local(method: Method, protocol: Protocol) {
         assert_eq!(ask_udp(addr), "ConnectionRefused", "{addr}");
     }
 
-    // A connection from before is none of our business.
+    // An existing connection is not intercepted.
     earlier.write_all(b"!").unwrap();
     earlier.set_read_timeout(Some(LIMIT)).unwrap();
     let mut word = [0; 7];
@@ -438,7 +438,7 @@ fn forwarded(method: Method, protocol: Protocol, listen: [&str; 2]) {
         start_front(protocol, &format!("{ip}:{PORT}"));
     }
     start_resolver(&format!("10.9.0.1:{DNS_PORT}"));
-    // Somewhere for packets to go if the rules let them pass.
+    // A destination for packets that the rules let pass.
     sh(
         "ip link add wan0 type veth peer name wan1; ip link set wan0 up; ip link set wan1 up
         ip addr add 198.51.100.254/24 dev wan0",
@@ -476,7 +476,7 @@ fn role_refuse() {
     assert_eq!(ask_udp("9.9.9.9:53"), "stub");
 }
 
-/// No table and no routing rule of ours is left.
+/// Whether no table and no routing rule of mpbond is left.
 fn is_clean() -> bool {
     let left = sh("nft list tables; ip rule; ip -6 rule");
     !left.contains("mpbond") && !left.contains("9000:")
@@ -486,7 +486,7 @@ fn assert_clean() {
     assert!(is_clean(), "{}", sh("nft list tables; ip rule; ip -6 rule"));
 }
 
-/// Installs rules, says so, and waits to be killed.
+/// Installs rules, reports it, and waits to be killed.
 #[test]
 #[ignore = "a role: see the top of this file"]
 fn role_holder() {
@@ -515,17 +515,16 @@ fn role_lifetime() {
     // So does a SIGKILL of the owner.
     let (mut holder, table) = start_holder();
     assert!(sh("nft list tables").contains(&table));
-    // What a living daemon has is not left over, and stays.
-    assert!(left_overs().unwrap().is_empty());
-    assert!(remove_left_overs().unwrap().is_empty());
+    // Rules of a living daemon are not stale, and stay.
+    assert!(find_stale().unwrap().is_empty());
+    assert!(remove_stale().unwrap().is_empty());
     assert!(sh("nft list tables").contains(&table));
     assert!(sh("ip rule").contains("9000:"));
     holder.kill().unwrap();
     holder.wait().unwrap();
     wait_until("nothing is left", is_clean);
 
-    // Killed with its guard and all below it, it leaves no table, and the next start
-    // removes the rest.
+    // A daemon killed together with its guard leaves no table; the next start removes the rest.
     let (mut holder, _) = start_holder();
     kill_all(&mut holder);
     wait_until("the table is gone", || sh("nft list tables").is_empty());
@@ -533,28 +532,28 @@ fn role_lifetime() {
     drop(Rules::install(&config(Method::Redirect)).unwrap());
     assert_clean();
 
-    // Or somebody who looks for it does.
+    // So does an explicit removal.
     let (mut holder, _) = start_holder();
     kill_all(&mut holder);
     wait_until("the table is gone", || sh("nft list tables").is_empty());
-    // A table as it would stay on a kernel that knows no owners; another program's rule.
+    // A table as it would stay on a kernel without owners; another program's rule.
     sh("nft add table inet mpbond_1073741824_1; ip rule add pref 9000 fwmark 9 lookup 254");
-    let found = LeftOvers {
+    let found = StaleRules {
         tables: vec![Owner {
             pid: 1 << 30,
             start_ticks: 1,
         }],
         routing_rules: 2,
     };
-    assert_eq!(left_overs().unwrap(), found);
-    assert_eq!(remove_left_overs().unwrap(), found);
-    assert!(left_overs().unwrap().is_empty());
+    assert_eq!(find_stale().unwrap(), found);
+    assert_eq!(remove_stale().unwrap(), found);
+    assert!(find_stale().unwrap().is_empty());
     assert!(sh("nft list tables").is_empty());
     assert!(sh("ip rule").contains("fwmark 0x9 "));
     sh("ip rule del pref 9000 fwmark 9");
     assert_clean();
 
-    // What a dead owner left is removed, what others have is not.
+    // Stale rules are removed, rules of other programs are not.
     sh("nft add table inet mpbond_1073741824_1; nft add table inet mpbond_other");
     let rules = Rules::install(&config(Method::Redirect)).unwrap();
     let tables = sh("nft list tables");
@@ -564,7 +563,7 @@ fn role_lifetime() {
     sh("nft delete table inet mpbond_other");
     assert_clean();
 
-    // Nor does anything reach nft that an owner writes later, one that was taken over say.
+    // Later input of the owner does not reach nft, as from a compromised daemon.
     let (mut holder, table) = start_holder();
     let commands = format!("/proc/{}/fd/0", children(holder.id())[0]);
     std::fs::write(commands, "add table inet mpbond_intruder\n").unwrap();
@@ -578,7 +577,7 @@ fn role_lifetime() {
     holder.wait().unwrap();
     wait_until("nothing is left", is_clean);
 
-    // Where nft dies, its guard cleans up, and that is noticed.
+    // When nft dies, the guard cleans up, which the daemon notices.
     let mut rules = Rules::install(&config(Method::Tproxy)).unwrap();
     let nft = nft_of(std::process::id());
     sh(&format!("kill -KILL {nft}"));
@@ -586,7 +585,7 @@ fn role_lifetime() {
     assert_clean();
     drop(rules);
 
-    // The guard's death is noticed, and its nft goes with the owner.
+    // The daemon notices the guard's death, and nft exits with the owner.
     let mut rules = Rules::install(&config(Method::Redirect)).unwrap();
     sh(&format!("kill -KILL {}", children(std::process::id())[0]));
     wait_until("the guard's death is noticed", || !rules.in_force());
@@ -613,13 +612,15 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Kills an owner with its guard and all that would clean up, these first.
+/// Kills an owner with its guard and all cleaning processes, these first.
 fn kill_all(holder: &mut Child) {
     let helpers: Vec<_> = descendants(holder.id())
         .iter()
         .map(u32::to_string)
         .collect();
-    sh(&format!("kill -KILL {} {}", helpers.join(" "), holder.id()));
+    // A helper may have ended since it was listed.
+    let all = format!("{} {}", helpers.join(" "), holder.id());
+    sh(&format!("kill -KILL {all} || true"));
     holder.wait().unwrap();
 }
 

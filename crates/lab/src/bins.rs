@@ -1,14 +1,16 @@
-//! Throughput over short bins, as the paper takes it in Figure 15.
+//! Throughput over short bins, as in MPBond, Figure 15.
+
+use mpbond_statistics::Sample;
 
 /// Length of a bin, in seconds.
 pub(crate) const BIN_S: f64 = 0.1;
-/// Of fewer bins, no 5th percentile can be told.
+/// Minimum number of bins from which a 5th percentile is taken.
 const MIN_BINS: usize = 20;
 
-/// Throughput in each whole bin of a transfer of `seconds`, in Mbit/s, from
-/// its progress: seconds since the start, and bytes by then.
+/// Throughput in each whole bin of a transfer of `seconds`, in Mbit/s, from its progress: seconds
+/// since the start, and bytes received by then.
 pub(crate) fn throughput_mbps(progress: &[(f64, u64)], seconds: f64) -> Vec<f64> {
-    // A time just short of a whole bin is one: it was only rounded.
+    // A time just short of a whole bin was only rounded.
     let whole = (seconds / BIN_S + 1e-6).floor();
     if progress.is_empty() || !(1.0..=1e6).contains(&whole) {
         return Vec::new();
@@ -26,14 +28,9 @@ pub(crate) fn throughput_mbps(progress: &[(f64, u64)], seconds: f64) -> Vec<f64>
     bytes.into_iter().map(mbps).collect()
 }
 
-/// The value below which `share` of the bins lie; none of too few bins.
-pub(crate) fn percentile(mut bins: Vec<f64>, share: f64) -> Option<f64> {
-    if bins.len() < MIN_BINS {
-        return None;
-    }
-    bins.sort_by(f64::total_cmp);
-    let rank = (share * bins.len() as f64).ceil().max(1.0) as usize;
-    bins.get(rank - 1).copied()
+/// The quantile at `share` of the bins; `None` for fewer than [`MIN_BINS`].
+pub(crate) fn percentile(bins: Vec<f64>, share: f64) -> Option<f64> {
+    (bins.len() >= MIN_BINS).then(|| Sample::new(bins).quantile(share))?
 }
 
 #[cfg(test)]
@@ -48,7 +45,7 @@ mod tests {
             (0.19, 37_500),
             (0.35, 50_000),
         ];
-        // 12500 bytes in a bin are 1 Mbit/s; the rest of a bin at the end is none.
+        // 12500 bytes in a bin are 1 Mbit/s; a partial bin at the end is dropped.
         assert_eq!(throughput_mbps(&progress, 0.3), [1.0, 2.0, 0.0]);
         assert_eq!(throughput_mbps(&progress, 0.44), [1.0, 2.0, 0.0, 1.0]);
         assert!(throughput_mbps(&progress, 0.05).is_empty());
@@ -57,10 +54,10 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_by_rank() {
+    fn percentiles_need_enough_bins() {
         let bins: Vec<f64> = (1..=40).rev().map(f64::from).collect();
-        assert_eq!(percentile(bins.clone(), 0.05), Some(2.0));
-        assert_eq!(percentile(bins.clone(), 0.5), Some(20.0));
+        assert_eq!(percentile(bins.clone(), 0.05), Some(2.95));
+        assert_eq!(percentile(bins.clone(), 0.5), Some(20.5));
         assert_eq!(percentile(bins[..19].to_vec(), 0.5), None);
     }
 }

@@ -1,9 +1,8 @@
-//! Hosts in a row, with an emulated link between each two: programs at any of
-//! them.
+//! Hosts in a row with emulated links between them, and programs at any host.
 //!
-//! What lies between two ends is apart here: a bus that sleeps and a network
-//! behind it are two links, with a host between them that only forwards and
-//! where a capture sees what is "in the air".
+//! The parts of a path are separate here. A bus that may sleep and a network behind it, for
+//! example, are two links; the host between them only forwards, and captures at its devices show
+//! the packets "in the air".
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,73 +25,72 @@ use crate::player::{Clock, Logs, PlayedLink, Player};
 use crate::tap::Tap;
 use crate::wiring::wire;
 
-/// More hosts than that in a row are a mistake.
+/// Maximum number of links in a row.
 const MAX_HOPS: usize = 8;
 
 /// A link to the next host.
 #[derive(Debug, Clone)]
 pub struct Hop {
-    /// Its name, also of its captures and of the near host's device; the far
-    /// host's is `NAME-b`.
+    /// Its name, also that of its captures and of the near host's device; the far host's device is
+    /// `NAME-b`.
     pub name: String,
-    /// What it does.
+    /// Its properties.
     pub link: HopLink,
 }
 
-/// What is between two hosts.
+/// The kind of a link between two hosts.
 #[derive(Debug, Clone)]
 pub enum HopLink {
-    /// A model, played in user space.
+    /// A link model, played in user space.
     Played {
-        /// Its rate, both ways.
+        /// Rate of each direction.
         rate: BitRate,
-        /// Its delay, each way.
+        /// Propagation delay of each direction.
         delay: Duration,
-        /// Profile of the radio (or bus) of the host before it.
+        /// Radio (or bus) profile of the host before it.
         radio: Option<String>,
     },
-    /// A cable: what the one host's kernel sends the other's has at once, and
-    /// no program stands between.
+    /// A cable: a pair of virtual devices of the kernel, without a model between them.
     Wire,
 }
 
-/// A row of hosts, numbered from 0.
+/// A row of hosts, numbered from 0, and what runs at them.
 #[derive(Debug, Clone)]
 pub struct ChainOptions {
-    /// From host 0 on.
+    /// Links in order, beginning at host 0.
     pub hops: Vec<Hop>,
-    /// Shell commands that run at a host, until the program has ended.
+    /// Hosts, and shell commands that run there until the program has ended.
     pub beside: Vec<(usize, String)>,
-    /// What is written down of every packet.
+    /// Log files of packets.
     pub logs: Logs,
-    /// A folder, made when absent, for a capture at each device, `DEVICE.pcap`,
-    /// with the kernel's stamps in Unix time.
+    /// Folder, made when absent, for a capture of each device, `DEVICE.pcap`, with the kernel's
+    /// timestamps in Unix time.
     pub taps: Option<PathBuf>,
-    /// Runs at host 0. There and beside, `MPBOND_HOST_n` is host n's address, and
-    /// `MPBOND_CLOCK_ZERO_NS` when logs' clock began, ns since 1970.
+    /// Program at host 0. In its environment, and in that of the shell commands, `MPBOND_HOST_n` is
+    /// the address of host n, and `MPBOND_CLOCK_ZERO_NS` the time at which the logs' clock began,
+    /// in ns since 1970.
     pub program: Vec<OsString>,
 }
 
 /// The address of host `n`.
 fn address(n: usize) -> Ipv4Addr {
-    // As for `behind`: of the block between customers and providers (RFC 6598).
+    // As in [`crate::emulate`]: from the block between customers and providers (RFC 6598).
     Ipv4Addr::new(100, 64, 78, n as u8 + 1)
 }
 
-/// Builds the hosts and links, runs the program and returns its exit code, or 4
-/// where the machine was too busy for the links.
+/// Builds hosts and links, runs the program, and returns its exit code, or 4 when the machine was
+/// too busy to play the links in time.
 ///
-/// Like [`crate::run()`], this runs the calling program a second time,
-/// isolated; see [`crate::isolate::isolated`].
+/// Like [`crate::run()`], this runs the calling program a second time, isolated; see
+/// [`crate::isolate::isolated`].
 ///
 /// # Errors
-/// [`Error::Experiment`] for options that cannot be, others when hosts or links
-/// cannot be made here.
+/// [`Error::Experiment`] for impossible options; other errors when hosts or links cannot be made.
 pub fn chain(options: &ChainOptions) -> Result<u8> {
     let wrong = |why: String| Err(Error::Experiment(why));
     let hops = &options.hops;
     if !(1..=MAX_HOPS).contains(&hops.len()) {
-        return wrong(format!("a row of hosts has 1 to {MAX_HOPS} hops"));
+        return wrong(format!("a chain has 1 to {MAX_HOPS} hops"));
     }
     let known = |name: &str| hops.iter().filter(|h| h.name == name).count() == 1;
     for hop in hops {
@@ -102,13 +100,16 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         if !(1..=13).contains(&hop.name.len()) || !plain || hop.name == "lo" || !known(&hop.name) {
             return wrong(format!(
-                "hop \"{}\": names are small letters and digits, 1 to 13 of them, each once",
+                "hop \"{}\": a name is 1 to 13 small letters and digits, different from others",
                 hop.name
             ));
         }
     }
     if let Some((host, _)) = options.beside.iter().find(|(host, _)| *host > hops.len()) {
-        return wrong(format!("there is no host {host}: 0 to {}", hops.len()));
+        return wrong(format!(
+            "there is no host {host}: hosts are 0 to {}",
+            hops.len()
+        ));
     }
     let shared = hops.iter().map(shared).collect::<Result<Vec<_>>>()?;
     if let Some(folder) = &options.taps {
@@ -139,7 +140,7 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
             };
             let spec = LinkSpec::new(RateSpec::Constant(rate)).with_delay(delay);
             let link = spec
-                .resolve(|file| Err::<String, _>(format!("{file}: a chain plays no recordings")))
+                .resolve(|file| Err::<String, _>(format!("{file}: a chain cannot play recordings")))
                 .map_err(|e| Error::Experiment(format!("hop \"{}\": {e}", hop.name)))?;
             links.push(PlayedLink {
                 name: hop.name.clone(),
@@ -187,8 +188,8 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
             .map_or(1, |near| foreground::run(near, &options.program, &env));
         drop(beside);
         let conditions = player.conditions()?;
-        // The player's devices go with it, and taps hear of nothing else. All are written, whichever
-        // fails.
+        // With the player its devices disappear, and captures end. Each is finished even when
+        // another fails.
         let taps: Vec<Result<()>> = taps.into_iter().map(Tap::finish).collect();
         player.stop()?;
         taps.into_iter().collect::<Result<()>>()?;
@@ -197,7 +198,7 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
     })
 }
 
-/// Captures at both ends of every hop, if they are wanted.
+/// Captures at both ends of every hop, if wanted.
 fn taps(options: &ChainOptions, hosts: &[Host]) -> Result<Vec<Tap>> {
     let mut all = Vec::new();
     let Some(folder) = &options.taps else {
@@ -233,8 +234,8 @@ fn shared(hop: &Hop) -> Result<Shared> {
     })
 }
 
-/// Gives host `n` of `all` its address, and routes to the others: those before
-/// it over `back`, those after it over `on`.
+/// Gives host `n` of `all` its address, and routes to the others: through `back` to those before
+/// it, through `on` to those after it.
 fn connect(
     host: &Host,
     n: usize,
@@ -262,7 +263,7 @@ fn connect(
             .add(lo, IpAddr::V4(address(n)), 32)
             .execute()
             .await?;
-        // Neighbours first: they are the gateways of the rest.
+        // Neighbours first: they are the gateways to the others.
         for other in (0..n).rev().chain(n + 1..all) {
             let over = if other < n { &back } else { &on };
             let Some(over) = over else { continue };

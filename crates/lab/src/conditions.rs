@@ -1,5 +1,4 @@
-//! Whether a transfer kept to what its scheme and its links are, and what it
-//! took of the processors.
+//! Whether a transfer is fit, and the share of processors that it used.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use crate::experiment::{Experiment, Role, Scheme};
 use crate::player::Conditions;
 use crate::record::SubflowShare;
 
-/// Processor time over the transfer's of the busiest host in each role.
+/// Processor time divided by the transfer's time, for the busiest host of each role.
 pub(crate) fn cpu_percent(
     e: &Experiment,
     cpu_s: &BTreeMap<String, f64>,
@@ -24,16 +23,16 @@ pub(crate) fn cpu_percent(
     all
 }
 
-/// Why a transfer by `fixed-ratio` did not keep to its ratio, if it did not: a
-/// subflow was lost, or they joined in another order.
+/// The reason why a transfer by `fixed-ratio` has another ratio, if it has: a subflow was lost, or
+/// subflows joined in another order.
 pub(crate) fn ratio_not_kept(
     e: &Experiment,
     scheme: &Scheme,
     shares: &[SubflowShare],
 ) -> Option<String> {
-    /// A few frames of the least file that such a scheme is run with.
+    /// Some frames' share of the smallest file that experiments use with such a scheme.
     const TOLERANCE: f64 = 0.03;
-    let wanted = scheme.direct_share.filter(|_| scheme.devices > 1)?;
+    let wanted = scheme.direct_share().filter(|_| scheme.devices > 1)?;
     let sum = |of: &dyn Fn(&&SubflowShare) -> bool| -> u64 {
         shares.iter().filter(of).map(|share| share.bytes).sum()
     };
@@ -43,18 +42,18 @@ pub(crate) fn ratio_not_kept(
     };
     let kept = sum(&is_direct) as f64 / sum(&|_| true).max(1) as f64;
     ((kept - wanted).abs() > TOLERANCE)
-        .then(|| format!("the direct share of the bytes was {kept:.2}, not {wanted:.2}"))
+        .then(|| format!("the direct share of the bytes was {kept:.2} instead of {wanted:.2}"))
 }
 
-/// Whether links that were played for a program did not do what they were asked for: 1 % of their
-/// packets were later than 2.5 ms, or some were lost beside them. It is told on standard error.
+/// Whether links that were played for a program did not keep their properties: 1 % of their packets
+/// were later than 2.5 ms, or packets were lost beside them. If so, prints a warning.
 pub(crate) fn told_if_late(c: &Conditions) -> bool {
     const MAX_LATENESS: Duration = Duration::from_micros(2500);
     let late = c.lateness_p99 > MAX_LATENESS || c.lost > 0;
     if late {
         eprintln!(
-            "mpbond: this machine was too busy for the links: 1 % of packets were late by more than \
-             {:.1} ms, {} were lost beside them",
+            "mpbond: this machine was too busy for the links: 1 % of packets were late by more \
+             than {:.1} ms, {} were lost beside them",
             c.lateness_p99.as_secs_f64() * 1e3,
             c.lost
         );
@@ -62,7 +61,7 @@ pub(crate) fn told_if_late(c: &Conditions) -> bool {
     late
 }
 
-/// Why the links did not do what the experiment says, if they did not.
+/// The reason why the links did not keep the experiment's properties, if they did not.
 pub(crate) fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -> Option<String> {
     if c.lateness_p99 > max_lateness {
         return Some(format!(
@@ -77,6 +76,8 @@ pub(crate) fn unfit_because(c: &Conditions, lost: u64, max_lateness: Duration) -
 
 #[cfg(test)]
 mod tests {
+    use mpbond_sim::world::SchedulerKind;
+
     use super::*;
 
     fn experiment() -> Experiment {
@@ -103,7 +104,7 @@ mod tests {
         }
         text += "[[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
                  [[scheme]]\nname = \"s\"\nscheme = \"mpbond\"\ndevices = 2\n\
-                 interception = \"socks5\"\nscheduler = \"fixed-ratio\"\ndirect_share = 0.3\n\
+                 interception = \"socks5\"\nscheduler = \"fixed-ratio=0.3\"\n\
                  [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = 1\n";
         Experiment::parse("t.toml", &text).unwrap()
     }
@@ -124,10 +125,10 @@ mod tests {
         assert_eq!(of(320, 680), None);
         // They joined in the other order.
         let why = of(700, 300).unwrap();
-        assert!(why.contains("was 0.70, not 0.30"), "{why}");
+        assert!(why.contains("was 0.70 instead of 0.30"), "{why}");
         assert!(of(0, 0).is_some());
         let pams = Scheme {
-            direct_share: None,
+            scheduler: SchedulerKind::Pams,
             ..e.schemes[0].clone()
         };
         assert_eq!(ratio_not_kept(&e, &pams, &[]), None);

@@ -1,15 +1,14 @@
-//! What the lab's files contain: a pseudo-random stream in which every place
-//! differs, so that lost, doubled or reordered bytes change the digest, and
-//! which costs little more than a copy to produce.
+//! Contents of the lab's files: a pseudo-random stream that differs at every offset, so that lost,
+//! duplicated or reordered bytes change the digest. Producing it costs little more than a copy.
 
 use sha2::{Digest, Sha256};
 
-/// A block of this many bytes is made once and repeated ...
+/// Size of the block that is generated once and repeated.
 const BLOCK_BYTES: usize = 1 << 20;
-/// ... with the file offset written over the start of each piece of this many.
+/// Distance of the file offsets that are written over the block.
 const STAMP_EVERY: usize = 4096;
 
-/// The stream that a seed stands for.
+/// The stream of a seed.
 #[derive(Clone)]
 pub struct Content {
     block: std::sync::Arc<[u8]>,
@@ -28,14 +27,13 @@ impl Content {
         }
     }
 
-    /// The bytes from `offset` on, `length` of them or as many as reach the
-    /// end of the block that `offset` falls in.
+    /// `length` bytes from `offset`, or as many as remain of the block of `offset`.
     pub fn piece(&self, offset: u64, length: u64) -> Vec<u8> {
         let start = (offset % BLOCK_BYTES as u64) as usize;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let end = start.saturating_add(length).min(BLOCK_BYTES);
         let mut bytes = self.block[start..end].to_vec();
-        // Stamps may begin before the piece and end after it.
+        // An offset may begin before the piece or end after it.
         let first = start / STAMP_EVERY * STAMP_EVERY;
         for at in (first..end).step_by(STAMP_EVERY) {
             let stamp = (offset - start as u64 + at as u64).to_be_bytes();
@@ -71,7 +69,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Steele, Lea and Flood's SplitMix64: enough for bytes that do not compress.
+/// SplitMix64 (Steele, Lea and Flood), for bytes that do not compress.
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,4 +1,4 @@
-//! A host's network device whose other side is this program.
+//! Network devices of hosts whose other side is this program.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -12,53 +12,53 @@ use crate::error::{Doing, Result};
 use crate::host::Host;
 use crate::sys;
 
-/// MTU of every device: what WWAN and WiFi give.
+/// MTU of every device, as usual for WWAN and WiFi.
 pub(crate) const MTU: u32 = 1500;
-/// A queue so long that a player that was held up loses nothing; how much may
-/// wait is the link model's business.
+/// Length of device queues: long enough that a delayed player loses nothing. The link model decides
+/// how much may wait.
 const QUEUE_PACKETS: u32 = 10_000;
 const ETHERNET_BYTES: usize = 14;
-/// Hardware addresses of all devices on hosts and of their other sides:
-/// locally administered, and alone on their wires.
+/// Hardware addresses of all devices on hosts and of their other sides: locally administered, and
+/// alone on their wires.
 const HOST_SIDE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUR_SIDE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// Carries IP packets between a host's network stack and this program.
+/// A device that carries IP packets between a host's network stack and this program.
 pub struct Device {
     file: File,
     kind: Kind,
     name: String,
-    /// A socket on the host, to ask about the device.
+    /// Socket on the host, for requests about the device.
     on_host: UdpSocket,
 }
 
 enum Kind {
     /// A TUN device.
     Tun,
-    /// One end of a veth pair; the other end's frames come to a packet socket.
+    /// One end of a veth pair; frames of the other end arrive at a packet socket.
     Packet {
-        /// Name of that other end.
+        /// Name of the other end.
         ours: String,
-        /// A socket in the namespace where it is.
+        /// Socket in the namespace of the other end.
         control: UdpSocket,
     },
 }
 
-/// How devices are made on this machine.
+/// Kind of devices that this machine supports.
 pub(crate) enum Means {
-    /// `/dev/net/tun` is there and open to the user.
+    /// TUN devices: `/dev/net/tun` exists and the user may open it.
     Tun,
-    /// It is not, and veth pairs do, at the price of more work a packet.
+    /// veth pairs instead, which cost more work for each packet.
     Packet {
-        /// Where their other ends are.
+        /// Host with their other ends.
         other_side: Host,
-        /// How many there are.
+        /// Number of devices so far.
         made: u32,
     },
 }
 
 impl Means {
-    /// TUN devices where possible.
+    /// Selects TUN devices where possible.
     pub fn choose() -> Result<Self> {
         let tun = std::fs::OpenOptions::new()
             .read(true)
@@ -76,10 +76,10 @@ impl Means {
         })
     }
 
-    /// Makes a device called `name` on `host`, up and without addresses.
+    /// Creates a device called `name` on `host`, up and without addresses.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors of the kernel.
     pub fn make(&mut self, host: &Host, name: &str) -> Result<Device> {
         match self {
             Self::Tun => tun(host, name),
@@ -111,7 +111,7 @@ fn tun(host: &Host, name: &str) -> Result<Device> {
     })
 }
 
-/// `number` tells the other sides of all devices apart.
+/// Creates a veth pair; `number` distinguishes the names of other ends.
 fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Device> {
     let ours = format!("d{number}");
     let ours = ours.as_str();
@@ -162,13 +162,13 @@ fn packet(host: &Host, other_side: &Host, number: u32, name: &str) -> Result<Dev
     })
 }
 
-/// A socket to ask the kernel about devices of the calling thread's host.
+/// A socket for requests about devices of the calling thread's host.
 fn any_socket() -> io::Result<UdpSocket> {
     UdpSocket::bind(("0.0.0.0", 0))
 }
 
 impl Device {
-    /// Takes the next IP packet that the host sent, if there is one.
+    /// Reads the next IP packet from the host.
     ///
     /// # Errors
     /// `WouldBlock` when there is none.
@@ -184,7 +184,7 @@ impl Device {
         }
     }
 
-    /// Gives an IP packet to the host.
+    /// Writes an IP packet to the host.
     ///
     /// # Errors
     /// When the device is down, or its queue is full.
@@ -205,24 +205,23 @@ impl Device {
         }
     }
 
-    /// Whether the host sees a carrier: without one its routes over the device
-    /// are gone, and what it still sends is lost.
+    /// Sets the carrier that the host sees. Without one, routes over the device are unusable, and
+    /// packets sent over it are lost.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors of the kernel.
     pub(crate) fn set_carrier(&self, carrier: bool) -> io::Result<()> {
         match &self.kind {
             Kind::Tun => sys::tun::set_carrier(&self.file, carrier),
             Kind::Packet { ours, control } => sys::packet::set_up(control, ours, carrier),
         }?;
-        // So that the host acts on it now. Where it cannot be asked, it does a
-        // little later.
+        // Makes the host act at once. Without an answer it acts a little later.
         let _ = sys::packet::see_carrier(&self.on_host, &self.name);
         Ok(())
     }
 
-    /// Packets from the host that were lost before [`Device::read`], since the
-    /// last question; a TUN device counts them itself.
+    /// Number of packets from the host that were lost before [`Device::read`], since the last call;
+    /// a TUN device counts them itself.
     pub(crate) fn lost(&self) -> u64 {
         match self.kind {
             Kind::Tun => 0,

@@ -1,5 +1,4 @@
-//! Pipe throughput against distance: Figure 2 of the MPBond paper for
-//! anybody's measurements.
+//! Pipe throughput by distance: Figure 2 of the MPBond paper for any measurements.
 
 use std::path::PathBuf;
 
@@ -10,21 +9,20 @@ use crate::error::{Error, Result};
 use crate::grid::Grid;
 use crate::recordings::text_of;
 
-/// Distributions of throughput over steps of distance.
+/// Distributions of throughput by steps of distance.
 #[derive(Debug, Serialize)]
 pub struct DistanceReport {
-    /// Each of them, by condition, then by distance.
+    /// The steps, by condition, then by distance.
     pub bins: Vec<DistanceBin>,
 }
 
-/// Reads tables of distances and rates and takes them together, in steps of
-/// `step_m` metres.
+/// Reads tables of distances and rates, and groups their rates by steps of `step_m` metres.
 ///
 /// # Errors
-/// [`Error::Experiment`] naming the file and line that is wrong.
+/// [`Error::Experiment`] naming the wrong file and line.
 pub fn distances(files: &[PathBuf], form: &DistanceForm, step_m: f64) -> Result<DistanceReport> {
     if !(0.01..=1e6).contains(&step_m) {
-        let message = "a step is at least 0.01 m and at most 1000 km".into();
+        let message = "the step must be 0.01 m to 1000 km".into();
         return Err(Error::Experiment(message));
     }
     let mut all = Vec::new();

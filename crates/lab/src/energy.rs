@@ -1,9 +1,8 @@
-//! What a transfer costs: the links' packets through models of the radios at
-//! their ends.
+//! The energy of a transfer: the links' packets go through models of the radios at their ends.
 //!
-//! A device pays for receiving when a packet arrives, and for sending when it
-//! leaves the queue. A link to the proxy has one radio, the device's. All of a
-//! device's pipes share one radio.
+//! A device pays for receiving when a packet arrives, and for sending when a packet leaves the
+//! queue. A link to the proxy has one radio, that of the device. All pipes of a device share one
+//! radio.
 
 use std::time::Duration;
 
@@ -22,18 +21,18 @@ use crate::record::{DeviceEnergy, Energy};
 const WWAN: &str = "wwan";
 const PIPE: &str = "pipe";
 
-/// The player's clock starts with the run, and the promotion of a radio lies before its first
-/// packet: times are moved on by more than any radio needs to get ready.
+/// Added to all times: the player's clock starts with the run, but the promotion of a radio
+/// precedes its first packet. It is longer than any promotion.
 const LEAD: Duration = Duration::from_secs(60);
 
-/// One of an experiment's models, with the profiles that it names.
+/// One of the experiment's energy models, with the profiles that it names.
 pub(crate) struct Accountant<'a> {
     experiment: &'a Experiment,
     model: &'a EnergyModel,
     profiles: Profiles,
 }
 
-/// A link's radios, at the near end and at the far one.
+/// The radios of a link: at the near end, and at the far end if it has one.
 struct Ends {
     link: usize,
     near: InterfaceId,
@@ -41,10 +40,10 @@ struct Ends {
 }
 
 impl<'a> Accountant<'a> {
-    /// Finds the profiles of every model of the experiment.
+    /// The accountants of all energy models of the experiment.
     ///
     /// # Errors
-    /// For a profile that does not exist, or is wrong.
+    /// When a profile does not exist or is wrong.
     pub fn all(experiment: &'a Experiment) -> Result<Vec<Self>> {
         let models = experiment.energy.iter();
         models.map(|model| Self::new(experiment, model)).collect()
@@ -65,7 +64,7 @@ impl<'a> Accountant<'a> {
             model,
             profiles,
         };
-        // What is missing is said before anything runs.
+        // Missing profiles are reported before anything runs.
         for radio in [&model.wwan, &model.pipe] {
             accountant.radio(radio)?;
         }
@@ -88,8 +87,8 @@ impl<'a> Accountant<'a> {
         profile.map_err(|e| self.wrong(name, &e))
     }
 
-    /// The account of a transfer by `scheme` from `start` to `end`; `links`
-    /// are the names that the packets' numbers mean.
+    /// The energy of a transfer by `scheme` from `start` to `end`; `links` are the names by the
+    /// packets' link numbers.
     pub fn account(
         &self,
         scheme: &Scheme,
@@ -120,8 +119,7 @@ impl<'a> Accountant<'a> {
         Ok(self.energy(all.finish(end + LEAD)))
     }
 
-    /// Adds the devices that take part in `scheme`, and says which radios its
-    /// links end at.
+    /// Adds the devices that take part in `scheme`, and returns the radios of each link.
     fn devices(
         &self,
         scheme: &Scheme,
@@ -280,7 +278,7 @@ interception = "socks5"
 
     const MODEL: &str = "wwan = \"lte-2012\"\npipe = \"wifi-s4\"\n";
 
-    /// Huang et al., MobiSys 2012, have 12.76 J for a lone packet.
+    /// Huang et al., MobiSys 2012, give 12.76 J for a lone packet.
     #[test]
     fn a_lone_packet_costs_what_the_radio_says() {
         for direction in [Direction::Down, Direction::Up] {
@@ -291,7 +289,7 @@ interception = "socks5"
         }
     }
 
-    /// A scheme without daemons begins at once, one with daemons has joined before.
+    /// A scheme without daemons begins to send at once; one with daemons has joined before.
     #[test]
     fn a_run_that_begins_at_once_pays_for_its_promotion() {
         let packets = [(0, Direction::Up)];
@@ -316,7 +314,7 @@ interception = "socks5"
             assert!(after.pipe_joules > before.pipe_joules, "{after:?}");
             assert!(after.wwan_joules < 0.1, "{after:?}");
         }
-        // Who does not take part costs nothing, whatever its links do.
+        // A device that takes no part costs nothing, even with packets on its links.
         let elsewhere = [
             (2, Direction::Down),
             (3, Direction::Down),

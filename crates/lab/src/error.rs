@@ -1,31 +1,33 @@
+//! Errors of the lab.
+
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why the lab could not do what it was asked.
+/// Error of the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The experiment file, or a command-line choice about it, is wrong.
-    /// The text names file, line, key and what is allowed.
+    /// Wrong experiment file, or wrong option for it. The text names file, line, key and allowed
+    /// values.
     #[error("{}", one_line(.0))]
     Experiment(String),
-    /// The machine lacks something that the person can install or allow.
+    /// The machine lacks something that can be installed or allowed.
     #[error("{0}")]
     Missing(String),
     /// A system call or file operation failed.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// Action that failed.
         what: String,
-        /// What the system answered.
+        /// Answer of the system.
         source: io::Error,
     },
-    /// A program that the experiment needs failed or did not answer in time.
+    /// A program of the experiment failed or did not answer in time.
     #[error("{0}")]
     Run(String),
 }
 
-/// Control characters come from the file and would reach a terminal.
+/// Replaces control characters, which come from files and would reach a terminal.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
@@ -33,8 +35,8 @@ fn one_line(text: &str) -> String {
 }
 
 impl Error {
-    /// The exit code that this error deserves: 2 for a wrong experiment file,
-    /// 3 for a machine that lacks something, 1 otherwise.
+    /// Exit code of a program that fails with this error: 2 for a wrong experiment file, 3 for a
+    /// lacking machine, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Experiment(_) => 2,
@@ -48,10 +50,10 @@ impl Error {
     }
 }
 
-/// The lab's result type.
+/// Result with the lab's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Adds what was being done to a system error.
+/// Adds the failed action to a system error.
 pub(crate) trait Doing<T> {
     fn doing(self, what: impl fmt::Display) -> Result<T>;
     fn at(self, verb: &str, path: &Path) -> Result<T>

@@ -1,4 +1,4 @@
-//! Whoever fetches in a transfer, made ready before it begins.
+//! The client of a transfer, prepared before the clock starts.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,24 +7,23 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::app;
-use crate::client::{self, Outcome, Progress, Way};
+use crate::client::{self, Dial, Outcome, Progress, Way, curl, path_of};
 use crate::combine::Crew;
 use crate::content::Content;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{
     Application, Carrier, Client, Connection, Direction, Experiment, Role, Scheme, Workload,
 };
-use crate::fetch::{self, Dial, path_of};
 use crate::ideal::ideal_time;
 use crate::kibbutz::{Counts, Kibbutz, one_path_only};
 use crate::origin::Received;
 use crate::quantity::Quantity;
 use crate::wiring::Network;
 
-/// For connecting and a warm-up, on the slowest of links.
+/// Time limit of connecting and warming up, on the slowest links.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a transfer is about.
+/// Description of a transfer.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub experiment: &'a Experiment,
@@ -33,38 +32,37 @@ pub(crate) struct Job<'a> {
     pub network: &'a Network,
     pub content: &'a Content,
     pub received: &'a Received,
-    /// Where the content that curl is to send may be written.
+    /// Path for the file that curl uploads.
     pub upload: &'a Path,
-    /// Where the origin is.
+    /// Address of the origin.
     pub destination: SocketAddr,
 }
 
-/// A client, connected already where the scheme keeps its connection.
+/// A client, already connected where the scheme keeps connections.
 pub(crate) enum Fetcher {
     Curl(Way),
-    Own(fetch::Client),
+    Own(client::Client),
     Kibbutz {
-        client: fetch::Client,
+        client: client::Client,
         kibbutz: Kibbutz,
-        /// Before the client connected.
+        /// Counters before the client connected.
         before: Counts,
     },
     Crew(Crew),
-    /// An application, which connects as it likes.
+    /// An application, which opens its own connections.
     Application {
         dial: Dial,
         kibbutz: Option<(Kibbutz, Counts)>,
-        /// The second user's, in dual mode.
+        /// Connections of the second user, in dual mode.
         second: Option<Dial>,
     },
 }
 
 impl Fetcher {
-    /// Makes the client of `job` ready, whose `way` is that into the daemons
-    /// where there are any.
+    /// Prepares the client of `job`; `way` leads into the daemons, where there are any.
     ///
     /// # Errors
-    /// When a connection that is to be kept cannot be made.
+    /// When a connection to be kept cannot be opened.
     pub fn ready(job: Job, way: Option<&Way>) -> Result<Self> {
         let Job {
             experiment: e,
@@ -110,8 +108,8 @@ impl Fetcher {
                 second,
             });
         }
-        let client = |way| -> Result<fetch::Client> {
-            let mut client = fetch::Client::new(Dial {
+        let client = |way| -> Result<client::Client> {
+            let mut client = client::Client::new(Dial {
                 host,
                 way,
                 destination,
@@ -162,7 +160,7 @@ impl Fetcher {
                 second,
             } => {
                 let app = job.workload.application();
-                let app = app.ok_or_else(|| Error::run("the workload is no application"))?;
+                let app = app.ok_or_else(|| Error::run("the workload is not an application"))?;
                 let setting = app::Setting {
                     dial: &dial,
                     content: job.content,
@@ -186,8 +184,8 @@ impl Fetcher {
     }
 }
 
-/// How the user of the first helper's device reaches the origin, whose own
-/// daemon is where the primary's is, on a host of its own.
+/// Connections of the user of the first helper's device, whose daemon has the same addresses as the
+/// primary's, on another host.
 fn second_user(job: Job, way: &Way) -> Result<Dial> {
     let Job { experiment: e, .. } = job;
     let missing = || Error::run("dual mode needs a helper with a link of its own");
@@ -206,8 +204,8 @@ fn second_user(job: Job, way: &Way) -> Result<Dial> {
     })
 }
 
-/// Runs an application for both users at the same time, with pauses of their
-/// own; the outcome is the first one's, with what the second one noticed.
+/// Runs an application for both users at the same time, with pauses of their own. The outcome is
+/// the first user's, with the quantities of the second.
 fn two_users(
     app: Application,
     first: &app::Setting,
@@ -237,9 +235,8 @@ fn two_users(
     })
 }
 
-/// Whether an application fetched so much that its first path alone would have
-/// been busy for more than half of the time. What fetches less, with pauses,
-/// may have found room enough there.
+/// Whether the first path alone would have been busy for more than half of the time. An application
+/// with fewer bytes may not need the second path.
 fn needs_both(job: Job, outcome: &Outcome) -> Result<bool> {
     let alone = Scheme {
         scheme: Carrier::Single,
@@ -251,7 +248,7 @@ fn needs_both(job: Job, outcome: &Outcome) -> Result<bool> {
 }
 
 fn by_client(
-    client: fetch::Client,
+    client: client::Client,
     job: Job,
     limit: Duration,
     progress: Progress,
@@ -269,11 +266,11 @@ fn by_curl(job: Job, way: &Way, limit: Duration, progress: Progress) -> Result<O
     match job.workload.direction {
         Direction::Down => {
             let url = at_origin(&path_of(job.workload.bytes.0));
-            client::download(primary, &url, way, limit, progress)
+            curl::download(primary, &url, way, limit, progress)
         }
         Direction::Up => {
             let url = at_origin("/upload");
-            client::upload(
+            curl::upload(
                 primary,
                 &url,
                 way,
@@ -286,7 +283,7 @@ fn by_curl(job: Job, way: &Way, limit: Duration, progress: Progress) -> Result<O
     }
 }
 
-/// Writes the file that curl is to send.
+/// Writes the file that curl uploads.
 fn write_content(job: Job) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut out = File::create(job.upload)?;

@@ -10,17 +10,17 @@ use crate::host::Host;
 use crate::isolate::{self, Inside, Outside};
 use crate::sys;
 
-/// Does `work` isolated as [`isolate::isolated`] does, for a program that has
-/// the terminal: Ctrl-C is for it alone.
+/// Does `work` isolated, as [`isolate::isolated`] does, for a program that uses the terminal:
+/// Ctrl-C goes to that program only.
 ///
 /// # Errors
-/// What `work` reports, or why this machine allows no isolation.
+/// Errors of `work`; also when this machine allows no isolation.
 pub(crate) fn with_terminal(
     serve: Option<Box<dyn FnOnce(std::os::unix::net::UnixStream) + Send>>,
     work: impl FnOnce(&Inside) -> Result<u8>,
 ) -> Result<u8> {
     let outside = Outside {
-        // From elsewhere they come to this process alone, and mean it.
+        // Without a terminal, SIGINT is sent to this process on purpose, and has to end it.
         leave_interrupts: std::io::stdin().is_terminal(),
         serve,
     };
@@ -29,12 +29,12 @@ pub(crate) fn with_terminal(
     done
 }
 
-/// Shell commands that run beside it. They end with this, however the lab does.
+/// Shell commands that run beside the program and end with this value, even when the lab is killed.
 #[derive(Default)]
 pub(crate) struct Beside(Vec<Child>);
 
 impl Beside {
-    /// Starts one in `host`. What it prints goes nowhere, but for its errors.
+    /// Starts a command in `host`. Its output is discarded, but not its errors.
     ///
     /// # Errors
     /// When there is no shell.
@@ -61,9 +61,9 @@ impl Drop for Beside {
     }
 }
 
-/// Runs `program`, or the person's shell when it is empty, in `host`, and
-/// returns its exit code: as shells have it, 128 and the signal that ended it,
-/// and 127 where there is no such program or 126 where it cannot be run.
+/// Runs `program`, or the person's shell when it is empty, in `host`, and returns its exit code as
+/// shells do: 128 plus the number of the signal that ended it, 127 when there is no such program,
+/// 126 when it cannot be run.
 pub(crate) fn run(host: &Host, program: &[OsString], env: &[(&str, String)]) -> u8 {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let (name, args) = match program {

@@ -1,4 +1,4 @@
-//! One table, as text for terminals, as HTML and as Markdown.
+//! Tables as text for terminals, as HTML and as Markdown.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,17 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use mpbond_plot::escaped;
 
-use crate::report::markdown::cell;
-
 /// Rows of text under a header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grid {
     header: Vec<String>,
-    /// Which columns are words, not numbers.
+    /// Numbers of the columns aligned left: those with words.
     left: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
-    /// An empty table; the columns in `left` are aligned to the left.
+    /// An empty table. The columns in `left` are aligned left.
     pub fn new<T: Into<String>>(header: impl IntoIterator<Item = T>, left: &[usize]) -> Self {
         Self {
             header: header.into_iter().map(Into::into).collect(),
@@ -35,7 +33,7 @@ impl Grid {
         self.rows.is_empty()
     }
 
-    /// Aligned columns.
+    /// Text with aligned columns.
     pub fn to_text(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -50,7 +48,7 @@ impl Grid {
         table.to_string()
     }
 
-    /// A `table` element. Lines within a cell stay lines.
+    /// HTML `table` element; line breaks within cells are kept.
     pub fn to_html(&self) -> String {
         let class = |index: usize| {
             if self.left.contains(&index) {
@@ -76,7 +74,7 @@ impl Grid {
         out
     }
 
-    /// A table of Markdown, as GitHub reads it.
+    /// Markdown table (GitHub's).
     pub fn to_markdown(&self) -> String {
         let mut out = String::from("|");
         for text in &self.header {
@@ -101,4 +99,23 @@ impl Grid {
         }
         out
     }
+}
+
+/// Escapes a cell of a Markdown table, so that it neither ends the cell or row nor becomes mark-up.
+pub(crate) fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '\\' | '*' | '_' | '`' | '[' | ']' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
 }

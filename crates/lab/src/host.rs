@@ -1,4 +1,4 @@
-//! A host: a network namespace held by descriptor alone.
+//! A host: a network namespace, held by its descriptor alone.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,8 +12,8 @@ use rtnetlink::Handle;
 use crate::error::{Doing, Error, Result};
 use crate::{isolate, sys};
 
-/// One host of an experiment. Cloning it makes another handle on it; it
-/// vanishes with the last handle and the last process inside.
+/// A host of an experiment. Clones are handles on the same host, which vanishes with the last
+/// handle and the last process inside.
 #[derive(Clone)]
 pub struct Host {
     name: Arc<str>,
@@ -21,10 +21,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes a host with nothing but a loopback device that is down.
+    /// Creates a host with only a loopback device, which is down.
     ///
     /// # Errors
-    /// When the caller may not make network namespaces.
+    /// When the caller may not create network namespaces.
     pub fn new(name: &str) -> Result<Self> {
         let open = || -> std::io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -37,12 +37,12 @@ impl Host {
         })
     }
 
-    /// The name the experiment gives it.
+    /// Name in the experiment.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of its namespace's descriptor, for netlink messages.
+    /// Number of the namespace's descriptor, for netlink messages.
     pub(crate) fn raw_netns(&self) -> RawFd {
         self.netns.as_raw_fd()
     }
@@ -60,7 +60,7 @@ impl Host {
         })?
     }
 
-    /// Moves the calling thread into the host for good.
+    /// Moves the calling thread into the host permanently.
     ///
     /// # Errors
     /// When the host cannot be entered.
@@ -69,7 +69,7 @@ impl Host {
             .doing(format_args!("cannot enter host {}", self.name))
     }
 
-    /// A command that will run inside the host.
+    /// A command to run inside the host.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         isolate::unmark(&mut command);
@@ -77,29 +77,28 @@ impl Host {
         command
     }
 
-    /// Sets a kernel parameter of the host's network stack, such as
-    /// `net.ipv4.ip_forward`.
+    /// Sets a kernel parameter of the host's network stack, such as `net.ipv4.ip_forward`.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the kernel.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.enter(|| std::fs::write(path, value))?
             .doing(format_args!("cannot set {key}={value} on {}", self.name))
     }
 
-    /// Keeps IPv6 off its devices: neighbour discovery would show up as
-    /// traffic. A kernel without IPv6 has nothing to switch off.
+    /// Disables IPv6 on its devices, whose neighbour discovery would appear as traffic. Kernels
+    /// without IPv6 need nothing.
     pub(crate) fn refuse_ipv6(&self) {
         for key in ["all", "default"] {
             let _ = self.sysctl(&format!("net.ipv6.conf.{key}.disable_ipv6"), "1");
         }
     }
 
-    /// Talks to the kernel's routing socket inside the host.
+    /// Uses the kernel's routing socket inside the host.
     ///
     /// # Errors
-    /// What the kernel answers, and `what` was being done.
+    /// Errors of the kernel, with the failed action `what`.
     pub(crate) fn netlink<T: Send>(
         &self,
         what: &str,
@@ -123,7 +122,7 @@ impl Host {
     }
 }
 
-/// Namespaces belong to threads: a fresh one takes the change with it.
+/// Runs `work` on a new thread, since a namespace is a property of a thread.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
     std::thread::scope(|scope| scope.spawn(work).join())
         .map_err(|_| Error::run("a thread that set up a host panicked"))

@@ -1,4 +1,4 @@
-//! The fluid bound for an experiment's topology.
+//! The fluid bound of an experiment's topology.
 
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use mpbond_units::BitRate;
 
 use crate::error::{Error, Result};
 use crate::experiment::{Direction, Experiment, Link, Role, Scheme, Workload};
-use crate::links;
 
-/// The least time that `bytes` of `workload` can take on the links that `scheme` uses,
-/// the client's own host and the wire to the origin being infinitely fast.
+/// The least time that `bytes` of `workload` need on the links that `scheme` uses. The client's
+/// host and the wire to the origin count as infinitely fast.
 ///
-/// It knows the scheduled changes of rates and the faults of the workload
-/// beforehand; delays are taken as they are at the start. What links of a
-/// medium share counts, where all of them are at the same end of their paths;
-/// elsewhere the bound leaves it out. It does not know what radios hold.
+/// Scheduled changes of rates and the faults of the workload are known in advance; delays are those
+/// at the start. A medium that links share limits them where all of them are at the same end of
+/// their paths; other media are left out, which keeps the bound valid. Time that radios hold
+/// packets is left out, too.
 ///
 /// # Errors
 /// When a recording cannot be read, or the links never carry the workload.
@@ -60,7 +59,7 @@ pub(crate) fn ideal_time(
     loop {
         match ideal::ideal_time(&topology, transfer) {
             Err(IdealError::MediumInTheMiddle { medium }) => {
-                // Without it the bound is lower, so it is still one.
+                // Without the medium the bound is lower, and therefore still a bound.
                 for hop in topology.paths.iter_mut().flat_map(|path| &mut path.hops) {
                     hop.shared_medium.take_if(|name| *name == medium);
                 }
@@ -77,7 +76,7 @@ pub(crate) fn ideal_time(
     }
 }
 
-/// One link as a hop; `helper` is whose death ends it.
+/// One link as a hop; `helper` is the host whose death ends it.
 fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -> Result<Hop> {
     let link = &workload.on(link);
     let ends_at = workload
@@ -102,7 +101,7 @@ fn hop(e: &Experiment, workload: &Workload, link: &Link, helper: Option<&str>) -
     })
 }
 
-/// The rate of one direction with its changes, up to `ends_at`.
+/// The rate of one direction with its changes, until `ends_at`.
 fn capacity(
     e: &Experiment,
     link: &Link,
@@ -113,12 +112,12 @@ fn capacity(
         return Ok(Capacity::unlimited());
     };
     let load = |spec: &RateSpec| {
-        let rate = spec.resolve(|file| links::read(e, file));
+        let rate = spec.resolve(|file| e.read_recording(file));
         rate.map(|rate| Capacity::from(&rate))
             .map_err(|error| error.to_string())
     };
     let nothing = Capacity::constant(BitRate::ZERO);
-    // What it would carry were it always up, and since when.
+    // The rate without interruptions, and since when it holds.
     let mut base = (load(spec)?, Duration::ZERO);
     let mut real = base.0.clone();
     let mut up = true;
@@ -141,14 +140,12 @@ fn capacity(
     })
 }
 
-/// The media that the paths of `topology` share, as data in one direction sees
-/// them. One that only one hop is on limits nothing that the hop's own rate
-/// does not, unless it has a rate.
+/// The media that paths of `topology` share, for data in one direction. A medium with one hop only
+/// matters when it has a rate of its own.
 ///
-/// On a medium without a rate of its own a packet takes the time that its link
-/// needs: all links together carry no more than the fastest would alone. What
-/// the other direction's acknowledgments take is not counted, so the bound
-/// stays one.
+/// On a medium without a rate of its own, a packet takes the time that its link needs: all links
+/// together carry no more than the fastest link alone. Time for the other direction's
+/// acknowledgements is not counted, which keeps the bound valid.
 fn media(e: &Experiment, topology: &mut Topology, direction: Direction) {
     for spec in &e.media {
         let name = spec.name.get_ref();
@@ -238,7 +235,8 @@ down = 4
 up = 4
 "#;
 
-    /// The file is 12 Mbit with headers; without delays, sums are by hand.
+    /// The bound for a file of 12 Mbit with headers, without delays, so that sums can be done by
+    /// hand.
     fn bound(ps: &str, pipe: &str, fault: &str, scheme: usize) -> f64 {
         let text = format!("{HEAD}{ps}{PIPE}{pipe}{fault}");
         let e = Experiment::parse("t.toml", &text).unwrap();
@@ -277,7 +275,7 @@ up = 4
             "down_with_error = \"hs\"",
         ] {
             let fault = format!("{workload}[[workload.fault]]\nat = \"250ms\"\n{fault}\n");
-            // 3 Mbit in the first quarter, then 9 at 8.
+            // 3 Mbit in the first quarter of a second, then 9 Mbit at 8 Mbit/s.
             near(bound("", "", &fault, 1), 0.25 + 9.0 / 8.0);
         }
     }
@@ -300,13 +298,13 @@ up = 4
             bound(on_air, on_air, &format!("{}{workload}", medium(more)), 1)
         };
         for direction in ["down", "up"] {
-            // Together no more than the faster one's 8.
+            // Both together carry no more than the faster link's 8 Mbit/s.
             near(both("", direction), 1.5);
             near(both("duplex = \"full\"\n", direction), 1.5);
             near(both("rate = 6\n", direction), 2.0);
             near(both("rate = 60\n", direction), 1.0);
         }
-        // Alone on it, its own rate is what counts, and the medium's.
+        // A single link on it is limited by its own rate and by the medium's.
         near(bound(on_air, "", &medium(""), 1), 1.0);
         near(bound(on_air, "", &medium("rate = 2\n"), 1), 2.0);
     }
@@ -328,13 +326,13 @@ up = 4
             time.as_secs_f64()
         };
         let profile = "{ profile = \"p.csv\", unit = \"Mbit/s\", offset = \"1s\" }";
-        // 4 Mbit in the first second, then 8 at 16.
+        // 4 Mbit in the first second, then 8 Mbit at 16 Mbit/s.
         near(recorded(profile, ""), 1.5);
         let trace = "{ mahimahi = \"t.down\", offset = \"1s\" }";
         near(recorded(trace, ""), 2.0);
         let away = "[[link.change]]\nat = \"500ms\"\nalive = false\n\
                     [[link.change]]\nat = \"1s\"\ncarrier = true\n";
-        // 2 Mbit, half a second nothing, then 10 at 16.
+        // 2 Mbit, half a second without data, then 10 Mbit at 16 Mbit/s.
         near(recorded(profile, away), 1.0 + 10.0 / 16.0);
         near(recorded(trace, away), 2.5);
         let other = format!("[[link.change]]\nat = \"500ms\"\ndown = {profile}\n");

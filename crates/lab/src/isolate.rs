@@ -30,42 +30,39 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Doing, Error, Result};
 use crate::sys::clone3;
 
-/// Tells the inner process what it is: `life,answer,line`, three descriptor
-/// numbers.
+/// Variable that marks the inner process: `life,answer,line`, three descriptor numbers.
 const VARIABLE: &str = "MPBOND_LAB_INSIDE";
 
-/// The inner process's view of its isolation.
+/// The inner process's side of the isolation.
 pub struct Inside {
     scratch: PathBuf,
     answer: File,
     line: UnixStream,
-    // Held so that the descriptor stays open for later checks.
+    // Keeps the descriptor open for later checks.
     _life: OwnedFd,
 }
 
 impl Inside {
-    /// A private folder, in memory, that vanishes with the process.
+    /// Private folder in memory, which vanishes with the process.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// A connection to what [`Outside::serve`] does in the outer process.
+    /// A connection to [`Outside::serve`] in the outer process.
     pub(crate) fn line(&self) -> &UnixStream {
         &self.line
     }
 
-    /// Hands `bytes` to the outer process, as the result of [`rerun`].
+    /// Passes `bytes` to the outer process, as the result of [`rerun`].
     ///
     /// # Errors
     /// When memory runs out.
     pub fn answer(&mut self, bytes: &[u8]) -> Result<()> {
-        self.answer
-            .write_all(bytes)
-            .doing("cannot hand over the result")
+        self.answer.write_all(bytes).doing("cannot pass the result")
     }
 }
 
-/// Makes this process ready when it is the inner one; `None` in the outer one.
+/// Prepares this process if it is the inner one; `None` in the outer one.
 ///
 /// # Errors
 /// When the private mounts cannot be made.
@@ -84,18 +81,19 @@ pub fn inside() -> Result<Option<Inside>> {
     let answer = clone3::inherited(answer).doing("cannot take over the answer file")?;
     let line = clone3::inherited(line).doing("cannot take over the line outside")?;
 
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).doing("cannot tie itself to its parent")?;
-    // The parent may have died before that call; its end of the pipe tells.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
+        .doing("cannot arrange to end with its parent")?;
+    // The parent may have died before that call; then its end of the pipe is closed.
     let mut fds = [PollFd::new(life.as_fd(), PollFlags::POLLIN)];
     if poll(&mut fds, PollTimeout::ZERO).doing("cannot look at the life line")? != 0 {
-        return Err(Error::run("the process that started the lab is gone"));
+        return Err(Error::run("the process that started the lab has ended"));
     }
 
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .doing("cannot make the mounts private")?;
-    // A container may have parts of /proc hidden and then refuses a fresh one;
-    // the old one does for everything but the processor time of daemons.
+    // In a container with parts of /proc hidden, a new mount is refused; the old one does, except
+    // for the processor time of daemons.
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), quiet, none);
     let scratch = scratch_folder()?;
@@ -111,31 +109,31 @@ pub fn inside() -> Result<Option<Inside>> {
     }))
 }
 
-/// Does `work` isolated: this program is run again with the same arguments and
-/// must get here again; in that inner process the call does the work, hands the
-/// result to the outer one, and ends the process. `work` gets the private
-/// folder ([`Inside::scratch`]).
+/// Runs `work` isolated. The outer process runs this program again with the same arguments, which
+/// has to reach this call again; there, in the inner process, the call runs `work`, passes its
+/// result to the outer process, and ends the process. `work` gets the private folder
+/// ([`Inside::scratch`]).
 ///
 /// # Errors
-/// What `work` reports, or why this machine allows no isolation.
+/// Errors of `work`; also when this machine allows no isolation.
 pub fn isolated<T: Serialize + DeserializeOwned>(
     work: impl FnOnce(&Path) -> Result<T>,
 ) -> Result<T> {
     isolated_with(Outside::default(), |inside| work(inside.scratch()))
 }
 
-/// What the outer process does meanwhile.
+/// Tasks of the outer process meanwhile.
 #[derive(Default)]
 pub(crate) struct Outside {
-    /// Ctrl-C and Ctrl-\\ are for a program that runs inside, which gets them
-    /// too, and do not end the lab.
+    /// Whether Ctrl-C and Ctrl-\\ are left to a program inside, which gets them too, and do not end
+    /// the lab.
     pub leave_interrupts: bool,
-    /// Runs on a thread in the caller's own network, with the other end of
-    /// [`Inside::line`], and ends with the process.
+    /// Function that runs on a thread in the caller's own network, with the other end of
+    /// [`Inside::line`], until the process ends.
     pub serve: Option<Box<dyn FnOnce(UnixStream) + Send>>,
 }
 
-/// As [`isolated`], with more to do for the outer process.
+/// As [`isolated`], with tasks for the outer process.
 pub(crate) fn isolated_with<T: Serialize + DeserializeOwned>(
     outside: Outside,
     work: impl FnOnce(&Inside) -> Result<T>,
@@ -146,7 +144,7 @@ pub(crate) fn isolated_with<T: Serialize + DeserializeOwned>(
             Err(e) => Answer::Failed(e.exit_code(), e.to_string()),
         };
         let bytes = serde_json::to_vec(&answer)
-            .map_err(|e| Error::run(format!("cannot hand over the result: {e}")))?;
+            .map_err(|e| Error::run(format!("cannot pass the result: {e}")))?;
         inside.answer(&bytes)?;
         std::process::exit(0);
     }
@@ -156,12 +154,12 @@ pub(crate) fn isolated_with<T: Serialize + DeserializeOwned>(
         Ok(Answer::Failed(2, text)) => Err(Error::Experiment(text)),
         Ok(Answer::Failed(3, text)) => Err(Error::Missing(text)),
         Ok(Answer::Failed(_, text)) => Err(Error::Run(text)),
-        // It has said why on its standard error stream.
+        // The inner process has reported why on its standard error stream.
         Err(_) => Err(Error::run(format!("the lab ended with code {code}"))),
     }
 }
 
-/// What the inner process tells the outer one.
+/// Result that the inner process passes to the outer one.
 #[derive(Serialize, Deserialize)]
 enum Answer<T> {
     Done(T),
@@ -169,15 +167,14 @@ enum Answer<T> {
     Failed(u8, String),
 }
 
-/// Runs this program again, isolated, with `args` (the program's name not
-/// among them), and returns its exit code and what it gave to
-/// [`Inside::answer`].
+/// Runs this program again, isolated, with `args` (without the program's name), and returns its
+/// exit code and the bytes passed to [`Inside::answer`].
 ///
-/// SIGINT, SIGTERM, SIGHUP and SIGQUIT kill the inner process with all it
-/// started, and then this one, as if it had not caught them.
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT kill the inner process with all it started, and then this
+/// one, as if they had not been caught.
 ///
 /// # Errors
-/// When this machine allows the user no namespaces, with what to do about it.
+/// When this machine allows the user no namespaces, with the remedy.
 pub fn rerun(args: impl IntoIterator<Item = OsString>) -> Result<(i32, Vec<u8>)> {
     rerun_with(args, Outside::default())
 }
@@ -232,7 +229,7 @@ fn rerun_until_ended(args: impl IntoIterator<Item = OsString>, outside: Outside)
         inherit: vec![life_read, answer, line.into()],
     };
 
-    // Blocked rather than handled: the loop below waits for them.
+    // Blocked instead of handled: the loop below waits for them.
     let mut awaited = SigSet::empty();
     for signal in [
         Signal::SIGINT,
@@ -248,7 +245,7 @@ fn rerun_until_ended(args: impl IntoIterator<Item = OsString>, outside: Outside)
         .doing("cannot block signals")?;
     let ended = start(&mut program).and_then(|pid| {
         if let Some(serve) = outside.serve {
-            // Signals stay blocked there, so they come to the loop below.
+            // Signals stay blocked there and arrive in the loop below.
             std::thread::Builder::new()
                 .name("outside".into())
                 .spawn(move || serve(line_outside))
@@ -272,8 +269,8 @@ fn rerun_until_ended(args: impl IntoIterator<Item = OsString>, outside: Outside)
     })
 }
 
-/// As root without a user namespace; else, or where root lacks the right, in
-/// one that maps the caller to root.
+/// Starts as root without a user namespace; otherwise, or where root lacks the privilege, in one
+/// that maps the caller to root.
 fn start(program: &mut clone3::Program) -> Result<Pid> {
     if geteuid().is_root() {
         match clone3::spawn(program) {
@@ -297,12 +294,13 @@ fn start(program: &mut clone3::Program) -> Result<Pid> {
         Error::Missing(format!(
             "cannot isolate the lab ({e}): run it as root, or allow ordinary users \
              namespaces: sysctl -w kernel.unprivileged_userns_clone=1 (Debian), \
-             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces=10000"
+             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), \
+             user.max_user_namespaces=10000"
         ))
     })
 }
 
-/// Waits until the inner process ended, or kills it upon a signal.
+/// Waits for the end of the inner process, or kills it after a signal.
 fn wait_for(pid: Pid, awaited: &SigSet, leave_interrupts: bool) -> Result<Result<i32, Signal>> {
     let mut interrupted = None;
     loop {
@@ -324,9 +322,8 @@ fn wait_for(pid: Pid, awaited: &SigSet, leave_interrupts: bool) -> Result<Result
     }
 }
 
-/// Where the private folder is mounted: over a folder that exists anyway and
-/// is empty, so that nothing is hidden and nothing is left. Where there is
-/// none, over a fresh one, which then stays behind, empty.
+/// Mount point of the private folder: an existing empty folder, so that nothing is hidden and
+/// nothing remains. Where there is none, a new folder, which remains empty.
 fn scratch_folder() -> Result<PathBuf> {
     const USUALLY_EMPTY: [&str; 6] = [
         "/mnt",
@@ -353,10 +350,10 @@ fn scratch_folder() -> Result<PathBuf> {
 
 fn c_string(parts: &[&[u8]]) -> Result<CString> {
     CString::new(parts.concat())
-        .map_err(|_| Error::run("an argument or variable holds a zero byte"))
+        .map_err(|_| Error::run("an argument or variable contains a zero byte"))
 }
 
-/// Removes the mark of the inner process from what `command` inherits.
+/// Removes the mark of the inner process from the environment of `command`.
 pub(crate) fn unmark(command: &mut std::process::Command) {
     command.env_remove(VARIABLE);
 }

@@ -1,5 +1,4 @@
-//! The record as JSON that both people and diffs can read: one line for each
-//! transfer, summary and assert.
+//! Records as JSON for people and line-based tools: one line for each transfer, summary and assert.
 
 use std::io::{self, Write};
 
@@ -7,11 +6,11 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-/// `value` as JSON: its fields on lines of their own, and the elements of
-/// lists among them likewise; what is inside those is not broken.
+/// `value` as JSON, with line breaks between its fields and between the elements of lists in them;
+/// nothing deeper is broken.
 ///
 /// # Errors
-/// What `value` says while it is serialised.
+/// Errors of serialization.
 pub(crate) fn lines(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut out, Lines::default());
@@ -20,13 +19,13 @@ pub(crate) fn lines(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Breaks lines down to this depth.
+/// Depth of the deepest line breaks.
 const DEPTH: usize = 2;
 
 #[derive(Default)]
 struct Lines {
     depth: usize,
-    /// Whether the list or object that is open has anything in it.
+    /// Whether the open list or object has an element.
     filled: bool,
 }
 
@@ -102,7 +101,8 @@ mod tests {
         let text = String::from_utf8(lines(&value).unwrap()).unwrap();
         assert_eq!(
             text,
-            "{\n \"a\":1,\n \"b\":[],\n \"c\":[\n  {\"x\":[1,2]},\n  {\"x\":[]}\n ],\n \"d\":{}\n}\n"
+            "{\n \"a\":1,\n \"b\":[],\n \"c\":[\n  {\"x\":[1,2]},\n  \
+             {\"x\":[]}\n ],\n \"d\":{}\n}\n"
         );
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read, value);

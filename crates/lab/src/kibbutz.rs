@@ -1,72 +1,55 @@
-//! The baseline `kibbutz`: the kernel's own Multipath TCP over tethering, which
-//! MPBond's section 6 compares with.
+//! The baseline `kibbutz`: the kernel's Multipath TCP over tethering (MPBond section 6.1).
 //!
-//! The helper forwards packets (see `tether`). The primary has the pipe's
-//! address as a second end point, and the origin speaks Multipath TCP. Without
-//! a helper it is Multipath TCP over two of the primary's own links, as in the
-//! paper's section 6.7. A path that is broken makes the kernel use the other
-//! one without a word, so every transfer is proven to have used both.
+//! The helper forwards packets (`tether`). The primary has the pipe's address as a second endpoint,
+//! and the origin speaks Multipath TCP. Without a helper, it is Multipath TCP over two of the
+//! primary's own links (MPBond section 6.7). With a broken path the kernel silently uses the other
+//! one, so every transfer is checked to have used both.
 
 use std::net::Ipv4Addr;
 
-use crate::client::Way;
+use crate::client::{Used, Way};
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Direction, Experiment, Role, Scheme};
 use crate::host::Host;
 use crate::record::SubflowShare;
-use crate::sys::mptcp::Subflow;
 use crate::tether::{Tether, told};
 use crate::wiring::{Network, counters};
 
-/// A subflow that carried less than one part in so many of a file was open at
-/// most, not used.
+/// A subflow with less than this part of a file counts as open but unused.
 const LEAST_SHARE: u64 = 50;
 
-/// Multipath TCP between primary and origin; dropping it takes it down.
+/// Multipath TCP between primary and origin; removed on drop.
 pub(crate) struct Kibbutz {
     primary: Host,
     first: End,
     second: End,
     congestion: String,
-    /// Of the helper, where there is one.
+    /// Forwarding on the helper, if there is one.
     _tether: Option<Tether>,
 }
 
-/// One of the primary's two ends.
+/// One of the two endpoints of the primary.
 struct End {
-    /// The path's name, or the helper's.
+    /// Name of the path or helper.
     name: String,
-    /// The device on the primary.
+    /// Device on the primary.
     device: String,
     address: Ipv4Addr,
 }
 
-/// What the primary's kernel has counted so far.
+/// Counters of the primary's kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
-    /// Answers to the joining of a subflow.
+    /// Responses to joins of subflows.
     joined: u64,
-    /// Bytes that came over the second path, with headers.
+    /// Bytes received over the second path, headers included.
     second_in: u64,
-    /// Bytes that left over it.
+    /// Bytes sent over the second path.
     second_out: u64,
 }
 
-/// What a subflow carried of one transfer.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Used {
-    /// The address that it leaves from.
-    pub source: Ipv4Addr,
-    /// Bytes that it brought.
-    pub bytes_in: u64,
-    /// Bytes that it took, each once.
-    pub bytes_out: u64,
-    /// When it brought the last of them, in seconds after the start.
-    pub last_in_s: f64,
-}
-
 impl Kibbutz {
-    /// Sets up what `scheme` needs on its hosts.
+    /// Sets up endpoints and tethering for `scheme`.
     ///
     /// # Errors
     /// When the kernel, `ip` or `nft` refuses.
@@ -108,7 +91,7 @@ impl Kibbutz {
             let limits = "mptcp limits set subflow 2 add_addr_accepted 2";
             told(host, "ip", &words(limits), "")?;
         }
-        // One lost SYN must not switch Multipath TCP off for what follows.
+        // One lost SYN must not disable Multipath TCP for later connections.
         let _ = kibbutz.primary.sysctl("net.mptcp.blackhole_timeout", "0");
         let End {
             address, device, ..
@@ -118,7 +101,7 @@ impl Kibbutz {
         Ok(kibbutz)
     }
 
-    /// How the client reaches the origin.
+    /// The client's way to the origin.
     pub fn way(&self) -> Way {
         Way::Mptcp {
             source: self.first.address,
@@ -126,10 +109,10 @@ impl Kibbutz {
         }
     }
 
-    /// What the primary's kernel has counted.
+    /// Reads the counters of the primary's kernel.
     ///
     /// # Errors
-    /// When it does not say.
+    /// When they cannot be read.
     pub fn counts(&self) -> Result<Counts> {
         let read = || -> std::io::Result<Counts> {
             let text = std::fs::read_to_string("/proc/thread-self/net/netstat")?;
@@ -145,7 +128,7 @@ impl Kibbutz {
         counts.doing("cannot read the counters of Multipath TCP")
     }
 
-    /// What each path carried.
+    /// Bytes of each path.
     pub fn shares(&self, direction: Direction, used: &[Used]) -> Vec<SubflowShare> {
         let name = |source: Ipv4Addr| {
             let ends = [&self.first, &self.second];
@@ -158,7 +141,7 @@ impl Kibbutz {
                 Direction::Down => used.bytes_in,
                 Direction::Up => used.bytes_out,
             },
-            // The sender is not told when the last byte of a path arrived.
+            // The arrival of a path's last byte is unknown to the sender.
             finished_s: match direction {
                 Direction::Down if used.bytes_in > 0 => Some(used.last_in_s),
                 _ => None,
@@ -170,14 +153,14 @@ impl Kibbutz {
 
 impl Drop for Kibbutz {
     fn drop(&mut self) {
-        // What fails is found by the next one that is set up.
+        // The next setup reports what fails here.
         let _ = told(&self.primary, "ip", &words("mptcp endpoint flush"), "");
     }
 }
 
-/// Why a transfer of `bytes` is not one over both paths, if it is not. The
-/// connection was made after `before`, the transfer began at `start`. Where
-/// both were not `needed`, it is enough that both were open.
+/// Reason why a transfer of `bytes` did not use both paths, if so. The connection was opened after
+/// `before`; the transfer began at `start`. Without `needed`, it is enough that both paths were
+/// open.
 pub(crate) fn one_path_only(
     direction: Direction,
     bytes: u64,
@@ -198,27 +181,8 @@ pub(crate) fn one_path_only(
     })
 }
 
-/// What each subflow carried between two accounts, the second one taken `now_s`
-/// seconds after the start.
-pub(crate) fn used(before: &[Subflow], after: &[Subflow], now_s: f64) -> Vec<Used> {
-    let difference = |subflow: &Subflow| {
-        let same = |b: &&Subflow| b.source == subflow.source;
-        let (bytes_in, bytes_out) = before
-            .iter()
-            .find(same)
-            .map_or((0, 0), |b| (b.bytes_in, b.bytes_out));
-        Used {
-            source: subflow.source,
-            bytes_in: subflow.bytes_in.saturating_sub(bytes_in),
-            bytes_out: subflow.bytes_out.saturating_sub(bytes_out),
-            last_in_s: (now_s - subflow.idle_in.as_secs_f64()).max(0.0),
-        }
-    };
-    after.iter().map(difference).collect()
-}
-
-/// A counter of /proc/net/netstat: of two lines that begin alike the first has
-/// the names and the second the values.
+/// A counter of /proc/net/netstat, where of two lines with the same prefix the first has the names
+/// and the second the values.
 fn read_counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text
         .lines()
@@ -234,8 +198,6 @@ fn words(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -250,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn both_proofs_are_needed() {
+    fn a_join_and_bytes_on_the_pipe_are_needed() {
         let counts = |joined, second_in, second_out| Counts {
             joined,
             second_in,
@@ -260,12 +222,12 @@ mod tests {
             |before, start, end| one_path_only(Direction::Down, 100_000, true, before, start, end);
         let before = counts(4, 1_000, 0);
         assert_eq!(down(before, before, counts(5, 50_000, 900)), None);
-        // A subflow that a kept connection joined before the transfer counts.
+        // A subflow joined by a kept connection before the transfer counts.
         let start = counts(5, 9_000, 0);
         assert_eq!(down(before, start, counts(5, 50_000, 900)), None);
         let why = down(before, before, counts(4, 50_000, 900)).unwrap();
         assert!(why.contains("no subflow was joined"), "{why}");
-        // What the warm-up carried is no proof, nor are acknowledgements.
+        // Bytes of the warm-up prove nothing, nor do acknowledgements.
         let why = down(before, start, counts(5, 10_000, 90_000)).unwrap();
         assert!(why.contains("carried 1000 of 100000"), "{why}");
         let up = one_path_only(
@@ -277,28 +239,10 @@ mod tests {
             counts(5, 10_000, 90_000),
         );
         assert_eq!(up, None);
-        // What little an application fetches may all come over the first path,
-        // but the other one has to be there.
+        // A few bytes of an application may all take the first path, but the other one has to be
+        // open.
         let little = |end| one_path_only(Direction::Down, 100_000, false, before, before, end);
         assert_eq!(little(counts(5, 1_000, 0)), None);
         assert!(little(counts(4, 1_000, 0)).is_some());
-    }
-
-    #[test]
-    fn what_was_carried_before_is_taken_off() {
-        let subflow = |last, bytes_in, bytes_out, idle_ms| Subflow {
-            source: Ipv4Addr::new(10, 77, 0, last),
-            bytes_in,
-            bytes_out,
-            idle_in: Duration::from_millis(idle_ms),
-        };
-        let before = [subflow(1, 100, 10, 0)];
-        let after = [subflow(1, 350, 15, 250), subflow(2, 70, 5, 9_000)];
-        let used = used(&before, &after, 2.0);
-        let figures: Vec<_> = used
-            .iter()
-            .map(|u| (u.bytes_in, u.bytes_out, u.last_in_s))
-            .collect();
-        assert_eq!(figures, [(250, 5, 1.75), (70, 5, 0.0)]);
     }
 }

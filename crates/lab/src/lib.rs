@@ -1,30 +1,75 @@
-//! Hosts in namespaces, a real-time link player, and experiments as data.
+//! A laboratory for multipath transport: experiments over emulated links, with real daemons in real
+//! time, or with the session alone in virtual time.
 //!
-//! [`run()`] takes an experiment file, makes its hosts and links, runs the
-//! real daemons, the baselines and a client in them, and gives a record of
-//! what came out. The pieces:
+//! An *experiment* is a TOML file ([`experiment::Experiment`]). It names
 //!
-//! * [`experiment`]: what a file may say; checked before anything starts.
-//! * [`isolate`]: everything happens in one PID namespace whose first process
-//!   is the lab, so nothing outlives it.
-//! * [`Host`], [`Network`]: network namespaces, devices, addresses, routes.
-//! * [`player`]: the pure link models of `mpbond_sim`, in real time.
-//! * `energy`: what a transfer costs all devices, by radio models.
-//! * [`behind()`]: any program behind one emulated link.
-//! * [`chain()`]: hosts in a row, and programs at any of them.
-//! * [`shell()`]: a person's program in a host of an experiment.
-//! * [`player_accuracy`]: how well the player keeps rate and delay here.
-//! * [`origin()`]: an HTTP server whose files are known by their digest.
-//! * [`recordings()`]: what recorded links give, alone and together.
-//! * [`distances()`]: what a pipe gave at which distance.
-//! * [`simulate()`]: the same experiments in virtual time, where no kernel is
-//!   needed.
-//! * [`RunReport`]: the record; [`report`]: pages of tables and pictures of it.
+//! * **hosts** and the **links** between them, with rates, delays, queues and losses, constant or
+//!   recorded, and changes at given times;
+//! * **schemes**, the ways to carry bytes that are compared: the mpbond daemons, plain TCP, or a
+//!   baseline (kernel Multipath TCP over tethering; COMBINE);
+//! * **workloads**: a file of a given size, a page, a video, a stream, messages beside a download;
+//! * **asserts**, which have to hold, and **published figures**, which are shown beside ours.
+//!
+//! Every scheme carries every workload once in each repetition; schemes take turns within a
+//! repetition, so that disturbances hit all of them.
+//!
+//! # Two ways to run an experiment
+//!
+//! [`run()`] takes real time. Each host is a network namespace; each link is a pure model of
+//! `mpbond_sim`, played in real time between two devices by one thread ([`player`]); daemons,
+//! baselines and clients are real programs on the kernel's TCP. Everything lives in one PID
+//! namespace whose first process is the lab ([`isolate`]), so that nothing outlives a run. The
+//! player measures its own lateness; a transfer during which the machine could not keep the links'
+//! times is *unfit* and enters no figure.
+//!
+//! [`simulate()`] takes the same file through virtual time: no namespaces, no root, hundreds of
+//! transfers a second. It needs no kernel and therefore leaves out baselines and applications that
+//! are programs.
+//!
+//! Both return a [`RunReport`]: every [`Transfer`] with its time, bytes per subflow, energy by
+//! radio models and the fluid bound of its links; a [`Summary`] for each scheme and workload; a
+//! [`Judgement`] for each assert; a [`Comparison`] for each published figure. [`report`] joins
+//! reports and draws them as HTML and Markdown.
+//!
+//! ```
+//! use mpbond_lab::experiment::Experiment;
+//!
+//! let file = r#"
+//!     name = "alone"
+//!     host = [
+//!         { name = "phone", role = "primary" },
+//!         { name = "proxy", role = "proxy", address = "203.0.113.1" },
+//!         { name = "web", role = "origin", address = "198.51.100.1" },
+//!     ]
+//!     link = [
+//!         { name = "lte", from = "phone", to = "proxy", down = 8, up = 8, delay = "25ms" },
+//!         { name = "core", from = "proxy", to = "web" },
+//!     ]
+//!     scheme = [{ name = "tcp", scheme = "single" }]
+//!     workload = [{ name = "file", direction = "down", bytes = "1 MB" }]
+//! "#;
+//! let experiment = Experiment::parse("alone.toml", file)?;
+//! // 1 MB with headers, at 8 Mbit/s, and the lab's own work between transfers.
+//! assert_eq!(experiment.expected_duration()?.as_secs(), 1);
+//! # Ok::<(), mpbond_lab::Error>(())
+//! ```
+//!
+//! # Other entry points
+//!
+//! | | |
+//! | --- | --- |
+//! | [`emulate()`] | a program behind one emulated link |
+//! | [`chain()`] | hosts in a row, with programs and captures at any of them |
+//! | [`shell()`] | a person's program in a host of an experiment |
+//! | [`origin()`] | the HTTP server that transfers fetch from |
+//! | [`player_accuracy()`] | how exactly this machine plays links |
+//! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
+//! | [`list()`] | the experiments in a folder |
+//! | `measurements` | experiments without transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
 mod accuracy;
-pub mod app;
-mod behind;
+mod app;
 mod bins;
 mod chain;
 mod client;
@@ -35,10 +80,10 @@ mod daemons;
 mod device;
 mod distances;
 mod duration;
+mod emulate;
 mod energy;
 mod error;
 pub mod experiment;
-mod fetch;
 mod fetcher;
 mod foreground;
 mod grid;
@@ -51,11 +96,15 @@ mod link_progress;
 mod links;
 mod list;
 mod machine;
+#[cfg(feature = "measurements")]
+pub mod measurements;
 mod origin;
+mod pace;
 mod paired;
 mod paper;
 mod plan;
 pub mod player;
+mod program;
 mod progress;
 mod quantity;
 mod record;
@@ -64,7 +113,9 @@ pub mod report;
 mod resume;
 mod run;
 mod shell;
+mod shorten;
 mod simulate;
+mod stamp;
 mod statistics;
 mod summary;
 mod sys;
@@ -75,11 +126,11 @@ mod watch;
 mod wiring;
 
 pub use accuracy::{AccuracyReport, AccuracyRow, LINK_COUNTS, SPEEDS_MBPS, player_accuracy};
-pub use behind::{BehindOptions, Forward, behind};
 pub use chain::{ChainOptions, Hop, HopLink, chain};
 pub use content::Content;
 pub use device::Device;
 pub use distances::{DistanceReport, distances};
+pub use emulate::{EmulateOptions, Forward, emulate};
 pub use error::{Error, Result};
 pub use host::Host;
 pub use links::played_links;
@@ -88,8 +139,8 @@ pub use machine::date;
 pub use origin::{Received, origin};
 pub use quantity::Quantity;
 pub use record::{
-    Comparison, DeviceEnergy, Download, Energy, EnergySummary, Estimate, IdealProgress, Judgement,
-    Lateness, LinkProgress, RunReport, Simulated, Standing, SubflowShare, Summary, Verdict,
+    Comparison, DeviceEnergy, Energy, EnergySummary, Estimate, IdealProgress, Judgement, Lateness,
+    LinkProgress, RunReport, Simulated, Standing, SubflowShare, Summary, Transfer, Verdict,
 };
 pub use recordings::{RecordingOptions, RecordingReport, recordings};
 pub use run::{RunOptions, run};

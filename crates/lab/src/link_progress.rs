@@ -1,4 +1,4 @@
-//! What each link had carried by when: the papers' progress curves.
+//! Progress curves as in the paper's Figure 4: bytes that each link had carried, over time.
 
 use mpbond_units::Timestamp;
 
@@ -8,17 +8,17 @@ use crate::ideal::ideal_time;
 use crate::player::Passed;
 use crate::record::{IdealProgress, LinkProgress};
 
-/// IP, TCP and timestamps: what every packet carries beside the stream.
+/// Bytes of IP, TCP and timestamps in every packet.
 const HEADER_BYTES: u32 = 52;
-/// Points of a curve: more would not show, and fill records.
+/// Maximum number of points of a curve, so that records stay small.
 const MAX_POINTS: usize = 150;
-/// Points of the bound's curve, which is straight between changes.
+/// Number of points of the bound's curve, which is straight between changes of rates.
 const IDEAL_POINTS: u64 = 24;
-/// More curves than that nobody looks at; each costs time with recordings.
+/// Maximum number of curves of bounds; each costs time with recordings.
 const MAX_IDEALS: usize = 60;
 
-/// The curve of each of `links` on which anything came in `direction`.
-/// Seconds count from the first packet on any link.
+/// The curves of those of `links` that carried packets in `direction`. Seconds count from the first
+/// packet on any link.
 pub(crate) fn of_links(
     links: &[String],
     passed: &[Passed],
@@ -50,15 +50,15 @@ fn cumulated(start: Timestamp, mut packets: Vec<(Timestamp, u32)>) -> Vec<(f64, 
         sum += u64::from(bytes);
         if i % step == 0 || i == last {
             let seconds = at.since(start).as_secs_f64();
-            // Microseconds are enough of a picture.
+            // Rounded to microseconds, so that records stay small.
             points.push(((seconds * 1e6).round() / 1e6, sum));
         }
     }
     points
 }
 
-/// The bound's curve for every scheme and transfer, as many as are looked at;
-/// applications are no single transfer.
+/// The bound's curve for every scheme and transfer, up to a maximum number. Applications, which are
+/// no single transfer, have none.
 ///
 /// # Errors
 /// As [`ideal_time`].
@@ -78,7 +78,7 @@ pub(crate) fn ideals(e: &Experiment) -> Result<Vec<IdealProgress>> {
     Ok(all)
 }
 
-/// When the bound could have carried a part of the workload, part by part.
+/// The times at which the bound has carried each part of the workload.
 fn ideal(e: &Experiment, scheme: &Scheme, workload: &Workload) -> Result<Vec<(f64, u64)>> {
     let whole = workload.bytes.0;
     let parts = (0..=IDEAL_POINTS).map(|i| (whole / IDEAL_POINTS * i).max(1));

@@ -1,7 +1,5 @@
-//! From an experiment's links to what the player plays.
+//! Conversion of an experiment's links for the player.
 
-use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +11,13 @@ use crate::experiment::{Direction, Duplex, Experiment, Link, Role, Workload};
 use crate::player::{PlayedLink, TimedChange, restoring};
 use crate::wiring::Network;
 
-/// Both directions, for loops.
+/// Both directions.
 pub(crate) const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
-/// No recording in use is larger.
-const MAX_TRACE_BYTES: u64 = 64 << 20;
 
-/// The shaped links of `experiment` with their devices, recordings loaded.
+/// The emulated links of `experiment` with their devices and recordings.
 ///
 /// # Errors
-/// When a recording cannot be read, naming file and place.
+/// When a recording cannot be read, naming file and line.
 pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Vec<PlayedLink>> {
     let profiles = Profiles::shipped().map_err(Error::run)?;
     let mut played = Vec::new();
@@ -29,7 +25,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
         let link = find(experiment, &ends.link)?;
         let model = |direction| {
             let spec = link.model(direction).ok_or_else(|| no_link(&ends.link))?;
-            spec.resolve(|file| read(experiment, file))
+            spec.resolve(|file| experiment.read_recording(file))
                 .map_err(|e| Error::Experiment(format!("link \"{}\": {e}", ends.link)))
         };
         played.push(PlayedLink {
@@ -44,7 +40,7 @@ pub fn played_links(experiment: &Experiment, network: &mut Network) -> Result<Ve
     Ok(played)
 }
 
-/// What `link` shares, as its experiment names it.
+/// Medium and radios of `link`.
 pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result<Shared> {
     let medium = link.medium.as_ref().map(|name| name.get_ref());
     // A host has one radio for all its links on one medium.
@@ -72,15 +68,13 @@ pub(crate) fn shared(e: &Experiment, link: &Link, profiles: &Profiles) -> Result
     })
 }
 
-/// Whether hosts at the end of `direction` learn that `link` has lost its
-/// carrier: the near host does, the far one where it is a device, too. A
-/// server in the network does not.
+/// Whether the host at the end of `direction` sees that `link` has lost its carrier: the near host
+/// does, and the far host if it is a device. A server in the network does not.
 fn sees_carrier(e: &Experiment, link: &Link, direction: Direction) -> bool {
     direction == Direction::Down || e.role_of(link.to.get_ref()) == Some(Role::Helper)
 }
 
-/// What makes the links what they are in the setting of `workload`; nothing
-/// where it has none.
+/// Changes that apply the setting of `workload`; none without a setting.
 pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = Vec::new();
     let Some((setting, _)) = &workload.setting else {
@@ -96,7 +90,7 @@ pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec
                 continue;
             };
             let model = spec
-                .resolve(|file| read(e, file))
+                .resolve(|file| e.read_recording(file))
                 .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
             all.push(timed(Duration::ZERO, name, direction, restoring(&model)));
         }
@@ -104,8 +98,7 @@ pub(crate) fn setting_changes(e: &Experiment, workload: &Workload) -> Result<Vec
     Ok(all)
 }
 
-/// Everything that happens to links while `workload` runs: what its setting
-/// makes of them, their scheduled changes, and its blackholes.
+/// All changes of links during `workload`: its setting, scheduled changes, and faults.
 pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<TimedChange>> {
     let mut all = setting_changes(e, workload)?;
     for link in &e.links {
@@ -115,7 +108,7 @@ pub(crate) fn timed_changes(e: &Experiment, workload: &Workload) -> Result<Vec<T
             for direction in DIRECTIONS {
                 let change_of = change.of(direction);
                 let resolved = change_of
-                    .resolve(|file| read(e, file))
+                    .resolve(|file| e.read_recording(file))
                     .map_err(|e| Error::Experiment(format!("link \"{name}\": {e}")))?;
                 let carrier = change.carrier.filter(|_| sees_carrier(e, link, direction));
                 all.push(TimedChange {
@@ -160,20 +153,4 @@ fn find<'e>(e: &'e Experiment, name: &str) -> Result<&'e Link> {
 
 fn no_link(name: &str) -> Error {
     Error::run(format!("the experiment has no shaped link {name}"))
-}
-
-/// The text of a recording, named relative to the experiment file.
-pub(crate) fn read(e: &Experiment, file: &str) -> std::io::Result<String> {
-    read_recording(&e.beside(Path::new(file)))
-}
-
-/// The text of a recording.
-pub(crate) fn read_recording(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path)?;
-    let length = file.take(MAX_TRACE_BYTES + 1).read_to_string(&mut text)?;
-    if length as u64 > MAX_TRACE_BYTES {
-        return Err(std::io::Error::other("too long for a recording"));
-    }
-    Ok(text)
 }

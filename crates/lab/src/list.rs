@@ -1,24 +1,21 @@
-//! What experiments there are.
+//! The experiments in a folder.
 
 use std::path::{Path, PathBuf};
 
-use crate::duration::in_words;
 use crate::error::{Doing, Error, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Scope};
 use crate::grid::Grid;
-use crate::simulate::Scope;
+use crate::pace::in_words;
 
-/// Deeper folders are not looked into: links can make circles.
+/// Maximum depth of folders, since links can form loops.
 const MAX_DEPTH: usize = 8;
 
-/// The experiments in `folder` and the folders in it, as a table: file, title,
-/// about how long they take, how much of them can be simulated, and which of a
-/// paper's figures they regenerate.
+/// The experiments in `folder` and its subfolders, as a table: file, title, expected duration,
+/// extent of simulation, and published figures. Errors in single experiments appear in the table.
 ///
 /// # Errors
-/// [`Error::System`] where a folder cannot be read, [`Error::Experiment`]
-/// where there is nothing in it. What is wrong with a single experiment stands
-/// in the table.
+/// [`Error::System`] where a folder cannot be read, [`Error::Experiment`] where it has no
+/// experiment.
 pub fn list(folder: &Path) -> Result<String> {
     let mut files = Vec::new();
     find(folder, MAX_DEPTH, &mut files)?;
@@ -48,13 +45,13 @@ pub fn list(folder: &Path) -> Result<String> {
                     }
                 }
                 let figures = figures.join(", ");
-                // A recording that is not there is told when it is run.
+                // Running it will report the missing recording.
                 let takes = takes.unwrap_or_else(|_| "?".into());
                 let title = e.title.clone();
                 let simulated = Scope::of(e).word().to_owned();
                 vec![name, title, takes, simulated, figures]
             }
-            // Other TOML may lie there; what is wrong with an experiment should show.
+            // Other TOML files may exist; errors in experiments should be visible.
             Err(e) => vec![name, format!("(not runnable: {e})"), "-".into(), "-".into()],
         };
         grid.row(row);
@@ -67,7 +64,7 @@ pub fn list(folder: &Path) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The title of a file that measures something else than transfers.
+/// The title of a measurement that is no transfer.
 pub(crate) fn measurement(file: &Path) -> Option<String> {
     let table: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
     table.get("measure")?;

@@ -1,4 +1,4 @@
-//! What a record says about the machine, and what a run needs of it.
+//! Facts about the machine for records, and checks of required programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,19 +6,19 @@ use std::process::{Command, Stdio};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::client::{check_mptcp, curl};
 use crate::error::{Error, Result};
-use crate::experiment::{Carrier, Client, Experiment};
-use crate::{client, fetch, run};
+use crate::experiment::{Carrier, Client, Experiment, Interception};
 
-/// Finds the programs that `e` needs.
+/// Checks that the programs that `e` needs are installed.
 ///
 /// # Errors
 /// [`Error::Missing`] naming the package.
 pub(crate) fn check(e: &Experiment) -> Result<()> {
     if e.client == Client::Curl {
-        client::check()?;
+        curl::check()?;
     }
-    if run::needs_nft(e) && !answers("nft", "--version") {
+    if needs_nft(e) && !answers("nft", "--version") {
         return Err(Error::Missing(
             "nft is missing, which transparent interception and tethering need: \
              install the package nftables (apt-get install nftables)"
@@ -26,7 +26,7 @@ pub(crate) fn check(e: &Experiment) -> Result<()> {
         ));
     }
     if e.schemes.iter().any(|s| s.scheme == Carrier::Kibbutz) {
-        fetch::check_mptcp()?;
+        check_mptcp()?;
         if !answers("ip", "-V") {
             return Err(Error::Missing(
                 "ip is missing, which tethering needs: \
@@ -38,20 +38,27 @@ pub(crate) fn check(e: &Experiment) -> Result<()> {
     Ok(())
 }
 
+/// Whether the experiment needs nft.
+fn needs_nft(e: &Experiment) -> bool {
+    e.schemes
+        .iter()
+        .any(|s| s.interception == Interception::Transparent || s.is_tethered())
+}
+
 fn answers(program: &str, argument: &str) -> bool {
     let mut command = Command::new(program);
     let asked = command.arg(argument).stdout(Stdio::null()).status();
     asked.is_ok_and(|status| status.success())
 }
 
-/// Now, in UTC (RFC 3339), to the second.
+/// The time in UTC (RFC 3339), to the second.
 pub fn date() -> String {
     let now = OffsetDateTime::now_utc();
     let now = now.replace_nanosecond(0).unwrap_or(now);
     now.format(&Rfc3339).unwrap_or_default()
 }
 
-/// The commit of the repository that holds `path`, if one does.
+/// The commit of the repository with `path`, if there is one.
 pub(crate) fn commit(path: &Path) -> Option<String> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -32,35 +32,36 @@ use mpbond_units::BitRate;
 use sha2::{Digest, Sha256};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::app::{STAMP_BYTES, stamp};
 use crate::content::{Content, hex};
 use crate::error::{Doing, Error, Result};
 use crate::host::Host;
+use crate::stamp::{STAMP_BYTES, stamp};
 
-/// Handed to the socket at once: small enough to stay in the processor's cache
-/// and to be allocated without asking the kernel for pages.
+/// Port of the origin, that of HTTP.
+pub(crate) const ORIGIN_PORT: u16 = 80;
+/// Bytes handed to the socket at once: few enough to stay in the processor's cache, and to be
+/// allocated without requesting pages from the kernel.
 const PIECE_BYTES: u64 = 64 << 10;
-/// No request names more than this: 1 TiB.
+/// Maximum size of a response.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// What the origin has received, for progress displays.
+/// Counter of uploaded bytes, for progress displays.
 #[derive(Clone, Default)]
 pub struct Received(Arc<AtomicU64>);
 
 impl Received {
-    /// Body bytes of all uploads so far.
+    /// Bytes of all uploads so far.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The origin's listening socket, for settings that connections inherit.
+/// The listening socket, for settings that connections inherit.
 pub(crate) struct Listening(TcpListener);
 
 impl Listening {
-    /// Sets the congestion control of connections that come. Those of plain
-    /// TCP take their route's; a subflow that joins one of Multipath TCP takes
-    /// this.
+    /// Sets the congestion control of incoming connections. Plain TCP uses that of its route;
+    /// joined subflows of Multipath TCP use this one.
     ///
     /// # Errors
     /// When the kernel has no such algorithm.
@@ -134,7 +135,7 @@ fn serve(listener: TcpListener, content: Content, received: Received) -> Result<
             tokio::spawn(async move {
                 let answer =
                     service_fn(move |request| answer(request, content.clone(), received.clone()));
-                // A client that goes away is its own business.
+                // A client that disconnects is no error.
                 let _ = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), answer)
                     .await;
@@ -187,7 +188,7 @@ async fn answer(
             }
             _ => status(
                 StatusCode::NOT_FOUND,
-                "here are /bytes/N, /sha256/N, /stream/RATE/MS/BYTES and /upload\n",
+                "known paths: /bytes/N, /sha256/N, /stream/RATE/MS/BYTES, /upload\n",
             ),
         },
     )

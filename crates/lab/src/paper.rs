@@ -1,26 +1,26 @@
-//! What the paper found beside what was found here.
+//! Comparison of published figures with ours.
 
 use crate::experiment::{Experiment, PaperFigure};
 use crate::paired::{fit_of, ratios};
 use crate::quantity::Quantity;
-use crate::record::{Comparison, Download, Estimate, Standing};
+use crate::record::{Comparison, Estimate, Standing, Transfer};
 use crate::statistics::estimate;
 
-/// One comparison for every published figure and workload that has run.
-pub(crate) fn comparisons(e: &Experiment, downloads: &[Download]) -> Vec<Comparison> {
+/// A comparison for every published figure and every workload that has run.
+pub(crate) fn comparisons(e: &Experiment, transfers: &[Transfer]) -> Vec<Comparison> {
     let mut all = Vec::new();
     for paper in &e.papers {
         for workload in paper.workloads(e) {
-            let ran = |d: &Download| d.workload == workload && d.name == *paper.scheme.get_ref();
-            if downloads.iter().any(ran) {
-                all.push(compare(e, paper, workload, downloads));
+            let ran = |d: &Transfer| d.workload == workload && d.name == *paper.scheme.get_ref();
+            if transfers.iter().any(ran) {
+                all.push(compare(e, paper, workload, transfers));
             }
         }
     }
     all
 }
 
-fn compare(e: &Experiment, p: &PaperFigure, workload: &str, downloads: &[Download]) -> Comparison {
+fn compare(e: &Experiment, p: &PaperFigure, workload: &str, transfers: &[Transfer]) -> Comparison {
     let scheme = p.scheme.get_ref();
     let versus = p.versus.as_ref().map(|v| v.get_ref().as_str());
     let named = p.model.as_ref().map(|m| m.get_ref().clone());
@@ -34,12 +34,12 @@ fn compare(e: &Experiment, p: &PaperFigure, workload: &str, downloads: &[Downloa
             .flatten(),
     };
     let ours = match versus {
-        Some(other) => measure.change_percent(workload, scheme, other, downloads),
-        None => measure.estimate(workload, scheme, downloads),
+        Some(other) => measure.change_percent(workload, scheme, other, transfers),
+        None => measure.estimate(workload, scheme, transfers),
     };
     let (low, high) = match (p.change_percent, p.value) {
         (Some(published), _) | (None, Some(published)) => published.ends(),
-        // Checked when the file was read.
+        // Excluded by the checks of the file.
         (None, None) => (f64::NAN, f64::NAN),
     };
     Comparison {
@@ -56,31 +56,31 @@ fn compare(e: &Experiment, p: &PaperFigure, workload: &str, downloads: &[Downloa
     }
 }
 
-/// A quantity, and the model that it is accounted by.
+/// A quantity with its energy model.
 pub(crate) struct Measure {
     pub quantity: Quantity,
     pub model: Option<String>,
 }
 
 impl Measure {
-    /// Of one transfer.
-    pub fn of(&self, d: &Download) -> Option<f64> {
+    /// The value of one transfer.
+    pub fn of(&self, d: &Transfer) -> Option<f64> {
         self.quantity.of(d, self.model.as_deref())
     }
 
-    /// Of all fit repetitions of a scheme.
-    pub fn estimate(&self, workload: &str, scheme: &str, all: &[Download]) -> Option<Estimate> {
+    /// Statistics over all fit repetitions of a scheme.
+    pub fn estimate(&self, workload: &str, scheme: &str, all: &[Transfer]) -> Option<Estimate> {
         estimate(fit_of(all, scheme, workload).filter_map(|d| self.of(d)))
     }
 
-    /// By how much `scheme` differs from `other`, each in the same repetition,
-    /// in percent: what the machine and the links did meanwhile hit both.
+    /// Change from `other` to `scheme` in percent, paired by repetition so that disturbances affect
+    /// both.
     pub fn change_percent(
         &self,
         workload: &str,
         scheme: &str,
         other: &str,
-        all: &[Download],
+        all: &[Transfer],
     ) -> Option<Estimate> {
         let model = self.model.as_deref();
         let ratios = ratios(all, (scheme, other), workload, self.quantity, model);
@@ -88,7 +88,7 @@ impl Measure {
     }
 }
 
-/// How ours, by its mean, stands to the published range.
+/// Relation of our mean to the published range.
 fn standing((low, high): (f64, f64), quantity: Quantity, ours: Estimate) -> Standing {
     if (low..=high).contains(&ours.mean) {
         return Standing::Within;
@@ -107,7 +107,7 @@ fn standing((low, high): (f64, f64), quantity: Quantity, ours: Estimate) -> Stan
 mod tests {
     use super::*;
 
-    fn download(name: &str, repetition: u32, seconds: f64) -> Download {
+    fn download(name: &str, repetition: u32, seconds: f64) -> Transfer {
         serde_json::from_value(serde_json::json!({
             "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
             "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn standings() {
+    fn values_are_compared_with_published_ones() {
         let of = |values: &[f64], quantity| {
             standing(
                 (-11.0, -5.0),
@@ -156,9 +156,9 @@ mod tests {
         let far = [-20.0, -21.0, -20.0, -21.0];
         assert_eq!(of(&far, q), Standing::Better);
         assert_eq!(of(&far, Quantity::Mbps), Standing::Worse);
-        // Two values alone say little: here 19 either way.
+        // Two values give a wide interval: here 19 either way.
         assert_eq!(of(&[-20.0, -23.0], q), Standing::PerhapsBetter);
-        // From -4 no worse than -5 can be told when values lie so far apart.
+        // With values so far apart, -4 cannot be told from -5.
         assert_eq!(of(&[-8.0, 0.0, -4.0], q), Standing::PerhapsWorse);
         assert_eq!(of(&[-2.0, -2.1, -2.2], q), Standing::Worse);
         assert_eq!(of(&[-2.0], q), Standing::Worse);

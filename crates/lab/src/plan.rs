@@ -1,16 +1,15 @@
-//! Which addresses, routes and rules an experiment's hosts get. Pure.
+//! Addresses, routes and rules of an experiment's hosts. Pure.
 //!
-//! Link number i has the addresses 10.77.i.1 (near) and 10.77.i.2 (far). Proxy
-//! and origin are known by the addresses that the experiment gives them, on
-//! their loopback devices, so that every link of the proxy leads to the same
-//! address. The proxy's host is also the router towards the origin: plain TCP
-//! takes the same links as mpbond.
+//! Link number i has the addresses 10.77.i.1 (near) and 10.77.i.2 (far). Proxy and origin have
+//! their service addresses on their loopback devices, so that every link of the proxy leads to the
+//! same address. The proxy's host is also the router to the origin, so that plain TCP takes the
+//! same links as mpbond.
 
 use std::net::Ipv4Addr;
 
 use crate::experiment::{Experiment, Link, Role};
 
-/// One network interface of one host, at one end of a link.
+/// A network interface of a host, at one end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub link: String,
@@ -18,20 +17,20 @@ pub(crate) struct Interface {
     pub peer: Ipv4Addr,
 }
 
-/// Where packets for a destination go.
+/// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub destination: Ipv4Addr,
     pub prefix: u8,
     pub interface: String,
-    /// The next hop; a TUN device needs none.
+    /// Next hop; `None` for a TUN device.
     pub gateway: Option<Ipv4Addr>,
     pub table: u32,
     pub metric: u32,
 }
 
-/// Packets from an address use a table of their own, so that each path keeps
-/// to its interface.
+/// A rule that packets from an address use a table of their own, so that each path keeps to its
+/// interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub source: Ipv4Addr,
@@ -39,12 +38,12 @@ pub(crate) struct Rule {
     pub priority: u32,
 }
 
-/// One host's share of the plan.
+/// Plan of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPlan {
     pub name: String,
     pub role: Role,
-    /// The address on its loopback device.
+    /// Address on its loopback device.
     pub service: Option<Ipv4Addr>,
     pub interfaces: Vec<Interface>,
     pub routes: Vec<Route>,
@@ -52,13 +51,12 @@ pub(crate) struct HostPlan {
 }
 
 const MAIN_TABLE: u32 = 254;
-/// Routing tables of the primary's direct paths and of its pipes: the first
-/// ones of each kind.
+/// First routing tables of the primary's direct paths and of its pipes.
 const PATH_TABLES: u32 = 1000;
 const PIPE_TABLES: u32 = 2000;
 const ANYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// The near and far address of link number `index` (below 256).
+/// Near and far address of link number `index` (below 256).
 fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
     let third = index as u8;
     (
@@ -67,7 +65,7 @@ fn addresses(index: usize) -> (Ipv4Addr, Ipv4Addr) {
     )
 }
 
-/// The plan for every host, in the order of the file.
+/// The plans of all hosts, in the order of the file.
 pub(crate) fn plan(e: &Experiment) -> Vec<HostPlan> {
     e.hosts
         .iter()
@@ -118,8 +116,8 @@ fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
         (Role::Primary, Some(Role::Proxy)) => {
             let is_path = |rule: &&Rule| rule.table < PIPE_TABLES;
             let number = plan.rules.iter().filter(is_path).count() as u32;
-            // The first path is the default; the others serve sockets that
-            // are bound to their interface or address.
+            // The first path is the default; the others serve sockets bound to their interface or
+            // address.
             plan.routes
                 .push(route(ANYWHERE, 0, gateway, MAIN_TABLE, 100 + number));
             let table = PATH_TABLES + number;
@@ -131,8 +129,8 @@ fn attach(plan: &mut HostPlan, e: &Experiment, index: usize, link: &Link) {
             });
         }
         (Role::Primary, Some(Role::Helper)) => {
-            // For a helper that forwards packets: nothing takes this table
-            // but what is bound to the address on the pipe.
+            // For a helper that forwards packets: only sockets bound to the address on the pipe use
+            // this table.
             let table = PIPE_TABLES + index as u32;
             plan.routes.push(route(ANYWHERE, 0, gateway, table, 0));
             plan.rules.push(Rule {
@@ -213,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn everybody_finds_the_way_back() {
+    fn every_host_has_a_route_back() {
         let plans = two_paths_and_a_helper();
         assert_eq!(defaults(&plans[1]), [("hs", MAIN_TABLE, 0)]);
         assert_eq!(defaults(&plans[2]), [], "the proxy knows every place");
         assert_eq!(defaults(&plans[3]), [("core", MAIN_TABLE, 0)]);
-        // A wire needs to be told its next hop; a TUN device has but one.
+        // A wire needs a next hop; a TUN device has only one.
         let far_end = Ipv4Addr::new(10, 77, 4, 1);
         let back = plans[3].routes.iter().find(|r| r.prefix == 0).unwrap();
         assert_eq!(back.gateway, Some(far_end));

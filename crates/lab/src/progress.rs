@@ -1,27 +1,27 @@
-//! Live progress on the standard error stream.
+//! Live progress of a run, on the standard error stream.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::duration::{Pace, in_words};
+use crate::pace::{Pace, in_words};
 
-/// Nothing is shown before a transfer has taken this long.
+/// Time into a transfer before anything is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between redraws on a terminal ...
+/// Interval of redraws on a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
-/// ... and between lines in a log.
+/// Interval of lines in a log.
 const LINES: Duration = Duration::from_secs(5);
 
-/// Shows what runs, and how far it is.
+/// Display of the running transfer and of the progress of the run.
 pub(crate) struct Progress {
     quiet: bool,
     terminal: bool,
-    /// When the last transfer was over.
+    /// End of the last transfer.
     last: Instant,
     pace: Pace,
 }
 
-/// One transfer's line.
+/// Display of one transfer.
 pub(crate) struct Line<'a> {
     progress: &'a Progress,
     label: String,
@@ -31,7 +31,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Progress {
-    /// Of a run whose transfers, idle times included, should take `each`.
+    /// A display for a run whose transfers, idle times included, are expected to take `each`.
     pub fn new(quiet: bool, each: Vec<Duration>) -> Self {
         Self {
             quiet,
@@ -41,19 +41,19 @@ impl Progress {
         }
     }
 
-    /// Transfer number `number` (from 0) has a result from a former run.
+    /// Transfer `number` (from 0) has a result from an earlier run.
     pub fn skipped(&mut self, number: usize) {
         self.pace.skipped(number);
         self.last = Instant::now();
     }
 
-    /// Transfer number `number` (from 0) is over.
+    /// Transfer `number` (from 0) has ended.
     pub fn done(&mut self, number: usize) {
         self.pace.done(number, self.last.elapsed());
         self.last = Instant::now();
     }
 
-    /// Something is going on that is no transfer.
+    /// Shows an activity other than a transfer.
     pub fn note(&self, text: &str) {
         if !self.quiet && self.terminal {
             eprint!("\r\x1b[K{text}");
@@ -61,7 +61,7 @@ impl Progress {
         }
     }
 
-    /// Something that should stay to be read.
+    /// Prints a line that stays.
     pub fn say(&self, text: &str) {
         if !self.quiet {
             let clear = if self.terminal { "\r\x1b[K" } else { "" };
@@ -69,8 +69,7 @@ impl Progress {
         }
     }
 
-    /// A line for transfer number `number` (from 0), of `bytes`; 0 where
-    /// nobody knows.
+    /// The display of transfer `number` (from 0) of `bytes`; 0 where unknown.
     pub fn transfer(&self, number: usize, label: &str, bytes: u64) -> Line<'_> {
         let left = in_words(self.pace.left());
         Line {

@@ -1,84 +1,78 @@
-//! What is measured of a transfer, under one name in files, tables and
-//! pictures.
+//! Quantities of a transfer, with the names used in files, tables and pictures.
 
 use serde::{Deserialize, Serialize};
 
-use crate::bins;
-use crate::experiment::Role;
-use crate::record::Download;
-
-/// A figure of a transfer.
+/// A quantity of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// From the client's start to its end, in seconds.
     Seconds,
-    /// Seconds over those of the fluid bound.
+    /// Time over the ideal time.
     Ratio,
-    /// Bytes of the file over seconds, in Mbit/s.
+    /// Bytes of the file over the time, in Mbit/s.
     Mbps,
     /// The 5th percentile of throughput over bins of 100 ms, in Mbit/s.
     MbpsP5,
     /// The median of throughput over bins of 100 ms, in Mbit/s.
     MbpsMedian,
-    /// Of all devices that took part, every last tail in full.
+    /// Energy of all devices that take part, with last tails in full, in joules.
     Joules,
     /// The same without the tails after the last packets.
     JoulesWithoutLastTail,
-    /// The client's first byte after its start, in seconds.
+    /// Time to the client's first byte, in seconds.
     FirstByteS,
-    /// The longest time without a byte, in seconds.
+    /// Longest time without a byte, in seconds.
     StallS,
     /// Redundant bytes over bytes of the file.
     RedundantShare,
-    /// Seconds between the end of the first and of the last subflow.
+    /// Time from the end of the first subflow to the end of the last, in seconds.
     FinishSpreadS,
-    /// Of a video: the mean over its segments' rates, in Mbit/s.
+    /// Video: mean bit rate of its segments, in Mbit/s.
     BitrateMbps,
-    /// Of a video: how often the rate changed.
+    /// Video: number of changes of the bit rate.
     Switches,
-    /// Of a video: how often it stood still, the start not counted.
+    /// Video: number of stalls after the start.
     Stalls,
-    /// Of a video: for how long it stood still, in seconds.
+    /// Video: total time stalled, in seconds.
     StalledS,
-    /// Of a video: the same over its length.
+    /// Video: time stalled over its length.
     StallRatio,
-    /// Of a video: from the first request to the first picture, in seconds.
+    /// Video: time from the first request to the first picture, in seconds.
     StartupS,
-    /// Of a page: from its request to its last byte, in seconds.
+    /// Page: time from its request to its last byte, in seconds.
     PageS,
-    /// Of chunks: the mean time of one, in seconds.
+    /// Chunks: mean time of a chunk, in seconds.
     ChunkS,
-    /// Of chunks: the 95th percentile of their times, in seconds.
+    /// Chunks: 95th percentile of their times, in seconds.
     ChunkP95S,
-    /// Of chunks in dual mode: the second user's mean time of one, in seconds.
+    /// Chunks in dual mode: mean time of the second user's chunks, in seconds.
     SecondChunkS,
-    /// Of chunks in dual mode: the second user's 95th percentile, in seconds.
+    /// Chunks in dual mode: 95th percentile of the second user's, in seconds.
     SecondChunkP95S,
-    /// Of a stream: the mean one-way delay of its messages, in seconds.
+    /// Stream: mean one-way delay of its messages, in seconds.
     DelayS,
-    /// Of a stream: the 95th percentile of their delays, in seconds.
+    /// Stream: 95th percentile of the delays, in seconds.
     DelayP95S,
-    /// Of a stream: the longest of their delays, in seconds.
+    /// Stream: longest delay, in seconds.
     DelayMaxS,
-    /// Of messages: the median of their times, each from asking for it to its
-    /// last byte, in seconds.
+    /// Messages: median of their times from request to last byte, in seconds.
     MessageS,
-    /// Of messages: the 95th percentile of their times, in seconds.
+    /// Messages: 95th percentile of their times, in seconds.
     MessageP95S,
-    /// Of messages: the longest of their times, in seconds.
+    /// Messages: longest time, in seconds.
     MessageMaxS,
-    /// Of messages: what the download beside them brought, in Mbit/s.
+    /// Messages: throughput of the download beside them, in Mbit/s.
     BulkMbps,
-    /// Processor time of the primary's daemons over the transfer's, in percent
-    /// of one processor; zero where none runs.
+    /// Processor time of the primary's daemons over the time of the transfer, in percent of one
+    /// processor; zero without daemons.
     CpuPrimary,
-    /// The same of the helper that is busiest.
+    /// The same for the busiest helper.
     CpuHelper,
 }
 
 impl Quantity {
-    /// All of them.
+    /// All quantities.
     pub const ALL: [Self; 31] = [
         Self::Seconds,
         Self::Ratio,
@@ -113,7 +107,7 @@ impl Quantity {
         Self::CpuHelper,
     ];
 
-    /// In words.
+    /// Name for tables and pictures.
     pub fn label(self) -> &'static str {
         match self {
             Self::Seconds => "time",
@@ -150,7 +144,7 @@ impl Quantity {
         }
     }
 
-    /// Its unit; empty for a ratio.
+    /// Unit; empty for ratios and counts.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Seconds
@@ -199,52 +193,8 @@ impl Quantity {
         )
     }
 
-    /// Whether it depends on a model of radios.
+    /// Whether it is computed by a model of radios.
     pub fn is_energy(self) -> bool {
         matches!(self, Self::Joules | Self::JoulesWithoutLastTail)
-    }
-
-    /// Of one transfer; none where it was not measured. Energy by the model
-    /// of that name, or by the first.
-    pub fn of(self, d: &Download, model: Option<&str>) -> Option<f64> {
-        let energy = || {
-            let mut accounts = d.energy.iter();
-            accounts.find(|e| model.is_none_or(|name| e.model == name))
-        };
-        match self {
-            Self::Seconds => Some(d.seconds),
-            Self::Ratio => Some(d.ratio),
-            Self::Mbps => (d.seconds > 0.0).then(|| d.bytes as f64 * 8e-6 / d.seconds),
-            Self::MbpsP5 => bins::percentile(bins::throughput_mbps(&d.progress, d.seconds), 0.05),
-            Self::MbpsMedian => {
-                bins::percentile(bins::throughput_mbps(&d.progress, d.seconds), 0.5)
-            }
-            Self::Joules => Some(energy()?.joules),
-            Self::JoulesWithoutLastTail => Some(energy()?.joules_without_last_tail),
-            Self::FirstByteS => d.first_byte_s,
-            Self::StallS => Some(d.longest_stall_s),
-            Self::RedundantShare => Some(d.redundant_bytes? as f64 / d.bytes as f64),
-            Self::FinishSpreadS => d.finish_spread_s(),
-            Self::CpuPrimary => d.cpu_percent.get(&Role::Primary).copied(),
-            Self::CpuHelper => d.cpu_percent.get(&Role::Helper).copied(),
-            Self::BitrateMbps
-            | Self::Switches
-            | Self::Stalls
-            | Self::StalledS
-            | Self::StallRatio
-            | Self::StartupS
-            | Self::PageS
-            | Self::ChunkS
-            | Self::ChunkP95S
-            | Self::SecondChunkS
-            | Self::SecondChunkP95S
-            | Self::DelayS
-            | Self::DelayP95S
-            | Self::DelayMaxS
-            | Self::MessageS
-            | Self::MessageP95S
-            | Self::MessageMaxS
-            | Self::BulkMbps => d.noticed.get(&self).copied(),
-        }
     }
 }

@@ -1,5 +1,5 @@
-//! What recorded links give, alone and together: Figure 1 of the MPBond paper
-//! for any recordings.
+//! Throughput of recorded links, alone and together: Figure 1 of the MPBond paper for any
+//! recordings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,41 +10,41 @@ use mpbond_sim::trace::{self, Combination, ProfileForm, RateUnit, Recording};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::experiment::read_recording;
 use crate::grid::Grid;
-use crate::links::read_recording;
 
-/// Combinations grow fast.
+/// Maximum number of recordings: combinations grow with its third power.
 const MAX_RECORDINGS: usize = 16;
 
-/// Which part of the recordings is looked at, and how.
+/// The part of the recordings to read, and how to read it.
 #[derive(Debug, Clone)]
 pub struct RecordingOptions {
-    /// From there on.
+    /// Start of the part.
     pub offset: Duration,
-    /// For so long.
+    /// Length of the part.
     pub length: Duration,
-    /// Throughput is taken over bins of this length.
+    /// Length of the bins over which throughput is taken.
     pub bin: Duration,
     /// The unit of recordings that are tables of seconds and rates.
     pub unit: RateUnit,
 }
 
-/// Distributions of single recordings and of all combinations of two and three.
+/// Throughput of single recordings and of all combinations of two and three.
 #[derive(Debug, Serialize)]
 pub struct RecordingReport {
-    /// Seconds that were looked at.
+    /// Length of the part, in seconds.
     pub seconds: f64,
     /// Length of a bin, in seconds.
     pub bin_s: f64,
-    /// Each of them.
+    /// The combinations, single recordings first.
     pub combinations: Vec<Combination>,
 }
 
-/// Reads recordings, in Mahimahi's format or as tables of seconds and rates
-/// (told apart by their first line), and adds them up.
+/// Reads recordings, in Mahimahi's format or as tables of seconds and rates (told apart by their
+/// first line), and adds them up.
 ///
 /// # Errors
-/// [`Error::Experiment`] naming the file and line that is wrong.
+/// [`Error::Experiment`] naming the wrong file and line.
 pub fn recordings(files: &[PathBuf], options: &RecordingOptions) -> Result<RecordingReport> {
     if files.len() > MAX_RECORDINGS {
         return Err(Error::Experiment(format!(
@@ -54,7 +54,7 @@ pub fn recordings(files: &[PathBuf], options: &RecordingOptions) -> Result<Recor
     }
     if options.bin.is_zero() || options.bin > options.length {
         return Err(Error::Experiment(
-            "a bin is longer than nothing and not longer than the whole".into(),
+            "the bin must be longer than 0 and no longer than the part".into(),
         ));
     }
     let all = files.iter().map(|file| read(file, options.unit));

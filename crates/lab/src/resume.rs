@@ -1,4 +1,4 @@
-//! Results so far, kept as JSON lines so that a run can be taken up again.
+//! Results kept as JSON lines, so that an interrupted run can be resumed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -8,32 +8,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Experiment, Scheme, Workload};
-use crate::record::Download;
+use crate::record::Transfer;
 
-/// One line: a result, and which experiment it belongs to.
+/// One line: a transfer and the name of its experiment.
 #[derive(Serialize, Deserialize)]
 struct Line<D> {
     experiment: String,
-    download: D,
+    transfer: D,
 }
 
-/// What has been done, and the file it is kept in.
+/// Results so far, and the file that keeps them.
 pub(crate) struct Done {
     experiment: String,
-    downloads: Vec<Download>,
+    transfers: Vec<Transfer>,
     file: Option<(File, PathBuf)>,
 }
 
 impl Done {
-    /// Takes up what `path` holds of experiment `e`.
+    /// Loads the results of experiment `e` from `path`.
     ///
     /// # Errors
-    /// When a line is no result (the last one may be cut short), or belongs to
-    /// another experiment.
+    /// When a line is no result (the last one may be incomplete), or belongs to another experiment.
     pub fn open(e: &Experiment, path: Option<&Path>) -> Result<Self> {
         let mut done = Self {
             experiment: e.name.clone(),
-            downloads: Vec::new(),
+            transfers: Vec::new(),
             file: None,
         };
         let Some(path) = path else { return Ok(done) };
@@ -51,18 +50,18 @@ impl Done {
             whole_bytes += text.len() as u64;
             let wrong =
                 |why: String| Error::Experiment(format!("{}:{number}: {why}", path.display()));
-            let line: Line<Download> =
+            let line: Line<Transfer> =
                 serde_json::from_str(&text).map_err(|e| wrong(format!("no result: {e}")))?;
             if line.experiment != e.name {
                 return Err(wrong(format!(
-                    "a result of experiment \"{}\", not \"{}\"",
+                    "a result of experiment \"{}\" instead of \"{}\"",
                     line.experiment, e.name
                 )));
             }
-            done.downloads.push(line.download);
+            done.transfers.push(line.transfer);
         }
         drop(reader);
-        // A run that was interrupted while writing leaves half a line.
+        // A run that was interrupted while writing leaves an incomplete line.
         file.set_len(whole_bytes).at("shorten", path)?;
         file.flush().at("write", path)?;
         done.file = Some((file, path.to_owned()));
@@ -71,31 +70,31 @@ impl Done {
 
     /// Whether this transfer has a result.
     pub fn has(&self, scheme: &Scheme, workload: &Workload, repetition: u32) -> bool {
-        self.downloads.iter().any(|d| {
+        self.transfers.iter().any(|d| {
             d.name == *scheme.name.get_ref()
                 && d.workload == *workload.name.get_ref()
                 && d.repetition == repetition
         })
     }
 
-    /// Keeps a result.
-    pub fn add(&mut self, download: Download) -> Result<()> {
+    /// Adds a result.
+    pub fn add(&mut self, transfer: Transfer) -> Result<()> {
         if let Some((file, path)) = &mut self.file {
             let line = Line {
                 experiment: self.experiment.clone(),
-                download: &download,
+                transfer: &transfer,
             };
             let mut text = serde_json::to_string(&line)
                 .map_err(|e| Error::run(format!("cannot keep a result: {e}")))?;
             text.push('\n');
             file.write_all(text.as_bytes()).at("write", path)?;
         }
-        self.downloads.push(download);
+        self.transfers.push(transfer);
         Ok(())
     }
 
     /// All results.
-    pub fn into_downloads(self) -> Vec<Download> {
-        self.downloads
+    pub fn into_transfers(self) -> Vec<Transfer> {
+        self.transfers
     }
 }

@@ -1,4 +1,4 @@
-//! An experiment's hosts and links, for a person to look around in.
+//! A person's program in an experiment's hosts and links.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -6,30 +6,27 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::content::Content;
-use crate::daemons::ORIGIN_PORT;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Role, name_of};
 use crate::foreground::{self, Beside};
 use crate::links::played_links;
+use crate::origin::ORIGIN_PORT;
 use crate::player::{Clock, Logs, Player};
 use crate::wiring::Network;
 use crate::{origin, plan};
 
-/// Builds the hosts and links of the experiment at `path`, with its web server
-/// but without daemons, and runs `program` (the person's shell when empty) in
-/// the host called `host`. `beside` are hosts and shell commands that run there
-/// meanwhile; `logs` says what is written down of packets. Returns the program's
-/// exit code.
+/// Builds the hosts and links of the experiment at `path`, with its web server but without daemons,
+/// and runs `program` (the person's shell when empty) in the host named `host`. `beside` lists
+/// hosts and shell commands that run there meanwhile; `logs`, the logs of packets to write. Returns
+/// the program's exit code.
 ///
-/// Recordings play from the start of the program on; scheduled changes of
-/// links do not happen.
+/// Recordings play from the start of the program on; scheduled changes of links do not happen.
 ///
-/// Like [`crate::run()`], this runs the calling program a second time,
-/// isolated; see [`crate::isolate::isolated`].
+/// Like [`crate::run()`], this runs the calling program a second time, isolated; see
+/// [`crate::isolate::isolated`].
 ///
 /// # Errors
-/// [`Error::Experiment`] for a wrong file or host, others when hosts or links
-/// cannot be made here.
+/// [`Error::Experiment`] for a wrong file or host; other errors when hosts or links cannot be made.
 pub fn shell(
     path: &Path,
     host: &str,
@@ -72,7 +69,7 @@ pub fn shell(
     })
 }
 
-/// Hosts, their addresses and links, one line each.
+/// A description of hosts, addresses and links, one line each.
 fn describe(e: &Experiment, here: &str) -> String {
     let mut text = format!("hosts of {}:\n", e.name);
     for host in plan::plan(e) {
@@ -109,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_which_host_is_where() {
+    fn hosts_are_described() {
         let file = Path::new(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../experiments/demo.toml"

@@ -1,26 +1,26 @@
-//! Repetitions summed up, and asserts.
+//! Statistics over repetitions, and judgement of asserts.
 
 use std::collections::BTreeMap;
 
 use crate::experiment::{Assert, Experiment};
 use crate::paired::{fit_of, ratios};
 use crate::quantity::Quantity;
-use crate::record::{Download, EnergySummary, Estimate, Judgement, Summary};
+use crate::record::{EnergySummary, Estimate, Judgement, Summary, Transfer};
 use crate::statistics::estimate;
 
-/// One summary for every workload and scheme of the experiment that has run.
-pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> {
+/// A summary for every workload and scheme that has run.
+pub(crate) fn summaries(e: &Experiment, transfers: &[Transfer]) -> Vec<Summary> {
     let mut all = Vec::new();
     for workload in &e.workloads {
         for scheme in &e.schemes {
             let (workload, scheme) = (workload.name.get_ref(), scheme.name.get_ref());
-            let of_both = |d: &&Download| d.workload == *workload && d.name == *scheme;
-            let mine: Vec<&Download> = downloads.iter().filter(of_both).collect();
-            let fit: Vec<&Download> = mine.iter().copied().filter(|d| d.fit).collect();
+            let of_both = |d: &&Transfer| d.workload == *workload && d.name == *scheme;
+            let mine: Vec<&Transfer> = transfers.iter().filter(of_both).collect();
+            let fit: Vec<&Transfer> = mine.iter().copied().filter(|d| d.fit).collect();
             if mine.is_empty() {
                 continue;
             }
-            let over = |figure: &dyn Fn(&Download) -> Option<f64>| {
+            let over = |figure: &dyn Fn(&Transfer) -> Option<f64>| {
                 estimate(fit.iter().filter_map(|d| figure(d)))
             };
             all.push(Summary {
@@ -31,7 +31,7 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
                 seconds: over(&|d| Some(d.seconds)),
                 ratio: over(&|d| Some(d.ratio)),
                 redundant_share: over(&|d| Some(d.redundant_bytes? as f64 / d.bytes as f64)),
-                finish_spread_s: over(&Download::finish_spread_s),
+                finish_spread_s: over(&Transfer::finish_spread_s),
                 finish_spread_share: over(&|d| Some(d.finish_spread_s()? / d.seconds)),
                 longest_stall_s: over(&|d| Some(d.longest_stall_s)),
                 energy: energy(e, &fit),
@@ -42,7 +42,7 @@ pub(crate) fn summaries(e: &Experiment, downloads: &[Download]) -> Vec<Summary> 
     all
 }
 
-fn noticed(fit: &[&Download]) -> BTreeMap<Quantity, Estimate> {
+fn noticed(fit: &[&Transfer]) -> BTreeMap<Quantity, Estimate> {
     let of = |quantity: Quantity| {
         let values = fit.iter().filter_map(|d| d.noticed.get(&quantity).copied());
         Some((quantity, estimate(values)?))
@@ -50,7 +50,7 @@ fn noticed(fit: &[&Download]) -> BTreeMap<Quantity, Estimate> {
     Quantity::ALL.into_iter().filter_map(of).collect()
 }
 
-fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
+fn energy(e: &Experiment, fit: &[&Transfer]) -> Vec<EnergySummary> {
     let models = e.energy.iter().map(|model| model.name.get_ref());
     models
         .map(|model| {
@@ -65,10 +65,10 @@ fn energy(e: &Experiment, fit: &[&Download]) -> Vec<EnergySummary> {
         .collect()
 }
 
-/// Every assert, for every scheme and workload it concerns.
+/// Judges every assert, for every scheme and workload that it applies to.
 pub(crate) fn judge(
     e: &Experiment,
-    downloads: &[Download],
+    transfers: &[Transfer],
     summaries: &[Summary],
 ) -> Vec<Judgement> {
     let mut all = Vec::new();
@@ -78,43 +78,46 @@ pub(crate) fn judge(
             .filter(|summary| concerns(e, assert, summary))
             .collect();
         for summary in &concerned {
-            judge_one(assert, summary, downloads, &mut all);
+            judge_one(assert, summary, transfers, &mut all);
             if !assert.on_average {
-                bounded(assert, &[summary], downloads, &mut all);
+                bounded(assert, &[summary], transfers, &mut all);
             }
         }
         if assert.on_average {
             for scheme in e.schemes.iter().map(|s| s.name.get_ref()) {
                 let of_it = |s: &&&Summary| s.scheme == *scheme;
                 let of_it: Vec<&Summary> = concerned.iter().filter(of_it).copied().collect();
-                bounded(assert, &of_it, downloads, &mut all);
+                bounded(assert, &of_it, transfers, &mut all);
             }
         }
     }
     all
 }
 
-/// Judges `quantity`, on average over `summaries`, which are one scheme's.
-fn bounded(a: &Assert, summaries: &[&Summary], downloads: &[Download], all: &mut Vec<Judgement>) {
+/// Judges the bounds of `quantity` over `summaries` of one scheme, on average where there are
+/// several. Workloads without a fit transfer are left out of the average, and counted; there is no
+/// average when they are half of all or more.
+fn bounded(a: &Assert, summaries: &[&Summary], transfers: &[Transfer], all: &mut Vec<Judgement>) {
     let (Some(quantity), Some(first)) = (&a.quantity, summaries.first()) else {
         return;
     };
     let quantity = *quantity.get_ref();
     let model = a.model.as_ref().map(|name| name.get_ref().as_str());
     let versus = a.versus.as_ref().map(|name| name.get_ref().as_str());
-    let each: Option<Vec<Estimate>> = summaries
+    let each: Vec<Estimate> = summaries
         .iter()
-        .map(|s| measured(s, quantity, model, versus, downloads))
+        .filter_map(|s| measured(s, quantity, model, versus, transfers))
         .collect();
-    let (figure, interval) = match each.as_deref() {
-        Some([one]) => (Some(one.median), one.interval),
-        Some(several) => (Some(geometric_mean(several)), None),
-        None => (None, None),
+    let (figure, interval) = match (each.as_slice(), summaries.len()) {
+        ([one], 1) => (Some(one.median), one.interval),
+        (some, all) if 2 * some.len() > all => (Some(geometric_mean(some)), None),
+        _ => (None, None),
     };
     let of = versus.map_or(String::new(), |other| format!(" over that of \"{other}\""));
     let workload = match summaries {
         [one] => one.workload.clone(),
-        several => format!("on average over {}", several.len()),
+        all if all.len() == each.len() => format!("on average over {}", all.len()),
+        all => format!("on average over {} of {}", each.len(), all.len()),
     };
     for (words, target, below) in [
         ("at most", a.at_most, true),
@@ -134,26 +137,25 @@ fn bounded(a: &Assert, summaries: &[&Summary], downloads: &[Download], all: &mut
     }
 }
 
-/// The quantity of one scheme and workload, or its ratio to another scheme's
-/// in the same repetition.
+/// The quantity of a scheme and workload, or its ratio to another scheme's within repetitions.
 fn measured(
     s: &Summary,
     quantity: Quantity,
     model: Option<&str>,
     versus: Option<&str>,
-    downloads: &[Download],
+    transfers: &[Transfer],
 ) -> Option<Estimate> {
     let (scheme, workload) = (s.scheme.as_str(), s.workload.as_str());
     match versus {
         Some(other) => estimate(ratios(
-            downloads,
+            transfers,
             (scheme, other),
             workload,
             quantity,
             model,
         )),
         None => {
-            let own = fit_of(downloads, scheme, workload);
+            let own = fit_of(transfers, scheme, workload);
             estimate(own.filter_map(|d| quantity.of(d, model)))
         }
     }
@@ -176,7 +178,7 @@ fn concerns(e: &Experiment, a: &Assert, s: &Summary) -> bool {
         && (a.workload.as_ref()).is_none_or(|name| workload.is_called(name.get_ref()))
 }
 
-fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judgement>) {
+fn judge_one(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judgement>) {
     let mut push = |what: String, target: f64, got: Option<Estimate>, holds: Option<bool>| {
         all.push(Judgement {
             workload: s.workload.clone(),
@@ -216,12 +218,12 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
     }
     if let Some(other) = &a.not_slower_than {
         let other = other.get_ref();
-        let got = measured(s, Quantity::Seconds, None, Some(other), downloads);
-        // Two medians that agree are one above the other half of the time, so
-        // slower is what the interval shows to be slower.
+        let got = measured(s, Quantity::Seconds, None, Some(other), transfers);
+        // Of two equal medians, one is above the other half of the time; so the interval has to
+        // show it.
         let holds = got.map(|e| e.interval.map_or(e.median, |(low, _)| low) <= 1.0);
         push(
-            format!("seconds over those of \"{other}\", not above"),
+            format!("seconds over those of \"{other}\", at most"),
             1.0,
             got,
             holds,
@@ -233,7 +235,7 @@ fn judge_one(a: &Assert, s: &Summary, downloads: &[Download], all: &mut Vec<Judg
 mod tests {
     use super::*;
 
-    fn download(name: &str, repetition: u32, seconds: f64) -> Download {
+    fn download(name: &str, repetition: u32, seconds: f64) -> Transfer {
         serde_json::from_value(serde_json::json!({
             "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
             "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
@@ -264,7 +266,7 @@ mod tests {
     /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
     fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
         let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
-        let all: Vec<Download> = (0..).zip(seconds).flat_map(both).collect();
+        let all: Vec<Transfer> = (0..).zip(seconds).flat_map(both).collect();
         let assert: Assert = toml::from_str(assert).unwrap();
         let summary = Summary {
             fit: seconds.len(),
@@ -310,6 +312,35 @@ mod tests {
         );
         assert_eq!(not_slower(&[(1.01, 1.0)]), Some(false));
         assert_eq!(not_slower(&[]), None);
+    }
+
+    #[test]
+    fn an_average_leaves_out_unfit_workloads() {
+        let (mut all, mut summaries) = (Vec::new(), Vec::new());
+        for (workload, ratio, fit) in [("u", 0.5, true), ("v", 2.0, true), ("w", 9.0, false)] {
+            for (name, seconds) in [("a", ratio), ("b", 1.0)] {
+                let mut d = download(name, 0, seconds);
+                d.workload = workload.into();
+                d.fit = fit;
+                all.push(d);
+            }
+            summaries.push(Summary {
+                workload: workload.into(),
+                ..summary()
+            });
+        }
+        let assert = "versus = 'b'\nquantity = 'seconds'\nat_most = 1.0\non_average = true";
+        let assert: Assert = toml::from_str(assert).unwrap();
+        let judge = |summaries: &[&Summary]| {
+            let mut judged = Vec::new();
+            bounded(&assert, summaries, &all, &mut judged);
+            judged.pop().unwrap()
+        };
+        let two = judge(&summaries.iter().collect::<Vec<_>>());
+        assert_eq!((two.measured, two.holds), (Some(1.0), Some(true)));
+        assert_eq!(two.workload, "on average over 2 of 3");
+        let half = judge(&[&summaries[0], &summaries[2]]);
+        assert_eq!((half.measured, half.holds), (None, None));
     }
 
     /// Two workloads of "a" and "b", whose ratios are 0.5 and 2 × `more`.

@@ -1,16 +1,15 @@
-//! Results as tables for people.
+//! Results as tables.
 
 use crate::experiment::{Direction, name_of};
 use crate::grid::Grid;
 use crate::quantity::Quantity;
 use crate::record::{
-    Comparison, Download, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Verdict,
+    Comparison, Estimate, Judgement, RunReport, Standing, SubflowShare, Summary, Transfer, Verdict,
 };
 
 impl RunReport {
-    /// The report as text: every transfer of a short run, means and medians of
-    /// a long one, the asserts, and what the paper found. `colour` is for
-    /// terminals.
+    /// The report as text: every transfer of a short run, statistics of a long one, asserts, and
+    /// published figures. `colour` is for terminals.
     pub fn to_text(&self, colour: bool) -> String {
         let commit = self.commit.as_deref().unwrap_or("no repository");
         let mut text = format!(
@@ -31,11 +30,11 @@ impl RunReport {
         if let Some(reduced) = &self.reduced {
             text += &format!("a short run: {reduced}\n\n");
         }
-        let repeated = self.downloads.iter().any(|d| d.repetition > 0);
+        let repeated = self.transfers.iter().any(|d| d.repetition > 0);
         if repeated {
             text += &summaries(&self.summary).to_text();
         } else {
-            text += &transfers(&self.downloads).to_text();
+            text += &transfers(&self.transfers).to_text();
         }
         text.push('\n');
         let noticed = noticed(&self.summary);
@@ -48,7 +47,7 @@ impl RunReport {
         if !self.paper.is_empty() {
             text += &format!("\n{}\n", comparisons(&self.paper).to_text());
         }
-        for d in self.downloads.iter().filter(|d| !d.fit) {
+        for d in self.transfers.iter().filter(|d| !d.fit) {
             let why = d.unfit_because.as_deref().unwrap_or("no reason given");
             text += &format!("unfit: {}, {}: {why}\n", d.name, d.workload);
         }
@@ -57,28 +56,34 @@ impl RunReport {
             Verdict::Failed => 31,
             Verdict::Unfit => 33,
         };
-        let verdict = self.verdict().words();
+        let verdict = self.verdict().words(!self.asserts.is_empty());
         if colour {
             text += &format!("\x1b[{number}m{verdict}\x1b[0m\n");
         } else {
             text += &format!("{verdict}\n");
+        }
+        if let Some(reached) = self.published_words() {
+            text += &format!("published figures: {reached}\n");
         }
         text
     }
 }
 
 impl Verdict {
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "FAILED",
-            Self::Unfit => "unfit: not everything could be judged, see above",
+    /// The verdict on the experiment's own asserts, in words. `asserts` is false for an experiment
+    /// without any.
+    pub fn words(self, asserts: bool) -> &'static str {
+        match (self, asserts) {
+            (Self::Passed, true) => "asserts hold",
+            (Self::Passed, false) => "no asserts",
+            (Self::Failed, true) => "asserts MISSED",
+            (Self::Failed, false) => "DAMAGED",
+            (Self::Unfit, _) => "not all judged",
         }
     }
 }
 
-fn transfers(downloads: &[Download]) -> Grid {
+fn transfers(transfers: &[Transfer]) -> Grid {
     let header = [
         "scheme",
         "transfer",
@@ -93,7 +98,7 @@ fn transfers(downloads: &[Download]) -> Grid {
         "subflow: bytes, finished",
     ];
     let mut grid = Grid::new(header, &[0, 1, 3, 9, 10]);
-    for d in downloads {
+    for d in transfers {
         let arrow = match d.direction {
             Direction::Down => "down",
             Direction::Up => "up",
@@ -128,7 +133,7 @@ fn share(s: &SubflowShare) -> String {
     }
 }
 
-/// Means and medians of every scheme and workload.
+/// Statistics of every scheme and workload.
 pub(crate) fn summaries(all: &[Summary]) -> Grid {
     let mut header: Vec<String> = [
         "transfer",
@@ -197,7 +202,7 @@ pub(crate) fn summaries(all: &[Summary]) -> Grid {
     grid
 }
 
-/// What users of applications noticed, as means; empty without applications.
+/// Means of the quantities of applications; empty without applications.
 pub(crate) fn noticed(all: &[Summary]) -> Grid {
     let there = |q: &Quantity| all.iter().any(|s| s.noticed.contains_key(q));
     let quantities: Vec<Quantity> = Quantity::ALL.into_iter().filter(there).collect();
@@ -228,7 +233,7 @@ fn range(interval: Option<(f64, f64)>) -> String {
     interval.map_or("-".into(), |(low, high)| format!("{low:.3}-{high:.3}"))
 }
 
-/// What had to come out, and what did.
+/// Asserts, with measured values and verdicts.
 pub(crate) fn judgements(all: &[Judgement]) -> Grid {
     let header = [
         "transfer",
@@ -259,7 +264,7 @@ pub(crate) fn judgements(all: &[Judgement]) -> Grid {
     grid
 }
 
-/// What the paper found, beside ours.
+/// Published figures beside ours.
 pub(crate) fn comparisons(all: &[Comparison]) -> Grid {
     let header = [
         "paper",
@@ -290,7 +295,7 @@ pub(crate) fn comparisons(all: &[Comparison]) -> Grid {
 }
 
 impl Comparison {
-    /// What is compared, in words.
+    /// The quantity that is compared, in words.
     fn what(&self) -> String {
         let mut text = match &self.versus {
             Some(other) => format!("{} against \"{other}\"", self.quantity.label()),
@@ -302,7 +307,7 @@ impl Comparison {
         text
     }
 
-    /// A figure in the form of this comparison: a change has its sign.
+    /// A value of this comparison; a change has a sign.
     fn figure_text(&self, x: f64) -> String {
         match self.versus {
             Some(_) => format!("{x:+.1} %"),

@@ -1,7 +1,7 @@
-//! Captures at hosts' devices with the kernel's stamps, as tcpdump takes them.
+//! Captures at devices of hosts, with the kernel's time stamps, as by tcpdump.
 //!
-//! The player's captures say when *it* took and gave a packet, in user space. A tap is a socket in
-//! the host's kernel: what it says does not depend on who gets a processor when.
+//! The player's captures have the times of its own reads and writes in user space. A tap is a
+//! socket in the host's kernel, whose stamps do not depend on the scheduling of processes.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,13 +17,14 @@ use crate::host::Host;
 use crate::player::pcap::{self, Captured, Pcap};
 use crate::sys;
 
-/// How often a tap looks for packets. One that waited for them would be woken by each, between its stamp
-/// and the packet's way on: 15 µs where another processor of a virtual machine has to be woken.
+/// Interval at which a tap reads packets. If it waited for them, each packet would wake it between
+/// its stamp and its further way: 15 µs where another processor of a virtual machine has to be
+/// woken.
 const LOOK: Duration = Duration::from_millis(20);
-/// No packet of a device is larger: veth pairs hand 64 KiB segments on.
+/// Maximum size of a packet: veth pairs pass segments of 64 KiB.
 const LARGEST: usize = 65_535;
 
-/// A capture that is being written. Its times are Unix time.
+/// A running capture. Its times are Unix time.
 pub(crate) struct Tap {
     device: String,
     stop: Arc<AtomicBool>,
@@ -31,10 +32,10 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Captures what `device` of `host` sends and receives into `DEVICE.pcap` in `folder`.
+    /// Captures packets sent and received by `device` of `host` into `DEVICE.pcap` in `folder`.
     ///
     /// # Errors
-    /// When there is no such device, or the file cannot be made.
+    /// When there is no such device, or the file cannot be created.
     pub(crate) fn start(host: &Host, device: &str, folder: &Path) -> Result<Self> {
         let open = || {
             let index = nix::net::if_::if_nametoindex(device)?;
@@ -57,32 +58,32 @@ impl Tap {
         })
     }
 
-    /// Writes what is left.
+    /// Writes the rest and ends the capture.
     ///
     /// # Errors
-    /// What the disk said, and when packets found no room: a capture with holes is none.
+    /// Errors of the file system; also when packets were lost.
     pub(crate) fn finish(self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let panicked = |_| Error::run("a tap panicked");
         match self.thread.join().map_err(panicked)?? {
             0 => Ok(()),
             lost => Err(Error::run(format!(
-                "the capture at {} misses {lost} packets",
+                "the capture at {} lacks {lost} packets",
                 self.device
             ))),
         }
     }
 }
 
-/// Gives the number of packets that were lost.
+/// Captures until stopped; returns the number of lost packets.
 fn listen(socket: &File, mut file: Pcap, stop: &AtomicBool) -> Result<u64> {
     let mut buffer = vec![0; LARGEST];
     loop {
-        // Asked before it looks: what came until then is written.
+        // Read before the packets, so that all until then are written.
         let last = stop.load(Ordering::Relaxed);
         while let Some(seen) = sys::tap::receive(socket, &mut buffer).doing("cannot capture")? {
             let packet = buffer.get(..seen.bytes).unwrap_or_default();
-            // ARP and the like have no place in a capture of IP packets.
+            // Only IP packets: ARP and others are left out.
             if packet.first().is_some_and(|b| matches!(b >> 4, 4 | 6))
                 && let Some(at_ns) = seen.at_ns
             {
@@ -98,5 +99,5 @@ fn listen(socket: &File, mut file: Pcap, stop: &AtomicBool) -> Result<u64> {
         std::thread::sleep(LOOK);
     }
     file.finish()?;
-    sys::packet::lost(socket).doing("cannot ask a tap what it lost")
+    sys::packet::lost(socket).doing("cannot read a tap's count of lost packets")
 }

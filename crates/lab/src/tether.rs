@@ -1,8 +1,8 @@
-//! A helper that forwards packets: what tethering is.
+//! Tethering: a helper that forwards packets.
 //!
-//! It translates the addresses of what comes over the pipe and sends it out
-//! over its own path. The primary's routing table for the pipe's address (see
-//! `plan`) leads there, so that whatever is bound to that address is tethered.
+//! It translates the addresses of packets from the pipe and sends them over its own path. The
+//! primary's routing table for the pipe's address (`plan`) leads there, so that sockets bound to
+//! that address are tethered.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -13,20 +13,20 @@ use crate::experiment::{Experiment, Role};
 use crate::host::Host;
 use crate::wiring::Network;
 
-/// The name of our table among the helper's packet rules.
+/// Name of the nft table on the helper.
 const TABLE: &str = "mpbond_lab_tether";
 
-/// A helper that forwards; dropping it ends that.
+/// A helper that forwards packets; ended on drop.
 pub(crate) struct Tether {
     host: Host,
-    /// The pipe's device on the primary.
+    /// Device of the pipe on the primary.
     pub pipe: String,
-    /// The primary's address on the pipe.
+    /// Address of the primary on the pipe.
     pub address: Ipv4Addr,
 }
 
 impl Tether {
-    /// Makes `helper` forward what comes over its pipe.
+    /// Makes `helper` forward packets from its pipe.
     ///
     /// # Errors
     /// When the kernel or `nft` refuses.
@@ -44,7 +44,7 @@ impl Tether {
             address: address.ok_or_else(|| missing("pipe"))?,
         };
         tether.host.sysctl("net.ipv4.ip_forward", "1")?;
-        // Older nft wants closing braces on lines of their own.
+        // Older versions of nft need closing braces on separate lines.
         let rules = format!(
             "table ip {TABLE} {{\n\
              chain after {{\n\
@@ -60,13 +60,13 @@ impl Tether {
 
 impl Drop for Tether {
     fn drop(&mut self) {
-        // What fails is found by the next one that is set up.
+        // The next setup reports what fails here.
         let _ = told(&self.host, "nft", &["delete", "table", "ip", TABLE], "");
         let _ = self.host.sysctl("net.ipv4.ip_forward", "0");
     }
 }
 
-/// Runs a program in `host` with `input`, and fails with its complaint.
+/// Runs a program in `host` with `input`; its error message becomes the error.
 pub(crate) fn told(host: &Host, program: &str, arguments: &[&str], input: &str) -> Result<()> {
     let mut child = host
         .command(program)
@@ -77,7 +77,7 @@ pub(crate) fn told(host: &Host, program: &str, arguments: &[&str], input: &str) 
         .spawn()
         .doing(format_args!("cannot start {program}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends early says itself why.
+        // A program that ends early reports its own error.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child
@@ -86,10 +86,10 @@ pub(crate) fn told(host: &Host, program: &str, arguments: &[&str], input: &str) 
     if output.status.success() {
         return Ok(());
     }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let complaint = complaint.lines().next().unwrap_or("no complaint");
+    let error_text = String::from_utf8_lossy(&output.stderr);
+    let error_text = error_text.lines().next().unwrap_or("no error message");
     Err(Error::run(format!(
-        "{}: {program} {} failed: {complaint}",
+        "{}: {program} {} failed: {error_text}",
         host.name(),
         arguments.join(" ")
     )))

@@ -1,12 +1,12 @@
-//! Watches a transfer's bytes arrive.
+//! Bytes of a transfer over time.
 
 use std::time::{Duration, Instant};
 
-/// Points of a progress series are at least this far apart: ten in each bin of
-/// the 100 ms over which the experiments take throughput.
+/// Minimum distance of points of a series: ten in each bin of 100 ms over which throughput is
+/// taken.
 const SERIES_STEP: Duration = Duration::from_millis(10);
 
-/// A count of bytes that grows, with its longest pause.
+/// A byte counter with its longest pause and its series.
 pub(crate) struct Watch {
     start: Instant,
     bytes: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Counts from zero; the series has its zero of time at `start`.
+    /// A counter at zero; its series begins at `start`.
     pub fn since(start: Instant) -> Self {
         Self {
             start,
@@ -27,7 +27,7 @@ impl Watch {
         }
     }
 
-    /// `bytes` have arrived in all, by `now`.
+    /// Sets the total of bytes at `now`.
     pub fn saw(&mut self, bytes: u64, now: Instant) {
         if let Some(last) = self.last {
             self.longest = self.longest.max(now.saturating_duration_since(last));
@@ -36,33 +36,33 @@ impl Watch {
         self.last = Some(now);
         let at = now.saturating_duration_since(self.start).as_secs_f64();
         match self.series.last_mut() {
-            // The bytes of a step stand at its end: none came before its time.
+            // A point stands at the end of its step, so that no byte appears before its arrival.
             Some((begun, so_far)) if step(*begun) == step(at) => (*begun, *so_far) = (at, bytes),
             _ => self.series.push((at, bytes)),
         }
     }
 
-    /// Bytes so far.
+    /// Total of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// When the last bytes were seen.
+    /// Time of the last change.
     pub fn last(&self) -> Option<Instant> {
         self.last
     }
 
-    /// The longest time between two arrivals.
+    /// Longest time between two changes.
     pub fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// Seconds from the start to the first bytes, to the step.
+    /// Seconds from the start to the first bytes, rounded to the step.
     pub fn first_s(&self) -> Option<f64> {
         self.series.first().map(|(at, _)| *at)
     }
 
-    /// Seconds since the start and bytes by then.
+    /// Series of seconds since the start and bytes by then.
     pub fn into_series(self) -> Vec<(f64, u64)> {
         self.series
     }

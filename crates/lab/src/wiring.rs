@@ -1,4 +1,4 @@
-//! Makes the hosts of an experiment and connects them, over netlink.
+//! Hosts of an experiment, connected over netlink.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,21 +19,21 @@ pub struct Network {
     ends: Vec<LinkEnds>,
 }
 
-/// The two devices of a shaped link; whoever reads and writes them is the link.
+/// The two devices of an emulated link. The process that reads and writes them is the link.
 pub struct LinkEnds {
-    /// Name in the experiment.
+    /// Name of the link.
     pub link: String,
-    /// The near host's device.
+    /// Device of the near host.
     pub near: Device,
-    /// The far host's device.
+    /// Device of the far host.
     pub far: Device,
 }
 
 impl Network {
-    /// Makes hosts, devices, addresses, routes and rules.
+    /// Creates hosts, devices, addresses, routes and rules.
     ///
     /// # Errors
-    /// What the kernel refuses, and where.
+    /// Errors of the kernel, with the host.
     pub fn build(e: &Experiment) -> Result<Self> {
         let mut hosts = Vec::new();
         for plan in plan::plan(e) {
@@ -70,16 +70,16 @@ impl Network {
     /// A host by name.
     ///
     /// # Errors
-    /// When the experiment has none of that name.
+    /// When the experiment has no host of that name.
     pub fn host(&self, name: &str) -> Result<&Host> {
         self.hosts
             .iter()
             .map(|(host, _)| host)
             .find(|host| host.name() == name)
-            .ok_or_else(|| Error::run(format!("no host is called {name}")))
+            .ok_or_else(|| Error::run(format!("there is no host {name}")))
     }
 
-    /// The host in a role that exactly one host has.
+    /// The host of a role that exactly one host has.
     ///
     /// # Errors
     /// When there is none.
@@ -98,15 +98,15 @@ impl Network {
         Some(interface.address)
     }
 
-    /// Hands over the devices of the shaped links.
+    /// Takes the devices of the emulated links.
     pub fn take_ends(&mut self) -> Vec<LinkEnds> {
         std::mem::take(&mut self.ends)
     }
 
-    /// Makes `algorithm` the TCP congestion control of all hosts.
+    /// Sets the TCP congestion control of all hosts.
     ///
-    /// It is set on the routes, because a namespace may not make a restricted
-    /// algorithm its default (cubic is one where the system's default is bbr).
+    /// It is set on routes, because a namespace may not make a restricted algorithm its default
+    /// (cubic is one where the system's default is bbr).
     ///
     /// # Errors
     /// When the kernel has no such algorithm.
@@ -126,11 +126,11 @@ impl Network {
         Ok(())
     }
 
-    /// Packets that a device's queue lost because the player did not fetch
-    /// them, over all shaped links: zero, or the run is worthless.
+    /// Number of packets dropped at device queues because the player did not read them, over all
+    /// emulated links. Anything but zero makes a run worthless.
     ///
     /// # Errors
-    /// When a host cannot be asked.
+    /// When a host's counters cannot be read.
     pub fn device_drops(&self) -> Result<u64> {
         let mut total = 0;
         for (host, plan) in &self.hosts {
@@ -148,15 +148,15 @@ impl Network {
     }
 }
 
-/// What the kernel counts of a device.
+/// Kernel counters of a device.
 pub(crate) struct Counters {
-    /// Bytes that came in.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Packets that came in.
+    /// Packets received.
     pub received_packets: u64,
-    /// Bytes that went out.
+    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Packets that found its queue full.
+    /// Packets dropped at its full queue.
     pub dropped_sending: u64,
 }
 
@@ -181,21 +181,21 @@ fn read_counters(text: &str, device: &str) -> Option<Counters> {
     })
 }
 
-/// Kernel parameters that make repetitions independent and hosts alike,
-/// whatever the machine's own settings are; then the loopback device.
+/// Sets kernel parameters, so that repetitions are independent and hosts alike whatever the
+/// machine's settings; then configures the loopback device.
 fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     let forward = if plan.role == Role::Proxy { "1" } else { "0" };
     for (key, value) in [
         ("net.ipv4.ip_forward", forward),
-        // What a connection learnt must not help the next one.
+        // A connection must not profit from metrics of earlier ones.
         ("net.ipv4.tcp_no_metrics_save", "1"),
-        // The kernel's own defaults.
+        // Defaults of the kernel.
         ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
         ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
-        // Paths and tables make routes asymmetric on purpose.
+        // Paths and tables make routes asymmetric.
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
-        // A device without a carrier leads nowhere, and programs are told.
+        // Routes over a device without a carrier are ignored, and programs get an error.
         ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
     ] {
         host.sysctl(key, value)?;
@@ -212,12 +212,12 @@ fn prepare(host: &Host, plan: &HostPlan) -> Result<()> {
     })
 }
 
-/// A veth pair, up, called `name` on the near host and `far_name` on the far one.
+/// Creates a veth pair, up, called `name` on the near host and `far_name` on the far one.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors of the kernel.
 pub(crate) fn wire(near: &Host, far: &Host, name: &str, far_name: &str) -> Result<()> {
-    // Both ends start on the near host, where their names must differ.
+    // Both ends start on the near host, where their names have to differ.
     let far_fd = far.raw_netns();
     near.netlink(&format!("make wire {name}"), async |nl| {
         let pair = LinkVeth::new(name, "moving").build();

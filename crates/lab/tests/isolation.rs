@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use mpbond_lab::experiment::{Direction, Experiment};
 use mpbond_lab::player::{Clock, Logs, PlayedLink, Player};
 use mpbond_lab::{Error, Network, isolate, played_links};
+use mpbond_testing::Need;
 
 const EXPERIMENT: &str = r#"
 name = "smoke"
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => match e.downcast_ref::<Error>() {
             Some(Error::Missing(why)) => {
-                println!("skipped: {why}");
+                Need::Namespaces.is_missing(why);
                 ExitCode::SUCCESS
             }
             _ => {

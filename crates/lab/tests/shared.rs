@@ -20,6 +20,7 @@ use mpbond_lab::experiment::{Direction, Experiment};
 use mpbond_lab::player::{Clock, Logs, Player, TimedChange};
 use mpbond_lab::{Error, Network, RunOptions, isolate, played_links, run};
 use mpbond_sim::link::LinkChange;
+use mpbond_testing::Need;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/shared.toml");
 /// At 20 Mbit/s a bit takes 50 ns.
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => match e.downcast_ref::<Error>() {
             Some(Error::Missing(why)) => {
-                println!("skipped: {why}");
+                Need::Namespaces.is_missing(why);
                 ExitCode::SUCCESS
             }
             _ => {
@@ -64,7 +65,7 @@ fn shared() -> Check {
         ..RunOptions::default()
     };
     let report = run(Path::new(FILE), &options)?;
-    let download = &report.downloads[0];
+    let download = &report.transfers[0];
     assert!(download.sha256_ok, "{download:?}");
     let first = download.first_byte_s.unwrap();
     assert!(first >= BEFORE_FIRST_BYTE.as_secs_f64(), "{first}");

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use mpbond_lab::experiment::Direction;
 use mpbond_lab::{Error, RunOptions, run};
+use mpbond_testing::Need;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/single.toml");
 const BYTES: u64 = 512 << 10;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     let report = match run(Path::new(FILE), &options) {
         Ok(report) => report,
         Err(Error::Missing(why)) => {
-            println!("skipped: {why}");
+            Need::Namespaces.is_missing(why);
             return ExitCode::SUCCESS;
         }
         Err(e) => {
@@ -39,9 +40,9 @@ fn main() -> ExitCode {
         }
     };
 
-    let directions: Vec<Direction> = report.downloads.iter().map(|d| d.direction).collect();
+    let directions: Vec<Direction> = report.transfers.iter().map(|d| d.direction).collect();
     assert_eq!(directions, [Direction::Down, Direction::Up]);
-    for d in &report.downloads {
+    for d in &report.transfers {
         assert!(d.sha256_ok, "{d:?}");
         assert_eq!(d.bytes, BYTES);
         assert!(d.ratio > 1.0, "nothing beats the bound: {d:?}");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpbond::driver::{Clock, Driver, Seat, TransferLog, Turns};
+use mpbond::driver::{Clock, Driver, FairQueue, Seat, TransferLog};
 use mpbond::memory::Memory;
 use mpbond_net::Identity;
 use mpbond_net::tls::TlsStream;
@@ -112,7 +112,7 @@ fn main() {
     let local = tokio::task::LocalSet::new();
     let drivers = local.block_on(&runtime, async {
         let mut drivers = Vec::new();
-        let turns = Turns::start();
+        let turns = FairQueue::start();
         for n in 0..SESSIONS {
             let identity = &devices[n / PER_DEVICE];
             let session = Session::client(SessionConfig::default(), [n as u8; 32]);
@@ -135,7 +135,7 @@ fn main() {
                     ..SubflowSetup::default()
                 };
                 driver.add_subflow(tls, setup);
-                while !driver.is_usable() {
+                while !driver.inspect(|session, _, _| session.is_established()) {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

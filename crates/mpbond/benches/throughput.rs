@@ -15,7 +15,7 @@ use mpbond::config::{
     Destinations, FrontAddress, OnProxyLoss, PathConfig, PrimaryConfig, ProxyConfig, ProxyRef,
 };
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use nix::sys::resource::{UsageWho, getrusage};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio_rustls::rustls;
@@ -65,7 +65,9 @@ fn bonded(folder: &Path) -> SocketAddr {
         sandbox: true,
         trust: vec![primary_id],
         scheduler: SchedulerKind::Pams,
-        reinjection: true,
+        reinjection: ReinjectionRule::default(),
+        idleness: Idleness::default(),
+        feedback: FeedbackRule::default(),
         buffer_delay: BufferDelay::default(),
         congestion: None,
         resume_for: Duration::from_secs(60),
@@ -85,9 +87,10 @@ fn bonded(folder: &Path) -> SocketAddr {
         metrics: None,
         sandbox: true,
         scheduler: SchedulerKind::Pams,
-        reinjection: true,
+        reinjection: ReinjectionRule::default(),
+        idleness: Idleness::default(),
         buffer_delay: BufferDelay::default(),
-        feedback: FeedbackRule::Flexible,
+        feedback: FeedbackRule::default(),
         congestion: None,
         resume_for: Duration::from_secs(60),
         on_proxy_loss: OnProxyLoss::Fail,

@@ -1,5 +1,5 @@
-//! This host's own addresses. A connection does not hear that its address is gone: it goes silent,
-//! and would be given up only after 15 s.
+//! Changes of this host's own addresses. A connection whose address is gone gets no error: it goes
+//! silent, and would be given up only after 15 s.
 
 use std::collections::HashSet;
 use std::io;
@@ -25,15 +25,8 @@ pub(crate) fn own() -> io::Result<HashSet<IpAddr>> {
     Ok(getifaddrs()?.filter_map(of).collect())
 }
 
-/// Whether a connection from `local` can still carry anything, where these are the host's
-/// addresses. All of 127.0.0.0/8 is the host's own, listed or not.
-pub(crate) fn is_left(own: &HashSet<IpAddr>, local: IpAddr) -> bool {
-    let local = local.to_canonical();
-    local.is_loopback() || local.is_unspecified() || own.contains(&local)
-}
-
-/// Calls `changed` with the host's addresses whenever they are others than before. Wakes up for
-/// nothing else; never returns unless the kernel can't be heard.
+/// Calls `changed` with the host's addresses whenever they have changed. Wakes up for nothing else;
+/// returns only where the kernel sends no notifications.
 pub(crate) async fn watch(changed: impl Fn(&HashSet<IpAddr>)) {
     let (mut events, mut known) = match (listen(), own()) {
         (Ok(events), Ok(known)) => (events, known),
@@ -45,7 +38,7 @@ pub(crate) async fn watch(changed: impl Fn(&HashSet<IpAddr>)) {
     loop {
         match events.read(&mut block).await {
             Err(e) if e.raw_os_error() != Some(libc::ENOBUFS) => {
-                return warn!(error = %e, "changes of addresses are noticed no more");
+                return warn!(error = %e, "changes of addresses are no longer noticed");
             }
             _ => {}
         }
@@ -57,13 +50,13 @@ pub(crate) async fn watch(changed: impl Fn(&HashSet<IpAddr>)) {
                 known = now;
             }
             Ok(_) => {}
-            Err(e) => debug!(error = %e, "can't list own addresses"),
+            Err(e) => debug!(error = %e, "cannot list own addresses"),
         }
     }
 }
 
-/// What becomes readable when an address comes or goes (rtnetlink(7)). A pipe is what tokio reads
-/// from a descriptor that somebody else made.
+/// A socket that becomes readable when an address comes or goes (rtnetlink(7)). It is wrapped as a
+/// pipe, tokio's type for reading from any descriptor.
 fn listen() -> io::Result<Receiver> {
     let socket = socket(
         AddressFamily::Netlink,
@@ -76,7 +69,8 @@ fn listen() -> io::Result<Receiver> {
     Receiver::from_owned_fd_unchecked(socket)
 }
 
-/// What a message says does not matter, nor that some were lost: all addresses are listed anyway.
+/// Discards all messages: their content, and lost ones, do not matter, since all addresses are
+/// listed anyway.
 fn drain(events: &Receiver) {
     let mut block = [0; 8192];
     loop {
@@ -90,22 +84,6 @@ fn drain(events: &Receiver) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn connections_from_addresses_that_are_gone_are_told_apart() {
-        let own = ["192.0.2.1", "2001:db8::1"].map(|a| a.parse().unwrap());
-        let own = HashSet::from(own);
-        for (local, left) in [
-            ("192.0.2.1", true),
-            ("::ffff:192.0.2.1", true),
-            ("192.0.2.2", false),
-            ("2001:db8::1", true),
-            ("2001:db8::2", false),
-            ("127.0.0.9", true),
-        ] {
-            assert_eq!(is_left(&own, local.parse().unwrap()), left, "{local}");
-        }
-    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_kernel_is_listened_to() {

@@ -1,10 +1,10 @@
-//! How many connections this process may hold.
+//! The limit of open descriptors, and so of connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-/// Takes as many descriptors as the system allows. The usual soft limit of 1 024 is for programs
-/// that use select(2), which nothing here does.
+/// Raises the soft limit to the hard one. The usual soft limit of 1,024 protects programs that use
+/// select(2), which nothing here does.
 pub(crate) fn take_all() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         if soft < hard {
@@ -13,7 +13,7 @@ pub(crate) fn take_all() {
         Ok(hard)
     });
     match raised {
-        Ok(descriptors) => debug!(descriptors, "open at a time, at most"),
-        Err(e) => warn!(error = %e, "can't raise the limit of open descriptors"),
+        Ok(descriptors) => debug!(descriptors, "limit of open descriptors"),
+        Err(e) => warn!(error = %e, "cannot raise the limit of open descriptors"),
     }
 }

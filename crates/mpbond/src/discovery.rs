@@ -1,5 +1,5 @@
-//! Helpers on the local network by multicast DNS (RFC 6762): announced under names that are
-//! random, and recognized by primaries that they trust ([`mpbond_net::discovery`]).
+//! Helpers on the local network, by multicast DNS (RFC 6762): announced under random names, and
+//! recognized by the primaries that they trust ([`mpbond_net::discovery`]).
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -12,26 +12,26 @@ use mpbond_net::discovery::{announce, recognizes};
 
 use crate::random;
 
-/// That somebody lends a link is all that this says.
+/// Service type; it reveals only that a device lends a link.
 const SERVICE: &str = "_mpbond._tcp.local.";
-/// Tags do not stay the same for longer, for those who listen all day.
+/// Maximum lifetime of a nonce and its tags, against tracking by listeners.
 pub(crate) const NONCE_LIFE: Duration = Duration::from_secs(3600);
-/// Two questions and their answers; a helper that is there answers the first.
+/// Time for two queries and their answers; a helper that is present answers the first.
 const FOUND_WITHIN: Duration = Duration::from_secs(3);
 
 /// A helper's announcement; it ends when this is dropped.
 pub(crate) struct Announcement {
     mdns: ServiceDaemon,
-    /// Random at every start, so that it is no name.
+    /// Instance name, random at every start, so that it identifies no device.
     name: String,
     helper: DeviceId,
     listen: SocketAddr,
-    /// To whom, and since when under the same nonce.
+    /// Primaries announced to, and the start of the current nonce.
     last: RefCell<Option<(Vec<DeviceId>, Instant)>>,
 }
 
 impl Announcement {
-    /// Begins, on all networks but that of the interface `except`, whose neighbours are no
+    /// Starts on all networks except that of the interface `except`, whose neighbours are not
     /// primaries.
     pub(crate) fn start(
         helper: DeviceId,
@@ -53,8 +53,8 @@ impl Announcement {
         })
     }
 
-    /// Announces to these primaries; what was announced before is replaced. To the same ones it
-    /// does so under a fresh nonce after [`NONCE_LIFE`], and before that not at all.
+    /// Announces to these primaries, in place of those before. For the same primaries it does
+    /// nothing until [`NONCE_LIFE`] has passed, and then takes a fresh nonce.
     pub(crate) fn to(&self, primaries: &[DeviceId]) -> anyhow::Result<()> {
         let mut last = self.last.borrow_mut();
         if let Some((known, since)) = &*last
@@ -64,13 +64,13 @@ impl Announcement {
             return Ok(());
         }
         let nonce = random::bytes()?;
-        // Made up beforehand: there may be no more randomness at any time.
+        // Drawn first: random octets may not be available.
         let mut spare = random::bytes::<256>()?.as_chunks::<8>().0.to_vec();
         let properties = announce(&self.helper, primaries, &nonce, || {
             spare.pop().unwrap_or_default()
         });
         let host = format!("{}.local.", self.name);
-        // Where it listens on all addresses, those of the network that asks are told.
+        // For a wildcard address, the addresses of the asking network are announced.
         let everywhere = self.listen.ip().is_unspecified();
         let ip = if everywhere {
             String::new()
@@ -103,7 +103,7 @@ impl Drop for Announcement {
     }
 }
 
-/// Where on the local network this helper is.
+/// Finds the address of a helper on the local network.
 ///
 /// # Errors
 /// When none announces itself to this primary in time.

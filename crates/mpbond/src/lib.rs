@@ -1,9 +1,9 @@
 //! The three daemons of mpbond: primary, helper and proxy.
 //!
-//! Each is a function of its configuration that runs until it is told to stop:
-//! [`primary::run`], [`helper::run`], [`proxy::run`]. What they share is the session
-//! [`driver`], which moves bytes between sockets and the session, and [`status`], what they tell
-//! of themselves. The program's subcommands are thin fronts of these.
+//! Each is a function of its configuration and runs until SIGINT or SIGTERM:
+//! [`primary::run`], [`helper::run`], [`proxy::run`]. They share the session
+//! [`driver`], which moves bytes between sockets and the session, and [`status`], their state as
+//! shown to people and metrics. The program's subcommands are thin wrappers around them.
 
 #![deny(unsafe_code)]
 
@@ -25,7 +25,7 @@ mod descriptors;
 mod heap;
 mod quota;
 mod random;
+mod rate_limited_log;
 mod revocation;
-mod seldom;
 mod sleep;
 mod stop;

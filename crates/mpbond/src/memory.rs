@@ -1,44 +1,44 @@
-//! What all sessions of a daemon hold together, and the most that they may.
+//! Memory of all sessions of a daemon, with a bound.
 //!
-//! Everything that a peer can make a daemon keep is counted here: sessions, subflows and streams by
-//! what one of them takes at the least, and the bytes that wait in them. Long before the bound is
-//! reached windows shrink, since each session may take a part of what is left and no more; near it
-//! new sessions and streams are refused; and whoever holds most of it when it is passed all the
-//! same, by filling windows that were granted earlier, is thrown out.
+//! Everything that a peer can make a daemon store is counted: sessions, subflows and streams by the
+//! minimum that each takes, and the bytes waiting in them. Windows shrink long before the bound is
+//! reached, since each session may take a fixed part of the free memory; near the bound new
+//! sessions and streams are refused. Windows granted earlier can still be filled beyond it: then
+//! the session that holds most is closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An idle session: measured, with what its first record needs.
+/// Bytes of an idle session: measured, with the buffers of its first record.
 pub(crate) const SESSION: u64 = 24 << 10;
 
-/// A subflow: its TLS connection, and a record that has arrived in part.
+/// Bytes of a subflow: its TLS connection, and a record that has arrived in part.
 pub(crate) const SUBFLOW: u64 = 16 << 10;
 
-/// A stream with its connection to an origin, quiet.
+/// Bytes of an idle stream with its connection to an origin.
 pub(crate) const STREAM: u64 = 8 << 10;
 
-/// The part of what is left for bytes that one session may take.
+/// Divisor: the part of the free memory that one session may take for bytes.
 const PART: u64 = 4;
 
-/// A smaller part is none: nobody moves a few bytes at a time.
+/// Smallest useful part in bytes; less counts as none.
 const LEAST_PART: u64 = 4 << 10;
 
-/// Of the bound, so much is never taken for bytes by choice: it is there for newcomers.
+/// Divisor: the part of the bound that is never granted for bytes, and reserved for new sessions.
 const FOR_NEWCOMERS: u64 = 4;
 
-/// Of that quarter, newcomers get half: the last eighth is for those who are in, and for what fills windows
-/// that were granted in better times.
+/// Half of that quarter is for new sessions; the last eighth is for existing ones, and for bytes
+/// that fill windows granted earlier.
 const FOR_BYTES: u64 = 8;
 
-/// When no more than three of these sixteenths are left, whoever holds most has to go: newcomers
-/// still find a place, and what is being read at that moment still fits.
+/// When no more than three of these sixteenths are free, the session that holds most is closed:
+/// then new sessions still find room, and bytes being read at that moment still fit.
 const SIXTEENTHS: u64 = 3;
 
-/// The least window of a session under pressure: a record or two, so that everything goes on.
+/// Minimum window of a session under memory pressure: a record or two, so that streams progress.
 pub(crate) const LEAST_WINDOW: u64 = 64 << 10;
 
-/// Where all is counted. Cheap to clone, and shared between threads.
+/// Shared memory accountant. Cheap to clone, and shared between threads.
 #[derive(Clone, Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
@@ -48,18 +48,18 @@ pub struct Memory {
 struct Shared {
     used: AtomicU64,
     sessions: AtomicU64,
-    /// The most that was used since somebody last asked.
+    /// Peak since it was last read.
     peak: AtomicU64,
     most: u64,
 }
 
-/// No room for another one.
+/// The bound leaves no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory left")]
 pub struct Full;
 
 impl Memory {
-    /// At most so many bytes.
+    /// An accountant with this bound in bytes.
     pub fn new(most: u64) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -76,7 +76,7 @@ impl Memory {
         Self::new(u64::MAX)
     }
 
-    /// Half of what the machine has; without a bound where it does not say.
+    /// Bound by half of the machine's memory; unbounded where its size is unknown.
     pub fn of_machine() -> Self {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = text.lines().find_map(|line| {
@@ -96,18 +96,18 @@ impl Memory {
         self.shared.most
     }
 
-    /// Bytes that are left.
+    /// Bytes free.
     pub(crate) fn room(&self) -> u64 {
         self.most().saturating_sub(self.used())
     }
 
-    /// What one session may take of it for bytes.
+    /// Bytes that one session may hold.
     pub(crate) fn part(&self) -> u64 {
         let most = self.most() - self.most() / FOR_NEWCOMERS;
         most.saturating_sub(self.used()) / PART
     }
 
-    /// How much more was in use at some time since this was last asked.
+    /// Peak above the current use since this was last read.
     pub(crate) fn fallen_by(&self) -> u64 {
         let used = self.used();
         let peak = self.shared.peak.swap(used, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Memory {
     }
 }
 
-/// What one session holds; dropping it gives all of it back.
+/// Account of one session; dropping it returns everything.
 #[derive(Debug)]
 pub(crate) struct Account {
     memory: Memory,
@@ -163,22 +163,22 @@ impl Account {
         &self.memory
     }
 
-    /// Takes something that lasts: a subflow, a stream.
+    /// Takes the bytes of a subflow or stream.
     pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Full> {
         self.memory.take(bytes)?;
         self.fixed += bytes;
         Ok(())
     }
 
-    /// Gives it back.
+    /// Returns them.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.fixed);
         self.fixed -= bytes;
         self.memory.give_back(bytes);
     }
 
-    /// So many bytes wait in the session now: to be sent, which it took itself, and for applications
-    /// to read, which the peer has pushed.
+    /// Sets the bytes waiting in the session: to be sent, which it has read itself, and to be read
+    /// by applications, which the peer has sent.
     pub(crate) fn holds(&mut self, to_send: u64, pushed: u64) {
         let bytes = to_send + pushed;
         if bytes > self.bytes {
@@ -198,8 +198,8 @@ impl Account {
         part.max(own.min(self.memory.room()))
     }
 
-    /// Whether the bound is near, and this session has more than its share of it, of which part was
-    /// pushed: what it takes itself to send keeps its own distance from the bound.
+    /// Whether the bound is near and this session holds more than its share, part of it sent by the
+    /// peer; what the session reads itself to send keeps its own distance from the bound.
     pub(crate) fn is_to_blame(&self) -> bool {
         let sessions = self.memory.shared.sessions.load(Ordering::Relaxed).max(1);
         let most = self.memory.most();

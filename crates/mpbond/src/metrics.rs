@@ -1,4 +1,4 @@
-//! Prometheus metrics, made of the daemon's [`Status`] when they are asked for (text format 0.0.4).
+//! Prometheus metrics, made from the daemon's [`Status`] at each scrape (text format 0.0.4).
 //! Every metric is described in `docs/metrics.md`.
 
 use std::convert::Infallible;
@@ -21,14 +21,14 @@ use tracing::{debug, warn};
 
 use crate::status::{Status, SubflowStatus};
 
-/// Scrapers at a time; more wait in the kernel's queue.
+/// Maximum number of scrapers at a time; more wait in the kernel's queue.
 const MAX_SCRAPERS: usize = 16;
 
-/// A scraper that takes longer than this is cut off.
+/// Time limit of a scrape.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves `GET /metrics` at `address`, if there is one, as long as the `LocalSet` runs that this
-/// is called in. The address is bound at once; one that cannot be is told, and does no further harm.
+/// Serves `GET /metrics` at `address`, if there is one, while the current `LocalSet` runs. The
+/// address is bound at once; a failure is logged and has no other effect.
 pub async fn start<F: Future<Output = Status> + 'static>(
     address: Option<SocketAddr>,
     status: impl Fn() -> F + 'static,
@@ -272,10 +272,10 @@ impl Page {
             each(|f| f.rtt_ms / 1e3),
         );
         self.family(
-            "mpbond_subflow_suspect",
+            "mpbond_subflow_potentially_failed",
             "gauge",
-            "1 while the subflow is silent for longer than it should be.",
-            each(|f| f64::from(u8::from(f.state == "suspect"))),
+            "1 while acknowledgements of the subflow have stopped for longer than any repair takes.",
+            each(|f| f64::from(u8::from(f.state == "potentially-failed"))),
         );
     }
 
@@ -316,7 +316,7 @@ impl Page {
     }
 }
 
-/// A label whose value may hold anything.
+/// A label with an arbitrary value, escaped.
 fn label(name: &str, value: &str) -> String {
     let value = value
         .replace('\\', "\\\\")

@@ -1,4 +1,4 @@
-//! How much of something anyone may have at a time, and all together.
+//! Limits on things in use at a time: for each holder, and in all.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,30 +6,30 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-/// Counts what is in use, by whom. For use on one thread.
+/// Counter of things in use, by holder. For use on one thread.
 pub(crate) struct Quota<K> {
     used: Rc<RefCell<HashMap<K, usize>>>,
     most: usize,
     most_each: usize,
 }
 
-/// Why there is no share.
+/// Reason why no share is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// All is in use.
+    /// The total is in use.
     All,
-    /// Whoever asks has as much as one may have.
+    /// This holder has reached its limit.
     Own,
 }
 
-/// One of what a [`Quota`] counts; dropping it gives it back.
+/// A counted thing; dropping it gives it back.
 pub(crate) struct Share<K: Hash + Eq> {
     used: Rc<RefCell<HashMap<K, usize>>>,
     key: K,
 }
 
 impl<K: Hash + Eq + Copy> Quota<K> {
-    /// `most` in all, `most_each` for one.
+    /// With limits of `most` in all and `most_each` for one holder.
     pub(crate) fn new(most: usize, most_each: usize) -> Self {
         Self {
             used: Rc::default(),
@@ -68,7 +68,8 @@ impl<K: Hash + Eq> Drop for Share<K> {
     }
 }
 
-/// Who a stranger is: an address, or of IPv6 the network of 64 bits that one subscriber has.
+/// Holder of an unauthenticated connection: an IPv4 address, or the /64 network that an IPv6
+/// subscriber has.
 pub(crate) fn source(from: SocketAddr) -> IpAddr {
     match from.ip().to_canonical() {
         IpAddr::V6(a) => {

@@ -5,7 +5,7 @@ use std::io;
 /// `N` octets.
 ///
 /// # Errors
-/// The system has none to give, which does not occur on a running Linux.
+/// When the system has no random octets, which does not occur on a running Linux.
 pub(crate) fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut out = [0; N];
     getrandom::fill(&mut out).map_err(io::Error::other)?;

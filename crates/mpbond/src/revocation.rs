@@ -1,7 +1,7 @@
-//! Notices when the trust file changes, so that whoever is no longer trusted is thrown out.
+//! Watches the trust file, so that sessions of revoked devices are closed.
 //!
-//! The kernel tells (inotify): an idle daemon stays asleep. Whether a device is trusted is still
-//! decided by reading the file; a change that is missed here is noticed at the next handshake.
+//! Changes are reported by inotify: an idle daemon stays asleep. Whether a device is trusted is
+//! still decided by reading the file; a change missed here takes effect at the next handshake.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,10 +13,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tracing::warn;
 
-/// Where the kernel tells nothing, the file is looked at this often. It costs an idle device
-/// sleep, which is why it is not the rule.
+/// Polling interval where inotify does not work. Polling costs an idle device sleep, so it is the
+/// exception.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A folder that has gone may come back.
+/// Interval between attempts to watch a folder that is gone.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Calls `changed` whenever this file, which need not exist, may have been changed.
@@ -25,7 +25,7 @@ pub(crate) async fn watch(file: PathBuf, mut changed: impl FnMut()) {
     loop {
         match Watch::new(&file) {
             Ok(mut watch) => {
-                // What happened before the watch began.
+                // Changes from before the watch began.
                 changed();
                 while watch.next().await.is_ok() {
                     changed();
@@ -36,7 +36,7 @@ pub(crate) async fn watch(file: PathBuf, mut changed: impl FnMut()) {
                 if !told {
                     warn!(
                         %error,
-                        "{} is not watched, and looked at twice a second instead",
+                        "{} cannot be watched, and is read twice a second instead",
                         file.display()
                     );
                     told = true;
@@ -52,7 +52,7 @@ pub(crate) async fn watch(file: PathBuf, mut changed: impl FnMut()) {
 const EVENT_BYTES: usize = 16;
 
 struct Watch {
-    // A pipe is what tokio reads from a descriptor that somebody else made.
+    // Tokio's type for reading from any descriptor is a pipe.
     events: Receiver,
     names: Vec<OsString>,
 }
@@ -62,7 +62,7 @@ impl Watch {
     fn new(file: &Path) -> std::io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let mut names = Vec::new();
-        // A link's target lies elsewhere.
+        // The target of a link may be in another folder.
         let target = std::fs::canonicalize(file).ok();
         for path in [Some(file), target.as_deref()].into_iter().flatten() {
             let folder = match path.parent() {
@@ -87,7 +87,7 @@ impl Watch {
 
     /// Waits for a change of the file. Fails when the folder itself is gone.
     async fn next(&mut self) -> std::io::Result<()> {
-        // More than one event with the longest name there is.
+        // Room for an event with the longest possible name.
         let mut block = [0; 4096];
         loop {
             let read = self.events.read(&mut block).await?;
@@ -101,7 +101,7 @@ impl Watch {
                 if mask.intersects(gone) {
                     return Err(std::io::ErrorKind::NotFound.into());
                 }
-                // When some were lost, it may have been among them.
+                // After an overflow, the file's event may be among the lost ones.
                 ours |= mask.contains(AddWatchFlags::IN_Q_OVERFLOW)
                     || self.names.iter().any(|n| n == name);
             }

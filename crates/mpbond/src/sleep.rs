@@ -1,6 +1,6 @@
-//! When this host has slept. Its clock for timers stood still meanwhile (CLOCK_MONOTONIC), so that
-//! nothing seems to have been silent; but proxies have given connections up, and NATs have forgotten
-//! them.
+//! Detection of system sleep. The clock of timers (CLOCK_MONOTONIC) stands still meanwhile, so that
+//! no path appears silent; but proxies have given up connections, and NATs have dropped their
+//! mappings.
 
 use std::io;
 use std::time::Duration;
@@ -10,16 +10,14 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::time::clock_gettime;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tracing::{info, warn};
+use tracing::warn;
 
-/// A shorter sleep leaves connections as they were; should one of them be dead, its silence tells.
-const LONG: Duration = Duration::from_secs(10);
-
-/// Further ahead than any daemon runs: the timer is there to be cancelled.
+/// Expiry of the timer: later than any daemon runs, since it exists only to be cancelled.
 const NEVER_S: i64 = 4_102_444_800; // 2100-01-01
 
-/// Calls `slept` after each long sleep of the host. Wakes up for nothing else but settings of the
-/// system's clock; never returns unless the kernel has no such timers.
+/// Calls `slept` after each sleep of the host with its length, which is close to zero where only
+/// the system's clock was set. Wakes up for nothing else; returns only where the kernel has no such
+/// timers.
 pub(crate) async fn watch(slept: impl Fn(Duration)) {
     let mut timer = match timer() {
         Ok(timer) => timer,
@@ -30,13 +28,12 @@ pub(crate) async fn watch(slept: impl Fn(Duration)) {
         // ECANCELED: the clock was set, or the host has woken up (timerfd_create(2)).
         match timer.read(&mut [0; 8]).await {
             Err(e) if e.raw_os_error() != Some(libc::ECANCELED) => {
-                return warn!(error = %e, "this device's sleep is noticed no more");
+                return warn!(error = %e, "this device's sleep is no longer noticed");
             }
             _ => {}
         }
         let now = asleep();
-        if let Some(span) = long(before, now) {
-            info!(seconds = span.as_secs(), "this device has slept");
+        if let Some(span) = now.checked_sub(before) {
             slept(span);
         }
         before = now;
@@ -51,12 +48,8 @@ fn asleep() -> Duration {
     clock(nix::time::ClockId::CLOCK_BOOTTIME).saturating_sub(monotonic)
 }
 
-fn long(before: Duration, now: Duration) -> Option<Duration> {
-    now.checked_sub(before).filter(|span| *span >= LONG)
-}
-
-/// Far ahead, and cancelled when the clock jumps. A pipe is what tokio reads from a descriptor that
-/// somebody else made.
+/// A timer that is cancelled when the clock jumps, wrapped as a pipe, tokio's type for reading from
+/// any descriptor.
 fn timer() -> io::Result<Receiver> {
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     let timer = TimerFd::new(ClockId::CLOCK_REALTIME, flags)?;
@@ -70,15 +63,6 @@ fn timer() -> io::Result<Receiver> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_sleep_is_one_and_a_nap_or_a_clock_that_was_set_is_none() {
-        let s = Duration::from_secs;
-        assert_eq!(long(s(100), s(3_700)), Some(s(3_600)));
-        assert_eq!(long(s(100), s(105)), None);
-        assert_eq!(long(s(100), s(100)), None);
-        assert_eq!(long(s(100), s(99)), None);
-    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_kernel_has_such_timers_and_they_stay_quiet() {

@@ -1,9 +1,9 @@
-//! What a daemon tells of itself: the answer to `mpbond status --json`, and what metrics are made
-//! of. Spans are seconds, sizes bytes; fields may be added, none is removed.
+//! Status of a daemon: the answer to `mpbond status --json`, and the source of its metrics. Spans
+//! are in seconds, sizes in bytes; fields may be added, none is removed.
 
 use serde::{Deserialize, Serialize};
 
-/// A daemon as it stands.
+/// Status of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// "primary", "helper" or "proxy".
@@ -17,25 +17,25 @@ pub struct Status {
     /// Sessions: one at a primary, any number at a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionStatus>,
-    /// The last streams, the youngest last; open ones too.
+    /// The last streams, newest last; open ones too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferStatus>,
     /// Helper: relays it serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relays: Vec<RelayStatus>,
-    /// Primary: paths and helpers as configured, with what they are doing.
+    /// Primary: configured paths and helpers, with their state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkStatus>,
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
-    /// Proxy: what all sessions hold, and may hold.
+    /// Proxy: memory of all sessions, with its bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
-    /// What the daemon has given up; not there where `sandbox = false`.
+    /// Dropped privileges; absent where `sandbox = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,
-    /// What people should know: things that do not work, and why.
+    /// Messages for people: things that do not work, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -43,30 +43,30 @@ pub struct Status {
 /// Memory of all sessions, as the daemon counts it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Held now.
+    /// Current use.
     pub used_bytes: u64,
     /// The bound.
     pub most_bytes: u64,
 }
 
-/// What a daemon has given up once it was set up ([`crate::sandbox`]).
+/// Privileges that a daemon dropped once it was set up ([`crate::sandbox`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxStatus {
-    /// Capabilities that it keeps, as CAP_NET_RAW.
+    /// Capabilities that it keeps, such as CAP_NET_RAW.
     pub capabilities: Vec<String>,
-    /// Whether it, and what it runs, can never get more privileges.
+    /// Whether it and its child processes can never gain privileges.
     pub no_new_privileges: bool,
-    /// The version of Landlock that keeps it from files; none: files are not confined.
+    /// Landlock version that confines its files; none: files are not confined.
     pub landlock_abi: Option<u32>,
-    /// How many system calls are refused; none: they are not filtered.
+    /// Number of refused system calls; none: they are not filtered.
     pub calls_refused: Option<usize>,
-    /// What could not be given up, and why.
+    /// Privileges that could not be dropped, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
 impl SandboxStatus {
-    /// In a line.
+    /// Summary in one line.
     pub fn summary(&self) -> String {
         let capabilities = match self.capabilities.as_slice() {
             [] => "no capabilities".to_owned(),
@@ -97,19 +97,19 @@ pub struct SessionStatus {
     pub scheduler: String,
     /// Streams that are open.
     pub streams_open: u64,
-    /// Streams that there ever were.
+    /// Streams opened in all.
     pub streams_total: u64,
     /// Stream bytes that arrived, copies included.
     pub bytes_in: u64,
     /// Stream bytes given to subflows, copies included.
     pub bytes_out: u64,
-    /// Of `bytes_in`, those that had arrived before.
+    /// Part of `bytes_in` that had arrived before.
     pub redundant_bytes_in: u64,
-    /// Of `bytes_out`, those that another subflow had been given.
+    /// Part of `bytes_out` that another subflow had been given.
     pub redundant_bytes_out: u64,
-    /// Recalled from slow, silent or lost subflows.
+    /// Bytes recalled from slow, silent or lost subflows.
     pub reinjected_bytes_out: u64,
-    /// Written and not yet given to any subflow.
+    /// Bytes written and not yet given to a subflow.
     pub unscheduled_bytes: u64,
     /// Its subflows.
     pub subflows: Vec<SubflowStatus>,
@@ -124,7 +124,7 @@ pub struct SubflowStatus {
     pub name: String,
     /// "direct" or "helper".
     pub kind: String,
-    /// "joining", "up", "backup", "express" or "suspect".
+    /// "joining", "up", "backup", "express" or "potentially-failed".
     pub state: String,
     /// Stream bytes that arrived on it.
     pub bytes_in: u64,
@@ -171,22 +171,22 @@ pub struct TransferStatus {
     pub closed_s: Option<f64>,
     /// Bytes that came or went twice.
     pub redundant_bytes: u64,
-    /// Which subflow carried what.
+    /// Share of each subflow.
     pub subflows: Vec<ShareStatus>,
 }
 
-/// What a subflow did for a stream.
+/// Share of a subflow in a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShareStatus {
     /// The subflow's name.
     pub name: String,
-    /// Bytes it brought.
+    /// Bytes that arrived on it.
     pub bytes_in: u64,
-    /// Bytes it took.
+    /// Bytes that it was given.
     pub bytes_out: u64,
-    /// When it brought its last new byte, since the stream was opened.
+    /// Time of its last new byte in, since the stream was opened.
     pub finished_in_s: Option<f64>,
-    /// When it took its last byte, since the stream was opened.
+    /// Time of its last byte out, since the stream was opened.
     pub finished_out_s: Option<f64>,
 }
 
@@ -201,22 +201,22 @@ pub struct RelayStatus {
     pub bytes_down: u64,
     /// Bytes from the primary to the proxy.
     pub bytes_up: u64,
-    /// Waiting here for the pipe.
+    /// Bytes waiting here for the pipe.
     pub level_down_bytes: u64,
-    /// Waiting here for the HS-Path.
+    /// Bytes waiting here for the HS-Path.
     pub level_up_bytes: u64,
 }
 
 /// A path or helper at a primary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// As configured.
+    /// Name in the configuration.
     pub name: String,
     /// "path" or "helper".
     pub kind: String,
     /// "connecting", "up" or "waiting".
     pub state: String,
-    /// What went wrong last, if anything.
+    /// Last error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -226,8 +226,8 @@ pub struct LinkStatus {
 pub struct BudgetStatus {
     /// The calendar month (UTC), as 2026-11.
     pub month: String,
-    /// Relayed in it, both ways.
+    /// Bytes relayed in it, both ways.
     pub used_bytes: u64,
-    /// The cap.
+    /// Limit in bytes.
     pub max_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How `mpbond status` asks a running daemon: one JSON document over a Unix socket.
+//! Status socket: one JSON document over a Unix socket, for `mpbond status`.
 
 use std::future::Future;
 use std::io::{self, Read};
@@ -11,10 +11,10 @@ use tracing::{debug, warn};
 
 use crate::status::Status;
 
-/// An asker that does not read is given up.
+/// Time limit for a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// More than any status is.
+/// Maximum size of a status.
 const MAX_STATUS_BYTES: u64 = 64 << 20;
 
 /// A daemon's status socket; removes its file when dropped.
@@ -25,10 +25,10 @@ pub struct StatusSocket {
 }
 
 impl StatusSocket {
-    /// Listens at `path`, where a dead daemon may have left a file; makes its folder if needed.
+    /// Listens at `path`, replacing the file of a dead daemon; makes its folder if needed.
     ///
     /// # Errors
-    /// Another daemon listens there, or the file can't be made.
+    /// When another daemon listens there, or the file cannot be made.
     pub fn bind(path: &Path) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -39,8 +39,8 @@ impl StatusSocket {
                 "another daemon answers there",
             ));
         }
-        // Listening before anybody can find it: between bind(2) and listen(2) a socket refuses, as
-        // if its daemon had ended.
+        // It listens before it has its final name: between bind(2) and listen(2) a socket refuses,
+        // as if its daemon had ended.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unseen = path.with_file_name(format!(".{}-{name}", std::process::id()));
         match std::fs::remove_file(&unseen) {
@@ -58,7 +58,7 @@ impl StatusSocket {
         })
     }
 
-    /// Answers every connection with what `status` says then.
+    /// Answers every connection with the current result of `status`.
     pub async fn serve<F: Future<Output = Status>>(&self, status: impl Fn() -> F) {
         loop {
             let mut asker = match self.listener.accept().await {
@@ -77,14 +77,14 @@ impl StatusSocket {
                     continue;
                 }
             };
-            // Aside, so that a slow asker delays nobody.
+            // In a task, so that a slow client delays no other.
             tokio::spawn(async move {
                 let write = async {
                     asker.write_all(&text).await?;
                     asker.shutdown().await
                 };
                 if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
-                    debug!(error = %e, "an asker for status went away");
+                    debug!(error = %e, "a status client went away");
                 }
             });
         }
@@ -93,7 +93,7 @@ impl StatusSocket {
 
 impl Drop for StatusSocket {
     fn drop(&mut self) {
-        // Nothing is lost when somebody else has removed it.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -101,7 +101,7 @@ impl Drop for StatusSocket {
 /// Asks the daemon at `path`.
 ///
 /// # Errors
-/// Nobody answers there, or not with a status.
+/// When nothing answers there, or not with a status.
 pub fn ask(path: &Path) -> io::Result<Status> {
     let stream = std::os::unix::net::UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -114,8 +114,8 @@ pub fn ask(path: &Path) -> io::Result<Status> {
 mod tests {
     use super::*;
 
-    /// Whoever asks while a daemon starts finds nothing or an answer, never a dead socket; and what
-    /// a daemon that died has left is in nobody's way.
+    /// A client that asks while a daemon starts finds no socket or gets an answer, never a dead
+    /// socket; a file left by a dead daemon is replaced.
     #[tokio::test]
     async fn a_socket_that_can_be_found_listens() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,20 +1,20 @@
-//! When a daemon is to stop.
+//! Signals that stop a daemon.
 
 use tokio::signal::unix::{Signal, SignalKind, signal as listen};
 
-/// SIGINT and SIGTERM from now on: none that comes before it is waited for is lost.
+/// Receiver of SIGINT and SIGTERM; none is lost between its creation and the wait.
 #[derive(Debug)]
 pub(crate) struct Stop(Option<(Signal, Signal)>);
 
 impl Stop {
-    /// Begins to listen. Has to be called within a runtime.
+    /// Installs the handlers. Must be called within a runtime.
     pub(crate) fn listen() -> Self {
         let int = listen(SignalKind::interrupt());
         let term = listen(SignalKind::terminate());
         Self(int.ok().zip(term.ok()))
     }
 
-    /// Waits for one of them; returns which.
+    /// Waits for a signal, and returns its name.
     pub(crate) async fn wait(&mut self) -> &'static str {
         match &mut self.0 {
             Some((int, term)) => tokio::select! {
@@ -27,7 +27,7 @@ impl Stop {
     }
 }
 
-/// Waits for SIGINT or SIGTERM; returns which.
+/// Waits for SIGINT or SIGTERM, and returns its name.
 pub(crate) async fn signal() -> &'static str {
     Stop::listen().wait().await
 }

@@ -1,10 +1,9 @@
 //! CPU time per byte of the helper's relay beside a plain loop of 64 KB reads
 //! and writes, over two veth pairs between two fresh network namespaces.
 //!
-//! `cargo bench -p mpbond-net --bench relay_cpu`, as root or as a user who may
-//! make user namespaces. `RELAY_CPU_PAIRS` sets the number of pairs (20), `RELAY_CPU_ONLY` picks the
-//! scenarios whose name contains it.
-//! Both schemes run in turns, so that what else the machine does hits both;
+//! `cargo bench -p mpbond-net --bench relay_cpu`, as root or as a user who may create user
+//! namespaces. `RELAY_CPU_PAIRS` sets the number of pairs (20), `RELAY_CPU_ONLY` picks the
+//! scenarios whose name contains it. Both schemes run alternately, so that other load affects both;
 //! the ratio's interval is the 95 % t-interval of the pairs' log ratios.
 #![allow(
     missing_docs,
@@ -21,6 +20,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use mpbond_net::relay::{Relay, RelayEnd, RelayOptions};
+use mpbond_statistics::Sample;
 use rustix::time::{ClockId, clock_gettime};
 
 const STAGE: &str = "RELAY_CPU_STAGE";
@@ -29,7 +29,7 @@ const OUTGOING: &str = "10.99.1.2:5001";
 
 struct Scenario {
     name: &'static str,
-    /// Every packet on its own, as without offloads.
+    /// Single packets, as without offloads.
     single_packets: bool,
     mbit_s: Option<u64>,
     mbytes: u64,
@@ -65,7 +65,7 @@ fn main() {
         Ok("relay") => relay_stage(),
         Ok("far") => far_stage(),
         _ => {
-            // `cargo test --benches` asks for a list or a quick check only.
+            // `cargo test --benches` requests only a list or a quick check.
             if std::env::args().any(|a| a == "--list" || a == "--test") {
                 return;
             }
@@ -89,8 +89,8 @@ fn ip(args: &str) {
     assert!(status.success(), "ip {args}");
 }
 
-/// Gives an end its address, and its connections the common congestion control:
-/// where the host's paces (BBR), pacing timers are most of what any relay costs.
+/// Sets an end's address, and Cubic as its congestion control: with a host default that paces
+/// (BBR), pacing timers dominate the cost of any relay.
 fn address(device: &str, network: u8, host: u8) {
     ip(&format!(
         "addr add 10.99.{network}.{host}/24 dev {device} noprefixroute"
@@ -101,7 +101,7 @@ fn address(device: &str, network: u8, host: u8) {
     ));
 }
 
-/// The namespace with both far ends: told on stdin what to send.
+/// The process in the namespace with both far ends, controlled through stdin.
 fn far_stage() {
     println!("ready");
     let mut lines = std::io::stdin().lines();
@@ -179,7 +179,7 @@ impl Far {
             stdout: BufReader::new(child.stdout.take().unwrap()),
             child,
         };
-        far.hears("ready");
+        far.expect("ready");
         for n in 0..2 {
             let pid = far.child.id();
             ip(&format!(
@@ -187,16 +187,16 @@ impl Far {
             ));
             address(&format!("near{n}"), n, 1);
         }
-        far.say("links are there");
-        far.hears("ready");
+        far.send("links are there");
+        far.expect("ready");
         far
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    fn hears(&mut self, expected: &str) {
+    fn expect(&mut self, expected: &str) {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         assert_eq!(line.trim(), expected);
@@ -247,7 +247,7 @@ fn run(far: &mut Far, listener: &TcpListener, scenario: &Scenario, pairs: usize)
     let mut log_ratios = Vec::new();
     let mut sums = [0.0; 2];
     for pair in 0..=pairs {
-        // Whoever comes second meets warmer caches: take turns.
+        // The second scheme finds warmer caches: alternate the order.
         let order = if pair % 2 == 0 {
             [Scheme::Loop, Scheme::Relay]
         } else {
@@ -264,7 +264,10 @@ fn run(far: &mut Far, listener: &TcpListener, scenario: &Scenario, pairs: usize)
         sums[0] += cpu[0];
         sums[1] += cpu[1];
     }
-    let (mean, half) = t_interval(&log_ratios);
+    let log_ratios = Sample::new(log_ratios);
+    let mean = log_ratios.mean().unwrap();
+    // One pair says nothing about the spread.
+    let half = log_ratios.margin_of_error().unwrap_or(f64::INFINITY);
     let per_gb = |s: f64| s / pairs as f64 / (scenario.mbytes as f64 / 1000.0);
     let upper = (mean + half).exp();
     println!(
@@ -284,10 +287,10 @@ fn run(far: &mut Far, listener: &TcpListener, scenario: &Scenario, pairs: usize)
     );
 }
 
-/// Relays one transfer; CPU seconds of the relaying thread.
+/// Relays one transfer and returns the CPU seconds of the relaying thread.
 fn one(far: &mut Far, listener: &TcpListener, scenario: &Scenario, scheme: Scheme) -> f64 {
     let bytes = scenario.mbytes * 1_000_000;
-    far.say(&format!("{bytes} {}", scenario.mbit_s.unwrap_or(0)));
+    far.send(&format!("{bytes} {}", scenario.mbit_s.unwrap_or(0)));
     let (hs, _) = listener.accept().unwrap();
     let pipe = TcpStream::connect(OUTGOING).unwrap();
     pipe.set_nodelay(true).unwrap();
@@ -306,7 +309,7 @@ fn one(far: &mut Far, listener: &TcpListener, scenario: &Scenario, scheme: Schem
         })
         .unwrap();
     let cpu = relaying.join().unwrap();
-    far.hears("done");
+    far.expect("done");
     cpu.as_secs_f64()
 }
 
@@ -332,7 +335,7 @@ fn our_relay(hs: TcpStream, pipe: TcpStream) {
         let hs = tokio::net::TcpStream::from_std(hs).unwrap();
         let pipe = tokio::net::TcpStream::from_std(pipe).unwrap();
         let relay = Relay::new(pipe, hs, RelayOptions::default()).unwrap();
-        // The sink closes both ways once it has everything.
+        // The sink closes both directions once it has all bytes.
         let end = relay.run().await;
         assert!(matches!(end, RelayEnd::Finished), "{end:?}");
     });
@@ -341,21 +344,4 @@ fn our_relay(hs: TcpStream, pipe: TcpStream) {
 fn cpu_of_this_thread() -> Duration {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
-}
-
-/// Mean and half width of the 95 % interval.
-fn t_interval(x: &[f64]) -> (f64, f64) {
-    let n = x.len() as f64;
-    let mean = x.iter().sum::<f64>() / n;
-    if x.len() < 2 {
-        return (mean, f64::INFINITY);
-    }
-    let variance = x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // Student's t for 97.5 % from its normal limit (Cornish-Fisher, two
-    // terms): within half a percent from 10 samples on.
-    let (z, df) = (1.96_f64, n - 1.0);
-    let t = z
-        + (z.powi(3) + z) / (4.0 * df)
-        + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * df * df);
-    (mean, t * (variance / n).sqrt())
 }

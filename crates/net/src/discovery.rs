@@ -1,13 +1,13 @@
-//! How a primary recognizes its helper among the devices that announce themselves, and nobody
-//! else does.
+//! Recognition of a trusted helper's announcement on the local network.
 //!
 //! A helper announces a nonce and, for every primary that it trusts, a tag: HMAC-SHA256 over the
-//! nonce, by a key out of both ids. Who knows both ids finds the tag; to others it is random, and
-//! so is everything else that is announced. The helper's id can be had from its TLS port; those of
-//! its primaries are told to nobody but the devices that they call. So it is the pair of ids that
-//! has to be known.
+//! nonce with a key derived from both device ids. A device that knows both ids finds the tag; to
+//! others the tags are indistinguishable from random octets. The helper's id can be read from its
+//! TLS port; the primary's id is disclosed only to the devices that it calls. Therefore the key
+//! uses both.
 //!
-//! A tag proves nothing: anybody can repeat it. It says whom to call, and TLS who answers.
+//! A tag authenticates nothing, because it can be replayed. It selects the address to call; TLS
+//! authenticates the device that answers.
 
 use std::fmt::Write as _;
 
@@ -16,19 +16,19 @@ use subtle::ConstantTimeEq;
 
 use crate::identity::DeviceId;
 
-/// Octets of a nonce.
+/// Length of a nonce in octets.
 pub const NONCE_BYTES: usize = 16;
-/// A wrong match costs one connection that fails; 2^64 announcements would be needed for it.
+/// Length of a tag. A false match costs one failed connection and takes 2^64 announcements.
 const TAG_BYTES: usize = 8;
-/// Tags are announced in numbers of these, the rest made up: how many devices a helper trusts is
-/// nobody's business either. As hexadecimal digits they fit one TXT string (255 octets).
+/// Tags per set. Sets are padded with random octets, so that an announcement does not reveal the
+/// number of trusted devices. A set in hexadecimal digits fits one TXT string (255 octets).
 const TAGS_A_SET: usize = 8;
-/// More primaries than this are not announced to, and need an address.
+/// Maximum number of sets. Further primaries have no tag and need a configured address.
 const MAX_SETS: usize = 4;
 const NONCE_KEY: &str = "n";
 const TAG_KEY: &str = "t";
 
-/// What a helper says of itself: key and value of its TXT record (RFC 6763 section 6).
+/// Key and value pairs of a helper's TXT record (RFC 6763, section 6).
 pub type Properties = Vec<(String, String)>;
 
 fn tag(helper: &DeviceId, primary: &DeviceId, nonce: &[u8]) -> [u8; TAG_BYTES] {
@@ -64,8 +64,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-/// What a helper announces to these primaries. `nonce` is fresh; `fill` makes octets that nobody
-/// can tell from tags.
+/// The announcement of a helper for these primaries. `nonce` must be fresh; `fill` returns random
+/// octets as padding.
 pub fn announce(
     helper: &DeviceId,
     primaries: &[DeviceId],
@@ -81,7 +81,7 @@ pub fn announce(
     while tags.len() < sets * TAGS_A_SET {
         tags.push(fill());
     }
-    // In an order that does not tell which ones are made up.
+    // Sorted, so that the order does not reveal the padding.
     tags.sort_unstable();
     let mut properties = vec![(NONCE_KEY.to_owned(), hex(nonce))];
     for (i, set) in tags.chunks(TAGS_A_SET).enumerate() {
@@ -90,8 +90,8 @@ pub fn announce(
     properties
 }
 
-/// Whether what is announced is for this primary by this helper. `get` gives the value of a key;
-/// whatever does not look as it should is not for it.
+/// Whether an announcement was made by this helper for this primary. `get` returns the value of a
+/// key; malformed announcements do not match.
 pub fn recognizes<'a>(
     primary: &DeviceId,
     helper: &DeviceId,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_knows_both_ids_recognizes_a_helper() {
+    fn recognition_takes_both_ids() {
         for trusted in [vec![1], vec![1, 2, 3], (1..=32).collect()] {
             let properties = announced(&trusted, &NONCE);
             for primary in 1..60 {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_ids_nor_their_number_nor_the_same_tag_twice_are_announced() {
+    fn announcements_reveal_neither_ids_nor_their_number_and_repeat_no_tag() {
         let text = |p: &Properties| format!("{p:?}");
         assert_eq!(announced(&[], &NONCE).len(), 2);
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_announced_is_looked_at_and_no_more(
+        fn malformed_announcements_do_not_match(
             n in "[0-9a-fA-Fé]{0,40}",
             t in prop::collection::vec("[0-9a-fé]{0,140}", 0..6),
         ) {

@@ -1,13 +1,16 @@
-//! Byte pipes of mpbond, and what travels on them outside the session.
+//! Network access of mpbond: device identities, TLS, TCP sockets, and the protocols outside the
+//! session.
 //!
-//! [`identity`] holds who a device is, [`tls`] carries records between two
-//! devices that know each other's id, and [`tcp`] opens sockets and reads what
-//! the kernel knows about them. [`control`] is what a primary and a helper say
-//! to each other, [`relay`] is what the helper then does, and [`dest`] decides where a proxy may connect to.
-//! [`discovery`] is how a primary recognizes its helper on a network,
-//! [`pairing`] how two devices that know nothing of each other come to trust each other.
-//! Everything here touches sockets, files or clocks; the pure crates never
-//! depend on it.
+//! * [`identity`]: keys, certificates and device ids.
+//! * [`tls`]: TLS 1.3 records between two devices that know each other's id.
+//! * [`tcp`]: opening and tuning TCP sockets, and the kernel's statistics about them (`TCP_INFO`).
+//! * [`control`]: messages between a primary and a helper.
+//! * [`relay`]: forwarding at a helper, between the HS-Path and the pipe.
+//! * [`dest`]: the destinations that a proxy may connect to.
+//! * [`discovery`]: recognition of a trusted helper's announcement on the local network.
+//! * [`pairing`]: mutual authentication of two devices by a short code.
+//!
+//! The pure crates never depend on this crate.
 #![deny(unsafe_code)]
 
 pub mod control;

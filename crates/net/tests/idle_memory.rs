@@ -1,5 +1,5 @@
-//! What an idle TLS stream keeps on the heap. An idle session with two
-//! subflows has to fit in 48 KiB, its session state included.
+//! Heap memory of an idle TLS stream. An idle session with two subflows must fit in 48 KiB,
+//! including its session state.
 #![allow(missing_docs, unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -22,13 +22,13 @@ static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size() as i64, Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size() as i64, Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -46,7 +46,7 @@ async fn an_idle_stream_is_small() {
     let mut clients = Vec::with_capacity(STREAMS + 1);
     let mut servers = Vec::with_capacity(STREAMS + 1);
     let mut before = 0;
-    // The first pair pays for what all share: tables, the runtime's slabs.
+    // The first pair allocates shared state: tables, the runtime's slabs.
     for n in 0..=STREAMS {
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (client, server) = tokio::join!(
@@ -66,7 +66,7 @@ async fn an_idle_stream_is_small() {
             while ends[to].next_record().unwrap().is_none() {
                 poll_fn(|cx| ends[to].poll_fill(cx)).await.unwrap();
             }
-            // Nothing more comes: the poll that finds out gives buffers back.
+            // No more data: the poll that finds that frees the buffers.
             poll_fn(|cx| {
                 assert!(ends[to].poll_fill(cx).is_pending());
                 Poll::Ready(())

@@ -1,4 +1,4 @@
-//! A question over an open TCP connection and its answer, with the stamps of all clocks.
+//! Request and answer over an open TCP connection, with time stamps of all clocks.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::record::{KernelSource, Pair, Stamps, UserSource, WireSource};
 use crate::stamping;
 use crate::sys::{self, Received};
 
-/// The kernel takes no shorter timeout for one: 0 would be none.
+/// Shortest read timeout of the kernel: 0 would disable it.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// An open connection that stamps what passes.
+/// Open connection with time stamps.
 pub(crate) struct Asking {
     socket: Socket,
-    /// Octets sent since stamps were asked for: the kernel counts by them.
+    /// Octets sent since time stamps were enabled: the kernel numbers stamps by them.
     sent_bytes: u32,
 }
 
-/// When a question went and parts of its answer came.
+/// Times of a request and of the parts of its answer.
 pub(crate) struct Times {
     out_ns: u64,
     kernel_out: Option<u64>,
@@ -39,9 +39,8 @@ impl Asking {
         }
     }
 
-    /// Sends `question`, and gives what comes to `whole` until that says that it is all. `None`
-    /// when it does not come in time, or the connection ends; an error when `whole` says that the
-    /// answer is none.
+    /// Sends `question` and passes the answer to `whole` until that reports that it is complete.
+    /// `None` on timeout or when the connection ends; an error when `whole` rejects the answer.
     pub(crate) fn ask(
         &mut self,
         question: &[u8],
@@ -110,12 +109,12 @@ impl Asking {
 }
 
 impl Times {
-    /// To the answer's first part.
+    /// Stamps of the request and the answer's first part.
     pub(crate) fn first(&self) -> Stamps {
         self.stamps(self.first)
     }
 
-    /// To its last.
+    /// Stamps of the request and the answer's last part.
     pub(crate) fn last(&self) -> Stamps {
         self.stamps(self.last)
     }

@@ -1,5 +1,5 @@
-//! Packets that wake hardware up and keep it awake (delay measurement paper, section 6.1): they
-//! leave this host and go no further than the first router.
+//! Packets that wake hardware up and keep it awake ("Toward Accurate Network Delay Measurement on
+//! Android Phones", section 6.1). They leave this host and end at the first router.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::error::ProbeError;
 use crate::options::Options;
 use crate::place;
 
-/// The discard port: nobody has anything to answer there.
+/// The discard port, where nothing answers.
 const DISCARD: u16 = 9;
 
-/// Sends packets that do not count.
+/// Sender of packets that are not measured.
 pub(crate) struct Waker(Socket);
 
 impl Waker {
@@ -40,13 +40,13 @@ impl Waker {
         Ok(Self(socket))
     }
 
-    /// Sends one. What becomes of it does not matter: it has passed the hardware, or that is busy.
+    /// Sends a packet. Errors are ignored: the packet has passed the hardware, or that is busy.
     pub(crate) fn wake(&self) {
         let _ = self.0.send(&[0]);
     }
 }
 
-/// Background traffic while it lives.
+/// Background traffic until it is dropped.
 pub(crate) struct Background {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,37 +1,38 @@
-//! Another host's clock against ours, out of exchanges (RFC 5905, section 8), with a bound.
+//! Offset of another host's clock, from exchanges (RFC 5905, section 8), with an error bound.
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::difference_us;
 
-/// The four stamps of an exchange, ns since the Unix epoch by whoever's clock it is.
+/// Time stamps of an exchange, in ns since the Unix epoch by the clock of the host that took them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// We sent.
+    /// Sent by this host.
     pub t1_ns: u64,
-    /// The server received.
+    /// Received by the server.
     pub t2_ns: u64,
-    /// The server sent.
+    /// Sent by the server.
     pub t3_ns: u64,
-    /// We received.
+    /// Received by this host.
     pub t4_ns: u64,
 }
 
-/// The server's clock minus ours.
+/// Offset of the server's clock from this host's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClockOffset {
-    /// The middle of where it can be.
+    /// Middle of the possible range, in µs.
     pub offset_us: f64,
-    /// It can be so far from there, no matter how the delay divides over the two ways. One-way
-    /// delays have the same error.
+    /// Half the width of the possible range, in µs, however the delay divides over the two
+    /// directions. One-way delays have the same error.
     pub error_us: f64,
-    /// The clocks went apart during the run: no offset fits all exchanges, the middle is a guess.
+    /// The clocks drifted apart during the run: no offset fits all exchanges, and the middle is an
+    /// estimate.
     pub drifted: bool,
 }
 
 impl ClockOffset {
-    /// Nothing arrives before it was sent: each exchange bounds the offset from either side, and
-    /// the tightest bounds of all hold. `None` without exchanges.
+    /// Offset from exchanges; `None` without any. Nothing arrives before it was sent, so each
+    /// exchange bounds the offset from both sides; the tightest bounds apply.
     pub fn of(exchanges: impl IntoIterator<Item = Exchange>) -> Option<Self> {
         let mut bounds = Bounds::default();
         for e in exchanges {
@@ -41,7 +42,7 @@ impl ClockOffset {
     }
 }
 
-/// Where the offset can be after the exchanges so far, µs.
+/// Bounds of the offset after the exchanges so far, in µs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bounds(Option<(f64, f64)>);
 
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the ways take, the true offset lies within the bound.
+        /// The true offset lies within the bound, whatever the delays are.
         #[test]
         fn the_bound_holds(
             offset_us in -1_000_000_i64..1_000_000,
@@ -92,7 +93,8 @@ mod tests {
             let found = ClockOffset::of(exchanges).unwrap();
             prop_assert!(!found.drifted);
             prop_assert!((found.offset_us - offset_us as f64).abs() <= found.error_us + 1e-3);
-            let least = ways.iter().map(|w| w.0).min().unwrap() + ways.iter().map(|w| w.2).min().unwrap();
+            let least = ways.iter().map(|w| w.0).min().unwrap()
+                + ways.iter().map(|w| w.2).min().unwrap();
             prop_assert!((found.error_us - least as f64 / 2.0).abs() < 1e-3);
         }
     }

@@ -1,5 +1,5 @@
-//! Probes that are one datagram and are answered by one: ICMP echo and our own UDP. Any number may
-//! be on their way.
+//! Probes of one datagram answered by one: ICMP Echo and mpbond's UDP probe. Any number may be in
+//! flight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -18,14 +18,14 @@ use crate::record::{KernelSource, Pair, Probe, Stamps, UserSource, WireSource};
 use crate::stamping;
 use crate::sys::{self, Received};
 
-/// What answers carry at most, with an IP header.
+/// Maximum size of an answer, with an IP header.
 const BUFFER: usize = 66_000;
-/// So many probes of a burst are sent before answers are looked for.
+/// Number of probes of a burst sent between reads of answers.
 const DRAINED: u32 = 16;
-/// Answers that may still be doubled are remembered for so many probes.
+/// Number of answered probes remembered in order to detect duplicates.
 const REMEMBERED: u32 = 100_000;
 
-/// A probe on its way.
+/// A probe in flight.
 struct Sent {
     deadline: Instant,
     user_ns: u64,
@@ -38,9 +38,9 @@ struct Engine<'a> {
     socket: Socket,
     kind: Kind,
     run: u64,
-    /// By number.
+    /// Probes in flight by number.
     waiting: BTreeMap<u32, Sent>,
-    /// Which probe a transmit stamp is of.
+    /// Probe of each transmit stamp.
     keys: HashMap<u32, u32>,
     next_key: u32,
     answered: BTreeMap<u32, ()>,
@@ -48,21 +48,21 @@ struct Engine<'a> {
     buffer: Vec<u8>,
 }
 
-/// How the payload is wrapped.
+/// Encapsulation of the payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Udp,
-    /// The kernel fills identifier and checksum in, and sorts answers out.
+    /// The kernel fills in identifier and checksum, and filters answers.
     IcmpDatagram {
         v6: bool,
     },
-    /// Answers to all come, of IPv4 with their IP header.
+    /// Answers to all programs arrive, for IPv4 with their IP header.
     IcmpRaw {
         v6: bool,
     },
 }
 
-/// Octets of an ICMP header.
+/// Length of an ICMP header.
 const ICMP: usize = 8;
 
 pub(crate) fn run(
@@ -145,8 +145,8 @@ impl Engine<'_> {
                         self.send(sent)?;
                         sent += 1;
                     }
-                    // First answers come while the last questions are sent: they would have to
-                    // wait, or find no room.
+                    // First answers arrive while the last requests are sent; they would wait
+                    // otherwise, or overflow the buffer.
                     if nth % DRAINED == 0 && !self.answers(each)? {
                         return Ok(());
                     }
@@ -198,7 +198,7 @@ impl Engine<'_> {
                 self.keys.insert(self.next_key, seq);
                 self.next_key = self.next_key.wrapping_add(1);
             }
-            // An earlier probe was refused, or the way is blocked for now: this one is lost.
+            // An earlier probe was refused, or the path is blocked at present: this one is lost.
             Err(e) if passing(&e) => {}
             Err(e) => return Err(ProbeError::io("sending a probe")(e)),
         }
@@ -214,7 +214,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The ICMP header around the payload (RFC 792, RFC 4443 section 4).
+    /// Writes the ICMP header before the payload (RFC 792; RFC 4443, section 4).
     fn wrap(&mut self, seq: u32) {
         let v6 = match self.kind {
             Kind::Udp => return,
@@ -235,7 +235,7 @@ impl Engine<'_> {
         for (to, from) in self.packet.iter_mut().zip(header) {
             *to = from;
         }
-        // The kernel does it for ICMPv6.
+        // For ICMPv6 the kernel computes it.
         if !v6 {
             let sum = checksum(&self.packet).to_be_bytes();
             for (to, from) in self.packet.iter_mut().skip(2).zip(sum) {
@@ -244,7 +244,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up what is late.
+    /// Reports timed-out probes as lost.
     fn expire(&mut self, now: Instant, each: &mut impl FnMut(Probe) -> bool) -> bool {
         while let Some(first) = self.waiting.first_entry() {
             if first.get().deadline > now {
@@ -267,7 +267,7 @@ impl Engine<'_> {
                 Err(e) => return Err(ProbeError::io("receiving")(e)),
             };
             let user_ns = sys::now_ns();
-            // The probe's own stamp was queued before its answer could come.
+            // The probe's own transmit stamp was queued before its answer could arrive.
             self.transmit_stamps();
             let Some(message) = self.unwrap(got.bytes) else {
                 continue;
@@ -283,7 +283,7 @@ impl Engine<'_> {
         Ok(true)
     }
 
-    /// Our message in what was received.
+    /// The probe message in a received datagram.
     fn unwrap(&self, bytes: usize) -> Option<Message> {
         let mut data = self.buffer.get(..bytes)?;
         if self.kind == (Kind::IcmpRaw { v6: false }) {
@@ -309,7 +309,7 @@ impl Engine<'_> {
     fn answer(&mut self, message: &Message, got: &Received, user_ns: u64) -> Option<Probe> {
         let method = self.options.method;
         let Some(sent) = self.waiting.remove(&message.seq) else {
-            // Late answers of lost probes are not doubled ones.
+            // Late answers to lost probes are not duplicates.
             self.answered.get(&message.seq)?;
             let mut again = Probe::answered(message.seq, method, Stamps::default(), None);
             again.duplicate = true;
@@ -367,7 +367,7 @@ impl Engine<'_> {
     }
 }
 
-/// Errors that tell of an earlier packet, or of a way that may open again.
+/// Whether an error concerns an earlier packet, or a path that may recover.
 fn passing(e: &io::Error) -> bool {
     use io::ErrorKind::*;
     matches!(
@@ -381,7 +381,7 @@ fn passing(e: &io::Error) -> bool {
     ) || e.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// RFC 1071.
+/// Internet checksum (RFC 1071).
 fn checksum(data: &[u8]) -> u16 {
     let mut sum: u32 = 0;
     for pair in data.chunks(2) {
@@ -398,7 +398,7 @@ fn checksum(data: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// RFC 1071, section 3: the sum of these is ddf2.
+    /// RFC 1071, section 3: the sum of these octets is ddf2.
     #[test]
     fn checksums_agree_with_the_rfc() {
         assert_eq!(

@@ -1,37 +1,39 @@
+//! Errors of probing.
+
 use std::io;
 use std::net::SocketAddr;
 
-/// Why probes cannot be sent.
+/// Reason why probes cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// An option has a value that it cannot have.
+    /// Invalid value of an option.
     #[error("{0}")]
     Option(String),
-    /// The kernel does not let this user send such probes.
+    /// The user lacks the permission to send ICMP probes.
     #[error("ICMP needs root, or this user's group in net.ipv4.ping_group_range: {0}")]
     Icmp(io::Error),
-    /// There is no such interface or address here, or this user may not use it.
+    /// The interface or address does not exist, or this user may not use it.
     #[error("{place}: cannot send from there: {error}")]
     Place {
-        /// The interface or address.
+        /// Interface or address.
         place: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A system call failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
-        /// How it failed.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// The target does not answer as the method needs.
+    /// The target does not answer as the method requires.
     #[error("{target}: {reason}")]
     Target {
-        /// The target.
+        /// Target.
         target: SocketAddr,
-        /// What it did.
+        /// Reason.
         reason: String,
     },
 }

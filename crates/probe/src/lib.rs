@@ -1,8 +1,8 @@
-//! Delays of a path, measured so that it shows where they come from: what the path takes, and what
-//! this host adds (delay measurement paper, section 2).
+//! Measurement of path delays, separated into the delay of the path and the overhead of this host
+//! ("Toward Accurate Network Delay Measurement on Android Phones", section 2).
 //!
-//! Every probe has up to three clocks: the user's, around the call; the kernel's; and that of the
-//! wire. A clock that is not there is missing, never made up.
+//! Every probe has up to three clocks: the user's, around the system call; the kernel's; and the
+//! wire's. Times of a missing clock are absent, never estimated.
 
 #![deny(unsafe_code)]
 
@@ -31,13 +31,13 @@ pub use record::{KernelSource, Pair, Probe, Stamps, Summary, UserSource, WireSou
 pub use server::{Server, ServerOptions};
 pub use statistics::Distribution;
 
-/// Sends probes as `options` say, and tells `heard` of each as soon as it is answered or given up.
+/// Sends probes according to `options` and calls `heard` for each as soon as it is answered or
+/// lost.
 ///
-/// The order is that of answers. Blocks until the last is answered or given up, or `heard` says
-/// `false`.
+/// Probes are reported in the order of their answers. Blocks until the last is answered or lost, or
+/// `heard` returns `false`.
 ///
-/// # Errors
-/// When the probes cannot be sent at all. A lost probe is no error.
+/// When probes cannot be sent at all. A lost probe is not an error.
 pub fn run(
     options: &Options,
     mut heard: impl FnMut(&Probe) -> bool,

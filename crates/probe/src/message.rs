@@ -1,26 +1,26 @@
-//! The datagram of `mpbond probe` and `mpbond probe-server`: 40 octets and padding, big-endian.
-//! An answer is as long as its question, so that the server makes nothing larger of anything.
+//! Datagram of `mpbond probe` and `mpbond probe-server`: 40 octets and padding, big-endian. An
+//! answer has the length of its request, so that the server cannot be used for amplification.
 
-/// Octets that the answer's stamps need.
+/// Minimum length: octets needed for the answer's stamps.
 pub(crate) const LEAST: usize = 40;
 
 const MAGIC: [u8; 4] = *b"mpbP";
 const VERSION: u8 = 1;
 
-/// One question or answer.
+/// A request or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) is_answer: bool,
-    /// The run that it is of: strays are told by it.
+    /// Run of the probe; identifies strays.
     pub(crate) run: u64,
     pub(crate) seq: u32,
-    /// When the server received, and sent.
+    /// Times at which the server received and sent.
     pub(crate) t2_ns: u64,
     pub(crate) t3_ns: u64,
 }
 
 impl Message {
-    /// Into the front of `to`, which has [`LEAST`] octets at least.
+    /// Writes the message to the front of `to`, which has at least [`LEAST`] octets.
     pub(crate) fn write(&self, to: &mut [u8]) {
         let mut all = [0; LEAST];
         let mut at = 0;

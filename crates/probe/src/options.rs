@@ -1,3 +1,5 @@
+//! Options of a probe run.
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -5,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ProbeError;
 
-/// What is sent, and what answers.
+/// Kind of probe and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -15,16 +17,16 @@ pub enum Method {
     Syn,
     /// A TCP connection to a closed port: SYN and RST.
     Rst,
-    /// HTTP GET on an open connection; request and reply are one segment each.
+    /// HTTP GET on an open connection; request and response are one segment each.
     Http,
     /// A TLS 1.3 handshake on a new connection: ClientHello, and the server's flight.
     Tls,
-    /// A datagram to `mpbond probe-server`, which also gives one-way delays.
+    /// A datagram to `mpbond probe-server`; also gives one-way delays.
     Udp,
 }
 
 impl Method {
-    /// As reports call it.
+    /// Name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Icmp => "icmp",
@@ -37,39 +39,40 @@ impl Method {
     }
 }
 
-/// How to probe.
+/// Options of a probe run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whom; ICMP uses no port.
+    /// Target; ICMP does not use the port.
     pub target: SocketAddr,
-    /// How.
+    /// Method.
     pub method: Method,
-    /// How many probes.
+    /// Number of probes.
     pub count: u32,
-    /// From one probe, or burst of them, to the next.
+    /// Interval between probes, or between bursts of them.
     pub interval: Duration,
-    /// Probes sent at once.
+    /// Number of probes sent at once.
     pub burst: u32,
-    /// A probe is lost when it is not answered by then.
+    /// Time after which a probe without an answer is lost.
     pub timeout: Duration,
     /// Payload of ICMP and UDP probes, in bytes.
     pub size_bytes: usize,
-    /// A packet that wakes hardware up goes out so long before each probe (paper, section 6.1).
+    /// Lead time of a packet sent before each probe in order to wake hardware up ("Toward Accurate
+    /// Network Delay Measurement on Android Phones", section 6.1).
     pub warm_up: Option<Duration>,
-    /// Packets that keep hardware awake go out so often, to the first router only.
+    /// Interval between packets that keep hardware awake; they end at the first router.
     pub background: Option<Duration>,
-    /// What the HTTP method asks for.
+    /// Path requested by the HTTP method.
     pub http_path: String,
-    /// Whom the TLS method asks for, where that is a name.
+    /// Server name for the TLS method, if the target is a name.
     pub server_name: Option<String>,
-    /// The interface to use whatever routes say (SO_BINDTODEVICE).
+    /// Interface to use regardless of routes (SO_BINDTODEVICE).
     pub interface: Option<String>,
-    /// The address to send from.
+    /// Source address.
     pub source: Option<IpAddr>,
 }
 
 impl Options {
-    /// Ten probes a second apart.
+    /// Default options: ten probes, one second apart.
     pub fn new(target: SocketAddr, method: Method) -> Self {
         Self {
             target,
@@ -91,13 +94,13 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), ProbeError> {
         let wrong = |what: &str| Err(ProbeError::Option(what.to_owned()));
         if self.interval < Duration::from_millis(1) {
-            return wrong("the interval must be 1 ms at least");
+            return wrong("the interval must be at least 1 ms");
         }
         if self
             .background
             .is_some_and(|b| b < Duration::from_millis(1))
         {
-            return wrong("background packets must be 1 ms apart at least");
+            return wrong("background packets must be at least 1 ms apart");
         }
         if self
             .source
@@ -106,19 +109,19 @@ impl Options {
             return wrong("the source and the target must both be IPv4 or both IPv6");
         }
         if !(1..=1000).contains(&self.burst) {
-            return wrong("a burst has 1 to 1000 probes");
+            return wrong("a burst must have 1 to 1000 probes");
         }
         if self.burst > 1 && !matches!(self.method, Method::Icmp | Method::Udp) {
-            return wrong("bursts are for ICMP and UDP");
+            return wrong("bursts are available for ICMP and UDP only");
         }
         if !(16..=65_000).contains(&self.size_bytes) {
-            return wrong("a probe has 16 to 65000 bytes");
+            return wrong("a probe must have 16 to 65000 bytes");
         }
         if self.method == Method::Udp && self.size_bytes < crate::message::LEAST {
-            return wrong("a UDP probe has 40 bytes at least, for its answer's stamps");
+            return wrong("a UDP probe needs at least 40 bytes, for its answer's time stamps");
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(60) {
-            return wrong("the timeout must be above 0 and 60 s at most");
+            return wrong("the timeout must be above 0 and at most 60 s");
         }
         if self.method == Method::Http
             && (!self.http_path.starts_with('/')

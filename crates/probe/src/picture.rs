@@ -1,9 +1,7 @@
-//! Delays as distribution functions, overheads as box plots (delay measurement paper, Figures 5, 8
-//! and 9).
+//! Chart of delays as distribution functions and of overheads as box plots ("Toward Accurate
+//! Network Delay Measurement on Android Phones", Figures 5, 8 and 9).
 
-use std::fmt::Write as _;
-
-use mpbond_plot::{frame, nice_step, number};
+use mpbond_plot::{Anchor, Axis, Panel, Svg};
 
 use crate::record::Summary;
 use crate::statistics::Distribution;
@@ -18,7 +16,7 @@ const ROW: f64 = 34.0;
 const COLOURS: [&str; 3] = ["#d55e00", "#0072b2", "#009e73"];
 
 impl Summary {
-    /// As an SVG image.
+    /// Delays and overheads as an SVG chart.
     pub fn to_svg(&self, title: &str) -> String {
         let delays = [
             ("d_u (user)", &self.d_u_us),
@@ -35,144 +33,73 @@ impl Summary {
         .into_iter()
         .filter_map(|(name, d)| Some((name, d.as_ref()?)))
         .collect();
-        let second = TOP + PANEL + GAP;
-        let height = second + overheads.len().max(1) as f64 * ROW + 40.0;
-        let mut svg = frame(WIDTH, height, LEFT, title);
+        let mut svg = Svg::new();
+        svg.heading((LEFT, 20.0), title);
         let present: Vec<(&str, &Distribution, &str)> = delays
             .into_iter()
             .zip(COLOURS)
             .filter_map(|((name, d), colour)| Some((name, d.as_ref()?, colour)))
             .collect();
-        let x = Scale::around(present.iter().map(|(_, d, _)| *d));
+        let x = microseconds(present.iter().map(|(_, d, _)| *d));
+        let shares = Axis::exact("share", 0.0, 100.0, 5.0);
+        let panel = Panel::new((LEFT, TOP), (WIDTH - LEFT - RIGHT, PANEL), x, shares);
+        panel.draw(&mut svg, " µs", " %");
         for (i, (name, d, colour)) in present.iter().enumerate() {
-            let _ = writeln!(
-                svg,
-                "<text x=\"{:.0}\" y=\"44\" fill=\"{colour}\">{name}, n = {}</text>",
-                LEFT + i as f64 * 180.0,
-                d.count
-            );
-            let mut path = format!("M{LEFT} {:.1}", TOP + PANEL);
-            for (n, value) in d.sorted.iter().enumerate() {
-                let y = TOP + PANEL * (1.0 - (n + 1) as f64 / d.count as f64);
-                let _ = write!(path, "H{:.1}V{y:.1}", x.at(*value));
+            let entry = format!("{name}, n = {}", d.count);
+            let at = (LEFT + i as f64 * 180.0, 44.0);
+            svg.coloured_text(at, Anchor::Start, &entry, colour);
+            let mut steps = vec![(panel.left, panel.bottom)];
+            let (mut below, mut y) = (0, panel.bottom);
+            for value in d.sample.values() {
+                let x = panel.x_of(*value);
+                steps.push((x, y));
+                below += 1;
+                y = panel.y_of(100.0 * f64::from(below) / d.count as f64);
+                steps.push((x, y));
             }
-            let _ = writeln!(
-                svg,
-                "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" d=\"{path}H{:.1}\"/>",
-                WIDTH - RIGHT
-            );
+            steps.push((panel.right, y));
+            svg.path(&steps, colour, 1.5, "");
         }
-        for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-            let y = TOP + PANEL * (1.0 - share);
-            let _ = writeln!(
-                svg,
-                "<path stroke=\"#dddddd\" d=\"M{LEFT} {y:.1}H{:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{:.0} %</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y + 4.0,
-                share * 100.0
-            );
-        }
-        x.draw(&mut svg, TOP + PANEL);
-        let x = Scale::around(overheads.iter().map(|(_, d)| *d));
+        let top = TOP + PANEL + GAP;
+        let x = microseconds(overheads.iter().map(|(_, d)| *d));
+        let height = overheads.len() as f64 * ROW;
+        let rows = Axis::exact("", 0.0, 1.0, 1.0);
+        let panel = Panel::new((LEFT, top), (WIDTH - LEFT - RIGHT, height), x, rows);
         for (i, (name, d)) in overheads.iter().enumerate() {
-            boxed(&mut svg, name, d, &x, second + i as f64 * ROW);
+            boxed(&mut svg, name, d, &panel, top + i as f64 * ROW);
         }
         if !overheads.is_empty() {
-            x.draw(&mut svg, second + overheads.len() as f64 * ROW);
+            panel.draw_x(&mut svg, panel.bottom, " µs");
         }
-        svg.push_str("</svg>\n");
-        svg
+        svg.finish(title, WIDTH, top + height.max(ROW) + 40.0)
     }
 }
 
-/// Whiskers reach the farthest values within 1.5 quartile distances of the box; what lies beyond
-/// is a dot (Tukey, as the paper's section 5.3).
-fn boxed(svg: &mut String, name: &str, d: &Distribution, x: &Scale, top: f64) {
+/// Horizontal axis that covers some distributions.
+fn microseconds<'a>(all: impl Iterator<Item = &'a Distribution>) -> Axis {
+    Axis::covering("µs", all.flat_map(|d| [d.min, d.max]), false, 7.0)
+}
+
+/// Box plot. Whiskers reach the farthest values within 1.5 quartile distances of the box; values
+/// beyond are dots (Tukey; "Toward Accurate Network Delay Measurement on Android Phones", section
+/// 5.3).
+fn boxed(svg: &mut Svg, name: &str, d: &Distribution, panel: &Panel, top: f64) {
     let middle = top + ROW / 2.0;
     let reach = 1.5 * (d.p75 - d.p25);
     let inside = |v: &&f64| (d.p25 - reach..=d.p75 + reach).contains(*v);
-    let low = d.sorted.iter().find(inside).copied().unwrap_or(d.min);
-    let high = d.sorted.iter().rfind(inside).copied().unwrap_or(d.max);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
-         <path stroke=\"#333333\" fill=\"none\" d=\"M{:.1} {middle:.1}H{:.1}M{:.1} {middle:.1}H{:.1}\"/>\
-         <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"#56b4e9\" \
-         stroke=\"#333333\"/>\
-         <path stroke=\"#000000\" stroke-width=\"2\" d=\"M{:.1} {:.1}v{:.1}\"/>",
-        LEFT - 6.0,
-        middle + 4.0,
-        x.at(low),
-        x.at(d.p25),
-        x.at(d.p75),
-        x.at(high),
-        x.at(d.p25),
-        top + 6.0,
-        (x.at(d.p75) - x.at(d.p25)).max(0.5),
-        ROW - 12.0,
-        x.at(d.median),
-        top + 6.0,
-        ROW - 12.0
-    );
-    for value in d.sorted.iter().filter(|v| !inside(v)) {
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"1.5\" fill=\"#b2182b\"/>",
-            x.at(*value)
-        );
-    }
-}
-
-/// Microseconds from left to right.
-struct Scale {
-    from: f64,
-    to: f64,
-    step: f64,
-}
-
-impl Scale {
-    fn around<'a>(all: impl Iterator<Item = &'a Distribution>) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for d in all {
-            low = low.min(d.min);
-            high = high.max(d.max);
-        }
-        if low > high {
-            (low, high) = (0.0, 1.0);
-        }
-        let least = ((high - low) / 7.0).max(0.1);
-        let step = nice_step(least);
-        let from = (low / step).floor() * step;
-        Self {
-            from,
-            to: ((high / step).ceil() * step).max(from + step),
-            step,
-        }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        LEFT + (value - self.from) / (self.to - self.from) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn draw(&self, svg: &mut String, y: f64) {
-        let _ = writeln!(
-            svg,
-            "<path stroke=\"#333333\" d=\"M{LEFT} {y:.1}H{:.1}\"/>",
-            WIDTH - RIGHT
-        );
-        let marks = ((self.to - self.from) / self.step).round() as u32;
-        for i in 0..=marks {
-            let value = self.from + f64::from(i) * self.step;
-            let text = number(value, 1);
-            let x = self.at(value);
-            let _ = writeln!(
-                svg,
-                "<path stroke=\"#333333\" d=\"M{x:.1} {y:.1}v4\"/>\
-                 <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text} µs</text>",
-                y + 17.0
-            );
-        }
+    let values = d.sample.values();
+    let low = values.iter().find(inside).copied().unwrap_or(d.min);
+    let high = values.iter().rfind(inside).copied().unwrap_or(d.max);
+    let x = |value| panel.x_of(value);
+    svg.text((LEFT - 6.0, middle + 4.0), Anchor::End, name);
+    svg.line((x(low), middle), (x(d.p25), middle), "#333333", 1.0);
+    svg.line((x(d.p75), middle), (x(high), middle), "#333333", 1.0);
+    let (top, height) = (top + 6.0, ROW - 12.0);
+    let width = (x(d.p75) - x(d.p25)).max(0.5);
+    svg.rect((x(d.p25), top), (width, height), "#56b4e9");
+    let median = x(d.median);
+    svg.line((median, top), (median, top + height), "#000000", 2.0);
+    for value in values.iter().filter(|v| !inside(v)) {
+        svg.dot((x(*value), middle));
     }
 }

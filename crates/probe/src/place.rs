@@ -1,4 +1,4 @@
-//! Where probes leave this host: over which interface, from which address.
+//! Interface and source address of probes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,8 +7,7 @@ use socket2::Socket;
 use crate::error::ProbeError;
 use crate::options::Options;
 
-/// Binds a socket to the interface and address that the options name. Without either it stays as it
-/// is.
+/// Binds a socket to the interface and address of the options; without either, it stays unbound.
 pub(crate) fn bind(socket: &Socket, options: &Options) -> Result<(), ProbeError> {
     if let Some(interface) = &options.interface {
         socket
@@ -29,7 +28,7 @@ pub(crate) fn bind(socket: &Socket, options: &Options) -> Result<(), ProbeError>
     Ok(())
 }
 
-/// As [`bind`], and takes a port at once, from whatever address it is to be.
+/// Binds as [`bind`] does, and in any case to a port, so that it is known at once.
 pub(crate) fn bind_with_port(socket: &Socket, options: &Options) -> Result<(), ProbeError> {
     bind(socket, options)?;
     if options.source.is_some() {

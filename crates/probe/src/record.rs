@@ -1,4 +1,4 @@
-//! One probe, and what all of them say.
+//! Record of a probe, and summary of a run.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use crate::clock_offset::{ClockOffset, Exchange};
 use crate::options::Method;
 use crate::statistics::Distribution;
 
-/// Where the user's stamps are from.
+/// Source of the user's time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserSource {
@@ -17,39 +17,39 @@ pub enum UserSource {
     ClockGettime,
 }
 
-/// Where the kernel's stamps are from.
+/// Source of the kernel's time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSource {
-    /// SO_TIMESTAMPING: software stamps of driver (out) and of the receive path (in).
+    /// SO_TIMESTAMPING: software stamps of the driver (out) and of the receive path (in).
     SoTimestamping,
 }
 
-/// Where the wire's stamps are from.
+/// Source of the wire's time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireSource {
-    /// SO_TIMESTAMPING: the network card's clock.
+    /// SO_TIMESTAMPING: clock of the network card.
     Hardware,
-    /// A capture: the clock of whoever took it.
+    /// A capture: clock of the capturing host.
     Capture,
-    /// A capture of 802.11: the clock of the sniffer's radio (TSFT).
+    /// An 802.11 capture: clock of the sniffer's radio (TSFT).
     Tsft,
 }
 
-/// Two stamps of one clock, ns since the Unix epoch (the card's own epoch for hardware).
+/// Two time stamps of one clock, in ns since the Unix epoch (the card's own epoch for hardware).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair<S> {
-    /// Which clock.
+    /// Clock.
     pub source: S,
-    /// When the probe went out.
+    /// Time at which the probe went out.
     pub out_ns: u64,
-    /// When its answer came in.
+    /// Time at which its answer came in.
     pub in_ns: u64,
 }
 
 impl<S> Pair<S> {
-    /// From out to in, in µs.
+    /// Time between the two stamps, in µs.
     pub fn delay_us(&self) -> f64 {
         difference_us(self.out_ns, self.in_ns)
     }
@@ -59,44 +59,45 @@ pub(crate) fn difference_us(from_ns: u64, to_ns: u64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e3
 }
 
-/// All stamps of a probe.
+/// Time stamps of a probe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamps {
-    /// t_u.
+    /// User's time stamps, t_u.
     pub user: Option<Pair<UserSource>>,
-    /// t_k.
+    /// Kernel's time stamps, t_k.
     pub kernel: Option<Pair<KernelSource>>,
-    /// t_n.
+    /// Wire's time stamps, t_n.
     pub wire: Option<Pair<WireSource>>,
 }
 
 /// One probe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Its number, from 0.
+    /// Number, from 0.
     pub seq: u32,
-    /// How it was made.
+    /// Method.
     pub method: Method,
-    /// d_u: what the user sees, µs. `None` when lost.
+    /// Delay at the user, d_u, in µs; `None` when lost.
     pub d_u_us: Option<f64>,
-    /// d_k: what the kernel sees. Of `syn` it is TCP_INFO's handshake round trip, which has no stamps.
+    /// Delay at the kernel, d_k, in µs. For `syn` it is TCP_INFO's handshake round trip, which has
+    /// no stamps.
     pub d_k_us: Option<f64>,
-    /// d_n: what the wire sees.
+    /// Delay on the wire, d_n, in µs.
     pub d_n_us: Option<f64>,
-    /// Where these are from.
+    /// Time stamps of these delays.
     pub stamps: Stamps,
-    /// Not answered in time.
+    /// Whether it was not answered in time.
     pub lost: bool,
-    /// A second answer.
+    /// Whether this is a second answer.
     pub duplicate: bool,
-    /// The four stamps of an exchange with `mpbond probe-server`.
+    /// Time stamps of an exchange with `mpbond probe-server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
-    /// What the run calls itself in its datagrams (ICMP, UDP): a probe is found by it and its number
-    /// in captures. As hexadecimal text in JSON.
+    /// Identifier of the run in its datagrams (ICMP, UDP); together with the number it identifies a
+    /// probe in captures. Hexadecimal text in JSON.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
     pub run: Option<u64>,
-    /// This end of the connection (TCP): the probe is found by it in captures.
+    /// Local end of the connection (TCP); identifies the probe in captures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<SocketAddr>,
 }
@@ -109,7 +110,7 @@ impl Probe {
         }
     }
 
-    /// An answered probe; a difference that stands without stamps goes into `d_k_us`.
+    /// An answered probe; `d_k_us` is a kernel delay measured without stamps.
     pub(crate) fn answered(seq: u32, method: Method, stamps: Stamps, d_k_us: Option<f64>) -> Self {
         Self {
             seq,
@@ -126,7 +127,7 @@ impl Probe {
         }
     }
 
-    /// Takes d_n from another clock than the kernel's stamps.
+    /// Sets d_n from another clock than the kernel's stamps.
     pub fn set_wire(&mut self, wire: Pair<WireSource>) {
         self.stamps.wire = Some(wire);
         self.d_n_us = Some(wire.delay_us());
@@ -145,7 +146,7 @@ impl Probe {
     }
 }
 
-/// 64 bits as text: JSON's numbers lose some of them on the way through other programs.
+/// 64-bit numbers as hexadecimal text: JSON numbers lose bits in other programs.
 mod hexadecimal {
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
@@ -163,36 +164,37 @@ mod hexadecimal {
     }
 }
 
-/// What all probes say. Distributions are of µs, and `None` where no probe had the stamps.
+/// Summary of a run. Distributions are in µs, and `None` where no probe had the stamps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// How probes were made.
+    /// Method.
     pub method: Method,
-    /// Probes sent.
+    /// Number of probes sent.
     pub sent: u64,
-    /// Not answered in time.
+    /// Number of probes not answered in time.
     pub lost: u64,
-    /// Answers beyond the first.
+    /// Number of answers beyond the first.
     pub duplicates: u64,
-    /// Answers that came after that of a later probe (RFC 4737, section 3).
+    /// Number of answers that arrived after that of a later probe (RFC 4737, section 3).
     pub reordered: u64,
-    /// What the user sees.
+    /// Delay at the user, d_u.
     pub d_u_us: Option<Distribution>,
-    /// What the kernel sees.
+    /// Delay at the kernel, d_k.
     pub d_k_us: Option<Distribution>,
-    /// What the wire sees.
+    /// Delay on the wire, d_n.
     pub d_n_us: Option<Distribution>,
-    /// Δd = d_u − d_n (equation 1).
+    /// Overhead in total, Δd = d_u − d_n. Equation and section numbers here are those of "Toward
+    /// Accurate Network Delay Measurement on Android Phones" (equation 1).
     pub delta_d_us: Option<Distribution>,
-    /// Δd_k = d_k − d_n (equation 2).
+    /// Overhead between kernel and wire, Δd_k = d_k − d_n (equation 2).
     pub delta_d_k_us: Option<Distribution>,
-    /// Δd_u = d_u − d_k (equation 3).
+    /// Overhead between user and kernel, Δd_u = d_u − d_k (equation 3).
     pub delta_d_u_us: Option<Distribution>,
-    /// Its part on the way out: t_k − t_u (section 5.6).
+    /// Outgoing part of Δd_u: t_k − t_u (section 5.6).
     pub delta_d_u_out_us: Option<Distribution>,
-    /// Its part on the way in: t_u − t_k.
+    /// Incoming part of Δd_u: t_u − t_k.
     pub delta_d_u_in_us: Option<Distribution>,
-    /// The server's clock against ours; only of UDP.
+    /// Offset of the server's clock; for UDP only.
     pub clock: Option<ClockOffset>,
     /// One-way delay to the server, with the error of `clock`.
     pub one_way_out_us: Option<Distribution>,
@@ -201,7 +203,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of probes that were made before, in the order of their answers.
+    /// Summary of recorded probes, given in the order of their answers.
     pub fn of(method: Method, probes: impl IntoIterator<Item = Probe>) -> Self {
         let mut all = Collector::new(method);
         probes.into_iter().for_each(|probe| all.take(probe));
@@ -313,8 +315,8 @@ mod tests {
         Probe::answered(seq, Method::Icmp, stamps, None)
     }
 
-    /// Equations 1 to 3 by hand: user 0..100, kernel 10..80, wire 15..60 µs. The wire's clock has
-    /// an epoch of its own.
+    /// Equations 1 to 3 by hand: user 0 to 100, kernel 10 to 80, wire 15 to 60 µs. The wire's clock
+    /// has its own epoch.
     #[test]
     fn overheads_are_those_of_the_equations() {
         let mut all = Collector::new(Method::Icmp);

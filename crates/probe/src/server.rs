@@ -1,4 +1,4 @@
-//! Who answers probes: datagrams with both stamps of the server, and HTTP with a few octets.
+//! Server that answers probes: datagrams with its two time stamps, and short HTTP responses.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,25 +12,25 @@ use crate::message::Message;
 use crate::stamping;
 use crate::sys;
 
-/// Connections at a time.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 64;
-/// A request is no longer.
+/// Maximum length of a request.
 const MAX_REQUEST: usize = 4096;
-/// How often threads look whether they should stop.
+/// Interval at which threads check whether to stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// A connection without a request for so long is closed.
+/// Idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 const REPLY: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/plain\r\n\r\nok\n";
 
-/// Where to answer.
+/// Options of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// UDP and HTTP, on the same port.
+    /// Address of both UDP and HTTP.
     pub listen: SocketAddr,
 }
 
-/// A server, until it is dropped.
+/// A running server; stops when dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -39,10 +39,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to answer.
+    /// Starts the server.
     ///
     /// # Errors
-    /// When the address or port cannot be had.
+    /// When the address or port cannot be bound.
     pub fn start(options: ServerOptions) -> Result<Self, ProbeError> {
         let failed = ProbeError::io("listening");
         let tcp = TcpListener::bind(options.listen).map_err(&failed)?;
@@ -50,7 +50,7 @@ impl Server {
         tcp.set_nonblocking(true).map_err(&failed)?;
         let udp = UdpSocket::bind(address).map_err(&failed)?;
         udp.set_nonblocking(true).map_err(&failed)?;
-        // Whoever knows the address may send at once, before the thread below runs.
+        // Clients that know the address may send at once, before the thread below runs.
         sys::make_room(&udp);
         sys::ask_for_receive_stamps(&udp).map_err(&failed)?;
         stamping::wait_for_receive_stamps();
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// Where it answers.
+    /// Bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -94,7 +94,7 @@ fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         if !matches!(sys::wait(socket, LOOK), Ok(true)) {
             continue;
         }
-        // The sender's address is had by looking first; stamps come with the message itself.
+        // Peek first for the sender's address; the stamps come with the message itself.
         let Ok((_, from)) = socket.peek_from(&mut buffer) else {
             continue;
         };
@@ -115,7 +115,7 @@ fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         };
         answer.t3_ns = sys::now_ns();
         answer.write(packet);
-        // Whoever does not want it any more misses nothing.
+        // Errors are ignored: a client that left does not need the answer.
         let _ = socket.send_to(packet, from);
     }
 }
@@ -127,7 +127,7 @@ fn accept(listener: &TcpListener, stop: &Arc<AtomicBool>) {
             continue;
         }
         let Ok((stream, _)) = listener.accept() else {
-            // Out of descriptors, perhaps: not in a hurry.
+            // Probably out of descriptors: retry after a pause.
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };

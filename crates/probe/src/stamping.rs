@@ -1,4 +1,4 @@
-//! Stamps of packets that are there from the first packet on.
+//! Enabling of packet time stamps, effective from the first packet on.
 
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// As long as the kernel may take; it takes a fraction of a millisecond where the machine is idle.
+/// Maximum time to wait for the kernel; it takes a fraction of a millisecond on an idle machine.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Asks for all stamps of both directions on `socket`, and waits until they come. A kernel that has
-/// none still lets us probe.
+/// Enables all stamps of both directions on `socket` and waits until they take effect. Probing also
+/// works with a kernel that has none.
 pub(crate) fn start(socket: &impl AsFd) {
     if sys::ask_for_stamps(socket).is_ok() {
         wait_for_receive_stamps();
     }
 }
 
-/// The kernel stamps received packets only while a socket wants it, and begins *some time after* the
-/// first one asked: it leaves the patching of its own code to a worker (`net_enable_timestamp` in
-/// net/core/dev.c). What comes until then has no stamp. So packets are sent to ourselves until one
-/// has one.
+/// Waits until the kernel stamps received packets. It does so only while a socket requests it, and
+/// begins *some time after* the first request, since a worker patches its code
+/// (`net_enable_timestamp` in net/core/dev.c). Packets received before have no stamp; therefore
+/// packets are sent over loopback until one has.
 ///
-/// Call it while a socket that asked is open.
+/// Call it while a socket that requested stamps is open.
 pub(crate) fn wait_for_receive_stamps() {
     let deadline = Instant::now() + PATIENCE;
     let Some(socket) = to_itself() else { return };
@@ -38,7 +38,7 @@ pub(crate) fn wait_for_receive_stamps() {
     }
 }
 
-/// A socket over loopback that hears what it says, with its arrivals stamped.
+/// A loopback socket that receives its own packets, with receive stamps.
 fn to_itself() -> Option<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .or_else(|_| UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)))

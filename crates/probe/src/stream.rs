@@ -1,4 +1,4 @@
-//! Probes over TCP: handshakes, refusals, HTTP on an open connection, TLS. One at a time.
+//! Probes over TCP, one at a time: handshakes, refusals, HTTP on an open connection, TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::options::{Method, Options};
 use crate::record::{Pair, Probe, Stamps, UserSource};
 use crate::{place, sys, tls};
 
-/// A reply in one segment is no longer.
+/// Maximum length of a response in one segment.
 const REPLY: usize = 16 * 1024;
 
 pub(crate) fn run(
@@ -28,7 +28,7 @@ pub(crate) fn run(
     let start = Instant::now();
     let lead = options.warm_up.unwrap_or_default();
     for seq in 0..options.count {
-        // A slow answer delays what follows, and nothing is sent in a heap to catch up.
+        // A slow answer delays the next probe; missed ones are not sent in a burst.
         sleep_until(start + options.interval * seq);
         if let Some(waker) = &waker {
             waker.wake();
@@ -41,7 +41,7 @@ pub(crate) fn run(
                     None => Connection::open(options)?,
                 };
                 let probe = open.probe(seq, options)?;
-                // What comes late would be taken for the next answer.
+                // A late response would be mistaken for the next one.
                 if !probe.lost && !open.closing {
                     connection = Some(open);
                 }
@@ -65,7 +65,7 @@ fn tcp(options: &Options) -> Result<Socket, ProbeError> {
     let failed = ProbeError::io("a TCP socket");
     let domain = Domain::for_address(options.target);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(&failed)?;
-    // `connect` keeps to it, too.
+    // `connect` observes it as well.
     socket
         .set_write_timeout(Some(options.timeout))
         .map_err(&failed)?;
@@ -111,16 +111,16 @@ fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
         })
     };
     match (options.method, refused) {
-        (Method::Syn, true) => return unfit("the port is closed: use the method rst"),
-        (Method::Rst, false) => return unfit("the port is open: use the method syn"),
+        (Method::Syn, true) => return unfit("the port is closed: use method rst"),
+        (Method::Rst, false) => return unfit("the port is open: use method syn"),
         _ => {}
     }
-    // A refused socket has forgotten its address, and knows its port.
+    // A refused socket has lost its address and still has its port.
     let local = local_address(&socket);
     let mut kernel_us = None;
     if !refused {
         kernel_us = sys::handshake_us(&socket).ok().map(f64::from);
-        // A reset instead of a close: no state is left at either end.
+        // Reset instead of close: no state remains at either end.
         let _ = socket.set_linger(Some(Duration::ZERO));
     }
     let stamps = Stamps {
@@ -136,7 +136,7 @@ fn handshake(seq: u32, options: &Options) -> Result<Probe, ProbeError> {
     Ok(probe)
 }
 
-/// An open connection to an HTTP server.
+/// Open connection to an HTTP server.
 struct Connection {
     asking: Asking,
     request: String,
@@ -179,12 +179,12 @@ impl Connection {
                     Ok(true)
                 }
                 Reply::Partial | Reply::Unfit => {
-                    Err("its HTTP reply has no Content-Length or is not short".to_owned())
+                    Err("its HTTP response has no Content-Length or exceeds one segment".to_owned())
                 }
             }
         };
         let asked = self.asking.ask(self.request.as_bytes(), options, whole)?;
-        // The reply is one segment; what a server sends after it is not waited for.
+        // The response is one segment; later data of the server is not awaited.
         let Some(times) = asked else {
             return Ok(Probe::lost(seq, options.method));
         };
@@ -201,7 +201,7 @@ enum Reply {
     Unfit,
 }
 
-/// Whether an HTTP/1.1 reply is whole (RFC 9112, section 6.3).
+/// Whether an HTTP/1.1 response is complete (RFC 9112, section 6.3).
 fn http_end(reply: &[u8]) -> Reply {
     let Some(end) = reply.windows(4).position(|w| w == b"\r\n\r\n") else {
         return Reply::Partial;

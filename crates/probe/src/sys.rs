@@ -1,5 +1,5 @@
-//! The system calls that neither the standard library nor socket2 wraps: stamps of packets
-//! (Documentation/networking/timestamping.rst), and waiting to the nanosecond.
+//! System calls without a wrapper in the standard library or socket2: packet time stamps
+//! (Documentation/networking/timestamping.rst), and waiting with nanosecond timeouts.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -7,7 +7,7 @@ use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Numbers of include/uapi/linux/net_tstamp.h; libc has not all of them on all targets.
+/// Flags of include/uapi/linux/net_tstamp.h; libc lacks some of them on some targets.
 mod flags {
     pub(super) const TX_HARDWARE: u32 = 1;
     pub(super) const TX_SOFTWARE: u32 = 1 << 1;
@@ -24,24 +24,24 @@ mod flags {
 const ORIGIN_TIMESTAMPING: u8 = 4;
 const STAMP_SENT: u32 = 0;
 
-/// What a receive call gave besides the bytes.
+/// Result of a receive call besides the bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) bytes: usize,
-    /// Stamps, ns.
+    /// Time stamps, in ns.
     pub(crate) software_ns: Option<u64>,
     pub(crate) hardware_ns: Option<u64>,
-    /// Of which packet (or byte) a transmit stamp is.
+    /// Packet or byte that a transmit stamp belongs to.
     pub(crate) sent_key: Option<u32>,
 }
 
-/// Now, by the clock that software stamps show.
+/// Current time, by the clock of software stamps.
 pub(crate) fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Asks for all stamps that there are, of packets in both directions.
+/// Enables all stamps, for packets in both directions.
 pub(crate) fn ask_for_stamps(socket: &impl AsFd) -> io::Result<()> {
     use flags::*;
     let all = TX_HARDWARE
@@ -61,7 +61,7 @@ pub(crate) fn ask_for_stamps(socket: &impl AsFd) -> io::Result<()> {
     )
 }
 
-/// Asks for stamps of received packets alone.
+/// Enables stamps of received packets only.
 pub(crate) fn ask_for_receive_stamps(socket: &impl AsFd) -> io::Result<()> {
     let some = flags::RX_SOFTWARE | flags::SOFTWARE;
     set(
@@ -72,8 +72,8 @@ pub(crate) fn ask_for_receive_stamps(socket: &impl AsFd) -> io::Result<()> {
     )
 }
 
-/// Room for what waits to be read, answers and transmit stamps both: as much as the largest burst
-/// needs where this user may have it, else as much as the administrator allows.
+/// Enlarges the receive buffer, which holds answers and transmit stamps: to the size that the
+/// largest burst needs if this user may set it, else to the administrator's limit.
 pub(crate) fn make_room(socket: &impl AsFd) {
     const ROOM_BYTES: libc::c_int = 8 << 20;
     let socket = socket.as_fd();
@@ -99,8 +99,8 @@ fn set<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Resul
     Ok(())
 }
 
-/// Receives without waiting; `None` when there is nothing. From the error queue on request, where
-/// transmit stamps are.
+/// Receives without waiting; `None` when nothing is there. Reads the error queue, with transmit
+/// stamps, on request.
 pub(crate) fn receive(
     socket: &impl AsFd,
     buffer: &mut [u8],
@@ -113,8 +113,8 @@ pub(crate) fn receive(
     receive_how(socket, buffer, libc::MSG_DONTWAIT | from)
 }
 
-/// Receives what comes within the socket's read timeout; `None` when nothing does. Who waits here is
-/// given the bytes in the call that it waits in: by `poll` it would be another one later.
+/// Receives within the socket's read timeout; `None` when nothing arrives. A blocking call returns
+/// the bytes directly; with `poll` a second call would add delay.
 pub(crate) fn await_bytes(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Option<Received>> {
     receive_how(socket, buffer, 0)
 }
@@ -192,7 +192,7 @@ fn nanos(at: &libc::timespec) -> Option<u64> {
     (ns > 0).then_some(ns)
 }
 
-/// Waits until a socket has something, or the time is over. `false`: the time is over.
+/// Waits until a socket is readable; `false` on timeout.
 pub(crate) fn wait(socket: &impl AsFd, limit: Duration) -> io::Result<bool> {
     let mut one = libc::pollfd {
         fd: socket.as_fd().as_raw_fd(),
@@ -216,8 +216,8 @@ pub(crate) fn wait(socket: &impl AsFd, limit: Duration) -> io::Result<bool> {
     Ok(ready > 0)
 }
 
-/// The handshake's round trip as TCP measured it, right after it, in µs; it has been the only
-/// measurement then.
+/// Round trip of the handshake in µs, as measured by TCP; read right after the handshake, when it
+/// is the only measurement.
 pub(crate) fn handshake_us(socket: &impl AsFd) -> io::Result<u32> {
     // SAFETY: a plain C structure, for which zero is valid.
     let mut info = unsafe { zeroed::<libc::tcp_info>() };

@@ -1,5 +1,5 @@
 //! TLS handshakes as probes: from ClientHello to the end of the server's flight (RFC 8446, section
-//! 2), over a TCP connection that is open already.
+//! 2), over an established TCP connection.
 
 use std::io::Cursor;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::record::Probe;
 use crate::stream::{local_address, timed_out};
 
-/// A server's flight, certificates included, is no longer.
+/// Maximum length of a server's flight, certificates included.
 const FLIGHT: usize = 128 * 1024;
 
 pub(crate) fn probe(seq: u32, options: &Options, socket: Socket) -> Result<Probe, ProbeError> {
@@ -47,20 +47,20 @@ pub(crate) fn probe(seq: u32, options: &Options, socket: Socket) -> Result<Probe
                 .process_new_packets()
                 .map_err(|e| format!("no TLS handshake: {e}"))?;
             if read == 0 || state.peer_has_closed() {
-                return Err("no TLS handshake: the server closes it".to_owned());
+                return Err("no TLS handshake: the server closed the connection".to_owned());
             }
         }
-        // Our Finished is due: the flight is whole.
+        // The client's Finished is next: the flight is complete.
         if !tls.is_handshaking() {
             return Ok(true);
         }
         if seen > FLIGHT {
-            return Err("its TLS handshake does not end".to_owned());
+            return Err("its TLS handshake exceeds the maximum length".to_owned());
         }
         Ok(false)
     };
     let asked = asking.ask(&hello, options, flight)?;
-    // A reset instead of a close: no state is left at either end.
+    // Reset instead of close: no state remains at either end.
     let _ = asking.socket().set_linger(Some(Duration::ZERO));
     match asked {
         None => lost(),
@@ -80,18 +80,18 @@ fn client(options: &Options) -> Result<ClientConnection, Error> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(anyone))
         .with_no_client_auth();
-    // Each probe is a whole handshake.
+    // Each probe is a full handshake.
     config.resumption = rustls::client::Resumption::disabled();
     let name = match &options.server_name {
         Some(name) if name.parse::<IpAddr>().is_err() => ServerName::try_from(name.clone())
-            .map_err(|_| Error::General(format!("`{name}` is no host name")))?,
+            .map_err(|_| Error::General(format!("`{name}` is not a host name")))?,
         _ => ServerName::IpAddress(options.target.ip().into()),
     };
     ClientConnection::new(Arc::new(config), name)
 }
 
-/// Takes whoever answers: nothing is told to it, and nothing that it says is believed. How long it
-/// took to say it is all that is wanted, also of hosts whose certificates nobody here trusts.
+/// Certificate verifier that accepts all servers: nothing is sent to them, and nothing they send is
+/// used. Only the duration matters, also for hosts whose certificates are not trusted here.
 #[derive(Debug)]
 struct Anyone(WebPkiSupportedAlgorithms);
 

@@ -9,7 +9,7 @@ use crate::timeline::{Phase, Span, State, Timeline, Transfer};
 const STATES: usize = State::ALL.len();
 const PHASES: usize = Phase::ALL.len();
 
-/// Sums over one timeline. Its size does not depend on the trace's length.
+/// Sums over one timeline. Size is independent of the trace's length.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     state_mj: [f64; STATES],
@@ -17,7 +17,7 @@ pub struct Account {
     phase_mj: [f64; PHASES],
     phase_s: [f64; PHASES],
     bits_mj: f64,
-    /// Spent after the last packet in other states than idle ones.
+    /// Energy after the last packet, except in idle states.
     after_last_mj: f64,
     up_bytes: u64,
     down_bytes: u64,
@@ -27,22 +27,22 @@ pub struct Account {
 }
 
 impl Account {
-    /// When the first packet passed; `None` without any.
+    /// Time of the first packet; `None` without packets.
     pub fn first_packet(&self) -> Option<Timestamp> {
         self.first
     }
 
-    /// When the last packet passed; `None` without any.
+    /// Time of the last packet; `None` without packets.
     pub fn last_packet(&self) -> Option<Timestamp> {
         self.first.map(|_| self.last)
     }
 
-    /// Energy so far in mJ, of what is written.
+    /// Energy of all spans written so far, in mJ.
     pub fn total_mj(&self) -> f64 {
         self.phase_mj.iter().sum::<f64>() + self.bits_mj
     }
 
-    /// The sums, for a report.
+    /// Summary for a report.
     pub fn summary(&self) -> Summary {
         let total_j = self.total_mj() / 1e3;
         let phases = Phase::ALL.map(|phase| {
@@ -81,7 +81,7 @@ impl Account {
     }
 }
 
-/// Joules per 10^6 bytes; `None` where no byte passed.
+/// Joules per 10^6 bytes; `None` without bytes.
 pub(crate) fn per_mb(joules: f64, bytes: u64) -> Option<f64> {
     (bytes > 0).then(|| joules / (bytes as f64 / 1e6))
 }
@@ -113,22 +113,22 @@ impl Timeline for Account {
     }
 }
 
-/// The energy of one interface.
+/// Energy of one interface.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// All of it, the tail after the last packet in full.
+    /// Total energy, with the whole tail after the last packet.
     pub joules: f64,
-    /// Without what was spent after the last packet, idle states excepted.
+    /// Total energy without the part after the last packet, idle states excepted.
     pub joules_without_last_tail: f64,
-    /// `joules` per 10^6 bytes that passed, headers included.
+    /// `joules` per 10^6 bytes of traffic, headers included.
     pub joules_per_mb: Option<f64>,
-    /// The per-bit part, which is in the transfer phase too.
+    /// Energy of the bits (the per-bit part of the model); also contained in the transfer phase.
     pub bits_joules: f64,
-    /// By what the time was spent on.
+    /// Time and energy by phase.
     pub phases: [PhaseSum; PHASES],
-    /// By state, without the per-bit part.
+    /// Time and energy by state, without the per-bit part.
     pub states: Vec<StateSum>,
-    /// Packets that passed.
+    /// Number of packets.
     pub packets: u64,
     /// Bytes sent.
     pub up_bytes: u64,
@@ -139,21 +139,21 @@ pub struct Summary {
 /// Time and energy of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PhaseSum {
-    /// Which.
+    /// Phase that is summed.
     pub phase: Phase,
-    /// How long in all.
+    /// Total time, in seconds.
     pub seconds: f64,
-    /// How much in all.
+    /// Total energy, in J.
     pub joules: f64,
 }
 
 /// Time and energy of one state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StateSum {
-    /// Which.
+    /// State that is summed.
     pub state: State,
-    /// How long in all.
+    /// Total time, in seconds.
     pub seconds: f64,
-    /// How much in all, without the per-bit part.
+    /// Total energy, in J, without the per-bit part.
     pub joules: f64,
 }

@@ -1,51 +1,49 @@
-//! The power of moving data.
+//! Power while data passes.
 
 use std::time::Duration;
 
 use crate::event::{Direction, Packet};
 
-/// How a radio's power follows its traffic while data passes.
+/// Model of a radio's power as a function of its traffic, while data passes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ActivePower {
-    /// A base and a price for every bit: P = α_u·rate_up + α_d·rate_down + β
-    /// (Huang et al., MobiSys 2012, section 5). 1 mW per Mbit/s is 1 nJ per
-    /// bit, so no averaging window is needed.
+    /// Base power plus a price per bit: P = α_u·rate_up + α_d·rate_down + β (Huang et al., MobiSys
+    /// 2012, section 5). 1 mW per Mbit/s is 1 nJ per bit, so no averaging window is needed.
     Linear {
-        /// α_u, nJ/bit.
+        /// Energy per sent bit, α_u, in nJ.
         up_nj_per_bit: f64,
-        /// α_d, nJ/bit.
+        /// Energy per received bit, α_d, in nJ.
         down_nj_per_bit: f64,
-        /// β, mW.
+        /// Base power, β, in mW.
         base_mw: f64,
     },
-    /// One power to send, one to receive; time is shared out by bytes, since
-    /// both directions of a link use much the same rate.
+    /// One power for sending, one for receiving; time is divided by bytes, since both directions of
+    /// a link use about the same rate.
     ByDirection {
-        /// Sending, mW.
+        /// Power while sending, in mW.
         tx_mw: f64,
-        /// Receiving, mW.
+        /// Power while receiving, in mW.
         rx_mw: f64,
     },
-    /// A low power, and a high one when a window carries much data
-    /// (EnergyBox, Galaxy S2).
+    /// A low power, and a high one while a window carries much data (EnergyBox, Galaxy S2).
     Stepped {
-        /// Below the threshold, mW.
+        /// Power below the threshold, in mW.
         low_mw: f64,
-        /// Above it, mW.
+        /// Power above the threshold, in mW.
         high_mw: f64,
-        /// Length of the window.
+        /// Length of the counting window.
         window: Duration,
-        /// Bytes in a window above which the high power holds.
+        /// Bytes in a window above which the high power applies.
         threshold_bytes: f64,
     },
 }
 
-/// The mix of directions is taken afresh this often, so that a long transfer's
-/// power follows it; ARO averages over the same half second.
+/// Interval after which the mix of directions is recomputed, so that power follows a long transfer;
+/// ARO averages over the same half second.
 const MIX_WINDOW: Duration = Duration::from_millis(500);
 
 impl ActivePower {
-    /// Energy of this packet's bits alone, in mJ.
+    /// Energy of a packet's bits alone, in mJ.
     pub(crate) fn per_packet_mj(&self, packet: Packet) -> f64 {
         match *self {
             Self::Linear {
@@ -63,7 +61,7 @@ impl ActivePower {
         }
     }
 
-    /// After how long a stretch of activity is written and a new one begun.
+    /// Longest stretch of activity that is written as one span.
     pub(crate) fn window(&self) -> Duration {
         match *self {
             Self::Linear { .. } => Duration::MAX,
@@ -73,7 +71,7 @@ impl ActivePower {
     }
 }
 
-/// What passed in the stretch of activity that is not written yet.
+/// Traffic of the stretch of activity that is not written yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix {
     up_bytes: u64,
@@ -89,7 +87,7 @@ impl Mix {
         }
     }
 
-    /// Mean power of a stretch of this length that carried this mix, in mW.
+    /// Mean power, in mW, of a stretch of `length` that carried this mix.
     pub(crate) fn mean_mw(self, power: &ActivePower, length: Duration) -> f64 {
         match *power {
             ActivePower::Linear { base_mw, .. } => base_mw,

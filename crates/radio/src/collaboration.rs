@@ -1,4 +1,4 @@
-//! The energy of all devices that take part in something.
+//! Energy accounting across several devices.
 
 use mpbond_units::Timestamp;
 
@@ -11,14 +11,14 @@ use crate::radio::Radio;
 use crate::report::{AccessPointReport, DeviceReport, EnergyReport, InterfaceReport};
 use crate::timeline::Timeline;
 
-/// An interface of a device in a [`Collaboration`].
+/// Interface of a device in a [`Collaboration`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InterfaceId {
     device: usize,
     interface: usize,
 }
 
-/// A device in a [`Collaboration`].
+/// Device in a [`Collaboration`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId(usize);
 
@@ -50,8 +50,8 @@ struct Device {
     access_point: Option<AccessPoint>,
 }
 
-/// Several devices, each with its interfaces: packets and samples in, one
-/// report out. What is kept does not grow with the length of the trace.
+/// Several devices with their interfaces: packets and processor samples in, one report out. Memory
+/// does not grow with the length of the trace.
 #[derive(Debug, Clone)]
 pub struct Collaboration {
     placement: Placement,
@@ -61,7 +61,7 @@ pub struct Collaboration {
 }
 
 impl Collaboration {
-    /// Nobody takes part yet.
+    /// A collaboration without devices.
     pub fn new(placement: Placement) -> Self {
         Self {
             placement,
@@ -71,7 +71,7 @@ impl Collaboration {
         }
     }
 
-    /// Adds a device without a profile: only its interfaces count.
+    /// Adds a device without a profile: only the energy of its interfaces counts.
     pub fn add_bare_device(&mut self, name: &str) -> DeviceId {
         self.devices.push(Device {
             name: name.to_owned(),
@@ -84,7 +84,7 @@ impl Collaboration {
         DeviceId(self.devices.len() - 1)
     }
 
-    /// Adds a device with its base power, and its processor where it has a profile.
+    /// Adds a device with its base power, and its processor if the profile names one.
     ///
     /// # Errors
     /// [`ProfileError`] when the processor's profile is not among `profiles`.
@@ -138,10 +138,10 @@ impl Collaboration {
         }
     }
 
-    /// The device is an access point for the whole of the time accounted.
+    /// Accounts the device as an access point for the whole time.
     ///
     /// # Errors
-    /// [`ProfileError::Missing`] when its profile does not say what that draws.
+    /// [`ProfileError::Missing`] when its profile has no power for an access point.
     pub fn make_access_point(
         &mut self,
         device: DeviceId,
@@ -154,7 +154,7 @@ impl Collaboration {
         Ok(())
     }
 
-    /// A packet at an interface: says when it may pass.
+    /// Records a packet at an interface; returns the time at which it may pass.
     pub fn packet(&mut self, at: Timestamp, id: InterfaceId, packet: Packet) -> Timestamp {
         let interface = self
             .devices
@@ -170,7 +170,7 @@ impl Collaboration {
         pass
     }
 
-    /// A sampling of a device's cores.
+    /// Records one sampling of a device's cores.
     pub fn cpu_sample(&mut self, at: Timestamp, device: DeviceId, cores: &[CoreSample]) {
         let processor = self
             .devices
@@ -182,9 +182,8 @@ impl Collaboration {
         }
     }
 
-    /// Nothing follows. Base and access point count from the first packet to
-    /// the last or to `end`, whichever is later; without packets, over the
-    /// time that a processor was sampled.
+    /// Ends the accounting. Base and access point power count from the first packet to the last, or
+    /// to `end` if that is later; without packets, over the time for which a processor was sampled.
     pub fn finish(mut self, end: Timestamp) -> EnergyReport {
         if self.first.is_none() {
             let sampled = self.devices.iter().filter_map(|device| {
@@ -201,7 +200,7 @@ impl Collaboration {
             .first
             .map_or(0.0, |first| end.since(first).as_secs_f64());
         for interface in self.devices.iter_mut().flat_map(|d| &mut d.interfaces) {
-            // An interface that carried nothing rested all the time.
+            // An interface without packets rested all the time.
             if let (None, Some(first)) = (interface.account.first_packet(), self.first) {
                 let mut out = (&mut interface.account, &mut interface.trace);
                 interface.radio.advance(first, &mut out);
@@ -287,7 +286,7 @@ impl Device {
     }
 }
 
-/// Plays packets through one radio and sums up; for tests and fits.
+/// Accounts packets of one radio; for tests and fits.
 pub fn account<I>(radio: &mut Radio, packets: I, end: Timestamp) -> Account
 where
     I: IntoIterator<Item = (Timestamp, Packet)>,
@@ -297,7 +296,7 @@ where
     sums
 }
 
-/// Plays packets through one radio into any timeline.
+/// Accounts packets of one radio into any timeline.
 pub fn account_into<I, T>(radio: &mut Radio, packets: I, end: Timestamp, out: &mut T)
 where
     I: IntoIterator<Item = (Timestamp, Packet)>,

@@ -1,17 +1,19 @@
+//! Events of a radio: packets, hints from software, and how packet times are understood.
+
 use serde::{Deserialize, Serialize};
 
-/// Which way a packet goes, seen from the device that owns the radio.
+/// Direction of a packet, seen from the device that owns the radio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// The device transmits.
+    /// Transmitted by the device.
     Up,
-    /// The device receives.
+    /// Received by the device.
     Down,
 }
 
 impl Direction {
-    /// The same packet seen from the other end of the link.
+    /// Direction of the same packet at the other end of the link.
     pub const fn flipped(self) -> Self {
         match self {
             Self::Up => Self::Down,
@@ -23,14 +25,14 @@ impl Direction {
 /// One packet as a radio sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Which way it goes.
+    /// Direction of the packet.
     pub direction: Direction,
-    /// Its length in bytes, IP header included.
+    /// Length in bytes, IP header included.
     pub bytes: u32,
 }
 
 impl Packet {
-    /// A packet that the device transmits.
+    /// A transmitted packet.
     pub const fn up(bytes: u32) -> Self {
         Self {
             direction: Direction::Up,
@@ -38,7 +40,7 @@ impl Packet {
         }
     }
 
-    /// A packet that the device receives.
+    /// A received packet.
     pub const fn down(bytes: u32) -> Self {
         Self {
             direction: Direction::Down,
@@ -46,13 +48,13 @@ impl Packet {
         }
     }
 
-    /// Bits on the link.
+    /// Size in bits.
     pub(crate) fn bits(self) -> f64 {
         f64::from(self.bytes) * 8.0
     }
 }
 
-/// What software tells a radio beside its traffic.
+/// Hint from software to a radio, besides its traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Hint {
     /// Traffic is about to start: leave the low-power states now.
@@ -61,20 +63,18 @@ pub enum Hint {
     Release,
     /// Switch the interface off. The next packet finds it off.
     Off,
-    /// The signal is now this strong, in dBm.
+    /// Signal strength, in dBm.
     Signal(f64),
 }
 
-/// Whether a promotion lies ahead of a packet or already behind it.
+/// Meaning of packet times: before or after the radio's promotions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// The machine holds packets back: an emulator asks it when they may pass.
-    /// Promotions and waits for a listening occasion begin when the packet
-    /// is offered.
+    /// The radio delays packets, as an emulator needs. Promotions and waits for a listening
+    /// occasion begin when the packet is offered.
     #[default]
     Live,
-    /// The packets' times were recorded, with every delay already in them.
-    /// Promotions are charged to the time just before the packet that
-    /// caused them, and nothing is held.
+    /// Packet times were recorded and contain all delays. Promotions are charged to the time just
+    /// before the packet that caused them; nothing is delayed.
     Recorded,
 }

@@ -1,18 +1,17 @@
-//! Straight lines through measured power, to make a profile's figures.
+//! Linear fits of measured power, for profiles.
 
-/// P = slope · rate + intercept.
+/// Linear power model: P = slope · rate + intercept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// mW per Mbit/s, which is nJ per bit.
+    /// Slope in mW per Mbit/s, which is nJ per bit.
     pub slope: f64,
-    /// mW at no traffic.
+    /// Power without traffic, in mW.
     pub intercept: f64,
 }
 
 impl Line {
-    /// Least squares through (rate in Mbit/s, power in mW), every point
-    /// weighted by the inverse square of its power, so that relative errors
-    /// count; `None` when the points do not determine a line.
+    /// Weighted least squares through (rate in Mbit/s, power in mW). Weights are the inverse square
+    /// of the power, so that relative errors count. `None` when the points do not determine a line.
     pub fn through(points: &[(f64, f64)]) -> Option<Self> {
         let (mut w, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for &(rate, power) in points {
@@ -37,7 +36,7 @@ impl Line {
         })
     }
 
-    /// The power at a rate.
+    /// Power, in mW, at `rate` Mbit/s.
     pub fn at(&self, rate: f64) -> f64 {
         self.slope * rate + self.intercept
     }

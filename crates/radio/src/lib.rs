@@ -1,9 +1,8 @@
-//! Radios as pure state machines: when a packet may pass, and what it costs.
+//! Radios as pure state machines: when a packet may pass, and its energy.
 //!
-//! A [`Radio`] is made from a [`RadioProfile`] and told of packets, hints and
-//! the passing of time. It answers with the earliest instant at which a packet
-//! may pass, for an emulator, and writes its states with their powers to a
-//! [`Timeline`], for the energy accounts. Nothing here reads a clock or a file.
+//! A [`Radio`] is made from a [`RadioProfile`]. Its inputs are packets, hints and the time; it
+//! returns the earliest instant at which a packet may pass, for an emulator, and writes its states
+//! with their powers to a [`Timeline`], for energy accounts. It reads no clock and no files.
 //!
 //! ```
 //! use mpbond_radio::{Account, Packet, Placement, Profiles, Radio};
@@ -16,15 +15,15 @@
 //! let mut sums = Account::default();
 //! let pass = radio.packet(Timestamp::ZERO, Packet::up(60), &mut sums);
 //! assert_eq!(pass, Timestamp::from_micros(260_100));
-//! // An account asks what it cost, tail and all.
+//! // An account sums the energy, tail included.
 //! radio.finish(pass, &mut sums);
 //! assert!((sums.summary().joules - 12.765).abs() < 1e-3);
 //! # Ok::<(), mpbond_radio::ProfileError>(())
 //! ```
 //!
-//! Powers are in mW, energies in mJ, as the names say; the figures and their
-//! sources are in the profiles.
+//! Powers are in mW, energies in mJ, as the names say; profiles hold the figures and their sources.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
 mod account;
 mod active;

@@ -1,17 +1,17 @@
-//! Power over time in a bounded number of bins, for pictures and CSV.
+//! Power over time in a bounded number of bins, for charts and CSV.
 
 use mpbond_units::Timestamp;
 
 use crate::timeline::{Span, State, Timeline, Transfer};
 
 const STATES: usize = State::ALL.len();
-/// Enough for a picture one bin a pixel wide.
+/// Number of bins; enough for a chart with one bin a pixel.
 const BINS: usize = 1024;
-/// The finest picture; bins double in width as the trace gets longer.
+/// Initial bin width; bins double in width as the trace gets longer.
 const FINEST_NS: u64 = 1_000_000;
 
-/// Energy by state and time bin. Its size does not depend on the trace's
-/// length: when the bins run out, neighbours are joined.
+/// Energy by state and time bin. Size is independent of the trace's length: when the bins run out,
+/// neighbours are joined.
 #[derive(Debug, Clone)]
 pub struct PowerTrace {
     origin: Option<Timestamp>,
@@ -30,7 +30,7 @@ impl Default for PowerTrace {
 }
 
 impl PowerTrace {
-    /// Start of the first bin; `None` when nothing was written.
+    /// Start of the first bin; `None` for an empty trace.
     pub fn origin(&self) -> Option<Timestamp> {
         self.origin
     }
@@ -45,7 +45,7 @@ impl PowerTrace {
         self.bins.len() as f64 * self.width_s()
     }
 
-    /// Mean power by state in every bin, in mW, in the order of [`State::ALL`].
+    /// Mean power by state in each bin, in mW, in the order of [`State::ALL`].
     pub fn power_mw(&self) -> impl Iterator<Item = [f64; STATES]> + '_ {
         let width = self.width_s();
         self.bins.iter().map(move |bin| bin.map(|mj| mj / width))
@@ -64,11 +64,11 @@ impl PowerTrace {
         self.width_ns = self.width_ns.saturating_mul(2);
     }
 
-    /// Makes room for `at` and says in which bin it lies.
+    /// Makes room for `at` and returns the index of its bin.
     fn bin_of(&mut self, at: Timestamp) -> usize {
         let mut origin = *self.origin.get_or_insert(at);
         while at < origin {
-            // A promotion may lie before the packet that was seen first.
+            // A promotion may begin before the first packet.
             let missing = origin
                 .since(at)
                 .as_nanos()
@@ -103,7 +103,7 @@ impl PowerTrace {
 
 impl Timeline for PowerTrace {
     fn span(&mut self, span: Span) {
-        // Room for the end first, so that the width stays put below.
+        // Make room for the end first, so that the width does not change below.
         self.bin_of(span.start);
         self.bin_of(span.end);
         let Some(origin) = self.origin else { return };

@@ -1,4 +1,4 @@
-//! Any radio behind one set of calls.
+//! One interface to all radio state machines.
 
 use mpbond_units::Timestamp;
 
@@ -7,16 +7,16 @@ use crate::machine::{BluetoothEnd, Ladder, Umts, WifiParameters, WifiPower};
 use crate::profile::{RadioProfile, Radios};
 use crate::timeline::{State, Timeline};
 
-/// A running radio: packets and time in, passing times and a timeline out.
+/// A radio: packets and time in, passing times and a timeline out.
 ///
-/// Time never runs backwards: an event before the last one counts as at the
-/// same instant. No call allocates.
+/// Time never runs backwards: an event before the last one counts as simultaneous with it. No call
+/// allocates.
 #[derive(Debug, Clone)]
 pub struct Radio {
     machine: Machine,
 }
 
-// A handful of radios exist per device, so their size does not matter.
+// A device has a handful of radios, so their size does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 enum Machine {
@@ -42,8 +42,8 @@ impl Radio {
         Self { machine }
     }
 
-    /// A packet is there at `now`: the earliest instant at which it may pass.
-    /// With [`Placement::Recorded`] that is `now`.
+    /// Offers a packet at `now`; returns the earliest instant at which it may pass. With
+    /// [`Placement::Recorded`] that is `now`.
     pub fn packet<T: Timeline>(
         &mut self,
         now: Timestamp,
@@ -57,7 +57,7 @@ impl Radio {
         }
     }
 
-    /// Software says something. A hint that means nothing to this radio is ignored.
+    /// Applies a hint from software. Hints that do not apply to this radio are ignored.
     pub fn hint<T: Timeline>(&mut self, now: Timestamp, hint: Hint, out: &mut T) {
         match &mut self.machine {
             Machine::Umts(m) => m.hint(now, hint, out),
@@ -76,7 +76,7 @@ impl Radio {
         }
     }
 
-    /// Time has come to `now`: writes what is over by then.
+    /// Advances to `now`: writes all spans that end by then.
     pub fn advance<T: Timeline>(&mut self, now: Timestamp, out: &mut T) {
         match &mut self.machine {
             Machine::Ladder(m) | Machine::Wifi(m, _) => m.advance(now, out),
@@ -85,8 +85,8 @@ impl Radio {
         }
     }
 
-    /// Nothing follows: writes the whole tail after the last packet, and rest
-    /// up to `end` if that is later.
+    /// Ends the timeline: writes the whole tail after the last packet, and rest up to `end` if that
+    /// is later.
     pub fn finish<T: Timeline>(&mut self, end: Timestamp, out: &mut T) {
         match &mut self.machine {
             Machine::Ladder(m) | Machine::Wifi(m, _) => m.finish(end, out),
@@ -95,7 +95,7 @@ impl Radio {
         }
     }
 
-    /// The state at `at`, not before the last event.
+    /// State at `at`, not before the last event.
     pub fn state(&self, at: Timestamp) -> State {
         match &self.machine {
             Machine::Ladder(m) | Machine::Wifi(m, _) => m.state(at),
@@ -104,7 +104,7 @@ impl Radio {
         }
     }
 
-    /// When the state changes if nothing comes; `None` at rest.
+    /// Time of the next state change without further events; `None` at rest.
     pub fn next_event(&self) -> Option<Timestamp> {
         match &self.machine {
             Machine::Ladder(m) | Machine::Wifi(m, _) => m.next_event(),

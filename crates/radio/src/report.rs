@@ -1,4 +1,4 @@
-//! What an account says: JSON, table, CSV. The picture is in `svg`.
+//! Energy report as JSON, table and CSV. The chart is in `svg`.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::account::Summary;
 use crate::power_trace::PowerTrace;
 use crate::timeline::State;
 
-/// The energy of everything that took part.
+/// Energy of all devices that take part.
 #[derive(Debug, Clone, Serialize)]
 pub struct EnergyReport {
-    /// From the first packet to the last.
+    /// Time from the first packet to the last, in seconds.
     pub seconds: f64,
-    /// All energy, every last tail in full.
+    /// Total energy, with the whole tails.
     pub joules: f64,
-    /// Without the tails after the last packets.
+    /// Total energy without the tails after the last packets.
     pub joules_without_last_tail: f64,
     /// `joules` if every access point drew its low figure.
     pub joules_low: f64,
@@ -26,50 +26,50 @@ pub struct EnergyReport {
     pub joules_per_mb: Option<f64>,
     /// Bytes on all interfaces together.
     pub bytes: u64,
-    /// Each device.
+    /// Devices.
     pub devices: Vec<DeviceReport>,
-    /// Why the input is not whole, if it is not.
+    /// Reasons why the input is incomplete; empty if it is complete.
     pub incomplete: Vec<String>,
-    /// What was assumed on the way, such as which address is the device's.
+    /// Assumptions made, such as which address is the device's.
     pub notes: Vec<String>,
-    /// When the first packet was seen.
+    /// Time of the first packet.
     #[serde(skip)]
     pub start: Option<Timestamp>,
 }
 
-/// The energy of one device.
+/// Energy of one device.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// Its profile, if it has one.
+    /// Profile, if it has one.
     pub profile: Option<String>,
     /// Sum of interfaces, processor, base and access point.
     pub joules: f64,
-    /// Without the tails after the interfaces' last packets.
+    /// Energy without the tails after the interfaces' last packets.
     pub joules_without_last_tail: f64,
-    /// With the access point's low figure.
+    /// Energy with the access point's low figure.
     pub joules_low: f64,
-    /// With the access point's high figure.
+    /// Energy with the access point's high figure.
     pub joules_high: f64,
-    /// Each interface.
+    /// Interfaces.
     pub interfaces: Vec<InterfaceReport>,
-    /// The processor, where it was logged.
+    /// Processor, if it was logged.
     pub cpu: Option<InterfaceReport>,
-    /// What it draws whatever it does.
+    /// Constant energy of the device.
     pub base_joules: f64,
-    /// Being an access point, if it is one.
+    /// Energy of acting as an access point, if it does.
     pub access_point: Option<AccessPointReport>,
 }
 
-/// The energy of one interface, or of the processor.
+/// Energy of one interface, or of the processor.
 #[derive(Debug, Clone, Serialize)]
 pub struct InterfaceReport {
     /// Its name.
     pub name: String,
-    /// The profile that it was computed with.
+    /// Name of the profile that was used.
     pub profile: String,
-    /// The sums.
+    /// Energy.
     #[serde(flatten)]
     pub energy: Summary,
     /// Power over time.
@@ -77,14 +77,14 @@ pub struct InterfaceReport {
     pub trace: PowerTrace,
 }
 
-/// What being an access point cost, with its band.
+/// Energy of acting as an access point, with its range.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct AccessPointReport {
-    /// With the profile's figure.
+    /// Energy with the profile's figure.
     pub joules: f64,
-    /// With its low figure.
+    /// Energy with the profile's low figure.
     pub joules_low: f64,
-    /// With its high figure.
+    /// Energy with the profile's high figure.
     pub joules_high: f64,
 }
 
@@ -112,12 +112,12 @@ impl EnergyReport {
     /// The report as JSON, on one line.
     ///
     /// # Errors
-    /// None that occurs: every part is plain data.
+    /// Never in practice: every part is plain data.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
 
-    /// The report as an aligned table, ending with a line break.
+    /// Report as an aligned table, ending with a line break.
     pub fn to_table(&self) -> String {
         let number = |j: f64| format!("{j:.3}");
         let mut rows: Vec<[String; 10]> = vec![COLUMNS.map(str::to_owned)];
@@ -173,8 +173,8 @@ impl EnergyReport {
         text
     }
 
-    /// Power over time: a line for each bin and state that drew anything,
-    /// seconds counted from the first packet.
+    /// Power over time: one line for each bin and state with power above zero, in seconds from the
+    /// first packet.
     pub fn to_csv(&self) -> String {
         let mut text = String::from("start_s,end_s,device,interface,state,power_mw\n");
         let start = self.start.unwrap_or_default();
@@ -183,7 +183,7 @@ impl EnergyReport {
                 let Some(origin) = part.trace.origin() else {
                     continue;
                 };
-                // Before the first packet lies its promotion.
+                // The promotion precedes the first packet.
                 let from = origin.as_secs_f64() - start.as_secs_f64();
                 let width = part.trace.width_s();
                 for (i, bin) in part.trace.power_mw().enumerate() {
@@ -207,7 +207,7 @@ impl EnergyReport {
     }
 }
 
-/// A CSV field (RFC 4180, section 2).
+/// A CSV field, quoted if necessary (RFC 4180, section 2).
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -216,7 +216,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Names to the left, numbers to the right.
+/// An aligned table: names to the left, numbers to the right.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|i| {
         rows.iter()

@@ -1,9 +1,11 @@
+//! Timelines of a radio: states, phases, spans and transfers.
+
 use mpbond_units::Timestamp;
 use serde::Serialize;
 
 use crate::event::Direction;
 
-/// A state of any of the machines.
+/// State of any of the machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -27,7 +29,7 @@ pub enum State {
     Active,
     /// LTE: listening continuously, before discontinuous reception begins.
     ContinuousReception,
-    /// LTE: short cycle of discontinuous reception.
+    /// LTE: listens continuously, before discontinuous reception begins.
     ShortDrx,
     /// LTE: long cycle of discontinuous reception.
     LongDrx,
@@ -35,11 +37,11 @@ pub enum State {
     Dch,
     /// 3G: shared channel.
     Fach,
-    /// Connected and awake without data (any other radio).
+    /// Connected and awake without data (all other radios).
     Tail,
-    /// The processor at work.
+    /// The processor is at work.
     Cpu,
-    /// A power that does not depend on traffic: base, access point.
+    /// Power that is independent of traffic: base, access point.
     Constant,
 }
 
@@ -65,12 +67,12 @@ impl State {
         Self::Constant,
     ];
 
-    /// Place of this state in [`State::ALL`].
+    /// Index of this state in [`State::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Short name, as reports print it.
+    /// Short name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -94,15 +96,15 @@ impl State {
     }
 }
 
-/// What a stretch of time was spent on; the parts into which reports split energy.
+/// Phase of a transfer, into which reports split energy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Getting ready: promotions and associations.
+    /// Preparation: promotions and associations.
     Promotion,
-    /// Moving data.
+    /// Data transfer.
     Transfer,
-    /// Staying ready after the last data.
+    /// Wait for more data after the last.
     Tail,
     /// Low-power states.
     Idle,
@@ -112,12 +114,12 @@ impl Phase {
     /// Every phase, in the order of [`Phase::index`].
     pub const ALL: [Self; 4] = [Self::Promotion, Self::Transfer, Self::Tail, Self::Idle];
 
-    /// Place of this phase in [`Phase::ALL`].
+    /// Index of this phase in [`Phase::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Short name, as reports print it.
+    /// Short name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Promotion => "promotion",
@@ -128,18 +130,18 @@ impl Phase {
     }
 }
 
-/// A stretch of time that a machine spent in one state.
+/// Time that a machine spent in one state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// When the state was entered.
+    /// Time at which the state was entered.
     pub start: Timestamp,
-    /// When it was left; never before `start`.
+    /// Time at which it was left; never before `start`.
     pub end: Timestamp,
-    /// The state.
+    /// State.
     pub state: State,
-    /// What the time counts as.
+    /// Phase that the time counts as.
     pub phase: Phase,
-    /// Mean power over the stretch, in mW, without the per-bit part.
+    /// Mean power, in mW, without the per-bit part.
     pub power_mw: f64,
 }
 
@@ -155,46 +157,45 @@ impl Span {
     }
 }
 
-/// Data that passed, with the energy that its bits cost on top of the state's power.
+/// Data that passed, with the energy of its bits on top of the state's power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
-    /// When it passed.
+    /// Time of passing.
     pub at: Timestamp,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u32,
     /// Energy of the bits alone, in mJ; zero in models without a per-bit part.
     pub energy_mj: f64,
 }
 
-/// Where a machine writes what it did.
+/// Output of a state machine.
 ///
-/// The spans of one machine follow each other without gap or overlap, and
-/// are written when they are over, so a state still held is not seen until
-/// the next event. Transfers are written as they pass.
+/// The spans of one machine follow each other without gap or overlap. A span is written when it is
+/// over, so the present state is not seen until the next event. Transfers are written as they pass.
 pub trait Timeline {
-    /// A state was left.
+    /// Records a state that was left.
     fn span(&mut self, span: Span);
-    /// Data passed.
+    /// Records passing data.
     fn transfer(&mut self, transfer: Transfer) {
         let _ = transfer;
     }
 }
 
-/// Keeps nothing: for an emulator that only asks when packets pass.
+/// Discards everything: for an emulator that only needs passing times.
 impl Timeline for () {
     fn span(&mut self, _: Span) {}
 }
 
-/// Keeps every span; for tests and short pictures.
+/// Keeps every span; for tests and short charts.
 impl Timeline for Vec<Span> {
     fn span(&mut self, span: Span) {
         self.push(span);
     }
 }
 
-/// Writes to two places.
+/// Writes to two timelines.
 impl<A: Timeline, B: Timeline> Timeline for (&mut A, &mut B) {
     fn span(&mut self, span: Span) {
         self.0.span(span);
@@ -215,14 +216,14 @@ impl<T: Timeline> Timeline for &mut T {
     }
 }
 
-/// The place in time up to which a machine has written its spans.
+/// Position up to which a machine has written its spans.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tape {
     at: Option<Timestamp>,
 }
 
 impl Tape {
-    /// Up to when spans are written; `None` before the first event.
+    /// End of the last span; `None` before the first event.
     pub(crate) fn at(&self) -> Option<Timestamp> {
         self.at
     }
@@ -232,7 +233,7 @@ impl Tape {
         *self.at.get_or_insert(at)
     }
 
-    /// Writes a span from here to `end`; nothing when that is no time at all.
+    /// Writes a span from the current position to `end`; nothing when it is empty.
     pub(crate) fn emit<T: Timeline>(
         &mut self,
         end: Timestamp,

@@ -9,11 +9,6 @@ use mpbond_radio::fit::Line;
 use mpbond_radio::{Packet, Placement, Profiles, Radio, account};
 use mpbond_units::Timestamp;
 
-const TRACE: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../../shared/traces/power-MN-Transfer_combined.csv"
-);
-
 struct Run {
     /// Mbit/s of every second.
     rates: Vec<f64>,
@@ -34,10 +29,8 @@ type Link = (String, String);
 
 /// Runs by network and direction; `None` where the trace is not there.
 fn runs() -> Option<BTreeMap<Link, Vec<Run>>> {
-    let Ok(text) = std::fs::read_to_string(TRACE) else {
-        eprintln!("skipped: {TRACE} is not there");
-        return None;
-    };
+    let path = mpbond_testing::recording("power-MN-Transfer_combined.csv")?;
+    let text = std::fs::read_to_string(path).unwrap();
     let mut links: BTreeMap<Link, Vec<Run>> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let f: Vec<&str> = line.split(',').collect();

@@ -76,7 +76,7 @@ fn a_bad_profile_says_where_and_why() {
                 "value = 1288.04, unit = \"mW\"",
                 "value = 1288.04, unit = \"s\"",
             ),
-            "mine.toml:9: beta: unit \"s\" does not fit",
+            "mine.toml:9: beta: unit \"s\" is not permitted here",
         ),
         (
             LTE.replace("sure = \"V2\"", "sure = \"yes\""),
@@ -96,7 +96,7 @@ fn a_bad_profile_says_where_and_why() {
         ),
         (
             WIFI.replace("[-80.0, 1113.0", "[-50.0, 1113.0"),
-            "rows must rise by dBm",
+            "rows must be in ascending order of dBm",
         ),
         (CPU.replace("voltage", "# voltage"), "mA needs a voltage"),
         (
@@ -126,7 +126,7 @@ fn what_is_not_there_is_named() {
     let all = Profiles::shipped().unwrap();
     let line = all.radio("lte").unwrap_err().to_string();
     assert!(
-        line.starts_with("no radio profile \"lte\"; there are 5g-lb-2020,"),
+        line.starts_with("no radio profile is called \"lte\"; known ones are 5g-lb-2020,"),
         "{line}"
     );
     let watch = all.device("lg-urbane").unwrap().access_point();

@@ -31,7 +31,11 @@ fn gap_ns() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn time_is_covered_once_and_energy_adds_up(
@@ -75,7 +79,8 @@ proptest! {
                 prop_assert!(last.end >= end, "{name}: {last:?} before {end:?}");
             }
             let summary = sums.summary();
-            let direct: f64 = spans.iter().map(Span::energy_mj).sum::<f64>() / 1e3 + summary.bits_joules;
+            let spans_joules = spans.iter().map(Span::energy_mj).sum::<f64>() / 1e3;
+            let direct: f64 = spans_joules + summary.bits_joules;
             prop_assert!((summary.joules - direct).abs() <= 1e-9 * (1.0 + direct));
             prop_assert!(summary.joules_without_last_tail <= summary.joules + 1e-9);
             prop_assert!(summary.joules_without_last_tail >= -1e-9);

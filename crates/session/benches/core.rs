@@ -1,6 +1,6 @@
 //! The session's core by itself: a scheduling decision with four subflows, and full-size frames
 //! encoded and parsed, beside a plain copy of the same bytes.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -41,7 +41,6 @@ fn decisions() {
             pad: Duration::from_millis(u64::from(i) * 10 + 20),
             rtt: Duration::from_millis(50),
             throughput: BitRate::from_mbps(8.0),
-            owed_bytes: 50_000,
         })
         .collect();
     for kind in [

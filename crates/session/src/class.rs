@@ -1,7 +1,9 @@
+//! Traffic class of a stream.
+
 use serde::{Deserialize, Serialize};
 
-/// What kind of traffic a stream carries; decides its share of a subflow and how much of it may
-/// wait at a slow helper.
+/// Traffic class of a stream; decides its share of a subflow and how much of it may wait at a slow
+/// helper.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamClass {
@@ -20,11 +22,12 @@ impl StreamClass {
         }
     }
 
-    pub(crate) const fn from_wire(n: u8) -> Option<Self> {
-        match n {
-            0 => Some(Self::Bulk),
-            1 => Some(Self::Interactive),
-            _ => None,
+    /// Of a class that this version does not know, the lowest bit says which of these comes
+    /// nearest: whether delay counts more than throughput.
+    pub(crate) const fn from_wire(n: u8) -> Self {
+        match n & 1 {
+            0 => Self::Bulk,
+            _ => Self::Interactive,
         }
     }
 }

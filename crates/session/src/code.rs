@@ -4,15 +4,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a subflow was closed. Both ends log it.
+/// Reason for which a subflow was closed, in CLOSE. Both ends log it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CloseCode {
-    /// Nothing is wrong: the subflow is no longer wanted.
+    /// The subflow is no longer needed; no error.
     Done,
-    /// A frame that does not parse, or that is too long.
+    /// A malformed frame.
     FrameEncoding,
-    /// A frame that is not allowed here (a second hello, data before a hello).
+    /// A frame that is not allowed here, such as a second hello, or data before a hello.
     UnexpectedFrame,
     /// The peer speaks another protocol version.
     Version,
@@ -20,19 +20,19 @@ pub enum CloseCode {
     BadProof,
     /// MP_JOIN names a session that this proxy does not hold (it may have restarted).
     UnknownSession,
-    /// A stream id above the granted maximum.
+    /// A stream id at or above the granted maximum.
     StreamLimit,
     /// Data beyond a granted window, or an end that contradicts an earlier one.
     FlowControl,
     /// A subflow id was used before.
     SubflowIdReused,
-    /// A limit on what this end keeps for its peer was reached.
+    /// A limit on what an end keeps for its peer was reached.
     TooMuch,
     /// The subflow carried only copies of what had arrived elsewhere, and is cut to be joined anew.
     Cut,
     /// The peer is shutting down.
     GoingAway,
-    /// The device's key is not trusted (any more).
+    /// The device's key is not trusted, or no longer.
     NotTrusted,
     /// An acknowledgement for octets that were never sent.
     BadAck,
@@ -41,7 +41,7 @@ pub enum CloseCode {
 }
 
 impl CloseCode {
-    /// The number on the wire.
+    /// Number on the wire.
     pub const fn to_wire(self) -> u16 {
         match self {
             Self::Done => 0,
@@ -62,7 +62,7 @@ impl CloseCode {
         }
     }
 
-    /// The code that a number on the wire stands for.
+    /// Code of a number on the wire.
     pub const fn from_wire(n: u16) -> Self {
         match n {
             0 => Self::Done,
@@ -93,7 +93,7 @@ impl fmt::Display for CloseCode {
             Self::Version => "protocol version not supported",
             Self::BadProof => "proof of MP_JOIN is wrong",
             Self::UnknownSession => "no such session at this proxy",
-            Self::StreamLimit => "stream id above the granted maximum",
+            Self::StreamLimit => "stream id at or above the granted maximum",
             Self::FlowControl => "window overrun",
             Self::SubflowIdReused => "subflow id used before",
             Self::TooMuch => "a limit of the other end was reached",
@@ -107,7 +107,7 @@ impl fmt::Display for CloseCode {
     }
 }
 
-/// Why a stream ended before its time, in RESET and STOP.
+/// Reason for which a stream ended early, in RESET and STOP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResetCode {
@@ -127,14 +127,14 @@ pub enum ResetCode {
     Cancelled,
     /// The session was lost (proxy restarted, or no path for too long).
     SessionLost,
-    /// The far end ran out of something (descriptors, memory).
+    /// The far end lacks descriptors or memory.
     Overloaded,
     /// A code that this version does not know.
     Other(u16),
 }
 
 impl ResetCode {
-    /// The number on the wire.
+    /// Number on the wire.
     pub const fn to_wire(self) -> u16 {
         match self {
             Self::ConnectionReset => 1,
@@ -150,7 +150,7 @@ impl ResetCode {
         }
     }
 
-    /// The code that a number on the wire stands for.
+    /// Code of a number on the wire.
     pub const fn from_wire(n: u16) -> Self {
         match n {
             1 => Self::ConnectionReset,

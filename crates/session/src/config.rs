@@ -1,19 +1,24 @@
+//! Configuration of a session.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::SchedulerKind;
+use crate::wire::Families;
 
-/// How a session behaves. The defaults suit a phone and a small server.
+/// Configuration of a session. The defaults suit a phone and a small server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
-    /// Which subflow takes the next frame.
+    /// Scheduler: chooses the subflow of the next frame.
     pub scheduler: SchedulerKind,
-    /// What is sent again, and when.
+    /// Condition under which a subflow counts as idle.
+    pub idleness: Idleness,
+    /// Parameters of reinjection.
     pub reinjection: ReinjectionConfig,
-    /// Over which subflows feedback travels.
+    /// Routing of pipe information. Both ends are to be configured alike.
     pub feedback: FeedbackRule,
-    /// Most bytes a session keeps to send: unscheduled and unacknowledged.
+    /// Maximum bytes kept for sending: unscheduled and unacknowledged.
     pub send_memory_bytes: u64,
     /// Unique bytes that the peer may have on the way or unread here. It has to cover total rate
     /// times the largest PAD: at 8/10/5 Mbit/s and 10 MiB the helper runs 2 MB ahead, and the
@@ -25,19 +30,23 @@ pub struct SessionConfig {
     /// Unread bytes of streams whose application does not read, over and above the window, before
     /// they count against it.
     pub stalled_memory_bytes: u64,
-    /// Streams that may be open at a time.
+    /// Maximum number of streams open at a time.
     pub max_streams: u64,
-    /// Subflows that may exist at a time.
+    /// Maximum number of subflows at a time.
     pub max_subflows: usize,
-    /// An ACK is written after so many octets ...
+    /// An ACK is written after this many octets ...
     pub ack_bytes: u64,
-    /// ... or so long after the first octet that wants one.
+    /// ... or this long after the first octet that asks for one.
     pub ack_delay: Duration,
-    /// How long the session is kept when no subflow is left.
+    /// Time that a session is kept when no subflow is left.
     pub resume_for: Duration,
-    /// How the time that bytes wait at a helper is known.
+    /// Source of the queueing delay at a helper.
     pub buffer_delay: BufferDelay,
-    /// Interactive data may wait so long at a helper; bulk data as long as the buffer lasts.
+    /// Address families in which a proxy reaches destinations, which its hello announces; `None`
+    /// where they are not known, and at a primary.
+    pub families: Option<Families>,
+    /// Maximum queueing delay at a helper for interactive data and for copies of data that failed
+    /// subflows owe. Bulk data waits as long as the buffer lasts.
     pub interactive_far_bound: Duration,
 }
 
@@ -45,8 +54,9 @@ impl Default for SessionConfig {
     fn default() -> Self {
         Self {
             scheduler: SchedulerKind::Pams,
+            idleness: Idleness::default(),
             reinjection: ReinjectionConfig::default(),
-            feedback: FeedbackRule::Flexible,
+            feedback: FeedbackRule::default(),
             send_memory_bytes: 8 << 20,
             receive_window_bytes: 8 << 20,
             initial_stream_window_bytes: 4 << 20,
@@ -57,32 +67,62 @@ impl Default for SessionConfig {
             ack_delay: Duration::from_millis(25),
             resume_for: Duration::from_secs(60),
             buffer_delay: BufferDelay::Estimated,
+            families: None,
             interactive_far_bound: Duration::from_millis(200),
         }
     }
 }
 
-/// When bytes that a subflow has already are given to another one as well.
+/// Parameters of reinjection: when bytes that one subflow carries are given to another as well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReinjectionConfig {
-    /// The published rebalancing (MPBond paper, section 4.3.4). What a lost subflow owed is always
-    /// sent again.
+    /// Whether subflows are rebalanced (MPBond section 4.3.4). Data of a lost subflow is sent again
+    /// in any case.
     pub rebalance: bool,
-    /// The paper's eta: relative difference of PADs that triggers it.
+    /// State of the send buffer that allows rebalancing.
+    pub trigger: RebalanceTrigger,
+    /// Relative difference of PADs that triggers rebalancing (eta in MPBond section 4.3.4).
     pub eta: f64,
     /// Least absolute difference of PADs. Near the end of a transfer PADs are so small that eta
     /// alone would take noise for imbalance, and every such error is paid in redundant bytes.
     pub least_gain: Duration,
-    /// A difference beyond this is no error of estimates: all that it asks for is recalled.
+    /// A difference beyond this is no error of estimates: the published amount is recalled in full.
     pub sure_gain: Duration,
-    /// Below that, at most this share of what was sent since the session was last idle.
+    /// Below that, maximum share of copies among the bytes sent since the session was last idle.
     pub copies_share: f64,
-    /// Reinject what a silent subflow owes.
+    /// Whether data that silent subflows owe is given to others (probes and potential failure).
     pub suspicion: bool,
-    /// Silence beyond the expected that makes a subflow suspect, at the least.
+    /// Least silence beyond the expected after which a subflow has potentially failed.
     pub least_silence: Duration,
-    /// Cut a subflow that would carry nothing but copies for so long.
+    /// Whether an express carries urgent copies past the queue of a helper (ADR 0011).
+    pub express: bool,
+    /// A subflow that would carry nothing but copies for longer than this is cut.
     pub cut_after: Duration,
+}
+
+/// Rules of reinjection by name, as configuration has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReinjectionRule {
+    /// [`ReinjectionConfig::default`]: rebalancing within an allowance for copies, and copies of
+    /// data that silent subflows owe.
+    #[default]
+    Ours,
+    /// [`ReinjectionConfig::published`]: rebalancing as in MPBond section 4.3.4, nothing else.
+    Published,
+    /// No rebalancing; copies of data that silent subflows owe.
+    None,
+}
+
+/// State of the send buffer that allows rebalancing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RebalanceTrigger {
+    /// No new byte may be sent: none is left, or the peer's windows hold all of them back. The
+    /// latter is "opportunistic retransmission" (Raiciu et al., NSDI 2012, section 4.2).
+    #[default]
+    NothingSendable,
+    /// No unscheduled bytes, those recalled before included (MPBond section 4.3.4).
+    NothingUnscheduled,
 }
 
 impl Default for ReinjectionConfig {
@@ -93,35 +133,103 @@ impl Default for ReinjectionConfig {
             least_gain: Duration::from_millis(80),
             sure_gain: Duration::from_millis(400),
             copies_share: 0.005,
+            trigger: RebalanceTrigger::NothingSendable,
             suspicion: true,
             least_silence: Duration::from_millis(200),
+            express: true,
             cut_after: Duration::from_secs(1),
         }
     }
 }
 
-/// Over which subflows ACKs, window updates and reports travel (MPBond paper, section 6.2).
+impl ReinjectionConfig {
+    /// Reinjection as published (MPBond section 4.3.4), with eta = 20 %: rebalancing whenever no
+    /// unscheduled bytes are left, without a least gain or an allowance; data of a silent subflow
+    /// waits until its connection is closed.
+    ///
+    /// Bytes that were recalled from a subflow do not count into its PAD from then on, although a
+    /// kernel or helper may still hold them: the published move takes them out of its buffers.
+    pub fn published() -> Self {
+        Self {
+            rebalance: true,
+            trigger: RebalanceTrigger::NothingUnscheduled,
+            eta: 0.2,
+            least_gain: Duration::ZERO,
+            sure_gain: Duration::ZERO,
+            copies_share: 0.0,
+            suspicion: false,
+            least_silence: Duration::ZERO,
+            express: false,
+            cut_after: Duration::MAX,
+        }
+    }
+}
+
+impl From<ReinjectionRule> for ReinjectionConfig {
+    fn from(rule: ReinjectionRule) -> Self {
+        match rule {
+            ReinjectionRule::Ours => Self::default(),
+            ReinjectionRule::Published => Self::published(),
+            ReinjectionRule::None => Self {
+                rebalance: false,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// Condition under which the scheduler may give a subflow more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idleness {
+    /// The socket takes more, the near hop's queue is short, and the helper does not hold more
+    /// than may be risked (ADR 0007).
+    #[default]
+    Ours,
+    /// The socket takes more, and the congestion window of the near hop has room (MPBond,
+    /// Algorithm 1).
+    Published,
+}
+
+/// Routing of pipe information: the reports on a helper's pipe that its primary relays to the
+/// proxy (MPBond section 6.2, "Benefit of Flexible Feedback").
+///
+/// Three rules are the published ones. Under these, reports travel apart from acknowledgements,
+/// and a sender knows of a pipe by reports alone. "While data moves" on a path means that data
+/// moved there within the last 250 ms. Acknowledgements and window updates, without which nothing
+/// progresses, follow the same rule in all four cases: that of [`FeedbackRule::HelperRadio`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeedbackRule {
-    /// Over the subflow whose radio was last busy with data: none is woken to report.
+    /// Reports travel with acknowledgements, over a subflow whose radio was last busy with data,
+    /// as far as its helper knows: no radio is woken for feedback (ADR 0010). Acknowledgements are
+    /// pipe information too.
     #[default]
+    HelperRadio,
+    /// Published: over the HS-Path and over the PS-Path, on each while data moves there.
     Flexible,
-    /// Over the helper's subflow, whenever there is something to report.
+    /// Published: over the HS-Path, while data moves there or on the pipe.
     FixedAlways,
-    /// Over the helper's subflow, while data flows there; else not at all until it does.
+    /// Published: over the HS-Path, while data moves there.
     FixedOnDemand,
 }
 
-/// How the time that bytes wait at a helper enters the PAD (MPBond paper, section 6.2, "Estimating
-/// Pipe Buffering").
+impl FeedbackRule {
+    /// Whether a sender knows of pipes by reports alone.
+    pub(crate) const fn is_published(self) -> bool {
+        !matches!(self, Self::HelperRadio)
+    }
+}
+
+/// Source of the queueing delay at a helper in the PAD (MPBond section 6.2, "Estimating Pipe
+/// Buffering").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferDelay {
-    /// From the bytes that are there and the throughput behind them, as published.
+    /// Estimated from the bytes that are there and the throughput behind them, as published.
     #[default]
     Estimated,
-    /// As the helper has measured it of the last byte that left: what the paper compares with. It
-    /// is out of date when it arrives. Reports carry it only from an end that is set to this.
+    /// Measured by the helper on the last byte that left, with which the paper compares. It is out
+    /// of date when it arrives. Reports carry it only from an end that is set to this.
     Measured,
 }

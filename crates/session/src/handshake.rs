@@ -1,4 +1,4 @@
-//! How subflows become a session: MP_CAPABLE opens one, MP_JOIN adds to it.
+//! Opening of a session by MP_CAPABLE, and joining of further subflows by MP_JOIN.
 //!
 //! TLS has authenticated both devices when a hello arrives. The proof in MP_JOIN ties the new
 //! subflow to the session (only its two ends know the key) and to this very TLS connection (by
@@ -9,10 +9,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use thiserror::Error;
 
-use crate::wire::{Frame, Limits, PathLabel, VERSION};
+use crate::wire::{Capabilities, Frame, Limits, PathLabel, WireError};
 use crate::{CloseCode, SessionId, SubflowId};
 
-/// The secret that the two ends of a session share.
+/// Label of the TLS exporter (RFC 8446, section 7.5) that MP_JOIN's proof is bound to.
+pub const EXPORTER: &[u8] = b"EXPORTER-mpbond-2-join";
+
+/// Secret shared by the two ends of a session.
 #[derive(Clone)]
 pub struct SessionKey([u8; 32]);
 
@@ -32,16 +35,21 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
     m
 }
 
-const JOIN_CLIENT: &[u8] = b"mpbond 1 join client";
-const JOIN_SERVER: &[u8] = b"mpbond 1 join server";
+const JOIN_CLIENT: &[u8] = b"mpbond 2 join client";
+const JOIN_SERVER: &[u8] = b"mpbond 2 join server";
 
 impl SessionKey {
     pub(crate) fn derive(client: &[u8; 32], server: &[u8; 32], session: SessionId) -> Self {
         let mut both = [0; 64];
         both[..32].copy_from_slice(client);
         both[32..].copy_from_slice(server);
-        let m = mac(&both, &[b"mpbond 1 session key", &session.0]);
+        let m = mac(&both, &[b"mpbond 2 session key", &session.0]);
         Self(m.finalize().into_bytes().into())
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn octets(&self) -> &[u8; 32] {
+        &self.0
     }
 
     fn join_mac(
@@ -71,7 +79,7 @@ impl SessionKey {
             .into()
     }
 
-    /// Whether `proof` is the one the other end would make; takes the same time for any proof.
+    /// Whether `proof` is the other end's proof; takes the same time for any proof.
     pub(crate) fn verify(
         &self,
         client: bool,
@@ -94,22 +102,24 @@ pub enum Hello {
     Capable {
         /// The primary's share of the key.
         random: [u8; 32],
-        /// The subflow's number.
+        /// Number of the subflow.
         subflow: SubflowId,
-        /// What the primary keeps.
+        /// Limits that the primary grants.
         limits: Limits,
-        /// Which way the subflow takes.
+        /// Path of the subflow.
         path: PathLabel,
+        /// What the primary can do.
+        capabilities: Capabilities,
     },
     /// Join this session.
     Join {
-        /// Which.
+        /// Id of the session.
         session: SessionId,
-        /// The subflow's number.
+        /// Number of the subflow.
         subflow: SubflowId,
-        /// To be verified by the session.
+        /// Proof, which the session verifies.
         proof: [u8; 32],
-        /// Which way the subflow takes.
+        /// Path of the subflow.
         path: PathLabel,
     },
 }
@@ -118,71 +128,54 @@ pub enum Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{code}: {what}")]
 pub struct HelloError {
-    /// Goes back in CLOSE.
+    /// Code for the CLOSE frame that answers it.
     pub code: CloseCode,
-    /// What was wrong.
+    /// What is wrong with it.
     pub what: &'static str,
 }
 
 /// Reads the first record of a new connection at a proxy, so that the connection can be given to
-/// its session. The rest of the record, if any, is returned to be handled after it.
+/// its session. Returns the hello and the rest of the record, which is handled after it.
 ///
 /// # Errors
 /// [`HelloError`] when the record does not begin with MP_CAPABLE or MP_JOIN of this version.
 pub fn parse_hello(mut record: Bytes) -> Result<(Hello, Bytes), HelloError> {
     let bad = |code, what| HelloError { code, what };
-    let frame = Frame::parse(&mut record)
-        .map_err(|_| bad(CloseCode::FrameEncoding, "first frame is malformed"))?;
-    let version_ok = |v: u16| {
-        if v == VERSION {
-            Ok(())
-        } else {
-            Err(bad(
-                CloseCode::Version,
-                "peer speaks another protocol version",
-            ))
-        }
-    };
-    match frame {
+    let frame = Frame::parse(&mut record).map_err(|e| match e {
+        WireError::Version(_) => bad(e.close_code(), "peer speaks another protocol version"),
+        _ => bad(e.close_code(), "first frame is malformed"),
+    })?;
+    let hello = match frame {
         Frame::MpCapable {
-            version,
             random,
             subflow,
             limits,
             path,
-        } => {
-            version_ok(version)?;
-            Ok((
-                Hello::Capable {
-                    random,
-                    subflow,
-                    limits,
-                    path,
-                },
-                record,
-            ))
-        }
+            capabilities,
+        } => Hello::Capable {
+            random,
+            subflow,
+            limits,
+            path,
+            capabilities,
+        },
         Frame::MpJoin {
-            version,
             session,
             subflow,
             proof,
             path,
-        } => {
-            version_ok(version)?;
-            Ok((
-                Hello::Join {
-                    session,
-                    subflow,
-                    proof,
-                    path,
-                },
-                record,
-            ))
+        } => Hello::Join {
+            session,
+            subflow,
+            proof,
+            path,
+        },
+        _ => {
+            return Err(bad(
+                CloseCode::UnexpectedFrame,
+                "first frame is neither MP_CAPABLE nor MP_JOIN",
+            ));
         }
-        _ => Err(bad(
-            CloseCode::UnexpectedFrame,
-            "first frame is neither MP_CAPABLE nor MP_JOIN",
-        )),
-    }
+    };
+    Ok((hello, record))
 }

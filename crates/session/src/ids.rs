@@ -1,3 +1,5 @@
+//! Numbers of subflows, streams, sessions and helpers.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

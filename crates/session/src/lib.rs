@@ -1,24 +1,122 @@
-//! The multipath session as a pure state machine.
+//! The multipath session of mpbond as a pure state machine.
 //!
-//! A [`Session`] knows everything about frames, streams, subflows, flow control, scheduling and
-//! reinjection, and nothing about sockets, TLS or clocks: records and instants go in, records and
-//! [`Event`]s come out. Daemons drive it with real connections, the simulator with virtual links
-//! in virtual time, fuzzers with garbage; all run this code.
+//! A *session* connects a *primary* (the user's device) and a *proxy* (a server). It carries
+//! *streams*, one for each connection of an application, over *subflows*: each a TLS connection
+//! between the two, over a network of the primary's own or through a *helper*, another device that
+//! forwards its bytes. In the terms of the MPBond paper (MobiSys '20), a direct subflow runs over
+//! the PS-Path, one through a helper over a pipe and an HS-Path.
 //!
-//! The order to call things in is told at [`Session`]. The wire format is in `docs/protocol.md`.
+//! A [`Session`] is one endpoint. It has no socket, no TLS, no clock and no randomness: records and
+//! instants go in, records and [`Event`]s come out. The daemons drive it with connections, the
+//! simulator with virtual links in virtual time, the fuzzers with arbitrary bytes; all run this
+//! code.
+//!
+//! # Overview
+//!
+//! - **Records.** What a session writes at once on a subflow is a *record*: some frames, sealed by
+//!   TLS as one. The frames are described in [`wire`] and in `docs/protocol.md`.
+//! - **Joining.** The primary's first subflow opens the session (MP_CAPABLE, MP_OK), others join it
+//!   (MP_JOIN, MP_JOIN_OK) with a proof that they know its key.
+//! - **Late binding.** Bytes stay in their stream's send buffer until a subflow takes them. The
+//!   [`scheduler`] chooses it by its pipe-aware delay ([`pad`]): the time that a byte which is
+//!   handed to it now takes to arrive, queues at both ends of a helper included. Few bytes are then
+//!   where they cannot be recalled.
+//! - **Acknowledgements** count octets of ciphertext on each subflow, whatever they carried. A
+//!   sender remembers the frames of each record, so that those of a lost subflow are sent again on
+//!   others.
+//! - **Estimates** behind the PAD come from the kernel ([`PathInfo`]), from ACK counts with their
+//!   age, and from helpers' reports ([`FarReport`]).
+//! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
+//!   needs no credit.
+//! - **Reinjection** gives bytes that one subflow carries to another one as well: all of a lost or
+//!   potentially failed one, the next few of one that is silent, the last of one that would finish
+//!   much later.
+//! - **Resuming.** A session outlives its subflows; a peer that comes back says how far each got.
+//!
+//! # A session in memory
+//!
+//! ```
+//! use bytes::Bytes;
+//! use mpbond_session::{
+//!     Destination, Event, Read, Session, SessionConfig, SessionId, StreamClass, SubflowSetup,
+//!     parse_hello,
+//! };
+//! use mpbond_units::Timestamp;
+//!
+//! /// Carries all records that `from` has for `to`.
+//! fn carry(now: Timestamp, from: &mut Session, to: &mut Session) {
+//!     let mut record = Vec::new();
+//!     while let Some(sent) = from.poll_transmit(now, &mut record) {
+//!         let bytes = Bytes::from(std::mem::take(&mut record));
+//!         to.handle_record(now, sent.subflow, bytes, sent.octets_end).unwrap();
+//!     }
+//! }
+//!
+//! let now = Timestamp::from_millis(1);
+//! let config = SessionConfig::default;
+//!
+//! // The primary has a connection to the proxy: its hello opens the session.
+//! let mut primary = Session::client(config(), [1; 32]);
+//! let path = primary.add_subflow(now, SubflowSetup::default());
+//! primary.handle_room(path, 100_000);
+//! let mut record = Vec::new();
+//! let sent = primary.poll_transmit(now, &mut record).unwrap();
+//!
+//! // The proxy finds the hello in the connection's first record, and answers.
+//! let (hello, _) = parse_hello(record.into()).unwrap();
+//! let mut proxy = Session::server(config(), SessionId([7; 16]), [2; 32], &hello);
+//! let setup = SubflowSetup { rx_octets: sent.octets_end, ..SubflowSetup::default() };
+//! let same_path = proxy.accept_subflow(now, setup, &hello).unwrap();
+//! assert_eq!(path, same_path);
+//! proxy.handle_room(path, 100_000);
+//! carry(now, &mut proxy, &mut primary);
+//! assert!(primary.is_established());
+//!
+//! // An application's connection is a stream; its first bytes travel with OPEN.
+//! let to = Destination::Name { host: "example.org".to_owned(), port: 80 };
+//! let stream = primary.open(now, to, StreamClass::Bulk).unwrap();
+//! primary.write(stream, "GET /".into());
+//! primary.finish(stream);
+//! carry(now, &mut primary, &mut proxy);
+//! let mut events = std::iter::from_fn(|| proxy.poll_event());
+//! assert!(events.any(|e| matches!(e, Event::StreamOpened { stream: s, .. } if s == stream)));
+//! drop(events);
+//! assert_eq!(proxy.read(now, stream), Read::Data("GET /".into()));
+//! assert_eq!(proxy.read(now, stream), Read::Fin);
+//!
+//! // The answer takes the same way back.
+//! proxy.write(stream, "200 OK".into());
+//! proxy.finish(stream);
+//! carry(now, &mut proxy, &mut primary);
+//! assert_eq!(primary.read(now, stream), Read::Data("200 OK".into()));
+//! assert_eq!(primary.read(now, stream), Read::Fin);
+//!
+//! // Acknowledgements are due within 25 ms; then both ends forget the stream.
+//! let later = primary.poll_timeout().unwrap();
+//! primary.handle_timeout(later);
+//! carry(later, &mut primary, &mut proxy);
+//! proxy.handle_timeout(later);
+//! carry(later, &mut proxy, &mut primary);
+//! assert_eq!(proxy.stats().streams_open, 0);
+//! ```
+//!
+//! The order of calls is described at [`Session`].
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
+mod arrival_rate;
 mod class;
 mod code;
 mod config;
+pub mod driving;
 mod estimator;
 mod handshake;
 mod ids;
-mod pace;
 pub mod pad;
 mod range_set;
 pub mod scheduler;
 mod session;
+mod signal;
 mod stats;
 mod stream;
 mod subflow;
@@ -26,12 +124,15 @@ pub mod wire;
 
 pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
-pub use config::{BufferDelay, FeedbackRule, ReinjectionConfig, SessionConfig};
+pub use config::{
+    BufferDelay, FeedbackRule, Idleness, RebalanceTrigger, ReinjectionConfig, ReinjectionRule,
+    SessionConfig,
+};
 pub use estimator::{FarReport, PathInfo};
-pub use handshake::{Hello, HelloError, SessionKey, parse_hello};
+pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
 pub use scheduler::SchedulerKind;
 pub use session::{Event, OpenError, Read, Session, SubflowError, Transmit, close_record};
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
 pub use subflow::SubflowSetup;
-pub use wire::{Destination, Limits, PathLabel};
+pub use wire::{Capabilities, Destination, Families, Limits, PathLabel, Role};

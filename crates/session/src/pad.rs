@@ -1,9 +1,9 @@
 //! The pipe-aware delay (PAD) of a subflow: how long a byte that is handed to it now takes to
-//! reach the far end (MPBond paper, section 4.3.2).
+//! reach the far end (MPBond section 4.3.2).
 //!
-//! The paper gives the downlink: the sender is the proxy, the first hop the HS-Path, the second
-//! the pipe. On the uplink the same holds with the hops exchanged, so the functions here speak of
-//! the *near* hop, which leaves the sender, and the *far* hop behind the helper.
+//! The paper has the formula for the downlink: the sender is the proxy, the first hop the HS-Path,
+//! the second the pipe. It holds on the uplink with the hops exchanged, so the functions here call
+//! the hops *near*, which leaves the sender, and *far*, which is behind the helper.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use std::time::Duration;
 pub struct Hop {
     /// Throughput in bytes per second; must be positive.
     pub throughput: f64,
-    /// One-way delay in seconds (half the round-trip time, as the paper approximates it).
+    /// One-way delay in seconds (half the round-trip time, as MPBond section 4.3.2 approximates
+    /// it).
     pub one_way_delay: f64,
 }
 
@@ -29,7 +30,7 @@ pub fn far_hop_limits(b_near: u64, b_far: u64, near: Hop, far: Hop) -> bool {
 }
 
 /// PAD of a subflow through a helper by the time `sojourn_s` that a byte was measured to spend
-/// there: what the paper's section 6.2 compares the cases below with.
+/// there (MPBond section 6.2, "Estimating Pipe Buffering").
 pub fn by_measured_delay(b_near: u64, sojourn_s: f64, near: Hop, far: Hop) -> f64 {
     direct(b_near, near) + sojourn_s + far.one_way_delay
 }

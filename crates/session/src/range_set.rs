@@ -1,3 +1,5 @@
+//! Set of integers as ranges.
+
 use std::ops::Range;
 
 /// A set of `u64`, kept as disjoint, non-adjacent, ascending ranges.
@@ -11,12 +13,12 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
-    /// How many values it holds.
+    /// Number of values.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Of how many ranges it is made.
+    /// Number of ranges.
     pub(crate) fn ranges(&self) -> usize {
         self.ranges.len()
     }
@@ -35,7 +37,7 @@ impl RangeSet {
         if r.is_empty() {
             return 0;
         }
-        // All ranges that touch `r` melt into one.
+        // All ranges that touch `r` are joined into one.
         let lo = self.ranges.partition_point(|x| x.end < r.start);
         let hi = self.ranges.partition_point(|x| x.start <= r.end);
         let touched = &self.ranges[lo..hi];
@@ -117,7 +119,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set(ops in proptest::collection::vec(op(), 0..60), probe in 0..60u64, n in 0..20u64) {
+        fn behaves_like_a_set(
+            ops in proptest::collection::vec(op(), 0..60),
+            probe in 0..60u64,
+            n in 0..20u64,
+        ) {
             let mut set = RangeSet::default();
             let mut model = BTreeSet::new();
             for o in ops {

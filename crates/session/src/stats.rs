@@ -1,4 +1,4 @@
-//! Counters for status pages and metrics; kept by the session, read by whoever shows them.
+//! Counters for status pages and metrics.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct SessionStats {
     pub reinjected_bytes_out: u64,
     /// Streams that are open.
     pub streams_open: u64,
-    /// Streams that there ever were.
+    /// Streams ever opened.
     pub streams_total: u64,
     /// Subflows cut because they carried only copies.
     pub cuts: u64,
@@ -31,13 +31,13 @@ pub struct SessionStats {
 /// A subflow as it stands.
 #[derive(Clone, Debug)]
 pub struct SubflowStats {
-    /// Its number.
+    /// Number.
     pub id: SubflowId,
-    /// Its name, as configured on the primary.
+    /// Name, as configured on the primary.
     pub name: String,
     /// The helper it runs through.
     pub helper: Option<HelperId>,
-    /// What it is doing.
+    /// State.
     pub state: SubflowState,
     /// Stream bytes that arrived on it.
     pub bytes_in: u64,
@@ -51,9 +51,9 @@ pub struct SubflowStats {
     pub last_out: Option<Timestamp>,
     /// Pipe-aware delay.
     pub pad: Duration,
-    /// B_s.
+    /// Bytes that have not left the near hop (B_s in MPBond section 4.3.2).
     pub b_near_bytes: u64,
-    /// B_p or B_h.
+    /// Bytes that wait at the helper (B_p on the downlink; B_h on the uplink).
     pub b_far_bytes: u64,
     /// End-to-end throughput.
     pub throughput: BitRate,
@@ -63,36 +63,36 @@ pub struct SubflowStats {
     pub rtt: Duration,
 }
 
-/// What a subflow is doing.
+/// State of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubflowState {
-    /// Its hello is not answered yet.
+    /// The hello is not answered yet.
     Joining,
     /// Carries data.
     Up,
-    /// In reserve.
+    /// Used only when no regular subflow is left.
     Backup,
-    /// Carries what is urgent past what its helper holds for another subflow, and nothing else.
+    /// Carries urgent copies past what its helper holds for another subflow, and nothing else.
     Express,
-    /// Silent for longer than it should be.
-    Suspect,
+    /// Its acknowledgements have stopped for longer than any repair takes (RFC 7829).
+    PotentiallyFailed,
 }
 
 /// One stream's traffic, subflow by subflow.
 #[derive(Clone, Debug)]
 pub struct StreamStats {
-    /// Its number.
+    /// Number.
     pub id: StreamId,
-    /// Where it leads; `None` while only data that overtook its OPEN has arrived.
+    /// Destination; `None` while only data that overtook its OPEN has arrived.
     pub destination: Option<Destination>,
-    /// Its class.
+    /// Traffic class.
     pub class: StreamClass,
     /// When it was opened here.
     pub opened: Timestamp,
     /// When its first byte arrived.
     pub first_in: Option<Timestamp>,
-    /// When it was over, both ways.
+    /// When both halves were over.
     pub closed: Option<Timestamp>,
     /// Unique bytes that arrived.
     pub bytes_in: u64,
@@ -102,11 +102,11 @@ pub struct StreamStats {
     pub redundant_bytes_in: u64,
     /// Bytes sent twice.
     pub redundant_bytes_out: u64,
-    /// Which subflow carried what.
+    /// Shares of subflows.
     pub subflows: Vec<StreamShare>,
 }
 
-/// What one subflow did for one stream.
+/// One subflow's share of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamShare {
     /// The subflow.

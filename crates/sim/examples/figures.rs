@@ -1,7 +1,8 @@
 //! The figures of the lab's main setting, in virtual time: ratio to the ideal, how far apart
 //! subflows finish, redundant bytes.
 //!
-//! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--no-express] [--shares] [--rows TEXT] [--trace]`
+//! `figures [SCHEDULER] [--repeat N] [--no-rebalance] [--no-express] [--shares] [--rows TEXT]
+//! [--trace]`
 //!
 //! Column `tcp` is what the congestion windows allow: the ratio at which a transfer that goes on
 //! for much longer has brought as many bytes. What a row is above it, scheduling and the end of
@@ -12,18 +13,17 @@
 //! `--rows` picks rows whose label contains a text, `--trace` shows every 10 ms how the sender sees
 //! its subflows: bytes given, B_s, B_p, Th, Th_far, PAD.
 
+mod rows;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
 use mpbond_session::{SchedulerKind, Session};
 use mpbond_sim::ideal::Direction;
-use mpbond_sim::world::{Before, Exchange, ExchangeOutcome, Failure, Scenario, World};
+use mpbond_sim::world::{Exchange, ExchangeOutcome, Failure, Scenario, World};
 use mpbond_units::{BitRate, Timestamp};
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const WWAN: Duration = Duration::from_millis(25);
-const PIPE: Duration = Duration::from_millis(2);
+use rows::{KIB, MIB, Row};
 
 struct Options {
     scheduler: SchedulerKind,
@@ -78,115 +78,10 @@ fn main() -> ExitCode {
         "{:<36}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
         "", "seconds", "ideal", "tcp", "ratio", "worst", "target", "spread", "copies", "stall"
     );
-    stable(&options);
-    changing(&options);
-    silent(&options);
-    direct(&options);
+    for row in rows::all() {
+        print_row(&options, &row);
+    }
     ExitCode::SUCCESS
-}
-
-/// 8/10/5 and 8/10/5 twice.
-fn stable(options: &Options) {
-    let sizes = [
-        (512 * KIB, [1.15, 1.25]),
-        (2 * MIB, [1.07, 1.10]),
-        (10 * MIB, [1.03, 1.05]),
-    ];
-    for direction in [Direction::Down, Direction::Up] {
-        for helpers in 1..=2 {
-            for (bytes, targets) in sizes {
-                for before in [Before::Joined, Before::Used] {
-                    let scenario = Scenario::bonded(8.0, &[(10.0, 5.0); 2][..helpers], WWAN, PIPE)
-                        .measuring(before, direction, bytes);
-                    let label = format!(
-                        "{direction:?} 8/10/5, {} devices, {} {}",
-                        helpers + 1,
-                        size(bytes),
-                        if before == Before::Used { "used" } else { "" }
-                    );
-                    row(options, &label, Some(targets[helpers - 1]), scenario);
-                }
-            }
-        }
-    }
-}
-
-/// 5/10/5, 4 MiB, a link falls or rises after 2 s.
-fn changing(options: &Options) {
-    for direction in [Direction::Down, Direction::Up] {
-        for (link, mbps) in [("pipe1", 1.0), ("hs1", 1.0), ("ps", 1.0), ("pipe1", 10.0)] {
-            let scenario = Scenario::bonded(5.0, &[(10.0, 5.0)], WWAN, PIPE)
-                .measuring(Before::Joined, direction, 4 * MIB)
-                .changing(link, mbps, Duration::from_secs(2));
-            let label = format!("{direction:?} 5/10/5, 4 MiB, {link} to {mbps}");
-            row(options, &label, None, scenario);
-        }
-    }
-}
-
-/// 10 MiB with one other path of 50 ms and more: a link falls silent after 2 s. The stall counts.
-fn silent(options: &Options) {
-    let after = Duration::from_secs(2);
-    for direction in [Direction::Down, Direction::Up] {
-        for link in ["ps", "pipe1", "hs1"] {
-            let scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
-                .measuring(Before::Joined, direction, 10 * MIB)
-                .silencing(link, after);
-            row(
-                options,
-                &format!("{direction:?} 8/10/5, 10 MiB, {link} silent"),
-                None,
-                scenario,
-            );
-        }
-        let early = Duration::from_millis(800);
-        let scenario = Scenario::bonded(8.0, &[(10.0, 5.0); 2], WWAN, PIPE)
-            .measuring(Before::Joined, direction, 4 * MIB)
-            .silencing("ps", early);
-        let label = format!("{direction:?} 8/10/5, 3 devices, ps silent early");
-        row(options, &label, None, scenario);
-        let mut scenario = Scenario::multihomed(&[(20.0, WWAN), (10.0, WWAN)]).measuring(
-            Before::Joined,
-            direction,
-            10 * MIB,
-        );
-        let name = scenario.links.first().map(|l| l.name.clone());
-        scenario = scenario.silencing(&name.unwrap_or_default(), after);
-        row(
-            options,
-            &format!("{direction:?} 20 + 10, 10 MiB, first silent"),
-            None,
-            scenario,
-        );
-    }
-}
-
-/// Two own interfaces.
-fn direct(options: &Options) {
-    let ms = Duration::from_millis;
-    for (paths, loss, bytes) in [
-        ([(20.0, ms(10)), (10.0, ms(40))], 0.0, 4 * MIB),
-        ([(20.0, ms(10)), (10.0, ms(40))], 0.0, 40 * MIB),
-        ([(20.0, ms(10)), (10.0, ms(40))], 0.01, 40 * MIB),
-        ([(50.0, ms(5)), (5.0, ms(100))], 0.0, 4 * MIB),
-        ([(50.0, ms(5)), (5.0, ms(100))], 0.0, 40 * MIB),
-    ] {
-        let mut scenario =
-            Scenario::multihomed(&paths).measuring(Before::Joined, Direction::Down, bytes);
-        scenario.links[1].up.loss = loss;
-        scenario.links[1].down.loss = loss;
-        let [(a, _), (b, _)] = paths;
-        let label = format!("Down {a} + {b}, {} loss {loss}", size(bytes));
-        row(options, &label, None, scenario);
-    }
-}
-
-fn size(bytes: u64) -> String {
-    if bytes < MIB {
-        format!("{} KiB", bytes / KIB)
-    } else {
-        format!("{} MiB", bytes / MIB)
-    }
 }
 
 /// The measured exchange of one run.
@@ -260,11 +155,12 @@ fn show(now: Timestamp, session: &Session) {
     println!();
 }
 
-fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) {
+fn print_row(options: &Options, row: &Row) {
+    let label = &row.label;
     if !label.contains(&options.rows) {
         return;
     }
-    let mut scenario = scenario.with_scheduler(options.scheduler);
+    let mut scenario = row.scenario.clone().with_scheduler(options.scheduler);
     if !options.express {
         scenario.express_at = None;
     }
@@ -297,7 +193,7 @@ fn row(options: &Options, label: &str, target: Option<f64>, scenario: Scenario) 
     tcp.sort_by(f64::total_cmp);
     let ratios = of(&|x| x.ratio().unwrap_or(f64::NAN));
     let copies = of(&|x| x.redundant_share() * 100.0);
-    let target = target.map_or(String::new(), |t| format!("{t:.2}"));
+    let target = row.target.map_or(String::new(), |t| format!("{t:.2}"));
     println!(
         "{label:<36}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{:>8.3}{target:>8}{:>8.3}{:>7.2}%{:>8.3}",
         median(&of(&|x| x.took.unwrap_or_default().as_secs_f64())),

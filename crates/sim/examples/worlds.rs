@@ -74,8 +74,6 @@ fn main() -> ExitCode {
         eprintln!("usage: worlds [COUNT] [FIRST_SEED]");
         return ExitCode::from(2);
     };
-    // How long it takes is what this program is to tell.
-    #[allow(clippy::disallowed_methods)]
     let start = Instant::now();
     let (next, done, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let tally = Mutex::new(Tally::default());

@@ -1,18 +1,17 @@
-//! Links, as pure models in virtual time.
+//! Network simulator in virtual time: link models, a TCP model, and whole multipath sessions.
 //!
-//! Nothing here reads a clock or opens a socket: every call brings its instant
-//! along, so the same model serves a simulated world and a real-time player.
+//! No part reads a clock or opens a socket. Every call takes the present instant, so that the same
+//! link model serves a simulated world and a player in real time.
 //!
 //! - [`link`]: one direction of a link: rate schedule, delay, queue, loss.
 //! - [`trace`]: recorded rates, as Mahimahi packet opportunities or as a table.
-//! - [`ideal`]: the least time that the links of a topology allow.
-//! - [`tcp`]: a reliable byte channel that behaves as TCP does on such links.
-//! - [`relay`]: two channels joined by a bounded buffer, as a helper joins them.
-//! - [`world`]: whole sessions over such links, and plain TCP beside them.
-//! - [`duration_text`]: spans as people write them in experiment files.
+//! - [`ideal`]: lower bound of a transfer's time over the links of a topology.
+//! - [`tcp`]: a byte stream with the behaviour of TCP on such links.
+//! - [`relay`]: two TCP connections joined by a bounded buffer, as at a helper.
+//! - [`world`]: whole sessions over such links, and plain TCP for comparison.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
-pub mod duration_text;
 pub mod ideal;
 pub mod link;
 pub mod relay;

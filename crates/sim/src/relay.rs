@@ -1,8 +1,8 @@
 //! Two connections joined by a bounded buffer: the TCP split at a helper.
 //!
-//! The bound covers what has arrived and was not read, what the relay itself
-//! holds, and what the next connection has not sent yet, as the byte-true bound
-//! of the real relay does. Below it the relay reads eagerly.
+//! The bound covers bytes that have arrived and were not read, bytes held by the relay, and bytes
+//! that the next connection has not sent yet, as in the helper's relay. Below the bound the relay
+//! reads eagerly.
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,8 @@ struct Half {
     relayed_bytes: u64,
 }
 
-/// What joins two sockets. It owns neither: give it both whenever either may
-/// have changed, and transmit both afterwards.
+/// The relay between two sockets. It owns neither: call [`Relay::handle`] with both whenever either
+/// may have changed, and transmit from both afterwards.
 #[derive(Debug)]
 pub struct Relay {
     bound_bytes: u64,
@@ -28,9 +28,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay that holds up to `bound_bytes` a direction. The receive buffers
-    /// of its sockets should be a small part of that: what arrives while the
-    /// relay is full still fits into them, and comes on top.
+    /// A relay that holds up to `bound_bytes` in each direction. The receive buffers of its sockets
+    /// should be a small part of that: they add to it while the relay is full.
     pub fn new(bound_bytes: u64) -> Self {
         Self {
             bound_bytes,
@@ -39,8 +38,8 @@ impl Relay {
         }
     }
 
-    /// Moves what can be moved, both ways; passes on the end of a stream and a
-    /// reset. Gives whether anything moved.
+    /// Moves bytes both ways, and passes on the end of a stream or a reset. Returns whether
+    /// anything moved.
     pub fn handle(&mut self, first: &mut Socket, second: &mut Socket) -> bool {
         match (first.state(), second.state()) {
             (State::Reset, State::Reset) => return false,
@@ -59,12 +58,12 @@ impl Relay {
         forward | backward
     }
 
-    /// Bytes that wait on the way from the first socket to the second.
+    /// Bytes queued from the first socket to the second.
     pub fn forward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
         self.forward.level(first, second)
     }
 
-    /// Bytes that wait on the way from the second socket to the first.
+    /// Bytes queued from the second socket to the first.
     pub fn backward_level_bytes(&self, first: &Socket, second: &Socket) -> u64 {
         self.backward.level(second, first)
     }

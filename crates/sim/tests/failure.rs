@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use mpbond_sim::link::LinkChange;
 use mpbond_sim::world::{
-    Daemon, Exchange, ExchangeOutcome, Fault, Happening, Outcome, Scenario, StreamEnd, When, World,
+    Daemon, Exchange, ExchangeOutcome, Fault, Happening, Outcome, Scenario, StreamEnd, When,
+    WithoutProxy, World,
 };
 
 const MIB: u64 = 1 << 20;
@@ -239,4 +240,57 @@ fn a_session_without_paths_is_kept_for_as_long_as_configured() {
         let failure = World::new(late).run().map(drop).unwrap_err();
         assert!(failure.what.contains("no path"), "{failure}");
     }
+}
+
+/// A world whose connections may go direct, with small downloads that start at these instants.
+fn direct_at(mut scenario: Scenario, starts_ms: &[u64]) -> Scenario {
+    scenario.without_proxy = WithoutProxy::Direct;
+    for start in starts_ms {
+        let exchange = Exchange::download(When::At(ms(*start)), 10_000);
+        scenario = scenario.with_exchange(exchange);
+    }
+    scenario
+}
+
+/// Nothing is under way when the path falls silent: only a new connection can find out, and it does
+/// not wait for longer than connections that find no path at all.
+#[test]
+fn a_connection_into_a_silence_at_rest_goes_direct_after_1500_ms() {
+    let stands_still = Happening::Freeze {
+        who: Daemon::Proxy,
+        length: Duration::from_secs(60),
+    };
+    let down = Some(LinkChange::down());
+    let cut_off = link(0, down.clone(), down);
+    for what in [stands_still, cut_off] {
+        // The one before is answered: the session is joined, and at rest.
+        let mut scenario = direct_at(one_path(), &[2_000, 10_000]);
+        scenario.faults.push(Fault {
+            when: When::At(ms(8_000)),
+            what: what.clone(),
+        });
+        let outcome = World::new(scenario).run().unwrap();
+        assert_eq!(outcome.went_direct, [(1, ms(1_500))], "{what:?}");
+    }
+}
+
+#[test]
+fn connections_wait_until_no_path_has_worked_for_1500_ms_and_then_go_direct_at_once() {
+    let mut scenario = direct_at(one_path(), &[2_000, 5_400, 7_500, 16_000]);
+    scenario.faults.push(Fault {
+        when: When::At(ms(5_000)),
+        what: Happening::Leave {
+            route: 0,
+            length: ms(10_000),
+        },
+    });
+    let outcome = World::new(scenario).run().unwrap();
+    assert_eq!(outcome.went_direct, [(1, ms(1_100)), (2, ms(0))]);
+    // The last one finds the path back.
+    let last = outcome.exchanges.last().unwrap();
+    assert_eq!(
+        last.started.since(mpbond_units::Timestamp::ZERO),
+        ms(16_000)
+    );
+    assert_eq!(last.client_saw, Some(StreamEnd::Finished));
 }

@@ -22,10 +22,11 @@ const MIB: u64 = 1 << 20;
 /// answered, signals and windows that waited on silent subflows.
 const ONCE_FAILED: [u64; 8] = [258, 1_000, 1_540, 1_871, 2_597, 2_630, 6_711, 12_971];
 
-/// The same with misfortunes: a NAT that forgot while an origin took its time, connections cut as the
-/// session was opened, a first hello that came when the session was long in use, an answer that was
-/// lost in a long silence after the primary had asked, an express for which subflows long gone left
-/// no place; and, though it never failed, the world with the longest wait, for an ACK that was lost.
+/// The same with harsher faults: a NAT that forgot while an origin took its time, connections cut
+/// as the session was opened, a first hello that came when the session was long in use, an answer
+/// that was lost in a long silence after the primary had asked, an express for which subflows long
+/// gone left no place; and, though it never failed, the world with the longest wait, for an ACK
+/// that was lost.
 const ONCE_FAILED_HARSH: [u64; 6] = [13_115, 27_344, 36_796, 702_247, 5_015_142, 23_283];
 
 fn number(variable: &str) -> Option<u64> {
@@ -63,7 +64,8 @@ fn end_well(seeds: &[u64], scenario: impl Fn(u64) -> Scenario) {
 
 #[test]
 fn a_seed_gives_the_same_world_twice() {
-    for seed in [3, 14, 15] {
+    // In some of these, many streams are woken or helped at one instant.
+    for seed in [3, 12, 14, 15, 147, 425, 438, 553, 590] {
         let run = || format!("{:?}", World::new(Scenario::random(seed)).run());
         assert_eq!(run(), run(), "SIMULATION_SEED={seed}");
     }
@@ -90,7 +92,7 @@ fn a_killed_helper_costs_no_more_than_its_part() {
     let x = &outcome.exchanges[0];
     assert_eq!(x.client_saw, Some(StreamEnd::Finished));
     assert_eq!(x.down_bytes, 4 * MIB);
-    assert_eq!(outcome.joins, 5, "three, one anew, and an express");
+    assert_eq!(outcome.joins, 6, "three, one anew, and two expresses");
     assert!(x.took.unwrap() < Duration::from_secs(4), "{x:?}");
     assert!(x.longest_stall < Duration::from_secs(1), "{x:?}");
 }
@@ -109,8 +111,8 @@ fn a_silent_link_is_worked_around() {
     let outcome = World::new(scenario).run().unwrap();
     let x = &outcome.exchanges[0];
     assert_eq!(x.down_bytes, 4 * MIB);
-    // Copies pass by what the helpers hold; and no time is lost, for they go on, and hand nothing to
-    // each other.
+    // Copies pass by what the helpers hold; and no time is lost, for they go on, and hand nothing
+    // to each other.
     assert!(x.longest_stall < Duration::from_millis(800), "{x:?}");
     assert!(x.ratio().unwrap() < 1.1, "{x:?}");
     assert!(x.redundant_share() < 0.02, "{x:?}");

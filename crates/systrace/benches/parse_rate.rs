@@ -1,10 +1,9 @@
-//! Parse rates on one core, beside a baseline: counting the line feeds of the
-//! same bytes with `memchr`, which is about what reading memory costs.
+//! Parse rates on one core, compared with counting the line feeds of the same bytes by `memchr`,
+//! which costs about as much as reading memory.
 //!
-//! The inputs are the shared samples repeated in memory with their times moved
-//! on where the format is text; without the samples, text is made here.
-// It measures.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+//! The input consists of the shared samples, repeated in memory (with increasing times in text
+//! formats); without the samples, of generated text.
+#![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::io::Read;
@@ -13,7 +12,7 @@ use std::time::Instant;
 
 use mpbond_systrace::{Event, MethodRecord, Sink, Summary, TraceBuilder, read};
 
-/// Takes everything and keeps a count: the reader alone.
+/// A sink that only counts records, to measure the reader alone.
 #[derive(Default)]
 struct Count(u64);
 
@@ -44,18 +43,24 @@ fn sample(name: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The sample, or lines of the same kind.
+/// A sample, or generated lines of the same kind.
 fn text() -> Vec<u8> {
     let block = sample("ftrace/lisa_trace.txt").unwrap_or_else(|| {
         let line = |i: u64| {
             format!(
-                "     kworker/0:1-{}    [00{}] d..2 {}.{:06}: sched_switch: prev_comm=kworker/0:1 prev_pid={} prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n",
-                100 + i % 7, i % 4, i / 1_000, i % 1_000, 100 + i % 7
+                "     kworker/0:1-{}    [00{}] d..2 {}.{:06}: sched_switch: prev_comm=kworker/0:1 \
+                 prev_pid={} prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 \
+                 next_prio=120\n",
+                100 + i % 7,
+                i % 4,
+                i / 1_000,
+                i % 1_000,
+                100 + i % 7
             )
         };
         (0..3_000).map(line).collect::<String>().into_bytes()
     });
-    // Each repetition a little later, as in one long recording.
+    // Each repetition is later than the one before, as in one long recording.
     let mut out = Vec::with_capacity(140 << 20);
     let mut later = 0;
     while out.len() < 128 << 20 {
@@ -67,7 +72,7 @@ fn text() -> Vec<u8> {
     out
 }
 
-/// Copies a line with its whole seconds moved on.
+/// Copies a line with its time increased by whole seconds.
 fn push_later(line: &[u8], later: u64, out: &mut Vec<u8>) {
     let stamp = memchr::memmem::find(line, b"] ").and_then(|bracket| {
         let dot = bracket + memchr::memchr(b'.', &line[bracket..])?;
@@ -94,7 +99,7 @@ fn repeat(block: &[u8], at_least: usize) -> Vec<u8> {
     out
 }
 
-/// Best of five, MB/s.
+/// Best of five runs, MB/s.
 fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..5 {
@@ -123,13 +128,14 @@ fn row(name: &str, bytes: &[u8]) {
         black_box(b.finish());
     });
     println!(
-        "{name:<28} {:>5.0} MB  reader {reader:>6.0}  summary {summary:>6.0}  trace {trace:>6.0}  newline count {baseline:>7.0}  MB/s",
+        "{name:<28} {:>5.0} MB  reader {reader:>6.0}  summary {summary:>6.0}  trace {trace:>6.0}  \
+         newline count {baseline:>7.0}  MB/s",
         bytes.len() as f64 / 1e6
     );
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that it runs.
+    // `cargo test --benches` only checks that it starts.
     if std::env::args().any(|a| a == "--test") {
         return;
     }
@@ -143,7 +149,7 @@ fn main() {
     if let Some(t) = sample("ftrace/lisa_sched_load.trace.dat.gz") {
         row("trace.dat v6 (one file)", &t);
     }
-    // Records follow a header, so only they are repeated.
+    // The records follow a header, so only they are repeated.
     if let Some(t) = sample("art-trace/ffprofiler_art-trace-regular.trace.gz") {
         let at = memchr::memmem::find(&t, b"*end\n").unwrap() + 5 + 32;
         let (head, records) = t.split_at(at);

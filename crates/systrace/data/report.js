@@ -1,6 +1,6 @@
 'use strict';
-// Draws the timeline: one lane a CPU, one for idle episodes. The wheel zooms
-// around the pointer, dragging moves, a double click shows all.
+// Timeline: one lane per CPU and one for idle episodes. The wheel zooms around
+// the pointer, dragging moves the view, a double click shows all.
 (function () {
   const data = JSON.parse(document.getElementById('timeline-data').textContent);
   const canvas = document.getElementById('timeline');
@@ -66,8 +66,8 @@
       g.textAlign = 'left';
       g.fillStyle = '#1d2430';
       g.fillText(lane.name, 4, y + 16);
-      // Within one pixel only the longest item is drawn, as tall as the
-      // pixel is busy.
+      // Of several items within one pixel only the longest is drawn; its
+      // height is the busy share of the pixel.
       let pixel = -1, best = 0, colour = '', busy = 0;
       function flush() {
         if (pixel < 0) return;

@@ -1,11 +1,12 @@
-//! Runs the analyses on a file: `trace summary|usage|tlp|functions|idle|perf|tables|report FILE`.
+//! Prints one analysis of a trace: `trace summary|usage|tlp|functions|idle|perf|tables|report
+//! FILE`.
 use std::error::Error;
 use std::path::Path;
 
 use mpbond_systrace::{
-    ClassRules, CpuUsage, FunctionGroups, FunctionProfile, IdleReport, IdleRules, Microarch,
-    PAPER_OVERHEAD, ProcessParallelism, Report, ReportOptions, Summary, Trace, TraceBuilder, open,
-    read,
+    ClassRules, CpuUsage, DEFAULT_CALL_OVERHEAD, FunctionGroups, FunctionProfile, IdleReport,
+    IdleRules, Microarch, ProcessParallelism, Report, ReportOptions, Summary, Trace, TraceBuilder,
+    open, read,
 };
 use serde::Serialize;
 
@@ -55,7 +56,7 @@ fn run(command: &str, path: &Path) -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         "functions" => {
-            let mut p = FunctionProfile::new(PAPER_OVERHEAD, FunctionGroups::paper());
+            let mut p = FunctionProfile::new(DEFAULT_CALL_OVERHEAD, FunctionGroups::shipped());
             read(open(path)?, &mut p)?;
             p.finish();
             show(&(

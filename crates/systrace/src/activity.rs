@@ -1,27 +1,29 @@
+//! CPU busy times and thread-level parallelism.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::clusters::Clusters;
+use crate::clusters::TimeClusters;
 use crate::error::Incomplete;
 use crate::event::{Payload, Switch, TaskState};
 use crate::sink::Sink;
 
-/// When each CPU was busy: all that thread-level parallelism needs, in eight
-/// bytes a switch.
+/// Busy state of every CPU over time, in eight bytes per task switch: the input of thread-level
+/// parallelism (TLP).
 ///
-/// A CPU is busy when its running pid is not 0; before its first switch it has
-/// the state of that switch's previous pid.
+/// A CPU is busy while its running pid is not 0. Before its first switch it has the state of the
+/// previous pid of that switch.
 #[derive(Debug, Clone, Default)]
-pub struct Activity {
+pub struct CpuActivity {
     cpus: BTreeMap<u32, Cpu>,
-    spans: Clusters,
+    spans: TimeClusters,
 }
 
 #[derive(Debug, Clone)]
 struct Cpu {
     /// `time << 1 | busy` after each switch.
     states: Vec<u64>,
-    /// State before the earliest switch, and when that is.
+    /// Time of the earliest switch, and the state before it.
     before: (u64, bool),
     latest: u64,
     last: (u64, u32),
@@ -30,16 +32,17 @@ struct Cpu {
     broken: u64,
 }
 
-/// Time by number of busy CPUs (section 4, *Thread-level Parallelism*).
+/// Time by number of busy CPUs (Android Wear characterization, section 4, *Thread-level
+/// Parallelism*).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Concurrency {
-    /// First switch over all CPUs, ns on the trace's clock.
+    /// First switch over all CPUs, ns on the trace clock.
     pub start_ns: u64,
-    /// Last switch.
+    /// Last switch over all CPUs, ns on the trace clock.
     pub end_ns: u64,
-    /// Busy time of each CPU that has switches.
+    /// Busy time of each CPU that has switches, ns.
     pub busy_ns: Vec<(u32, u64)>,
-    /// `level_ns[i]`: time with exactly `i` CPUs busy.
+    /// `level_ns[i]`: time with exactly `i` CPUs busy, ns.
     pub level_ns: Vec<u64>,
 }
 
@@ -54,7 +57,7 @@ impl Concurrency {
         ratio(self.level_ns.get(i).copied().unwrap_or(0), self.span_ns())
     }
 
-    /// TLP = Σ i·c_i / (1 − c_0); `None` when nothing ran.
+    /// TLP = Σ i·c_i / (1 − c_0); `None` if no CPU was ever busy.
     pub fn tlp(&self) -> Option<f64> {
         let busy: u64 = self.level_ns.iter().skip(1).sum();
         let weighted: f64 = self
@@ -75,14 +78,14 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-impl Activity {
-    /// Takes one `sched_switch`.
+impl CpuActivity {
+    /// Adds one `sched_switch` event.
     pub fn switch(&mut self, cpu: u32, t_ns: u64, s: &Switch<'_>) {
         let busy_before = match s.prev_pid {
             Some(pid) => pid != 0,
-            // The compact form drops the pid. The idle task never sleeps, and
-            // what gives way to it was not idle; the rest is undecided and
-            // taken as idle, as most first switches leave idle.
+            // Perfetto's compact form has no previous pid. The idle task never sleeps, and a task
+            // that yields to idle was not idle. The remaining case is taken as idle, as most first
+            // switches leave idle.
             None => s.prev_state != TaskState::RUNNABLE || s.next_pid == 0,
         };
         self.note(cpu, t_ns, busy_before, s.prev_pid, s.next_pid);
@@ -123,18 +126,18 @@ impl Activity {
         c.states.push(t_ns << 1 | u64::from(next_pid != 0));
     }
 
-    /// Whether there was any switch.
+    /// Whether there was no switch at all.
     pub fn is_empty(&self) -> bool {
         self.cpus.is_empty()
     }
 
-    /// Switches whose previous task is not the one that took the CPU last: a
-    /// sign that events are missing in between.
-    pub fn broken_chains(&self) -> u64 {
+    /// Number of switches whose previous task differs from the one that was switched in last on
+    /// that CPU: events between the two are missing.
+    pub fn prev_mismatches(&self) -> u64 {
         self.cpus.values().map(|c| c.broken).sum()
     }
 
-    /// What the switches lack, for the user to know.
+    /// Defects of the switches, for the summary.
     pub fn faults(&self) -> Vec<Incomplete> {
         let mut faults = Vec::new();
         let out_of_order = self.cpus.values().map(|c| c.out_of_order).sum();
@@ -153,21 +156,20 @@ impl Activity {
         faults
     }
 
-    /// Busy times and concurrency over the whole recording; `None` without
-    /// switches.
+    /// Busy times and concurrency of the whole recording; `None` without switches.
     pub fn concurrency(&mut self) -> Option<Concurrency> {
         let window = self.spans.main()?;
         self.concurrency_between(window.first, window.last)
     }
 
-    /// The same for a part of it.
+    /// Busy times and concurrency of a part of the recording.
     pub fn concurrency_between(&mut self, start_ns: u64, end_ns: u64) -> Option<Concurrency> {
         if self.cpus.is_empty() || end_ns < start_ns {
             return None;
         }
         for c in self.cpus.values_mut() {
             if c.out_of_order > 0 {
-                // Stable: switches within one tick keep their order.
+                // A stable sort: switches with the same time stamp keep their order.
                 c.states.sort_by_key(|s| s >> 1);
             }
         }
@@ -236,7 +238,7 @@ impl Activity {
     }
 }
 
-impl Sink for Activity {
+impl Sink for CpuActivity {
     fn event(&mut self, event: &crate::event::Event<'_>) {
         if let Payload::Switch(s) = &event.payload {
             self.switch(event.cpu, event.time.as_nanos(), s);
@@ -248,8 +250,8 @@ impl Sink for Activity {
 mod tests {
     use super::*;
 
-    fn feed(list: &[(u32, u64, u32, u32)]) -> Activity {
-        let mut a = Activity::default();
+    fn feed(list: &[(u32, u64, u32, u32)]) -> CpuActivity {
+        let mut a = CpuActivity::default();
         for (cpu, t, prev, next) in list {
             a.note(*cpu, *t, *prev != 0, Some(*prev), *next);
         }
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn order_of_arrival_does_not_matter_but_is_said() {
+    fn out_of_order_switches_are_sorted_and_reported() {
         let sorted = [(0, 0, 0, 5), (0, 10, 5, 0), (0, 30, 0, 7), (0, 50, 7, 0)];
         let mut shuffled = sorted;
         shuffled.swap(0, 2);
@@ -277,8 +279,8 @@ mod tests {
         assert_eq!(a.concurrency(), b.concurrency());
         assert_eq!(a.faults(), vec![]);
         assert_eq!(b.faults(), vec![Incomplete::OutOfOrder(2)]);
-        assert_eq!(a.broken_chains(), 0);
-        assert_eq!(feed(&[(0, 0, 0, 5), (0, 9, 6, 0)]).broken_chains(), 1);
+        assert_eq!(a.prev_mismatches(), 0);
+        assert_eq!(feed(&[(0, 0, 0, 5), (0, 9, 6, 0)]).prev_mismatches(), 1);
     }
 
     #[test]
@@ -293,6 +295,6 @@ mod tests {
         let c = feed(&[(0, 5, 0, 0)]).concurrency().unwrap();
         assert_eq!(c.tlp(), None);
         assert_eq!(c.span_ns(), 0);
-        assert_eq!(Activity::default().concurrency(), None);
+        assert_eq!(CpuActivity::default().concurrency(), None);
     }
 }

@@ -1,18 +1,19 @@
-//! Unwraps zip and zstd as streams.
+//! Streaming decompression of zip and zstd.
 
 use std::io::Read;
 
 use crate::error::TraceError;
 use crate::source::Source;
 
-/// The first non-empty file of a zip archive.
+/// First non-empty file of a zip archive.
 ///
-/// Reads local headers only, so that an archive can come through a pipe; sizes
-/// that follow the data (bit 3) are no hindrance, because deflate knows its
-/// own end.
+/// Only local file headers are read, so that an archive may arrive through a pipe. Sizes in a data
+/// descriptor after the data (general purpose flag bit 3 of the ZIP application note, APPNOTE
+/// section 4.4.4) are not needed, because a deflate stream (RFC 1951) marks its own end.
 ///
 /// # Errors
-/// When there is no such file, or it is stored in a way that is not read.
+/// If the archive has no such file, or the file is encrypted or uses an unsupported compression
+/// method.
 pub(crate) fn first_file<'r>(mut source: Source<'r>) -> Result<Box<dyn Read + 'r>, TraceError> {
     loop {
         let at = source.offset();
@@ -21,7 +22,7 @@ pub(crate) fn first_file<'r>(mut source: Source<'r>) -> Result<Box<dyn Read + 'r
         if !head.starts_with(b"PK\x03\x04") {
             return Err(TraceError::malformed(
                 at,
-                "the zip archive holds no file with content",
+                "the zip archive has no non-empty file",
             ));
         }
         let u16_at = |i: usize| u16::from_le_bytes([byte(head, i), byte(head, i + 1)]);
@@ -34,7 +35,7 @@ pub(crate) fn first_file<'r>(mut source: Source<'r>) -> Result<Box<dyn Read + 'r
         }
         let sized = flags & 8 == 0;
         if flags & 1 != 0 {
-            return Err(TraceError::unsupported(at, "an encrypted zip archive"));
+            return Err(TraceError::unsupported(at, "encrypted zip archive"));
         }
         match method {
             8 if !sized || packed > 0 => {
@@ -56,10 +57,10 @@ fn byte(bytes: &[u8], i: usize) -> u8 {
     bytes.get(i).copied().unwrap_or_default()
 }
 
-/// A zstd stream.
+/// A zstd stream (RFC 8878).
 ///
 /// # Errors
-/// When its first frame header is damaged.
+/// If the first frame header is damaged.
 pub(crate) fn zstd<'r>(source: Source<'r>) -> Result<impl Read + use<'r>, TraceError> {
     ruzstd::decoding::StreamingDecoder::new(source)
         .map_err(|e| TraceError::malformed(0, format!("zstd: {e}")))

@@ -1,18 +1,20 @@
+//! Conversion between the clocks of a trace.
+
 use std::collections::BTreeMap;
 
 use crate::event::{Clock, ClockReading};
 
-/// Relates the clocks of a trace by the moments at which several were read.
+/// Converts times between clocks by snapshots in which several clocks were read at once.
 ///
-/// Clocks run at slightly different rates and some are set now and then, so a
-/// time is moved by the reading next to it, never by an average.
+/// Clocks drift against each other and the real-time clock may be set, so a time is converted by
+/// the nearest snapshot, never by interpolation or an average rate.
 #[derive(Debug, Clone, Default)]
 pub struct ClockMap {
     snapshots: Vec<BTreeMap<Clock, u64>>,
 }
 
 impl ClockMap {
-    /// From the readings of a trace.
+    /// Builds the map from the clock readings of a trace.
     pub fn new(readings: &[ClockReading]) -> Self {
         let mut by_snapshot: BTreeMap<u32, BTreeMap<Clock, u64>> = BTreeMap::new();
         for r in readings {
@@ -26,8 +28,8 @@ impl ClockMap {
         }
     }
 
-    /// The time `ns` of clock `from` on clock `to`; `None` when they were never
-    /// read together, or the result lies before the clock's zero.
+    /// Converts the time `ns` of clock `from` to clock `to`. `None` if no snapshot has both clocks
+    /// or the result lies before zero of clock `to`.
     pub fn convert(&self, ns: u64, from: Clock, to: Clock) -> Option<u64> {
         if from == to {
             return Some(ns);
@@ -61,7 +63,7 @@ mod tests {
             reading(1, Clock::Trace, 1_000),
             reading(1, Clock::Realtime, 50_000),
             reading(2, Clock::Trace, 9_000),
-            // The clock was set forward by 100 in between.
+            // The real-time clock was set forward by 100 between the snapshots.
             reading(2, Clock::Realtime, 58_100),
             reading(3, Clock::Boot, 5),
         ]);

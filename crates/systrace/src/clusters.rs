@@ -1,11 +1,11 @@
-//! Keeps one stray time stamp from stretching a timeline.
+//! Detection of stray time stamps, so that they do not stretch a timeline.
 
-/// Records further apart than this belong to different recordings, or one of
-/// them has a broken clock (marks at time 0, wrapped counters). Traces pause
-/// for minutes when a device sleeps; hours do not occur within one buffer.
+/// Maximum gap within one recording, ns. A larger gap means another recording or a broken clock
+/// (markers at time 0, wrapped counters). Traces pause for minutes while a device is suspended;
+/// hours do not occur within one buffer.
 const GAP_NS: u64 = 3_600_000_000_000;
 
-/// More separate clusters than this are noise; what falls outside is counted.
+/// Maximum number of clusters; records outside of all of them are only counted.
 const MAX_CLUSTERS: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
@@ -21,24 +21,24 @@ impl Cluster {
     }
 }
 
-/// Groups times that lie together, as they come, in constant memory.
+/// Groups time stamps that lie together, online and in constant memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clusters {
+pub(crate) struct TimeClusters {
     list: Vec<Cluster>,
     current: usize,
     outside: u64,
 }
 
-/// Where a recording lies, by [`Clusters::main`].
+/// Time span of a recording, as found by [`TimeClusters::main`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MainSpan {
     pub first: u64,
     pub last: u64,
-    /// Records left outside.
+    /// Number of records outside of the span.
     pub strays: u64,
 }
 
-impl Clusters {
+impl TimeClusters {
     pub(crate) fn add(&mut self, t: u64) {
         if let Some(c) = self.list.get_mut(self.current)
             && c.reaches(t)
@@ -68,8 +68,8 @@ impl Clusters {
         }
     }
 
-    /// The span of the recording: that of the largest cluster when the others
-    /// together are under a hundredth of the records, else all of it.
+    /// The span of the recording: that of the largest cluster if all others together hold less than
+    /// 1 % of the records, else the span of all clusters.
     pub(crate) fn main(&self) -> Option<MainSpan> {
         let mut sorted = self.list.clone();
         sorted.sort_by_key(|c| c.first);
@@ -86,7 +86,7 @@ impl Clusters {
         let total: u64 = merged.iter().map(|c| c.count).sum::<u64>() + self.outside;
         let largest = merged.iter().max_by_key(|c| c.count)?;
         let others = total - largest.count;
-        // A short trace can't meet "under a hundredth": there, one in ten.
+        // A short trace cannot hold a stray below 1 %, so the limit is 10 % there.
         if others == 0 || others * 100 <= total || (others <= 3 && others * 10 <= total) {
             return Some(MainSpan {
                 first: largest.first,
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn one_stray_event_decades_away_is_left_out() {
-        let mut c = Clusters::default();
+        let mut c = TimeClusters::default();
         c.add(0);
         for i in 0..50 {
             c.add(50_000_000_000_000 + i);
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn two_recordings_of_one_size_are_kept() {
-        let mut c = Clusters::default();
+        let mut c = TimeClusters::default();
         for i in 0..10 {
             c.add(i);
             c.add((1 << 60) + i);
         }
         let m = c.main().unwrap();
         assert_eq!((m.first, m.last, m.strays), (0, (1 << 60) + 9, 0));
-        assert_eq!(Clusters::default().main(), None);
+        assert_eq!(TimeClusters::default().main(), None);
     }
 }

@@ -1,15 +1,17 @@
+//! Errors of trace readers, and descriptions of missing data.
+
 use std::fmt;
 use std::io;
 
-/// Why a trace could not be read at all.
+/// Error that prevents a trace from being read at all.
 ///
-/// A file that breaks off part-way is no error: what came before is delivered
-/// and the break is reported as an [`Incomplete`].
+/// A file that ends early is not an error: the reader delivers the records before the end and
+/// reports the rest as [`Incomplete`].
 #[derive(Debug)]
 pub struct TraceError {
-    /// Where in the (decompressed) stream, in bytes.
+    /// Offset in the decompressed stream, bytes.
     pub offset: u64,
-    /// What went wrong there.
+    /// Kind of the error.
     pub kind: ErrorKind,
 }
 
@@ -17,15 +19,15 @@ pub struct TraceError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The source itself failed.
+    /// Reading the source failed.
     Io(io::Error),
-    /// None of the known formats; the first bytes are shown.
+    /// Unknown format; holds the first bytes of the file.
     UnknownFormat(String),
-    /// A known format whose content contradicts it.
+    /// Content that violates the detected format.
     Malformed(String),
-    /// A known format in a version or variant that is not read.
+    /// Unsupported version or variant of a known format.
     Unsupported(String),
-    /// There is nothing to read.
+    /// Empty file.
     Empty,
 }
 
@@ -66,12 +68,12 @@ impl fmt::Display for TraceError {
             ErrorKind::Unsupported(what) => {
                 write!(f, "byte {at}: not supported: {}", one_line(what))
             }
-            ErrorKind::Empty => write!(f, "the file is empty"),
+            ErrorKind::Empty => write!(f, "empty file"),
         }
     }
 }
 
-/// Control characters come from the file and would reach a terminal.
+/// Replaces control characters: they come from the file and would reach a terminal.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
@@ -87,7 +89,7 @@ impl std::error::Error for TraceError {
     }
 }
 
-/// What is wrong with a file of rules, and where, in one line.
+/// Error message of a TOML rule file in one line, with the line number.
 pub(crate) fn toml_error(text: &str, e: &toml::de::Error) -> String {
     let message = one_line(&e.message().trim().replace('\n', "; "));
     match e.span().and_then(|s| text.get(..s.start)) {
@@ -96,47 +98,47 @@ pub(crate) fn toml_error(text: &str, e: &toml::de::Error) -> String {
     }
 }
 
-/// Something that a trace lacks, as its reader noticed it.
+/// Missing or damaged data in a trace that was read otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incomplete {
     /// The file ends inside a record.
     Truncated {
-        /// Offset of the record that is cut, in bytes of the decompressed stream.
+        /// Offset of the truncated record in the decompressed stream, bytes.
         offset: u64,
-        /// What was being read.
+        /// Name of the truncated record.
         what: String,
     },
     /// The kernel dropped events because the reader was too slow.
     LostEvents {
-        /// CPU whose buffer overflowed, where the trace says.
+        /// CPU whose buffer overflowed, if the trace has it.
         cpu: Option<u32>,
-        /// How many, where the trace says.
+        /// Number of lost events, if the trace has it.
         count: Option<u64>,
     },
     /// A ring buffer overwrote its oldest entries.
     Overwritten {
-        /// Entries that are still there.
+        /// Entries left in the buffer.
         kept: u64,
-        /// Entries that were written.
+        /// Entries written to the buffer.
         written: u64,
     },
-    /// The recorder says that it lost packets, chunks or records.
+    /// The recorder reports lost packets, chunks or records.
     Dropped(String),
-    /// Bytes or lines that are no part of the format were stepped over.
+    /// Bytes or lines outside of the format were skipped.
     Skipped {
-        /// Offset of the first one.
+        /// Offset of the first skipped piece, bytes.
         offset: u64,
-        /// How many pieces.
+        /// Number of skipped pieces.
         count: u64,
-        /// What they were.
+        /// Description of the skipped pieces.
         what: String,
     },
-    /// Records of one CPU come out of time order by more than clock noise.
+    /// Number of records of one CPU that are out of time order by more than clock noise.
     OutOfOrder(u64),
-    /// Records that repeat another one exactly.
+    /// Number of exact repetitions of another record.
     Duplicate(u64),
-    /// Records so far from all others that they can't belong to the recording.
+    /// Number of records too far from all others to belong to the recording.
     Stray(u64),
 }
 
@@ -158,19 +160,19 @@ impl fmt::Display for Incomplete {
             }
             Self::Overwritten { kept, written } => write!(
                 f,
-                "the ring buffer kept {kept} of {written} entries: the beginning is missing"
+                "the ring buffer kept {kept} of {written} entries: the start is missing"
             ),
             Self::Dropped(what) => f.write_str(what),
             Self::Skipped {
                 offset,
                 count,
                 what,
-            } => write!(f, "{count} {what} skipped, the first at byte {offset}"),
+            } => write!(f, "{count} {what} skipped, first at byte {offset}"),
             Self::OutOfOrder(n) => write!(f, "{n} records out of time order (sorted)"),
-            Self::Duplicate(n) => write!(f, "{n} records repeat another one (counted once)"),
+            Self::Duplicate(n) => write!(f, "{n} repeated records (counted once)"),
             Self::Stray(n) => write!(
                 f,
-                "{n} records lie far outside the recording and are left off the timeline"
+                "{n} records far outside the recording (left off the timeline)"
             ),
         }
     }

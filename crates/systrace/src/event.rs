@@ -1,200 +1,206 @@
+//! Trace events and records, independent of the file format.
+
 use mpbond_units::Timestamp;
 
-/// One kernel trace event, whichever format it came in.
+/// One kernel trace event of any format.
 ///
-/// Text stays borrowed from the reader's buffer: a sink copies what it keeps.
+/// Texts are borrowed from the reader's buffer; a sink copies those that it keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// When, on the trace's own clock (see [`Clock`]).
+    /// Time on the trace clock (see [`Clock`]).
     pub time: Timestamp,
-    /// CPU on which it was recorded.
+    /// CPU that recorded the event.
     pub cpu: u32,
     /// Thread that was running.
     pub tid: u32,
-    /// Its process, where the format says.
+    /// Its process id, if the format has it.
     pub tgid: Option<u32>,
-    /// The thread's name; empty where the format does not carry it here.
+    /// Name of the thread (`comm`); empty if the format does not store it with the event.
     pub comm: &'a [u8],
     /// Name of the event, such as `sched_switch`.
     pub name: &'a str,
-    /// What the event says.
+    /// Arguments of the event.
     pub payload: Payload<'a>,
 }
 
-/// The content of an [`Event`]: typed where an analysis needs it.
+/// Arguments of an [`Event`]: typed if an analysis needs them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Payload<'a> {
-    /// A CPU passes from one task to another.
+    /// `sched_switch`: a CPU switches from one task to another.
     Switch(Switch<'a>),
-    /// A task becomes runnable (`sched_wakeup`, `sched_wakeup_new`, `sched_waking`).
+    /// `sched_wakeup`, `sched_wakeup_new`, `sched_waking`: a task becomes runnable.
     Wake(Wake<'a>),
-    /// Why a task was in uninterruptible sleep (`sched_blocked_reason`).
+    /// `sched_blocked_reason`: the reason of an uninterruptible sleep.
     Blocked {
-        /// The task that slept.
+        /// Blocked task.
         pid: u32,
-        /// Whether it waited for storage.
+        /// Whether the task waited for I/O.
         io_wait: bool,
-        /// Kernel function it slept in.
+        /// Kernel function in which it slept.
         caller: &'a [u8],
     },
-    /// `cpu_frequency`.
+    /// `cpu_frequency`: a CPU changes its frequency.
     Frequency {
-        /// CPU that changes.
+        /// CPU number.
         cpu: u32,
         /// New frequency, kHz.
         khz: u32,
     },
-    /// `cpu_idle`: `None` when the CPU leaves idle.
+    /// `cpu_idle`: a CPU enters or leaves an idle state.
     Idle {
-        /// CPU that changes.
+        /// CPU number.
         cpu: u32,
-        /// Idle state it enters.
+        /// Idle state entered; `None` if the CPU leaves idle.
         state: Option<u32>,
     },
-    /// `suspend_resume`, `device_pm_callback_start` and kin.
+    /// `suspend_resume`, `device_pm_callback_start`, `device_pm_callback_end`: a power management
+    /// step.
     Power {
-        /// Which step of suspending or resuming.
+        /// Name of the step, or driver and device.
         action: &'a [u8],
-        /// Whether the step begins (otherwise it ends).
+        /// Whether the step begins; otherwise it ends.
         begins: bool,
     },
-    /// A user-space mark.
+    /// A userspace marker.
     Mark(Mark<'a>),
-    /// `binder_transaction`: a request or reply leaves a thread.
+    /// `binder_transaction`: a request or reply is sent.
     BinderSend {
         /// Transaction number, unique in the trace.
         id: u64,
-        /// Process that receives.
+        /// Receiving process.
         to_process: u32,
-        /// Thread that receives; 0 when any of the process may.
+        /// Receiving thread; 0 if any thread of the process may take it.
         to_thread: u32,
-        /// Whether it answers an earlier transaction.
+        /// Whether the transaction is a reply.
         reply: bool,
-        /// Binder flags; bit 0 says that nobody waits for an answer.
+        /// Binder flags; bit 0 (`TF_ONE_WAY`) marks an asynchronous call without a reply.
         flags: u32,
         /// Method number of the interface.
         code: u32,
     },
-    /// `binder_transaction_received`.
+    /// `binder_transaction_received`: a request or reply is received.
     BinderReceive {
         /// Transaction number.
         id: u64,
     },
-    /// A storage request is issued (`block_rq_issue`) or complete.
+    /// `block_rq_issue`, `block_rq_complete`: a block I/O request is issued or completed.
     Block {
-        /// Whether it is issued here (otherwise it completes).
+        /// Whether the request is issued; otherwise it completes.
         issue: bool,
-        /// Device number as the trace gives it, packed major << 20 | minor.
+        /// Device number, as stored in the trace: major << 20 | minor.
         device: u64,
         /// First sector.
         sector: u64,
     },
-    /// An interrupt handler or softirq starts or ends.
+    /// `irq_handler_entry`, `softirq_entry` and their exit events.
     Irq {
-        /// Hard interrupt (otherwise softirq).
+        /// Whether it is a hard interrupt; otherwise a softirq.
         hard: bool,
-        /// Number of the interrupt or softirq vector.
+        /// Interrupt number or softirq vector.
         number: u32,
-        /// Whether it starts here (otherwise it ends).
+        /// Whether the handler starts; otherwise it ends.
         enter: bool,
-        /// Name of the handler, where the trace says.
+        /// Name of the handler; empty if the trace does not have it.
         handler: &'a [u8],
     },
-    /// A kernel timer expires (`hrtimer_expire_entry`, `timer_expire_entry`).
+    /// `hrtimer_expire_entry`, `timer_expire_entry`: a kernel timer expires.
     Timer {
-        /// Kernel function that it calls: `hrtimer_wakeup` and `process_timeout` wake a task that
-        /// sleeps by its own wish.
+        /// Kernel function called by the timer. `hrtimer_wakeup` and `process_timeout` wake a task
+        /// that set the timer itself.
         function: &'a [u8],
     },
-    /// A packet passes a point of the network stack.
+    /// A packet passes a point of the kernel network path.
     Net {
-        /// Which point.
+        /// Point of the path.
         point: NetPoint,
-        /// Address of the socket buffer: names the packet while it lives.
+        /// Address of the `sk_buff`, which identifies the packet during its lifetime.
         skb: u64,
-        /// Length in bytes.
+        /// Length, bytes.
         len: u32,
         /// Network device.
         device: &'a [u8],
     },
-    /// A thread begins (`task_newtask`), changes its name (`task_rename`).
+    /// `task_newtask`, `task_rename`: a thread starts or changes its name.
     TaskName {
-        /// Thread.
+        /// Thread id.
         pid: u32,
-        /// Its (new) name.
+        /// New name.
         comm: &'a [u8],
     },
-    /// Anything else; text formats keep the text.
+    /// Any other event; the arguments as text in text formats, else empty.
     Other(&'a [u8]),
 }
 
-/// Points of the kernel's network path that are told apart.
+/// Points of the kernel network path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NetPoint {
-    /// `net_dev_queue`: handed to the queueing discipline.
+    /// `net_dev_queue`: the packet is passed to the queueing discipline.
     Queue,
-    /// `net_dev_start_xmit`: handed to the driver.
+    /// `net_dev_start_xmit`: the packet is passed to the driver.
     StartXmit,
-    /// `net_dev_xmit`: the driver took it.
+    /// `net_dev_xmit`: the driver has accepted the packet.
     Xmit,
-    /// `napi_gro_receive_entry`, `netif_rx`: the driver delivers it.
+    /// `napi_gro_receive_entry`, `netif_rx`, `netif_receive_skb_entry`: the driver delivers the
+    /// packet.
     DriverReceive,
-    /// `netif_receive_skb`: the stack takes it.
+    /// `netif_receive_skb`: the protocol stack receives the packet.
     Receive,
-    /// `skb_copy_datagram_iovec`: an application reads it.
+    /// `skb_copy_datagram_iovec`: a task copies the packet to user space.
     Copy,
-    /// `consume_skb`, `kfree_skb`: its end.
+    /// `consume_skb`, `kfree_skb`: the packet is freed.
     Free,
 }
 
-/// `sched_switch`.
+/// Arguments of `sched_switch`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Switch<'a> {
-    /// Task that leaves the CPU; `None` in Perfetto's compact form, which drops it.
+    /// Task switched out; `None` in Perfetto's compact form, which does not store it.
     pub prev_pid: Option<u32>,
-    /// Its name.
+    /// Name of the task switched out.
     pub prev_comm: &'a [u8],
-    /// The state it is left in.
+    /// State of the task switched out.
     pub prev_state: TaskState,
-    /// Task that takes the CPU.
+    /// Task switched in.
     pub next_pid: u32,
-    /// Its name.
+    /// Name of the task switched in.
     pub next_comm: &'a [u8],
-    /// Its priority (0–139; lower is more urgent; 100 and up is ordinary).
+    /// Priority of the task switched in: 0 to 139, lower is more urgent, 100 and above are normal
+    /// (non-real-time) priorities.
     pub next_prio: i32,
 }
 
-/// A wake-up.
+/// Arguments of a wake-up event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wake<'a> {
-    /// Task that becomes runnable.
+    /// Woken task.
     pub pid: u32,
-    /// Its name.
+    /// Name of the woken task.
     pub comm: &'a [u8],
-    /// CPU whose run queue it joins.
+    /// CPU whose run queue the task joins.
     pub target_cpu: u32,
-    /// `sched_waking`: the waker asks; `sched_wakeup` follows where it took effect.
+    /// Whether the event is `sched_waking`, which the waker emits; `sched_wakeup` follows when the
+    /// wake-up has taken effect.
     pub waking: bool,
 }
 
-/// A task's state as `sched_switch` gives it: the letter `ps` would show.
+/// Task state of `sched_switch`, as the letter that `ps` shows (proc(5), `/proc/pid/stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TaskState(u8);
 
 impl TaskState {
-    /// Runnable: it yielded, or it is the idle task.
+    /// Runnable: the task yielded, or it is the idle task.
     pub const RUNNABLE: Self = Self(b'R');
-    /// Runnable, and preempted (`R+`), which the idle task never is.
+    /// Runnable and preempted (`R+`); never the idle task.
     pub const PREEMPTED: Self = Self(b'+');
     /// Interruptible sleep.
     pub const SLEEPING: Self = Self(b'S');
     /// Uninterruptible sleep.
     pub const BLOCKED: Self = Self(b'D');
-    /// Not known.
+    /// Unknown state.
     pub const UNKNOWN: Self = Self(b'?');
 
-    /// From text such as `S`, `R+`, `D|K`; `None` when no letter leads.
+    /// Parses text such as `S`, `R+`, `D|K`; `None` if the first character is not a state letter.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         if text.starts_with(b"R+") {
             return Some(Self::PREEMPTED);
@@ -203,14 +209,14 @@ impl TaskState {
         letter.is_ascii_alphabetic().then_some(Self(letter))
     }
 
-    /// From the kernel's bit mask (raw trace forms, Perfetto).
+    /// Decodes the kernel's bit mask (binary trace formats, Perfetto).
     ///
-    /// The two lowest bits (interruptible, uninterruptible) have been stable
-    /// since 2.6; the higher ones moved, and no analysis tells them apart.
+    /// The two lowest bits (`TASK_INTERRUPTIBLE`, `TASK_UNINTERRUPTIBLE`) have been stable since
+    /// Linux 2.6. The higher bits have moved between versions, and no analysis distinguishes them.
     pub fn from_mask(mask: i64) -> Self {
         match mask & 0xff {
-            // The bit above the states says that the task was preempted; it has
-            // been at 0x100, 0x400 and 0x800.
+            // The bit above the states marks a preempted task; its place was 0x100, 0x400 and 0x800
+            // in different kernel versions.
             0 if mask & 0xf00 != 0 => Self::PREEMPTED,
             0 => Self::RUNNABLE,
             m if m & 1 != 0 => Self::SLEEPING,
@@ -224,7 +230,7 @@ impl TaskState {
         }
     }
 
-    /// The letter.
+    /// The state letter.
     pub fn letter(self) -> char {
         match self.0 {
             0 => '?',
@@ -233,73 +239,73 @@ impl TaskState {
         }
     }
 
-    /// Whether the task wants a CPU.
+    /// Whether the task is runnable.
     pub fn is_runnable(self) -> bool {
         matches!(self, Self::RUNNABLE | Self::PREEMPTED)
     }
 }
 
-/// What a user-space mark says (`atrace`'s letters).
+/// A userspace marker in atrace's format (`tracing_mark_write`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mark<'a> {
-    /// `B`: a span begins on this thread.
+    /// `B`: a slice begins on this thread.
     Begin {
-        /// Process that says so.
+        /// Process id in the marker.
         process: u32,
-        /// Name of the span.
+        /// Name of the slice.
         name: &'a [u8],
     },
-    /// `E`: the innermost span of this thread ends.
+    /// `E`: the innermost slice of this thread ends.
     End,
-    /// `C`: a counter takes a value.
+    /// `C`: a counter changes its value.
     Counter {
-        /// Process that says so.
+        /// Process id in the marker.
         process: u32,
         /// Name of the counter.
         name: &'a [u8],
-        /// Its value.
+        /// New value.
         value: i64,
     },
-    /// `S`: a span that may cross threads begins.
+    /// `S`: an asynchronous slice begins; it may end on another thread.
     AsyncBegin {
-        /// Process that says so.
+        /// Process id in the marker.
         process: u32,
-        /// Name of the span.
+        /// Name of the slice.
         name: &'a [u8],
-        /// Tells spans of one name apart.
+        /// Identifies the slice among those of the same name.
         cookie: i64,
     },
-    /// `F`: such a span ends.
+    /// `F`: an asynchronous slice ends.
     AsyncEnd {
-        /// Process that says so.
+        /// Process id in the marker.
         process: u32,
-        /// Name of the span.
+        /// Name of the slice.
         name: &'a [u8],
-        /// Tells spans of one name apart.
+        /// Identifies the slice among those of the same name.
         cookie: i64,
     },
-    /// `I`: an instant.
+    /// `I`: an instant event.
     Instant {
-        /// Process that says so.
+        /// Process id in the marker.
         process: u32,
-        /// Its name.
+        /// Name of the event.
         name: &'a [u8],
     },
-    /// `trace_event_clock_sync: parent_ts=…`: this instant on another clock.
+    /// `trace_event_clock_sync: parent_ts=…`: the time of this event on another clock.
     ClockSync {
-        /// Which clock.
+        /// The other clock.
         clock: Clock,
-        /// The instant on it, ns.
+        /// Time on that clock, ns.
         ns: u64,
     },
-    /// Text of some other form.
+    /// Text of any other form.
     Text(&'a [u8]),
 }
 
-/// Clocks that a trace may tell times on.
+/// Clocks of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Clock {
-    /// The trace's own clock.
+    /// The trace clock, which stamps the events.
     Trace,
     /// CLOCK_REALTIME.
     Realtime,
@@ -307,78 +313,78 @@ pub enum Clock {
     Monotonic,
     /// CLOCK_BOOTTIME.
     Boot,
-    /// A Perfetto clock id that has no name here.
+    /// Perfetto clock id without a name here.
     Other(u32),
 }
 
-/// A reading of several clocks at once relates them.
+/// Reading of one clock in a snapshot of several clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Groups the readings that were taken together.
+    /// Snapshot number; readings with the same number were taken together.
     pub snapshot: u32,
-    /// Which clock.
+    /// Clock that was read.
     pub clock: Clock,
-    /// What it said, ns.
+    /// Its value, ns.
     pub ns: u64,
 }
 
-/// What a trace says about a thread outside of its events.
+/// Entry of a thread or process list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadInfo<'a> {
-    /// Thread.
+    /// Thread id.
     pub tid: u32,
-    /// Its process, where the trace says.
+    /// Process id, if known.
     pub process: Option<u32>,
-    /// Name: of the process when `tid` is its main thread, else of the thread.
+    /// Name: of the process if `tid` is its main thread, else of the thread.
     pub name: &'a [u8],
-    /// Whether the trace says that it is a kernel thread.
+    /// Whether the entry is marked as a kernel thread.
     pub kernel: bool,
 }
 
 /// One record of a method trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodRecord {
-    /// Thread that runs.
+    /// Thread id.
     pub thread: u32,
-    /// Method, a number that [`Sink::method_name`](crate::Sink::method_name) explains.
+    /// Method id; its name comes by [`Sink::method_name`](crate::Sink::method_name).
     pub method: u32,
-    /// What happens.
+    /// Call, return or unwind.
     pub action: MethodAction,
-    /// CPU time of the thread since tracing began, where the trace has that clock.
+    /// CPU time of the thread since tracing started, µs, if the trace has the thread clock.
     pub cpu_us: Option<u32>,
-    /// Wall time since tracing began, where the trace has that clock.
+    /// Wall-clock time since tracing started, µs, if the trace has the wall clock.
     pub wall_us: Option<u32>,
 }
 
-/// What a [`MethodRecord`] says of its method.
+/// Action of a [`MethodRecord`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodAction {
-    /// It is called.
+    /// The method is called.
     Enter,
-    /// It returns.
+    /// The method returns.
     Exit,
-    /// An exception leaves it.
+    /// The method is unwound by an exception.
     Unroll,
 }
 
-/// One sample of a profiler.
+/// One profiler sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
-    /// When, where the format says.
+    /// Time, if the format has it.
     pub time: Option<Timestamp>,
-    /// CPU, where the format says.
+    /// CPU, if the format has it.
     pub cpu: Option<u32>,
-    /// Process, where the format says.
+    /// Process id, if the format has it.
     pub process: Option<u32>,
-    /// Thread.
+    /// Thread id.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: &'a [u8],
-    /// Event that was counted, such as `cycles`.
+    /// Sampled event, such as `cycles`.
     pub event: &'a str,
-    /// Events since the previous sample, where the format says.
+    /// Number of events since the previous sample, if the format has it.
     pub period: Option<u64>,
-    /// The stack, innermost frame first: numbers that
-    /// [`Sink::symbol`](crate::Sink::symbol) explains where the format has names.
+    /// Call stack, innermost frame first, as frame ids; names come by
+    /// [`Sink::symbol`](crate::Sink::symbol) if the format has symbols.
     pub frames: &'a [u64],
 }

@@ -1,5 +1,8 @@
+//! Function times of method traces, with the overhead of tracing removed.
+
 use std::time::Duration;
 
+use mpbond_statistics::Sample;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -7,19 +10,18 @@ use crate::event::{MethodAction, MethodRecord};
 use crate::groups::FunctionGroups;
 use crate::sink::Sink;
 
-/// What tracing one call costs on the paper's devices (section 4, *Tackling
-/// profiling overhead*).
-pub const PAPER_OVERHEAD: Duration = Duration::from_micros(4);
+/// Tracing overhead per call on the devices of the Android Wear characterization (section 4,
+/// *Tackling profiling overhead*).
+pub const DEFAULT_CALL_OVERHEAD: Duration = Duration::from_micros(4);
 
-/// Calls, inclusive and exclusive CPU time of every function of a method trace
-/// (section 4, *Function-level breakdown*).
+/// Calls, inclusive and exclusive CPU time of every function of a method trace (Android Wear
+/// characterization, section 4, *Function-level breakdown*).
 ///
-/// Exclusive time is spent in a function's own code, inclusive time also in
-/// all that it calls; neither counts time off the CPU, where the trace has the
-/// thread clock (with only a wall clock, both are wall time). The overhead of
-/// tracing is taken off every call: once from a function's exclusive time, and
-/// once for each call below it from its inclusive time. A function that calls
-/// itself counts its outermost call only.
+/// Exclusive time is spent in a function's own code; inclusive time also covers its callees.
+/// Neither includes time off the CPU if the trace has the thread clock; with the wall clock only,
+/// both are wall-clock time. The tracing overhead of every call is subtracted: once from the
+/// exclusive time of the function, and once per call below it from the inclusive time. Of recursive
+/// calls only the outermost one counts for inclusive time.
 #[derive(Debug)]
 pub struct FunctionProfile {
     overhead_us: u64,
@@ -54,9 +56,9 @@ struct Thread {
 struct Frame {
     function: usize,
     start: u32,
-    /// Time of the frames directly below, their overhead included.
+    /// Inclusive time of the direct callees, overhead included.
     children_us: u64,
-    /// Calls below this one.
+    /// Number of calls below this one.
     calls: u64,
 }
 
@@ -65,11 +67,11 @@ struct Frame {
 pub struct FunctionTime {
     /// `class.method(arguments)result`.
     pub name: String,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// CPU time with all that it calls, µs.
+    /// Inclusive CPU time, µs.
     pub inclusive_us: u64,
-    /// CPU time of its own code, µs.
+    /// Exclusive CPU time, µs.
     pub exclusive_us: u64,
 }
 
@@ -78,26 +80,27 @@ pub struct FunctionTime {
 pub struct GroupTime {
     /// Name of the group.
     pub name: String,
-    /// Its time, µs: inclusive for services, exclusive for packages.
+    /// Time, µs: inclusive for services, exclusive for packages.
     pub us: u64,
-    /// Share of all exclusive time of the trace, percent.
+    /// Share of the exclusive time of all functions, percent.
     pub percent: f64,
 }
 
-/// A function over several traces of one scenario, as Table 3 lists it.
+/// Statistics of a function over several traces of one scenario (Android Wear characterization,
+/// Table 3).
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AcrossTraces {
+pub struct FunctionStatistics {
     /// `class.method(arguments)result`.
     pub name: String,
-    /// Mean and standard deviation of its calls.
+    /// Mean and standard deviation of the number of calls.
     pub calls: (f64, f64),
-    /// Mean and standard deviation of its exclusive time, ms.
+    /// Mean and standard deviation of the exclusive time, ms.
     pub exclusive_ms: (f64, f64),
 }
 
 impl FunctionProfile {
-    /// An empty profile. `overhead` is what tracing one call costs:
-    /// [`PAPER_OVERHEAD`] or a calibrated value.
+    /// Creates an empty profile. `overhead` is the tracing overhead per call:
+    /// [`DEFAULT_CALL_OVERHEAD`] or a calibrated value.
     pub fn new(overhead: Duration, groups: FunctionGroups) -> Self {
         Self {
             overhead_us: u64::try_from(overhead.as_micros()).unwrap_or(u64::MAX),
@@ -111,8 +114,8 @@ impl FunctionProfile {
         }
     }
 
-    /// Closes the calls that the trace left open, at each thread's last record.
-    /// Call it once, after reading.
+    /// Closes the calls still open at the end of the trace, at each thread's last record. To be
+    /// called once, after reading.
     pub fn finish(&mut self) {
         let mut threads = std::mem::take(&mut self.threads);
         for thread in threads.values_mut() {
@@ -122,18 +125,18 @@ impl FunctionProfile {
         }
     }
 
-    /// Returns that did not belong to the call on top of their thread's stack:
-    /// calls from before the trace, or lost records.
+    /// Number of returns that did not match the call on top of their thread's stack: the call began
+    /// before the trace, or records are lost.
     pub fn mismatched_returns(&self) -> u64 {
         self.mismatched
     }
 
-    /// Calls in the trace.
+    /// Number of calls in the trace.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// All functions that were called, the largest exclusive time first.
+    /// All called functions by exclusive time, largest first.
     pub fn functions(&self) -> Vec<FunctionTime> {
         let mut list: Vec<FunctionTime> = self
             .functions
@@ -154,8 +157,8 @@ impl FunctionProfile {
         list
     }
 
-    /// Figure 4: `curve[n]` is the share of all exclusive time, in percent,
-    /// that the `n + 1` hottest functions take together.
+    /// `curve[n]` is the share of the `n + 1` hottest functions in the exclusive time of all
+    /// functions, percent (Android Wear characterization, Figure 4).
     pub fn top_share_curve(&self) -> Vec<f64> {
         let mut sorted: Vec<u64> = self
             .functions
@@ -175,14 +178,15 @@ impl FunctionProfile {
             .collect()
     }
 
-    /// Figure 3(c): inclusive time of each service, the largest first. A
-    /// service that works for another counts in both.
+    /// Inclusive time of each service, largest first (Android Wear characterization, Figure 3(c)).
+    /// A service called by another one counts in both.
     pub fn services(&self) -> Vec<GroupTime> {
         let times = self.service_us.iter().copied();
         self.group_times(self.groups.service.iter().map(|g| &g.name).zip(times))
     }
 
-    /// Table 2: exclusive time of each package of basic data structures.
+    /// Exclusive time of each package of basic data structures (Android Wear characterization,
+    /// Table 2).
     pub fn packages(&self) -> Vec<GroupTime> {
         let mut times = vec![0; self.groups.package.len()];
         for f in &self.functions {
@@ -211,10 +215,10 @@ impl FunctionProfile {
         self.functions.iter().map(|f| f.exclusive_us).sum()
     }
 
-    /// Table 3: mean and standard deviation over several traces of one
-    /// scenario, the largest mean time first. A function that a trace lacks
-    /// counts as never called there.
-    pub fn across(profiles: &[Self]) -> Vec<AcrossTraces> {
+    /// Mean and standard deviation over several traces of one scenario, largest mean time first
+    /// (Android Wear characterization, Table 3). A function missing from a trace counts as never
+    /// called there.
+    pub fn statistics(profiles: &[Self]) -> Vec<FunctionStatistics> {
         let mut by_name: FxHashMap<String, Vec<(f64, f64)>> = FxHashMap::default();
         for (i, p) in profiles.iter().enumerate() {
             for f in p.functions() {
@@ -227,9 +231,9 @@ impl FunctionProfile {
                 }
             }
         }
-        let mut list: Vec<AcrossTraces> = by_name
+        let mut list: Vec<FunctionStatistics> = by_name
             .into_iter()
-            .map(|(name, runs)| AcrossTraces {
+            .map(|(name, runs)| FunctionStatistics {
                 name,
                 calls: mean_and_deviation(runs.iter().map(|r| r.0)),
                 exclusive_ms: mean_and_deviation(runs.iter().map(|r| r.1)),
@@ -280,7 +284,7 @@ impl FunctionProfile {
         let Some(frame) = thread.stack.pop() else {
             return;
         };
-        // The clocks have 32 bits of µs and wrap after 71 minutes.
+        // The 32-bit µs clocks wrap after 71 minutes.
         let total = u64::from(thread.now.wrapping_sub(frame.start));
         if let Some(above) = thread.stack.last_mut() {
             above.children_us += total;
@@ -323,8 +327,8 @@ impl Sink for FunctionProfile {
         let package = FunctionGroups::find(&self.groups.package, name);
         if let Some(f) = self.functions.get_mut(i) {
             f.name = name.to_owned();
-            // A name that comes after the first call must not unbalance the
-            // depth of its service.
+            // A name that arrives after the first call must not change the nesting depth of its
+            // service.
             if f.calls == 0 {
                 f.service = service;
             }
@@ -345,8 +349,8 @@ impl Sink for FunctionProfile {
                     self.pop(&mut thread);
                 } else {
                     self.mismatched += 1;
-                    // Either calls above it lost their returns, or it began
-                    // before the trace.
+                    // Either the returns of calls above it are lost, or the call began before the
+                    // trace.
                     if thread.active.get(&function).is_some_and(|n| *n > 0) {
                         while thread.stack.last().is_some_and(|f| f.function != function) {
                             self.pop(&mut thread);
@@ -360,17 +364,11 @@ impl Sink for FunctionProfile {
     }
 }
 
-pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let n = values.clone().count() as f64;
-    if n == 0.0 {
-        return (0.0, 0.0);
-    }
-    let mean = values.clone().sum::<f64>() / n;
-    if n < 2.0 {
-        return (mean, 0.0);
-    }
-    let squares: f64 = values.map(|v| (v - mean) * (v - mean)).sum();
-    (mean, (squares / (n - 1.0)).sqrt())
+/// Mean and standard deviation over several traces; zero where there are too few of them.
+pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let sample: Sample = values.collect();
+    let deviation = sample.standard_deviation();
+    (sample.mean().unwrap_or(0.0), deviation.unwrap_or(0.0))
 }
 
 #[cfg(test)]
@@ -378,8 +376,10 @@ mod tests {
     use super::*;
 
     fn profile(overhead_us: u64, records: &[(u32, MethodAction, u32)]) -> FunctionProfile {
-        let mut p =
-            FunctionProfile::new(Duration::from_micros(overhead_us), FunctionGroups::paper());
+        let mut p = FunctionProfile::new(
+            Duration::from_micros(overhead_us),
+            FunctionGroups::shipped(),
+        );
         p.method_name(4, "com.android.server.am.Service.work()V");
         p.method_name(8, "java.lang.String.equals(L)Z");
         for (method, action, t) in records {
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn recursion_counts_once_and_lost_returns_close() {
+    fn recursion_counts_once_and_lost_returns_are_closed() {
         let p = profile(
             0,
             &[(4, Enter, 0), (4, Enter, 10), (4, Exit, 20), (4, Exit, 50)],
@@ -435,7 +435,7 @@ mod tests {
     fn several_traces() {
         let a = profile(0, &[(8, Enter, 0), (8, Exit, 1_000)]);
         let b = profile(0, &[(8, Enter, 0), (8, Exit, 3_000)]);
-        let rows = FunctionProfile::across(&[a, b]);
+        let rows = FunctionProfile::statistics(&[a, b]);
         assert_eq!(rows[0].calls, (1.0, 0.0));
         assert!((rows[0].exclusive_ms.0 - 2.0).abs() < 1e-12);
         assert!((rows[0].exclusive_ms.1 - 2f64.sqrt()).abs() < 1e-12);

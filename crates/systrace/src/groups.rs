@@ -1,51 +1,52 @@
+//! Groups of managed functions: OS services and packages of data structures.
+
 use serde::Deserialize;
 
-/// The groups of the paper's Figure 3(c) and Table 2.
-const PAPER: &str = include_str!("../data/function_groups.toml");
+/// Groups of Figure 3(c) and Table 2 of the Android Wear characterization.
+const SHIPPED: &str = include_str!("../data/function_groups.toml");
 
-/// Sets of functions, as data: OS services by Figure 3(c), packages of basic
-/// data structures by Table 2, or a user's own.
+/// Named groups of functions, from TOML: OS services (Android Wear characterization, Figure 3(c)),
+/// packages of basic data structures (its Table 2), or user-defined ones.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionGroups {
-    /// Services: inclusive time counts (what would be saved without them).
+    /// OS services, by inclusive time: the time saved if the service were not called.
     #[serde(default)]
     pub service: Vec<FunctionGroup>,
-    /// Packages: exclusive time counts (what would be saved by faster code).
+    /// Packages of data structures, by exclusive time: the time that faster code could save.
     #[serde(default)]
     pub package: Vec<FunctionGroup>,
 }
 
-/// One group.
+/// One group of functions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionGroup {
-    /// Its name in tables.
+    /// Name of the group, as printed in tables.
     pub name: String,
-    /// Functions whose `class.method` begins with one of these belong to it.
+    /// Prefixes of `class.method`; a function with one of these prefixes belongs to the group.
     pub prefixes: Vec<String>,
 }
 
 impl FunctionGroups {
-    /// The paper's groups.
-    pub fn paper() -> Self {
-        toml::from_str(PAPER).unwrap_or(Self {
+    /// The groups of the Android Wear characterization (`data/function_groups.toml`).
+    pub fn shipped() -> Self {
+        toml::from_str(SHIPPED).unwrap_or(Self {
             service: Vec::new(),
             package: Vec::new(),
         })
     }
 
-    /// Groups from TOML text: `[[service]]` and `[[package]]` tables with
-    /// `name` and `prefixes`.
+    /// Parses groups from TOML: `[[service]]` and `[[package]]` tables with `name` and `prefixes`.
     ///
     /// # Errors
-    /// One line that says which line of the text is wrong and why.
+    /// One line with the line number and the cause.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 
-    /// The place in `list` of the group that a function belongs to: the one
-    /// with the longest prefix, so that a part can be taken out of a whole.
+    /// Index in `list` of the group with the longest prefix that matches a function, so that a
+    /// group can be a subset of another one.
     pub(crate) fn find(list: &[FunctionGroup], function: &str) -> Option<usize> {
         let length = |g: &FunctionGroup| {
             g.prefixes
@@ -67,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_s_groups_place_its_functions() {
-        let g = FunctionGroups::paper();
+    fn shipped_groups_match_their_functions() {
+        let g = FunctionGroups::shipped();
         let package = |f| FunctionGroups::find(&g.package, f).map(|i| g.package[i].name.as_str());
         assert_eq!(package("java.lang.String.equals(L)Z"), Some("java.string"));
         assert_eq!(
@@ -97,9 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn own_groups() {
+    fn user_defined_groups() {
         let g = FunctionGroups::parse(
-            "[[package]]\nname = \"all\"\nprefixes = [\"a.\"]\n[[package]]\nname = \"part\"\nprefixes = [\"a.b.\"]\n",
+            "[[package]]\nname = \"all\"\nprefixes = [\"a.\"]\n[[package]]\nname = \"part\"\n\
+             prefixes = [\"a.b.\"]\n",
         )
         .unwrap();
         assert_eq!(FunctionGroups::find(&g.package, "a.b.c"), Some(1));

@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes, and what unwraps it.
+//! Format detection by the first bytes, and decompression.
 
 use std::fmt;
 use std::io::Read;
@@ -8,32 +8,32 @@ use crate::sink::Sink;
 use crate::source::Source;
 use crate::{archive, method, perf, perfetto, text, tracedat};
 
-/// The formats that are told apart.
+/// Trace formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// ftrace's text form: kernel, `trace-cmd report` or atrace.
+    /// ftrace text: the kernel, `trace-cmd report` or atrace.
     FtraceText,
-    /// A page made by `systrace`.
+    /// HTML page written by `systrace`.
     SystraceHtml,
-    /// trace-cmd's binary file.
+    /// `trace.dat`, trace-cmd's binary file.
     TraceDat,
-    /// Perfetto's protobuf.
+    /// Perfetto protobuf trace.
     Perfetto,
-    /// A method trace with a text header before its records.
+    /// Method trace with a text header before its records (Dalvik, ART).
     MethodClassic,
-    /// A method trace written while it was taken: names between the records.
+    /// Streaming method trace (ART): method and thread names are interleaved with the records.
     MethodStreaming,
     /// Output of `perf script`.
     PerfScript,
-    /// perf's binary file.
+    /// `perf.data`, perf's binary file.
     PerfData,
     /// Output of `simpleperf report-sample --protobuf`.
     Simpleperf,
 }
 
 impl Format {
-    /// The name used in summaries.
+    /// Name of the format in summaries.
     pub fn name(self) -> &'static str {
         match self {
             Self::FtraceText => "ftrace-text",
@@ -55,23 +55,22 @@ impl fmt::Display for Format {
     }
 }
 
-/// Bytes that are looked at to tell a format; enough for a page's head or the
-/// comments before a trace's first line.
+/// Bytes examined for format detection; covers the head of an HTML page and the comments before a
+/// trace's first line.
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// Compressions inside one another that are followed (a zip of a gzip is met;
-/// more is an attack).
+/// Maximum nesting of compression formats. A gzip file inside a zip archive occurs in practice;
+/// deeper nesting is refused as hostile.
 const MAX_DEPTH: u32 = 3;
 
-/// Reads a trace of any known format to its end.
+/// Reads a trace of any known format to its end and pushes its content into a sink.
 ///
-/// Gzip, zip (its first file), zstd and atrace's `-z` are unwrapped. Memory
-/// stays constant, whatever the length of the trace: what is kept is up to the
-/// sink.
+/// Decompresses gzip, zip (its first file), zstd and the output of `atrace -z`. Memory use does not
+/// depend on the length of the trace, apart from the sink's own.
 ///
 /// # Errors
-/// When the source fails, the format is not known, or the content contradicts
-/// it. A cut or damaged end is no error but an [`Incomplete`] for the sink.
+/// If the source fails, the format is unknown, or the content violates the format. A truncated or
+/// damaged end is not an error: it is reported to the sink as [`Incomplete`].
 pub fn read<'r>(input: impl Read + 'r, sink: &mut dyn Sink) -> Result<Format, TraceError> {
     unwrap(Source::new(Box::new(input)), sink, 0)
 }
@@ -90,7 +89,10 @@ fn unwrap(mut source: Source<'_>, sink: &mut dyn Sink, depth: u32) -> Result<For
     }
     if let Some(packing) = Packing::of(head) {
         if depth == MAX_DEPTH {
-            return Err(TraceError::unsupported(0, "compressions nested too deep"));
+            return Err(TraceError::unsupported(
+                0,
+                "more than three nested compressions",
+            ));
         }
         let inner: Box<dyn Read + '_> = match packing {
             Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
@@ -122,7 +124,7 @@ fn unwrap(mut source: Source<'_>, sink: &mut dyn Sink, depth: u32) -> Result<For
     if let Some(cut) = source.cut() {
         sink.incomplete(Incomplete::Truncated {
             offset: source.offset(),
-            what: format!("its compressed data ({cut})"),
+            what: format!("the compressed data ({cut})"),
         });
     }
     Ok(format)
@@ -146,7 +148,7 @@ impl Packing {
         if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
             return Some(Self::Zstd);
         }
-        // `adb shell atrace -z` may print a line of progress first.
+        // `adb shell atrace -z` may print a progress line first.
         let near = head.get(..1024).unwrap_or(head);
         let at = memchr::memmem::find(near, b"TRACE:")?;
         let before = near.get(..at)?;
@@ -181,7 +183,8 @@ fn detect(head: &[u8]) -> Result<Format, TraceError> {
     if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
         return Err(TraceError::unsupported(
             0,
-            "UTF-16 text, as PowerShell's > writes it: save the trace with adb pull or as UTF-8",
+            "UTF-16 text, as written by redirection in PowerShell: save the trace with adb pull \
+             or as UTF-8",
         ));
     }
     let text = head.trim_ascii_start();
@@ -214,10 +217,10 @@ fn detect(head: &[u8]) -> Result<Format, TraceError> {
     })
 }
 
-/// Opens a file for [`read`], which brings its own buffer.
+/// Opens a file for [`read`]. No buffering is added, because [`read`] has its own buffer.
 ///
 /// # Errors
-/// When the file can't be opened.
+/// If the file cannot be opened.
 pub fn open(path: &std::path::Path) -> Result<impl Read + use<>, TraceError> {
     std::fs::File::open(path).map_err(|e| TraceError::io(0, e))
 }

@@ -1,3 +1,5 @@
+//! Hardware event counts and the ratios derived from them.
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -6,12 +8,11 @@ use serde::Serialize;
 use crate::event::{Sample, ThreadInfo};
 use crate::sink::Sink;
 
-/// Counts of hardware events by process and by task, from a profiler's samples
-/// (section 4, *Microarchitectural behaviors*).
+/// Hardware event counts by process and by thread, from profiler samples (Android Wear
+/// characterization, section 4, *Microarchitectural behaviors*).
 ///
-/// Each sample stands for `period` events. Samples without a period (text that
-/// leaves it out) can't be weighed: they are counted as unweighted and the
-/// ratios are left empty.
+/// Each sample stands for `period` events. Samples without a period (some `perf script` output)
+/// cannot be weighted: they are counted as unweighted and the ratios stay empty.
 #[derive(Debug, Default)]
 pub struct Microarch {
     tasks: FxHashMap<u32, Task>,
@@ -25,14 +26,14 @@ struct Task {
     counts: BTreeMap<String, u64>,
 }
 
-/// One row of Figure 6: a process or a task.
+/// Counts and ratios of one process or thread (Android Wear characterization, Figure 6).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MicroarchRow {
-    /// Process or thread number.
+    /// Process or thread id.
     pub id: u32,
-    /// Its name.
+    /// Name of the process or thread.
     pub name: String,
-    /// Events counted.
+    /// Event counts by event name.
     pub counts: BTreeMap<String, u64>,
     /// Cycles per instruction.
     pub cpi: Option<f64>,
@@ -42,19 +43,19 @@ pub struct MicroarchRow {
     pub l1d_mpki: Option<f64>,
     /// L2 (or last-level) cache misses per thousand instructions.
     pub l2_mpki: Option<f64>,
-    /// L2 (or last-level) misses by references, percent.
+    /// L2 (or last-level) cache misses by references, percent.
     pub l2_miss_percent: Option<f64>,
     /// Instruction TLB misses per thousand instructions.
     pub itlb_mpki: Option<f64>,
     /// Data TLB misses per thousand instructions.
     pub dtlb_mpki: Option<f64>,
-    /// Mispredicted branches by branches, percent.
+    /// Mispredicted branches by all branches, percent.
     pub branch_miss_percent: Option<f64>,
 }
 
-/// Names under which profilers count the same thing: perf's generic names,
-/// simpleperf's, and the raw numbers of Arm's architecture (ARMv7 and ARMv8
-/// PMU common events), which is how older devices were sampled.
+/// Names of the same event in different profilers: perf's generic names, simpleperf's names, and
+/// raw event numbers of the Arm architecture (ARMv7 and ARMv8 PMU common events), which older
+/// devices need.
 const CYCLES: &[&str] = &["cycles", "cpu-cycles", "raw-cpu-cycles", "r11"];
 const INSTRUCTIONS: &[&str] = &["instructions", "raw-inst-retired", "r8"];
 const L1I_MISSES: &[&str] = &["L1-icache-load-misses", "raw-l1-icache-refill", "r1"];
@@ -72,19 +73,18 @@ const BRANCHES: &[&str] = &["branches", "branch-instructions", "raw-br-pred", "r
 const BRANCH_MISSES: &[&str] = &["branch-misses", "raw-br-mis-pred", "r10"];
 
 impl Microarch {
-    /// Samples without a period.
+    /// Number of samples without a period.
     pub fn unweighted(&self) -> u64 {
         self.unweighted
     }
 
-    /// One row a task, the most cycles first.
+    /// Rows by thread, most cycles first.
     pub fn by_task(&self) -> Vec<MicroarchRow> {
         let rows = self.tasks.iter().filter(|(_, t)| !t.counts.is_empty());
         sorted(rows.map(|(tid, t)| row(*tid, &t.comm, t.counts.clone())))
     }
 
-    /// One row a process. Tasks whose process the trace does not say stand for
-    /// themselves.
+    /// Rows by process, most cycles first. A thread whose process is unknown has a row of its own.
     pub fn by_process(&self) -> Vec<MicroarchRow> {
         let mut sums: BTreeMap<u32, BTreeMap<String, u64>> = BTreeMap::new();
         for (tid, task) in &self.tasks {
@@ -123,7 +123,7 @@ impl Microarch {
     }
 }
 
-/// `cycles:ppp` and `instructions:u` count cycles and instructions.
+/// Strips event modifiers: `cycles:ppp` is `cycles`, `instructions:u` is `instructions`.
 fn without_modifiers(event: &str) -> &str {
     match event.rsplit_once(':') {
         Some((name, m)) if !m.is_empty() && m.bytes().all(|b| b"ukhGHpPSDIWe".contains(&b)) => name,

@@ -1,60 +1,59 @@
-//! The way of a packet through the kernel, so that a delay which probes on the
-//! outside find can be put down to driver, stack, wake-up or run queue.
+//! Delays of packets inside the kernel, by section of the network path: a delay measured from
+//! outside can then be attributed to driver, protocol stack, wake-up latency or run queue.
 
+use mpbond_statistics::Sample;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::event::NetPoint;
 use crate::trace::{NetRecord, Trace};
 
-/// A packet that takes longer than this between two points was lost from the
-/// trace; its buffer's address is in use again.
+/// Maximum time between two points, ns. After a longer time events of the packet are missing and
+/// its `sk_buff` address has been reused.
 const MAX_STEP_NS: u64 = 10_000_000_000;
 
-/// A wake-up that comes later than this after a packet has another reason.
+/// Maximum time from a packet to the wake-up that it causes, ns.
 const MAX_WAKE_NS: u64 = 1_000_000;
 
-/// One part of the way.
+/// Section of the kernel network path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetStep {
-    /// Outgoing: from the stack's hand-over until the driver is asked (queueing
-    /// discipline).
+    /// Transmit: from `net_dev_queue` to `net_dev_start_xmit`, in the queueing discipline.
     Queue,
-    /// Outgoing: in the driver, until it took the packet; from the queue where
-    /// the start is not traced.
+    /// Transmit: in the driver, until `net_dev_xmit`; starts at `net_dev_queue` if the trace lacks
+    /// `net_dev_start_xmit`.
     DriverOut,
-    /// Incoming: from the driver's delivery until the stack takes it.
+    /// Receive: from delivery by the driver to `netif_receive_skb`.
     DriverIn,
-    /// Incoming: in the stack, until it wakes a task that waits.
+    /// Receive: in the protocol stack, until a waiting task is woken.
     Stack,
-    /// From that wake-up until the task runs: wake-up of the CPU and run queue.
+    /// Receive: from the wake-up until the task runs (CPU idle exit and run queue).
     RunQueue,
-    /// From the run until the task copied the packet.
+    /// Receive: from the task's run until it has copied the packet.
     Copy,
 }
 
-/// Delays of one part over all packets.
+/// Delays of one section over all packets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NetDelay {
-    /// Which part.
+    /// Section of the path.
     pub step: NetStep,
-    /// Packets that have it.
+    /// Number of packets with this section.
     pub packets: u64,
     /// Mean, µs.
     pub mean_us: f64,
-    /// Half of the packets take at most this, µs.
+    /// Median, µs.
     pub median_us: f64,
-    /// 99 of 100 take at most this, µs.
+    /// 99th percentile, µs.
     pub p99_us: f64,
-    /// The longest, µs.
+    /// Maximum, µs.
     pub max_us: f64,
-    /// Share of the time of all parts in the same direction, percent.
+    /// Share in the total time of all sections of the same direction, percent.
     pub percent: f64,
 }
 
-/// Delays inside the machine, outgoing parts first; empty when the trace has no
-/// network events.
+/// Delays by section, transmit first; empty if the trace has no network events.
 pub fn net_delays(trace: &Trace) -> Vec<NetDelay> {
     let mut steps: FxHashMap<NetStep, Vec<u64>> = FxHashMap::default();
     let mut last: FxHashMap<u64, NetRecord> = FxHashMap::default();
@@ -104,8 +103,8 @@ pub fn net_delays(trace: &Trace) -> Vec<NetDelay> {
     list
 }
 
-/// From the stack to the task: the first wake-up on the same CPU after the
-/// packet, that task's next run, its copy of the packet.
+/// Receive path after `netif_receive_skb`: the first wake-up on the same CPU, the woken task's next
+/// run, and its copy of the packet.
 fn deliver(trace: &Trace, r: &NetRecord, steps: &mut FxHashMap<NetStep, Vec<u64>>) {
     let at = trace.wakes.partition_point(|w| w.ns < r.ns);
     let wake = trace
@@ -116,7 +115,7 @@ fn deliver(trace: &Trace, r: &NetRecord, steps: &mut FxHashMap<NetStep, Vec<u64>
         .take_while(|w| w.ns <= r.ns + MAX_WAKE_NS)
         .find(|w| w.cpu == r.cpu);
     let Some(wake) = wake else { return };
-    // A later packet on this CPU before the wake-up is the one that caused it.
+    // A later packet on this CPU before the wake-up is the cause of the wake-up.
     let next = trace.net.partition_point(|n| n.ns <= r.ns);
     let later = trace
         .net
@@ -163,20 +162,17 @@ fn deliver(trace: &Trace, r: &NetRecord, steps: &mut FxHashMap<NetStep, Vec<u64>
     }
 }
 
-fn delay(step: NetStep, mut ns: Vec<u64>, whole: u64) -> NetDelay {
-    ns.sort_unstable();
+fn delay(step: NetStep, ns: Vec<u64>, whole: u64) -> NetDelay {
     let sum: u64 = ns.iter().sum();
-    let rank = |share: f64| {
-        let i = ((ns.len() as f64 * share).ceil() as usize).max(1) - 1;
-        ns.get(i).copied().unwrap_or(0) as f64 / 1e3
-    };
+    let us: Sample = ns.iter().map(|ns| *ns as f64 / 1e3).collect();
+    let quantile = |share: f64| us.quantile(share).unwrap_or(0.0);
     NetDelay {
         step,
         packets: ns.len() as u64,
         mean_us: sum as f64 / 1e3 / ns.len().max(1) as f64,
-        median_us: rank(0.5),
-        p99_us: rank(0.99),
-        max_us: rank(1.0),
+        median_us: quantile(0.5),
+        p99_us: quantile(0.99),
+        max_us: quantile(1.0),
         percent: 100.0 * crate::activity::ratio(sum, whole),
     }
 }
@@ -193,16 +189,19 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_s_way_is_taken_apart() {
+    fn packet_delays_are_split_by_section() {
         let list = delays(
             "\
  app-9 [000] d..1 10.000000: net_dev_queue: dev=eth0 skbaddr=0xa1 len=100
- app-9 [000] d..1 10.000030: net_dev_start_xmit: dev=eth0 queue_mapping=0 skbaddr=0xa1 vlan_tagged=0 len=100
+ app-9 [000] d..1 10.000030: net_dev_start_xmit: dev=eth0 queue_mapping=0 skbaddr=0xa1 \
+    vlan_tagged=0 len=100
  app-9 [000] d..1 10.000040: net_dev_xmit: dev=eth0 skbaddr=0xa1 len=100 rc=0
- <idle>-0 [001] d.s1 10.010000: napi_gro_receive_entry: dev=eth0 napi_id=0x1 queue_mapping=1 skbaddr=0xb2 vlan_tagged=0 len=60
+ <idle>-0 [001] d.s1 10.010000: napi_gro_receive_entry: dev=eth0 napi_id=0x1 queue_mapping=1 \
+    skbaddr=0xb2 vlan_tagged=0 len=60
  <idle>-0 [001] d.s1 10.010005: netif_receive_skb: dev=eth0 skbaddr=0xb2 len=60
  <idle>-0 [001] d.s1 10.010025: sched_wakeup: comm=app pid=9 prio=120 target_cpu=000
- x-3 [000] d..2 10.010325: sched_switch: prev_comm=x prev_pid=3 prev_prio=120 prev_state=R ==> next_comm=app next_pid=9 next_prio=120
+ x-3 [000] d..2 10.010325: sched_switch: prev_comm=x prev_pid=3 prev_prio=120 prev_state=R ==> \
+    next_comm=app next_pid=9 next_prio=120
  app-9 [000] d..1 10.010335: skb_copy_datagram_iovec: skbaddr=0xb2 len=60
 ",
         );
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_again_is_another_packet() {
+    fn a_reused_address_is_another_packet() {
         let list = delays(
             "\
  a-9 [000] d..1 10.000000: net_dev_queue: dev=e skbaddr=0xa1 len=1

@@ -1,3 +1,5 @@
+//! The trace as an SQLite database.
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -7,29 +9,29 @@ use crate::report::Report;
 use crate::tasks::{ClassRules, TaskClass};
 use crate::trace::{BinderKind, Trace};
 
-/// The tables of a trace, as SQL. Times are ns on the trace's clock.
+/// SQL schema of the database. Times are ns on the trace clock.
 pub const SCHEMA: &str = include_str!("../data/schema.sql");
 
-/// A trace as an SQLite database in memory, for questions of one's own.
+/// A trace as an SQLite database in memory, for SQL queries.
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
 }
 
-/// The answer to a question.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
-    /// Names of the columns.
+pub struct QueryResult {
+    /// Column names.
     pub columns: Vec<String>,
-    /// Rows: numbers, texts or nulls.
+    /// Rows of numbers, texts and nulls.
     pub rows: Vec<Vec<serde_json::Value>>,
 }
 
 impl Database {
-    /// Fills the tables of [`SCHEMA`].
+    /// Creates the database and fills the tables of [`SCHEMA`].
     ///
     /// # Errors
-    /// SQLite's message, such as when memory runs out.
+    /// SQLite's message, for example when memory runs out.
     pub fn of(report: &Report, rules: &ClassRules) -> Result<Self, String> {
         let mut connection = Connection::open_in_memory().map_err(text)?;
         connection.execute_batch(SCHEMA).map_err(text)?;
@@ -63,7 +65,7 @@ impl Database {
         }
         profiles(&transaction, report).map_err(text)?;
         transaction.commit().map_err(text)?;
-        // Questions read; a slip of the pen must not change the answers after.
+        // Queries are read-only, so that a mistyped statement cannot alter later results.
         connection
             .pragma_update(None, "query_only", true)
             .map_err(text)?;
@@ -75,11 +77,11 @@ impl Database {
         &self.connection
     }
 
-    /// Answers one SELECT.
+    /// Runs one SELECT statement.
     ///
     /// # Errors
     /// SQLite's message.
-    pub fn query(&self, sql: &str) -> Result<Answer, String> {
+    pub fn query(&self, sql: &str) -> Result<QueryResult, String> {
         let mut statement = self.connection.prepare(sql).map_err(text)?;
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = Vec::new();
@@ -96,16 +98,16 @@ impl Database {
             }
             rows.push(cells);
         }
-        Ok(Answer { columns, rows })
+        Ok(QueryResult { columns, rows })
     }
 
-    /// Writes the database to a file that does not exist yet.
+    /// Writes the database to a new file.
     ///
     /// # Errors
-    /// SQLite's message, such as when the file exists and is no empty database.
+    /// SQLite's message, for example when the file exists and is not an empty database.
     pub fn save(&self, path: &std::path::Path) -> Result<(), String> {
-        let path = path.to_str().ok_or("the file name is not UTF-8")?;
-        // SQLite counts a copy as writing.
+        let path = path.to_str().ok_or("file name is not valid UTF-8")?;
+        // SQLite counts VACUUM INTO as a write.
         let writable = |yes: bool| self.connection.pragma_update(None, "query_only", !yes);
         writable(true).map_err(text)?;
         let saved = self.connection.execute("VACUUM INTO ?", [path]);
@@ -143,7 +145,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         t.wakes,
         |r| r.ns as i64,
         r.cpu,
-        r.by,
+        r.waker,
         r.task
     );
     fill!(
@@ -153,7 +155,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         |r| r.ns as i64,
         r.task,
         r.io_wait,
-        t.names.get(r.caller)
+        t.strings.get(r.caller)
     );
     fill!(
         "slice",
@@ -163,7 +165,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         r.end as i64,
         r.tid,
         r.depth,
-        t.names.get(r.name)
+        t.strings.get(r.name)
     );
     fill!(
         "async_slice",
@@ -172,14 +174,14 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         |r| r.start as i64,
         r.end as i64,
         r.process,
-        t.names.get(r.name)
+        t.strings.get(r.name)
     );
     fill!(
         "counter",
         "?,?,?",
         t.counters,
         |r| r.ns as i64,
-        t.names.get(r.name),
+        t.strings.get(r.name),
         r.value
     );
     fill!(
@@ -205,7 +207,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         t.power,
         |r| r.ns as i64,
         r.begins,
-        t.names.get(r.action)
+        t.strings.get(r.action)
     );
     fill!(
         "irq",
@@ -216,7 +218,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         r.hard,
         r.enter,
         r.number,
-        t.names.get(r.handler)
+        t.strings.get(r.handler)
     );
     fill!(
         "timer",
@@ -224,7 +226,7 @@ fn events(c: &Connection, t: &Trace) -> rusqlite::Result<()> {
         t.timers,
         |r| r.ns as i64,
         r.cpu,
-        t.names.get(r.function)
+        t.strings.get(r.function)
     );
     fill!(
         "net",
@@ -272,10 +274,10 @@ fn profiles(c: &Connection, report: &Report) -> rusqlite::Result<()> {
     for f in report.sampled.iter().flat_map(|s| &s.functions) {
         insert.execute(params![
             f.name,
-            f.own_samples as i64,
-            f.own_percent,
-            f.with_callees_samples as i64,
-            f.with_callees_percent
+            f.exclusive_samples as i64,
+            f.exclusive_percent,
+            f.inclusive_samples as i64,
+            f.inclusive_percent
         ])?;
     }
     Ok(())
@@ -308,17 +310,23 @@ mod tests {
     use crate::report::ReportOptions;
 
     const TRACE: &str = "\
- a-1 [000] d..2 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=120
- a-1 [000] d..2 100.250000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
- a-1 [000] d..2 101.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
+ a-1 [000] d..2 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    prev_state=R ==> next_comm=a next_pid=1 next_prio=120
+ a-1 [000] d..2 100.250000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> \
+    next_comm=swapper/0 next_pid=0 next_prio=120
+ a-1 [000] d..2 101.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    prev_state=R ==> next_comm=b next_pid=2 next_prio=120
 ";
 
     #[test]
-    fn questions_are_answered() {
+    fn queries_have_results() {
         let report = Report::of(TRACE.as_bytes(), &ReportOptions::default()).unwrap();
         let db = Database::of(&report, &ClassRules::shipped()).unwrap();
         let a = db
-            .query("SELECT t.name, sum(r.end - r.start) / 1000000 AS ms FROM run r JOIN task t ON t.tid = r.task GROUP BY t.name")
+            .query(
+                "SELECT t.name, sum(r.end - r.start) / 1000000 AS ms FROM run r JOIN task t ON \
+            t.tid = r.task GROUP BY t.name",
+            )
             .unwrap();
         assert_eq!(a.columns, ["name", "ms"]);
         assert_eq!(a.rows, vec![vec![serde_json::json!("a"), 250.into()]]);

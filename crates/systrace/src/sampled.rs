@@ -1,3 +1,5 @@
+//! Hot functions of sampled profiles.
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -5,13 +7,14 @@ use crate::event::Sample;
 use crate::functions::mean_and_deviation;
 use crate::sink::Sink;
 
-/// Where a profiler's samples fell: each function's share, for itself and with all that it calls.
+/// Function shares of a sampled profile, exclusive and inclusive.
 ///
-/// What method traces give exactly (section 4, *Function-level breakdown*), samples give by
-/// statistics, without slowing each call down: a share p of n samples has a standard error of
-/// √(p (1 − p) / n). A function that is on a stack several times counts once.
+/// A statistical estimate of the function-level breakdown that method traces give exactly (Android
+/// Wear characterization, section 4, *Function-level breakdown*), without the overhead of tracing
+/// each call: a share p of n samples has the standard error √(p (1 − p) / n). A function that is on
+/// a call stack several times counts once.
 #[derive(Debug, Default)]
-pub struct Sampled {
+pub struct SampledProfile {
     names: FxHashMap<u64, Box<str>>,
     events: FxHashMap<Box<str>, Event>,
     samples: u64,
@@ -20,7 +23,7 @@ pub struct Sampled {
 #[derive(Debug, Default)]
 struct Event {
     samples: u64,
-    /// Samples without a period: then samples count, not periods.
+    /// Number of samples without a period. If there is any, samples are counted instead of periods.
     unweighted: u64,
     without_stack: u64,
     period: u64,
@@ -31,7 +34,7 @@ struct Event {
 struct Hits {
     own: Weight,
     on_stack: Weight,
-    /// The sample that counted last.
+    /// Last sample that was counted for the function's inclusive share.
     last: u64,
 }
 
@@ -48,62 +51,63 @@ impl Weight {
     }
 }
 
-/// The functions of a sampled profile, by one event.
+/// Functions of a sampled profile, by one event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampledFunctions {
-    /// What was counted, such as `cycles`; empty where the format does not say.
+    /// Sampled event, such as `cycles`; empty if the format does not name it.
     pub event: String,
-    /// Samples of that event.
+    /// Number of samples of that event.
     pub samples: u64,
-    /// Those without a stack, which are nobody's.
+    /// Number of samples without a call stack; they belong to no function.
     pub without_stack: u64,
-    /// Whether a sample weighs as many events as it stands for (else each weighs the same).
+    /// Whether samples are weighted by their period; otherwise all have the same weight.
     pub by_period: bool,
-    /// Functions, the most own samples first.
+    /// Functions by exclusive share, largest first.
     pub functions: Vec<SampledFunction>,
-    /// Share of the hottest 1, 2, … functions together, percent (Figure 4).
+    /// Cumulative share of the hottest 1, 2, … functions, percent (Android Wear characterization,
+    /// Figure 4).
     pub top_share_curve: Vec<f64>,
 }
 
 /// One function of [`SampledFunctions`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampledFunction {
-    /// Its symbol; a file's name in brackets where the symbol is not known.
+    /// Symbol; the file name in brackets if the symbol is unknown.
     pub name: String,
-    /// Samples in its own code.
-    pub own_samples: u64,
-    /// Their share of all, percent.
-    pub own_percent: f64,
-    /// Samples in it or in what it calls.
-    pub with_callees_samples: u64,
-    /// Their share of all, percent.
-    pub with_callees_percent: f64,
+    /// Samples in the function's own code.
+    pub exclusive_samples: u64,
+    /// Their share of all samples, percent.
+    pub exclusive_percent: f64,
+    /// Samples in the function or in its callees.
+    pub inclusive_samples: u64,
+    /// Their share of all samples, percent.
+    pub inclusive_percent: f64,
 }
 
-/// A function over several profiles of one scenario.
+/// Statistics of a function over several profiles of one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SampledAcross {
-    /// Its symbol.
+pub struct SampledFunctionStatistics {
+    /// Symbol.
     pub name: String,
-    /// Mean and standard deviation of its own share, percent.
-    pub own_percent: (f64, f64),
-    /// Mean and standard deviation of its share with callees, percent.
-    pub with_callees_percent: (f64, f64),
+    /// Mean and standard deviation of the exclusive share, percent.
+    pub exclusive_percent: (f64, f64),
+    /// Mean and standard deviation of the inclusive share, percent.
+    pub inclusive_percent: (f64, f64),
 }
 
-/// Events that measure time on a CPU, the one that tells most first.
+/// Events that measure CPU time, in order of preference.
 const TIME_EVENTS: [&str; 4] = ["cycles", "cpu-cycles", "cpu-clock", "task-clock"];
 
-impl Sampled {
-    /// Names of the events that were sampled, the most samples first.
+impl SampledProfile {
+    /// Names of the sampled events, most samples first.
     pub fn events(&self) -> Vec<&str> {
         let mut list: Vec<_> = self.events.iter().collect();
         list.sort_by(|a, b| (b.1.samples, a.0).cmp(&(a.1.samples, b.0)));
         list.into_iter().map(|(name, _)| name.as_ref()).collect()
     }
 
-    /// Functions by one event; without a name by what measures time on a CPU, else by the event
-    /// with the most samples. `None` when there is no such event, or no frame has a name.
+    /// Functions by one event. Without a name: by an event that measures CPU time, or else by the
+    /// event with the most samples. `None` if the profile lacks the event or no frame has a symbol.
     pub fn functions(&self, event: Option<&str>) -> Option<SampledFunctions> {
         let events = self.events();
         let chosen = match event {
@@ -137,24 +141,24 @@ impl Sampled {
             .filter_map(|(frame, hits)| {
                 Some(SampledFunction {
                     name: self.names.get(frame)?.to_string(),
-                    own_samples: hits.own.samples,
-                    own_percent: percent(hits.own),
-                    with_callees_samples: hits.on_stack.samples,
-                    with_callees_percent: percent(hits.on_stack),
+                    exclusive_samples: hits.own.samples,
+                    exclusive_percent: percent(hits.own),
+                    inclusive_samples: hits.on_stack.samples,
+                    inclusive_percent: percent(hits.on_stack),
                 })
             })
             .collect();
         functions.sort_by(|a, b| {
-            (b.own_percent.total_cmp(&a.own_percent))
-                .then(b.with_callees_percent.total_cmp(&a.with_callees_percent))
+            (b.exclusive_percent.total_cmp(&a.exclusive_percent))
+                .then(b.inclusive_percent.total_cmp(&a.inclusive_percent))
                 .then_with(|| a.name.cmp(&b.name))
         });
         let mut sum = 0.0;
         let top_share_curve = functions
             .iter()
-            .take_while(|f| f.own_samples > 0)
+            .take_while(|f| f.exclusive_samples > 0)
             .map(|f| {
-                sum += f.own_percent;
+                sum += f.exclusive_percent;
                 sum
             })
             .collect();
@@ -170,9 +174,9 @@ impl Sampled {
 }
 
 impl SampledFunctions {
-    /// Mean and deviation of shares over several profiles, the largest own share first. A function
-    /// that a profile lacks counts as never sampled there.
-    pub fn across(profiles: &[Self]) -> Vec<SampledAcross> {
+    /// Mean and standard deviation of shares over several profiles, largest exclusive share first.
+    /// A function missing from a profile counts as never sampled there.
+    pub fn statistics(profiles: &[Self]) -> Vec<SampledFunctionStatistics> {
         let mut by_name: FxHashMap<&str, Vec<(f64, f64)>> = FxHashMap::default();
         for (i, profile) in profiles.iter().enumerate() {
             for f in &profile.functions {
@@ -180,27 +184,28 @@ impl SampledFunctions {
                     .entry(&f.name)
                     .or_insert_with(|| vec![(0.0, 0.0); profiles.len()]);
                 if let Some(run) = runs.get_mut(i) {
-                    run.0 += f.own_percent;
-                    run.1 += f.with_callees_percent;
+                    run.0 += f.exclusive_percent;
+                    run.1 += f.inclusive_percent;
                 }
             }
         }
         let mut list: Vec<_> = by_name
             .into_iter()
-            .map(|(name, runs)| SampledAcross {
+            .map(|(name, runs)| SampledFunctionStatistics {
                 name: name.to_owned(),
-                own_percent: mean_and_deviation(runs.iter().map(|r| r.0)),
-                with_callees_percent: mean_and_deviation(runs.iter().map(|r| r.1)),
+                exclusive_percent: mean_and_deviation(runs.iter().map(|r| r.0)),
+                inclusive_percent: mean_and_deviation(runs.iter().map(|r| r.1)),
             })
             .collect();
         list.sort_by(|a, b| {
-            (b.own_percent.0.total_cmp(&a.own_percent.0)).then_with(|| a.name.cmp(&b.name))
+            (b.exclusive_percent.0.total_cmp(&a.exclusive_percent.0))
+                .then_with(|| a.name.cmp(&b.name))
         });
         list
     }
 }
 
-impl Sink for Sampled {
+impl Sink for SampledProfile {
     fn sample(&mut self, sample: &Sample<'_>) {
         self.samples += 1;
         let now = self.samples;
@@ -236,8 +241,8 @@ impl Sink for Sampled {
 mod tests {
     use super::*;
 
-    fn sampled(list: &[(&str, Option<u64>, &[u64])]) -> Sampled {
-        let mut s = Sampled::default();
+    fn sampled(list: &[(&str, Option<u64>, &[u64])]) -> SampledProfile {
+        let mut s = SampledProfile::default();
         for (event, period, frames) in list {
             s.sample(&Sample {
                 time: None,
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn own_and_with_callees() {
+    fn exclusive_and_inclusive_shares() {
         let s = sampled(&[
             ("cycles:u", Some(100), &[3, 2, 1]),
             ("cycles:u", Some(300), &[2, 2, 1]),
@@ -274,28 +279,28 @@ mod tests {
             (f.event.as_str(), f.samples, f.by_period),
             ("cycles:u", 2, true)
         );
-        assert_eq!(row(&f, "work").own_percent, 75.0);
+        assert_eq!(row(&f, "work").exclusive_percent, 75.0);
         // Recursion counts once.
-        assert_eq!(row(&f, "work").with_callees_samples, 2);
-        assert_eq!(row(&f, "work").with_callees_percent, 100.0);
-        assert_eq!(row(&f, "copy").with_callees_percent, 25.0);
-        assert_eq!(row(&f, "main").own_samples, 0);
+        assert_eq!(row(&f, "work").inclusive_samples, 2);
+        assert_eq!(row(&f, "work").inclusive_percent, 100.0);
+        assert_eq!(row(&f, "copy").inclusive_percent, 25.0);
+        assert_eq!(row(&f, "main").exclusive_samples, 0);
         assert_eq!(f.top_share_curve, [75.0, 100.0]);
         assert_eq!(s.functions(Some("page-faults")).unwrap().samples, 3);
         assert_eq!(s.functions(Some("nothing")), None);
     }
 
     #[test]
-    fn a_sample_without_a_period_makes_all_weigh_the_same() {
+    fn a_sample_without_a_period_disables_weighting() {
         let s = sampled(&[("cpu-clock", Some(900), &[1]), ("cpu-clock", None, &[2])]);
         let f = s.functions(None).unwrap();
         assert!(!f.by_period);
-        assert_eq!(row(&f, "main").own_percent, 50.0);
+        assert_eq!(row(&f, "main").exclusive_percent, 50.0);
     }
 
     #[test]
-    fn addresses_alone_are_no_functions() {
-        let mut s = Sampled::default();
+    fn addresses_without_symbols_give_no_functions() {
+        let mut s = SampledProfile::default();
         assert_eq!(s.functions(None), None);
         s.sample(&Sample {
             time: None,
@@ -315,10 +320,10 @@ mod tests {
         let one = sampled(&[("cycles", None, &[1]), ("cycles", None, &[1])]);
         let two = sampled(&[("cycles", None, &[1]), ("cycles", None, &[2, 1])]);
         let both = [one, two].map(|s| s.functions(None).unwrap());
-        let rows = SampledFunctions::across(&both);
+        let rows = SampledFunctions::statistics(&both);
         assert_eq!(rows[0].name, "main");
-        assert_eq!(rows[0].own_percent.0, 75.0);
-        assert_eq!(rows[0].with_callees_percent, (100.0, 0.0));
-        assert_eq!(rows[1].own_percent.0, 25.0);
+        assert_eq!(rows[0].exclusive_percent.0, 75.0);
+        assert_eq!(rows[0].inclusive_percent, (100.0, 0.0));
+        assert_eq!(rows[1].exclusive_percent.0, 25.0);
     }
 }

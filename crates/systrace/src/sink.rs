@@ -1,39 +1,40 @@
+//! The trait that receives the content of a trace.
+
 use crate::error::Incomplete;
 use crate::event::{ClockReading, Event, MethodRecord, Sample, ThreadInfo};
 
-/// Receives what a reader finds, in the order of the file.
+/// Receiver of a trace's content, in the order of the file.
 ///
-/// Readers hold no more than a buffer; a sink decides what is kept. Events of
-/// one CPU come in time order in a sound trace; across CPUs only text formats
-/// promise that.
+/// Readers keep no more than a buffer; the sink decides what to store. In a valid trace the events
+/// of one CPU are in time order; across CPUs only text formats are ordered.
 #[allow(unused_variables)]
 pub trait Sink {
     /// A kernel event.
     fn event(&mut self, event: &Event<'_>) {}
-    /// What the trace says about a thread or process.
+    /// A thread's or process's name and parent, from outside of the events.
     fn thread(&mut self, info: ThreadInfo<'_>) {}
-    /// A record of a method trace.
+    /// A method trace record.
     fn method(&mut self, record: MethodRecord) {}
-    /// The name of a method: `class.method` and signature.
+    /// Name of a method: `class.method` and signature.
     fn method_name(&mut self, method: u32, name: &str) {}
-    /// A profiler's sample.
+    /// A profiler sample.
     fn sample(&mut self, sample: &Sample<'_>) {}
-    /// The name of a sample's frame, before or after the samples that have it.
+    /// Name of a sample's frame, before or after the samples that refer to it.
     fn symbol(&mut self, frame: u64, name: &str) {}
-    /// A further counter of the group that the last sample led: `event` and
-    /// `period` are the counter's.
+    /// Another counter of the event group of the last sample: `event` and `period` are those of the
+    /// counter.
     fn counter(&mut self, counter: &Sample<'_>) {}
-    /// A record that is neither event nor sample (a packet, a map, a log line).
+    /// A record that is neither event nor sample (a packet, an mmap record, a log line).
     fn other(&mut self, kind: &str) {}
-    /// One clock's part of a reading of several.
+    /// The reading of one clock in a clock snapshot.
     fn clock(&mut self, reading: ClockReading) {}
-    /// Something is missing.
+    /// Missing or damaged data.
     fn incomplete(&mut self, what: Incomplete) {}
-    /// A fact of the header: key and value, such as `cpus` and `8`.
+    /// A key-value pair of the header, such as `cpus` and `8`.
     fn header(&mut self, key: &str, value: &str) {}
 }
 
-/// Two sinks fed by one reading.
+/// Two sinks that receive the same trace.
 impl<A: Sink, B: Sink> Sink for (A, B) {
     fn event(&mut self, event: &Event<'_>) {
         self.0.event(event);

@@ -1,14 +1,15 @@
-//! A bounded window on a byte stream that knows its offset.
+//! Buffered reading of a byte stream, with the offset of each byte.
 
 use std::io::{ErrorKind as IoKind, Read};
 
 use crate::error::TraceError;
 
-/// Bytes asked of the stream at a time: large enough that system calls vanish,
-/// small enough to stay in the second-level cache.
+/// Bytes requested from the stream at a time: large enough to make system calls negligible, small
+/// enough for the L2 cache.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A line longer than this is no trace line (HTML scripts, binary data).
+/// Maximum length of a line. Longer lines occur in HTML scripts and binary data only, never in
+/// trace text.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 pub(crate) struct Source<'r> {
@@ -26,9 +27,9 @@ pub(crate) struct Source<'r> {
 pub(crate) struct Line<'a> {
     pub bytes: &'a [u8],
     pub offset: u64,
-    /// Whether a line feed ended it (the last line of a cut file has none).
+    /// Whether a line feed ends the line; false for the last line of a truncated file.
     pub terminated: bool,
-    /// Whether it was too long and its bytes are left out.
+    /// Whether the line exceeds the maximum length, in which case `bytes` is empty.
     pub overlong: bool,
 }
 
@@ -50,7 +51,7 @@ impl<'r> Source<'r> {
         self.offset
     }
 
-    /// Why the stream ended early, when a decompressor said so.
+    /// Error message of a decompressor that ended the stream early.
     pub(crate) fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
@@ -65,7 +66,7 @@ impl<'r> Source<'r> {
         self.offset += n as u64;
     }
 
-    /// Reads more; false at the end of the stream.
+    /// Reads more bytes; false at the end of the stream.
     fn refill(&mut self) -> Result<bool, TraceError> {
         if self.eof {
             return Ok(false);
@@ -76,8 +77,8 @@ impl<'r> Source<'r> {
             self.start = 0;
         }
         if self.buf.len() - self.end < CHUNK_BYTES / 2 {
-            // Doubling, and only as bytes really arrive: a hostile length
-            // field can't make us reserve what the file does not hold.
+            // The buffer doubles only as bytes arrive, so that a hostile length field cannot make
+            // it allocate more than the file holds.
             let grown = (self.buf.len() * 2).max(self.end + CHUNK_BYTES);
             self.buf.resize(grown, 0);
         }
@@ -93,8 +94,8 @@ impl<'r> Source<'r> {
                     return Ok(true);
                 }
                 Err(e) if e.kind() == IoKind::Interrupted => {}
-                // Decompressors say so when their input is cut or damaged: what
-                // they delivered before is good.
+                // Decompressors report truncated or damaged input this way; the bytes delivered
+                // before are valid.
                 Err(e)
                     if matches!(
                         e.kind(),
@@ -118,7 +119,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// Up to `n` bytes without consuming them; fewer only at the end.
+    /// Up to `n` bytes, not consumed; fewer only at the end of the stream.
     pub(crate) fn peek(&mut self, n: usize) -> Result<&[u8], TraceError> {
         while self.end - self.start < n {
             if !self.refill()? {
@@ -129,7 +130,7 @@ impl<'r> Source<'r> {
         Ok(w.get(..n).unwrap_or(w))
     }
 
-    /// The next `n` bytes, or `None` when fewer are left (they are kept).
+    /// The next `n` bytes, or `None` (and nothing consumed) if fewer are left.
     pub(crate) fn exactly(&mut self, n: usize) -> Result<Option<&[u8]>, TraceError> {
         while self.end - self.start < n {
             if !self.refill()? {
@@ -141,7 +142,7 @@ impl<'r> Source<'r> {
         Ok(self.buf.get(from..from + n))
     }
 
-    /// Steps over `n` bytes; false when fewer are left.
+    /// Skips `n` bytes; false if fewer are left.
     pub(crate) fn skip(&mut self, mut n: u64) -> Result<bool, TraceError> {
         loop {
             let have = (self.end - self.start) as u64;
@@ -157,7 +158,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// The next line, or `None` at the end.
+    /// The next line, or `None` at the end of the stream.
     pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         let offset = self.offset;
         let mut seen = 0;
@@ -219,7 +220,7 @@ impl<'r> Source<'r> {
     }
 }
 
-/// What is left can be read on, as by a decompressor.
+/// Reads the rest of the stream, for a decompressor on top of it.
 impl Read for Source<'_> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         if self.start == self.end {

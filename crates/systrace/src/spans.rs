@@ -1,30 +1,33 @@
+//! Statistics of userspace slices, by process and name.
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::trace::{AsyncSlice, Trace};
 
-/// Time that user space marked under one name (`atrace` sections, `Trace.beginSection`), over all
-/// threads of a process; spans that cross threads (`Trace.beginAsyncSection`) apart.
+/// Statistics of the userspace slices of one name (atrace sections, `Trace.beginSection`) over all
+/// threads of a process; asynchronous slices (`Trace.beginAsyncSection`) have rows of their own.
 ///
-/// Times are of the wall: a thread that waits inside a span is still in it.
+/// All times are wall-clock times: a slice includes the time in which its thread is blocked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpanTime {
-    /// Process.
+    /// Process id.
     pub process: u32,
-    /// Its name.
+    /// Name of the process.
     pub process_name: String,
-    /// Name of the span; numbers that stand alone in it, such as a frame's, are `*`.
+    /// Name of the slices; stand-alone numbers in it, such as a frame number, are replaced by `*`.
     pub name: String,
-    /// How often it was entered.
+    /// Number of slices.
     pub count: u64,
-    /// Time in it without the spans inside, ms; none where spans cross threads, for nothing tells
-    /// what is inside them.
-    pub own_ms: Option<f64>,
-    /// Time in it, ms; inside itself it counts once. Of spans that cross threads, the sum.
+    /// Time in the slices without their child slices, ms; `None` for asynchronous slices, whose
+    /// children are unknown.
+    pub self_ms: Option<f64>,
+    /// Time in the slices, ms. Nested slices of the same name count once; asynchronous slices are
+    /// summed up.
     pub total_ms: f64,
-    /// The longest one, ms.
+    /// Duration of the longest slice, ms.
     pub longest_ms: f64,
-    /// Begin of the longest, ns on the trace's clock.
+    /// Start of the longest slice, ns on the trace clock.
     pub longest_at_ns: u64,
 }
 
@@ -37,10 +40,10 @@ struct Sum {
     longest_at: u64,
 }
 
-/// Process, name, and whether it crosses threads.
+/// Process, name, and whether the slice is asynchronous.
 type Key = (u32, String, bool);
 
-/// A span whose end has not been passed.
+/// A slice whose end has not been passed yet.
 struct Open {
     end: u64,
     key: Key,
@@ -49,17 +52,17 @@ struct Open {
 }
 
 impl SpanTime {
-    /// Of all spans of a trace, the largest own time first.
+    /// Statistics of all slices of a trace, by self time, largest first.
     pub fn of(trace: &Trace) -> Vec<Self> {
         let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
         let mut threads: FxHashMap<u32, Vec<Open>> = FxHashMap::default();
         for slice in &trace.slices {
             let stack = threads.entry(slice.tid).or_default();
-            // A span's depth says how many are open around it.
+            // The depth of a slice is the number of open slices around it.
             while stack.len() > slice.depth as usize {
                 close(stack, &mut sums);
             }
-            let name = without_numbers(trace.names.get(slice.name));
+            let name = without_numbers(trace.strings.get(slice.name));
             stack.push(Open {
                 end: slice.end,
                 key: (trace.tasks.process(slice.tid), name, false),
@@ -83,14 +86,14 @@ impl SpanTime {
                 process_name: trace.tasks.process_name(process),
                 name,
                 count: sum.count,
-                own_ms: (!crosses_threads).then(|| ms(sum.own_ns)),
+                self_ms: (!crosses_threads).then(|| ms(sum.own_ns)),
                 total_ms: ms(sum.total_ns),
                 longest_ms: ms(sum.longest_ns),
                 longest_at_ns: sum.longest_at,
             })
             .collect();
         list.sort_by(|a, b| {
-            let weight = |s: &Self| s.own_ms.unwrap_or(s.total_ms);
+            let weight = |s: &Self| s.self_ms.unwrap_or(s.total_ms);
             (weight(b).total_cmp(&weight(a)))
                 .then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name)))
         });
@@ -114,7 +117,7 @@ fn close(stack: &mut Vec<Open>, sums: &mut FxHashMap<Key, Sum>) {
 }
 
 fn add_async(trace: &Trace, slice: &AsyncSlice, sums: &mut FxHashMap<Key, Sum>) {
-    let name = without_numbers(trace.names.get(slice.name));
+    let name = without_numbers(trace.strings.get(slice.name));
     let ns = slice.end.saturating_sub(slice.start);
     let sum = sums.entry((slice.process, name, true)).or_default();
     sum.total_ns += ns;
@@ -130,7 +133,7 @@ impl Sum {
     }
 }
 
-/// `Choreographer#doFrame 1187` of every frame is one name.
+/// Replaces stand-alone numbers, so that `Choreographer#doFrame 1187` of every frame has one name.
 fn without_numbers(name: &str) -> String {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     if !name.split(' ').any(is_number) {
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn own_total_and_longest() {
+    fn self_total_and_longest_time() {
         let list = spans(
             "\
  a-7 (    7) [000] ...1 10.000000: tracing_mark_write: B|7|doFrame 1
@@ -174,16 +177,16 @@ mod tests {
         assert_eq!(list.len(), 2);
         let frame = &list[0];
         assert_eq!((frame.name.as_str(), frame.count), ("doFrame *", 2));
-        assert_eq!((frame.own_ms, frame.total_ms), (Some(12.0), 15.0));
+        assert_eq!((frame.self_ms, frame.total_ms), (Some(12.0), 15.0));
         assert_eq!(frame.longest_ms, 10.0);
         assert_eq!(frame.longest_at_ns, 10_010_000_000);
         let layout = &list[1];
-        assert_eq!((layout.count, layout.own_ms), (3, Some(6.0)));
+        assert_eq!((layout.count, layout.self_ms), (3, Some(6.0)));
         assert_eq!(layout.total_ms, 6.0);
     }
 
     #[test]
-    fn spans_that_cross_threads() {
+    fn asynchronous_slices() {
         let list = spans(
             "\
  a-7 (    7) [000] ...1 10.000000: tracing_mark_write: S|7|load|1
@@ -196,13 +199,13 @@ mod tests {
 ",
         );
         assert_eq!(list.len(), 2);
-        assert_eq!((list[0].count, list[0].own_ms), (2, None));
+        assert_eq!((list[0].count, list[0].self_ms), (2, None));
         assert_eq!((list[0].total_ms, list[0].longest_ms), (10.0, 6.0));
-        assert_eq!((list[1].count, list[1].own_ms), (1, Some(1.0)));
+        assert_eq!((list[1].count, list[1].self_ms), (1, Some(1.0)));
     }
 
     #[test]
-    fn numbers_that_stand_alone() {
+    fn stand_alone_numbers() {
         assert_eq!(without_numbers("doFrame 12"), "doFrame *");
         assert_eq!(without_numbers("HW_VSYNC_0"), "HW_VSYNC_0");
         assert_eq!(without_numbers("12 of 40"), "* of *");

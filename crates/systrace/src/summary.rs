@@ -1,76 +1,80 @@
+//! Summary of a trace: event counts, busy shares, TLP, missing data.
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use crate::activity::Activity;
-use crate::clusters::Clusters;
+use crate::activity::CpuActivity;
+use crate::clusters::TimeClusters;
 use crate::error::{Incomplete, TraceError};
 use crate::event::{Event, MethodAction, MethodRecord, Payload, Sample, ThreadInfo};
 use crate::input::{Format, read};
 use crate::sink::Sink;
 
-/// Distinct event names that are counted apart; a file with more is hostile.
+/// Maximum number of distinct event names that are counted separately; only a hostile file has
+/// more.
 const MAX_NAMES: usize = 4096;
 
-/// What a trace holds, in the JSON form of `mpbond trace summary`.
+/// Summary of a trace, in the JSON form of `mpbond trace summary`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Name of the format.
     pub format: String,
-    /// Count of each event.
+    /// Number of events by event name.
     pub events: BTreeMap<String, u64>,
-    /// Window: first to last sched_switch, or first to last event without any.
+    /// Length of the window, s: first to last `sched_switch`, or first to last event if the trace
+    /// has no switch.
     pub span_s: f64,
     /// Busy share of each CPU.
     pub cpus: Vec<CpuBusy>,
-    /// c_0, c_1, …: share of the window with exactly so many CPUs busy.
+    /// c_0, c_1, …: share of the window with exactly 0, 1, … CPUs busy, percent.
     pub concurrency_percent: Vec<f64>,
-    /// Thread-level parallelism; null when nothing ran or no switch is there.
+    /// Thread-level parallelism; null if no CPU was busy or the trace has no switches.
     pub tlp: Option<f64>,
-    /// For method traces.
+    /// Counts of a method trace; null for other formats.
     pub methods: Option<MethodCounts>,
-    /// Number of profiler samples, for files that hold some.
+    /// Number of profiler samples; null for formats without samples.
     pub samples: Option<u64>,
-    /// Why the trace is not whole; null when nothing speaks against it.
+    /// Missing or damaged data; null if the trace is complete as far as known.
     pub incomplete: Option<String>,
-    /// Threads that events were recorded on.
+    /// Number of threads with events.
     pub threads: usize,
-    /// Records that are neither events nor samples: packets, log lines.
+    /// Counts of records that are neither events nor samples: packets, log lines.
     pub other_records: BTreeMap<String, u64>,
-    /// Facts of the header.
+    /// Key-value pairs of the header.
     pub header: BTreeMap<String, String>,
-    /// Further remarks on the quality of the data.
+    /// Further notes on the quality of the data.
     pub notes: Vec<String>,
 }
 
 /// One CPU of a [`Summary`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuBusy {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// Share of the window in which it ran a task other than idle.
+    /// Share of the window in which it ran a task other than idle, percent.
     pub busy_percent: f64,
 }
 
 /// Counts of a method trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MethodCounts {
-    /// Records: calls, returns, unwinds.
+    /// Number of records: calls, returns, unwinds.
     pub records: u64,
-    /// Methods with records.
+    /// Number of methods with records.
     pub distinct: u64,
-    /// Methods that the trace lists, with records or not.
+    /// Number of methods in the trace's method list, with or without records.
     pub distinct_listed: u64,
-    /// Threads with records.
+    /// Number of threads with records.
     pub threads: u64,
-    /// Threads that the trace lists, with records or not.
+    /// Number of threads in the trace's thread list, with or without records.
     pub threads_listed: u64,
 }
 
 impl Summary {
-    /// Reads a trace and sums it up.
+    /// Reads a trace and summarizes it.
     ///
     /// # Errors
     /// As [`read`].
@@ -81,18 +85,18 @@ impl Summary {
     }
 }
 
-/// The [`Sink`] behind [`Summary`]: eight bytes a switch, a counter for the rest.
+/// The [`Sink`] that makes a [`Summary`]: eight bytes per task switch, and counters.
 #[derive(Debug, Default)]
 pub struct Summarizer {
-    activity: Activity,
-    spans: Clusters,
+    activity: CpuActivity,
+    spans: TimeClusters,
     names: FxHashMap<Box<str>, u64>,
     other: FxHashMap<Box<str>, u64>,
     cpus: FxHashSet<u32>,
     threads: FxHashSet<u32>,
     last_thread: Option<(u32, u32)>,
     method_records: u64,
-    /// Calls, returns, unwinds.
+    /// Numbers of calls, returns and unwinds.
     method_actions: [u64; 3],
     methods: FxHashSet<u32>,
     listed_methods: FxHashSet<u32>,
@@ -111,12 +115,12 @@ fn count(counts: &mut FxHashMap<Box<str>, u64>, name: &str) {
     } else if counts.len() < MAX_NAMES {
         counts.insert(name.into(), 1);
     } else {
-        *counts.entry("(further names)".into()).or_default() += 1;
+        *counts.entry("(other names)".into()).or_default() += 1;
     }
 }
 
 impl Summarizer {
-    /// Closes the accounts.
+    /// Computes the summary.
     pub fn finish(mut self, format: Format) -> Summary {
         let mut incomplete = std::mem::take(&mut self.incomplete);
         let concurrency = self.activity.concurrency();
@@ -124,10 +128,11 @@ impl Summarizer {
             incomplete.extend(self.activity.faults());
         }
         let mut notes = Vec::new();
-        let broken = self.activity.broken_chains();
+        let broken = self.activity.prev_mismatches();
         if broken > 0 {
             notes.push(format!(
-                "{broken} sched_switch do not continue the one before on their CPU: events are missing in between"
+                "{broken} sched_switch events do not follow from the previous one on their CPU: \
+                 events are missing between them"
             ));
         }
         let span_ns = match (&concurrency, self.spans.main(), self.method_times) {
@@ -192,7 +197,7 @@ fn sorted(counts: FxHashMap<Box<str>, u64>) -> BTreeMap<String, u64> {
     counts.into_iter().map(|(k, v)| (k.into(), v)).collect()
 }
 
-/// One text for all that is missing: the first reasons, and how many more.
+/// Joins the descriptions of missing data: the first ones, and the number of the others.
 pub(crate) fn join(list: &[Incomplete]) -> Option<String> {
     const SHOWN: usize = 8;
     if list.is_empty() {
@@ -262,7 +267,7 @@ impl Sink for Summarizer {
     }
 
     fn incomplete(&mut self, what: Incomplete) {
-        // A damaged file can lose something at every record.
+        // A damaged file may report a loss at every record.
         if self.incomplete.len() < 1000 {
             self.incomplete.push(what);
         }

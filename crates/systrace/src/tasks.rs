@@ -1,33 +1,37 @@
+//! Names, processes and classes of tasks.
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::ThreadInfo;
-use crate::trace::UNKNOWN_TASK;
 
-/// Which names mean kernel, daemon or app.
+/// Id of a running task that the trace does not name.
+pub(crate) const UNKNOWN_TASK: u32 = u32::MAX;
+
+/// Name prefixes of kernel threads, daemons and apps.
 const CLASSES: &str = include_str!("../data/task_classes.toml");
 
-/// What is known about the tasks of a trace.
+/// Names and processes of a trace's tasks.
 #[derive(Debug, Default)]
 pub struct Tasks {
     map: FxHashMap<u32, Task>,
 }
 
-/// One task.
+/// A task (kernel term for a thread).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Its name: the last one that the trace gives.
+    /// Last name in the trace (`comm`).
     pub name: String,
-    /// The process it belongs to, where the trace says.
+    /// Process id (tgid), if the trace has it.
     pub process: Option<u32>,
-    /// Name of the process, when this is its main thread and a process list
-    /// gives it: longer than a task's 15 bytes.
+    /// Process name, if this is the main thread and a process list has it. Unlike a task's `comm`
+    /// it is not cut at 15 bytes.
     pub process_name: Option<String>,
-    /// Whether the trace says that it is a kernel thread.
+    /// Whether the trace marks the task as a kernel thread.
     pub kernel: bool,
 }
 
-/// Who a task works for (Figure 3a).
+/// Class of a task (Android Wear characterization, Figure 3(a)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskClass {
@@ -35,26 +39,26 @@ pub enum TaskClass {
     Kernel,
     /// Processes of the operating system.
     Daemon,
-    /// Everything that the user installed or started.
+    /// Processes of installed apps and user programs.
     App,
-    /// The trace does not say enough.
+    /// Class unknown.
     Unknown,
 }
 
-/// Rules for [`TaskClass`], as data.
+/// Rules that assign a [`TaskClass`] by name, from TOML.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassRules {
-    /// Task names that begin so are kernel threads.
+    /// Prefixes of the names of kernel threads.
     pub kernel_prefixes: Vec<String>,
-    /// Process names that begin so are daemons.
+    /// Prefixes of the process names of daemons.
     pub daemon_prefixes: Vec<String>,
-    /// Process names that begin so are apps.
+    /// Prefixes of the process names of apps.
     pub app_prefixes: Vec<String>,
 }
 
 impl ClassRules {
-    /// The rules shipped: Android and Wear OS, common Linux daemons.
+    /// The rules in `data/task_classes.toml`: Android, Wear OS and common Linux daemons.
     pub fn shipped() -> Self {
         toml::from_str(CLASSES).unwrap_or(Self {
             kernel_prefixes: Vec::new(),
@@ -63,19 +67,19 @@ impl ClassRules {
         })
     }
 
-    /// Rules from TOML text.
+    /// Parses rules from TOML.
     ///
     /// # Errors
-    /// One line that says which line of the text is wrong and why.
+    /// One line with the line number and the cause.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 }
 
 impl Tasks {
-    /// Learns from an event. Placeholders (`<...>`) and the idle task's names
-    /// teach nothing.
-    pub(crate) fn seen(&mut self, tid: u32, comm: &[u8], process: Option<u32>) {
+    /// Adds a task name from an event. Placeholders (`<...>`) and the names of the idle task are
+    /// ignored.
+    pub(crate) fn observe(&mut self, tid: u32, comm: &[u8], process: Option<u32>) {
         if tid == 0 {
             return;
         }
@@ -89,8 +93,8 @@ impl Tasks {
         }
     }
 
-    /// Learns from a list of threads or processes.
-    pub(crate) fn stated(&mut self, info: &ThreadInfo<'_>) {
+    /// Adds an entry of a thread or process list.
+    pub(crate) fn add_info(&mut self, info: &ThreadInfo<'_>) {
         if info.tid == 0 {
             return;
         }
@@ -104,14 +108,14 @@ impl Tasks {
         if info.process == Some(info.tid) && task.process_name.is_none() {
             task.process_name = Some(name.clone().into_owned());
         }
-        // What switches call it is newer than what a list says.
+        // The name in switch events is newer than that in a list.
         if task.name.is_empty() {
             task.name = name.into_owned();
         }
     }
 
-    /// Names processes whose main thread the trace never names, after their first thread that it
-    /// does, in brackets: `(RenderThread)`.
+    /// Names each process whose main thread has no name in the trace after its lowest-numbered
+    /// named thread, in brackets: `(RenderThread)`.
     pub(crate) fn name_processes(&mut self) {
         let mut named: Vec<(u32, u32, String)> = Vec::new();
         for (tid, task) in &self.map {
@@ -131,23 +135,23 @@ impl Tasks {
         }
     }
 
-    /// What is known about a task.
+    /// The entry of a task.
     pub fn get(&self, tid: u32) -> Option<&Task> {
         self.map.get(&tid)
     }
 
-    /// All tasks, in no order.
+    /// All tasks, in unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Task)> {
         self.map.iter().map(|(tid, t)| (*tid, t))
     }
 
-    /// The task's name, `<idle>`, or its number where no name is known.
+    /// Name of a task: its `comm`, `<idle>` for pid 0, or its number if the name is unknown.
     pub fn name(&self, tid: u32) -> String {
         if tid == 0 {
             return "<idle>".into();
         }
         if tid == UNKNOWN_TASK {
-            return "(not known)".into();
+            return "(unknown)".into();
         }
         match self.map.get(&tid) {
             Some(t) if !t.name.is_empty() => t.name.clone(),
@@ -155,7 +159,7 @@ impl Tasks {
         }
     }
 
-    /// The process of a task: its own number where the trace does not say.
+    /// Process id of a task; its own id if the trace has no process for it.
     pub fn process(&self, tid: u32) -> u32 {
         self.map.get(&tid).and_then(|t| t.process).unwrap_or(tid)
     }
@@ -168,7 +172,7 @@ impl Tasks {
         }
     }
 
-    /// The class of a task.
+    /// Class of a task.
     pub fn class(&self, tid: u32, rules: &ClassRules) -> TaskClass {
         let begins = |list: &[String], name: &str| list.iter().any(|p| name.starts_with(p));
         let Some(task) = self.map.get(&tid) else {
@@ -191,8 +195,8 @@ impl Tasks {
     }
 }
 
-/// Android names an app's process after its package, of which a task's name
-/// keeps the last 15 bytes: `com.huxiu`, `iaomi.smarthome`.
+/// Whether a name is an Android package name. Android names an app's process after its package, and
+/// a `comm` keeps the last 15 bytes: `com.huxiu`, `iaomi.smarthome`.
 fn looks_like_package(name: &str) -> bool {
     let name = name.split(':').next().unwrap_or(name);
     name.contains('.')
@@ -211,13 +215,13 @@ mod tests {
     fn classes() {
         let rules = ClassRules::shipped();
         let mut tasks = Tasks::default();
-        tasks.seen(5, b"kworker/0:1", None);
-        tasks.seen(10, b"system_server", None);
-        tasks.seen(11, b"Binder:10_1", Some(10));
-        tasks.seen(20, b"iaomi.smarthome", Some(20));
-        tasks.seen(21, b"RenderThread", Some(20));
-        tasks.seen(30, b"Thread-7", None);
-        tasks.stated(&ThreadInfo {
+        tasks.observe(5, b"kworker/0:1", None);
+        tasks.observe(10, b"system_server", None);
+        tasks.observe(11, b"Binder:10_1", Some(10));
+        tasks.observe(20, b"iaomi.smarthome", Some(20));
+        tasks.observe(21, b"RenderThread", Some(20));
+        tasks.observe(30, b"Thread-7", None);
+        tasks.add_info(&ThreadInfo {
             tid: 40,
             process: Some(40),
             name: b"odd",
@@ -231,12 +235,12 @@ mod tests {
         assert_eq!(class(40), TaskClass::Kernel);
         assert_eq!(class(99), TaskClass::Unknown);
         assert_eq!(tasks.process_name(10), "system_server");
-        tasks.seen(52, b"Later", Some(50));
-        tasks.seen(51, b"RenderThread", Some(50));
+        tasks.observe(52, b"Later", Some(50));
+        tasks.observe(51, b"RenderThread", Some(50));
         tasks.name_processes();
         assert_eq!(tasks.process_name(50), "(RenderThread)");
         assert_eq!(tasks.process_name(10), "system_server");
-        tasks.seen(10, b"<...>", None);
+        tasks.observe(10, b"<...>", None);
         assert_eq!(tasks.name(10), "system_server");
     }
 }

@@ -1,15 +1,16 @@
+//! In-memory form of a trace, for analyses that need several passes.
+
 use rustc_hash::FxHashMap;
 
-use crate::clusters::Clusters;
+use crate::clusters::TimeClusters;
 use crate::error::Incomplete;
 use crate::event::{Clock, ClockReading, Event, Mark, NetPoint, Payload, TaskState, ThreadInfo};
-use crate::names::{Name, Names};
 use crate::sink::Sink;
-use crate::tasks::Tasks;
+use crate::strings::{StringId, StringPool};
+use crate::tasks::{Tasks, UNKNOWN_TASK};
 
-/// A trace in memory, in columns of plain numbers: what the deeper analyses
-/// walk over. About 24 bytes an event of the kinds that are kept; the rest is
-/// dropped.
+/// A trace in memory, as columns of fixed-size records: about 24 bytes per event of the kinds
+/// listed here. Other events are not kept.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Task switches, by time.
@@ -18,61 +19,58 @@ pub struct Trace {
     pub wakes: Vec<WakeRecord>,
     /// Reasons of uninterruptible sleep, by time.
     pub blocked: Vec<BlockedRecord>,
-    /// Spans that user space marked, by their begin.
+    /// Userspace slices, by start time.
     pub slices: Vec<Slice>,
-    /// Spans that may cross threads, by their begin.
+    /// Asynchronous userspace slices, by start time.
     pub async_slices: Vec<AsyncSlice>,
-    /// Counter values that user space marked, by time.
+    /// Userspace counter values, by time.
     pub counters: Vec<CounterRecord>,
-    /// Binder transactions leaving and arriving, by time.
+    /// Binder transactions sent and received, by time.
     pub binder: Vec<BinderRecord>,
-    /// Storage requests, by time.
+    /// Block I/O requests issued and completed, by time.
     pub block: Vec<BlockRecord>,
     /// Frequency changes, by time.
     pub frequencies: Vec<FrequencyRecord>,
-    /// Steps of suspending and resuming, by time.
+    /// Power management steps, by time.
     pub power: Vec<PowerRecord>,
     /// Interrupts, by time.
     pub irqs: Vec<IrqRecord>,
-    /// Timers that expire, by time.
+    /// Expired kernel timers, by time.
     pub timers: Vec<TimerRecord>,
-    /// Packets in the network stack, by time.
+    /// Packets in the kernel network path, by time.
     pub net: Vec<NetRecord>,
-    /// Names of and facts about tasks.
+    /// Names, processes and classes of tasks.
     pub tasks: Tasks,
-    /// Texts of the records.
-    pub names: Names,
-    /// Readings of several clocks at once.
+    /// Interned strings of the records.
+    pub strings: StringPool,
+    /// Clock snapshots.
     pub clocks: Vec<ClockReading>,
-    /// What is missing.
+    /// Missing or damaged data.
     pub incomplete: Vec<Incomplete>,
-    /// First and last event, ns, strays left out.
+    /// Times of the first and last event, ns, strays excluded.
     pub span: Option<(u64, u64)>,
 }
 
 /// A task switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// Where.
+    /// CPU that switches.
     pub cpu: u32,
-    /// Task that leaves; `None` when the trace does not say.
+    /// Task switched out; `None` if the trace does not have it.
     pub prev: Option<u32>,
-    /// Task that comes.
+    /// Task switched in.
     pub next: u32,
-    /// State of the task that leaves.
+    /// State of the task switched out.
     pub state: TaskState,
 }
 
-/// Stands for a task that ran though the trace does not say which.
-pub(crate) const UNKNOWN_TASK: u32 = u32::MAX;
-
 impl SwitchRecord {
-    /// The task that ran before: idle or [`UNKNOWN_TASK`] by what its state
-    /// tells, where the trace leaves it out. The idle task never sleeps and is
-    /// never preempted, and what gives way to it was not idle.
-    pub(crate) fn before(&self) -> u32 {
+    /// The task switched out. If the trace does not have it, its state decides between idle and
+    /// [`UNKNOWN_TASK`]: the idle task never sleeps and is never preempted, and a task switched out
+    /// for idle was not idle.
+    pub(crate) fn prev_task(&self) -> u32 {
         match self.prev {
             Some(pid) => pid,
             None if self.state != TaskState::RUNNABLE || self.next == 0 => UNKNOWN_TASK,
@@ -84,177 +82,177 @@ impl SwitchRecord {
 /// A wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WakeRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
     /// CPU of the waker.
     pub cpu: u32,
-    /// Task that ran there: the waker, or what an interrupt broke into.
-    pub by: u32,
-    /// Task that becomes runnable.
+    /// Task that ran there: the waker, or the task interrupted by it.
+    pub waker: u32,
+    /// Woken task.
     pub task: u32,
 }
 
-/// Why a task slept uninterruptibly.
+/// Reason of an uninterruptible sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockedRecord {
-    /// When it was woken, ns.
+    /// Time of the wake-up, ns.
     pub ns: u64,
-    /// The task.
+    /// Blocked task.
     pub task: u32,
-    /// Whether it waited for storage.
+    /// Whether it waited for I/O.
     pub io_wait: bool,
-    /// Kernel function it slept in.
-    pub caller: Name,
+    /// Kernel function in which it slept.
+    pub caller: StringId,
 }
 
-/// A span that user space marked, on one thread.
+/// A userspace slice on one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Begin, ns.
+    /// Start, ns.
     pub start: u64,
-    /// End, ns; the end of the trace when it was never closed.
+    /// End, ns; the end of the trace if no end marker was found.
     pub end: u64,
-    /// Thread.
+    /// Thread id.
     pub tid: u32,
-    /// Spans around it on the same thread.
+    /// Number of enclosing slices on the same thread.
     pub depth: u32,
-    /// Its name.
-    pub name: Name,
+    /// Name of the slice.
+    pub name: StringId,
 }
 
-/// A span that user space marked, and that may end on another thread.
+/// An asynchronous userspace slice, which may end on another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AsyncSlice {
-    /// Begin, ns.
+    /// Start, ns.
     pub start: u64,
-    /// End, ns; the end of the trace when it was never closed.
+    /// End, ns; the end of the trace if no end marker was found.
     pub end: u64,
-    /// Process.
+    /// Process id.
     pub process: u32,
-    /// Its name.
-    pub name: Name,
+    /// Name of the slice.
+    pub name: StringId,
 }
 
-/// A counter's value.
+/// A userspace counter value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// Its name.
-    pub name: Name,
-    /// Its value.
+    /// Name of the counter.
+    pub name: StringId,
+    /// Value.
     pub value: i64,
 }
 
-/// A binder transaction on its way.
+/// A binder transaction sent or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinderRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// Thread that sends or receives.
+    /// Sending or receiving thread.
     pub tid: u32,
-    /// Number of the transaction.
+    /// Transaction number.
     pub id: u64,
-    /// What happens.
+    /// Request, reply or receipt.
     pub kind: BinderKind,
 }
 
-/// What a [`BinderRecord`] says.
+/// Kind of a [`BinderRecord`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinderKind {
-    /// A request leaves for a process.
+    /// A request is sent to a process.
     Request {
-        /// Process that will serve it.
+        /// Receiving process.
         process: u32,
-        /// Whether nobody waits for a reply.
+        /// Whether the call is asynchronous, without a reply.
         one_way: bool,
     },
-    /// A reply leaves for a thread.
+    /// A reply is sent to a thread.
     Reply {
-        /// Thread that waits for it.
+        /// Receiving thread.
         to: u32,
     },
-    /// A request or reply arrives.
+    /// A request or reply is received.
     Received,
 }
 
-/// A storage request.
+/// A block I/O request issued or completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// Whether it is issued here (otherwise it completes).
+    /// Whether the request is issued; otherwise it completes.
     pub issue: bool,
-    /// Device.
+    /// Device number, major << 20 | minor.
     pub device: u64,
     /// First sector.
     pub sector: u64,
 }
 
-/// A change of a CPU's frequency.
+/// A frequency change of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrequencyRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// CPU.
+    /// CPU number.
     pub cpu: u32,
     /// New frequency, kHz.
     pub khz: u32,
 }
 
-/// A step of suspending or resuming.
+/// Begin or end of a power management step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// Whether it begins here.
+    /// Whether the step begins; otherwise it ends.
     pub begins: bool,
-    /// Which step.
-    pub action: Name,
+    /// Name of the step.
+    pub action: StringId,
 }
 
-/// An interrupt.
+/// Start or end of an interrupt handler or softirq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IrqRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Hard interrupt (otherwise softirq).
+    /// Whether it is a hard interrupt; otherwise a softirq.
     pub hard: bool,
-    /// Whether it begins here.
+    /// Whether the handler starts; otherwise it ends.
     pub enter: bool,
-    /// Number.
+    /// Interrupt number or softirq vector.
     pub number: u32,
-    /// Its handler.
-    pub handler: Name,
+    /// Name of the handler.
+    pub handler: StringId,
 }
 
-/// A kernel timer expires.
+/// An expired kernel timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Kernel function that it calls.
-    pub function: Name,
+    /// Kernel function called by the timer.
+    pub function: StringId,
 }
 
-/// A packet at a point of the network stack.
+/// A packet at a point of the kernel network path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetRecord {
-    /// When, ns.
+    /// Time, ns.
     pub ns: u64,
-    /// CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Thread that ran.
+    /// Thread that was running.
     pub tid: u32,
-    /// Point of the stack.
+    /// Point of the path.
     pub point: NetPoint,
-    /// The packet's socket buffer.
+    /// Address of the `sk_buff`.
     pub skb: u64,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub len: u32,
 }
 
@@ -262,8 +260,8 @@ pub struct NetRecord {
 struct MarkRecord {
     ns: u64,
     tid: u32,
-    /// `None` ends the innermost span.
-    begin: Option<Name>,
+    /// Name of the slice that begins; `None` ends the innermost slice.
+    begin: Option<StringId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -271,7 +269,7 @@ struct AsyncMarkRecord {
     ns: u64,
     begins: bool,
     process: u32,
-    name: Name,
+    name: StringId,
     cookie: i64,
 }
 
@@ -281,11 +279,11 @@ pub struct TraceBuilder {
     trace: Trace,
     marks: Vec<MarkRecord>,
     async_marks: Vec<AsyncMarkRecord>,
-    spans: Clusters,
+    spans: TimeClusters,
 }
 
 impl TraceBuilder {
-    /// Sorts what came, leaves strays off, matches begins and ends.
+    /// Sorts the records, removes strays and pairs begin and end markers.
     pub fn finish(self) -> Trace {
         let Self {
             mut trace,
@@ -325,7 +323,7 @@ impl TraceBuilder {
             marks,
             async_marks
         );
-        // A file that was joined to itself: exact repeats tell nothing new.
+        // A file concatenated with itself has exact duplicates.
         trace.switches.dedup();
         trace.tasks.name_processes();
         trace.slices = slices(&marks, main.last);
@@ -335,7 +333,7 @@ impl TraceBuilder {
     }
 }
 
-/// Matches each end with the innermost open begin of its thread.
+/// Pairs each end marker with the innermost open begin marker of its thread.
 fn slices(marks: &[MarkRecord], end: u64) -> Vec<Slice> {
     let mut open: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
     let mut list: Vec<Slice> = Vec::new();
@@ -352,7 +350,7 @@ fn slices(marks: &[MarkRecord], end: u64) -> Vec<Slice> {
                 });
                 stack.push(list.len() - 1);
             }
-            // An end without a begin closes what began before the trace.
+            // An end marker without a begin marker belongs to a slice that began before the trace.
             None => {
                 if let Some(slice) = stack.pop().and_then(|i| list.get_mut(i)) {
                     slice.end = m.ns;
@@ -363,9 +361,9 @@ fn slices(marks: &[MarkRecord], end: u64) -> Vec<Slice> {
     list
 }
 
-/// Matches each end with the latest open begin of its process, name and cookie.
+/// Pairs each end marker with the latest open begin marker of its process, name and cookie.
 fn async_slices(marks: &[AsyncMarkRecord], end: u64) -> Vec<AsyncSlice> {
-    let mut open: FxHashMap<(u32, Name, i64), Vec<usize>> = FxHashMap::default();
+    let mut open: FxHashMap<(u32, StringId, i64), Vec<usize>> = FxHashMap::default();
     let mut list: Vec<AsyncSlice> = Vec::new();
     for m in marks {
         let begun = open.entry((m.process, m.name, m.cookie)).or_default();
@@ -390,13 +388,13 @@ impl Sink for TraceBuilder {
         let ns = event.time.as_nanos();
         let (cpu, tid) = (event.cpu, event.tid);
         self.spans.add(ns);
-        t.tasks.seen(tid, event.comm, event.tgid);
+        t.tasks.observe(tid, event.comm, event.tgid);
         match event.payload {
             Payload::Switch(s) => {
                 if let Some(prev) = s.prev_pid {
-                    t.tasks.seen(prev, s.prev_comm, None);
+                    t.tasks.observe(prev, s.prev_comm, None);
                 }
-                t.tasks.seen(s.next_pid, s.next_comm, None);
+                t.tasks.observe(s.next_pid, s.next_comm, None);
                 t.switches.push(SwitchRecord {
                     ns,
                     cpu,
@@ -406,11 +404,11 @@ impl Sink for TraceBuilder {
                 });
             }
             Payload::Wake(w) => {
-                t.tasks.seen(w.pid, w.comm, None);
+                t.tasks.observe(w.pid, w.comm, None);
                 t.wakes.push(WakeRecord {
                     ns,
                     cpu,
-                    by: tid,
+                    waker: tid,
                     task: w.pid,
                 });
             }
@@ -419,7 +417,7 @@ impl Sink for TraceBuilder {
                 io_wait,
                 caller,
             } => {
-                let caller = t.names.add(caller);
+                let caller = t.strings.intern(caller);
                 t.blocked.push(BlockedRecord {
                     ns,
                     task: pid,
@@ -431,7 +429,7 @@ impl Sink for TraceBuilder {
                 t.frequencies.push(FrequencyRecord { ns, cpu, khz });
             }
             Payload::Power { action, begins } => {
-                let action = t.names.add(action);
+                let action = t.strings.intern(action);
                 t.power.push(PowerRecord { ns, begins, action });
             }
             Payload::Mark(mark) => self.mark(ns, tid, mark),
@@ -477,7 +475,7 @@ impl Sink for TraceBuilder {
                 enter,
                 handler,
             } => {
-                let handler = t.names.add(handler);
+                let handler = t.strings.intern(handler);
                 t.irqs.push(IrqRecord {
                     ns,
                     cpu,
@@ -488,7 +486,7 @@ impl Sink for TraceBuilder {
                 });
             }
             Payload::Timer { function } => {
-                let function = t.names.add(function);
+                let function = t.strings.intern(function);
                 t.timers.push(TimerRecord { ns, cpu, function });
             }
             Payload::Net {
@@ -501,17 +499,17 @@ impl Sink for TraceBuilder {
                 skb,
                 len,
             }),
-            Payload::TaskName { pid, comm } => t.tasks.seen(pid, comm, None),
+            Payload::TaskName { pid, comm } => t.tasks.observe(pid, comm, None),
             Payload::Idle { .. } | Payload::Other(_) => {}
         }
     }
 
     fn thread(&mut self, info: ThreadInfo<'_>) {
-        self.trace.tasks.stated(&info);
+        self.trace.tasks.add_info(&info);
     }
 
     fn clock(&mut self, reading: ClockReading) {
-        // A snapshot every few seconds: a damaged file could hold millions.
+        // Recorders take a snapshot every few seconds; a damaged file could hold millions.
         if self.trace.clocks.len() < 1 << 20 {
             self.trace.clocks.push(reading);
         }
@@ -529,12 +527,12 @@ impl TraceBuilder {
         let t = &mut self.trace;
         let begin = match mark {
             Mark::Begin { process, name } => {
-                t.tasks.seen(tid, &[], Some(process));
-                Some(t.names.add(name))
+                t.tasks.observe(tid, &[], Some(process));
+                Some(t.strings.intern(name))
             }
             Mark::End => None,
             Mark::ClockSync { clock, ns: there } => {
-                // Each mark reads one other clock, beside the trace's own.
+                // A marker relates one other clock to the trace clock.
                 let snapshot = self.trace.clocks.len() as u32;
                 for (clock, ns) in [(Clock::Trace, ns), (clock, there)] {
                     self.clock(ClockReading {
@@ -546,7 +544,7 @@ impl TraceBuilder {
                 return;
             }
             Mark::Counter { name, value, .. } => {
-                let name = t.names.add(name);
+                let name = t.strings.intern(name);
                 t.counters.push(CounterRecord { ns, name, value });
                 return;
             }
@@ -560,7 +558,7 @@ impl TraceBuilder {
                 name,
                 cookie,
             } => {
-                let name = t.names.add(name);
+                let name = t.strings.intern(name);
                 self.async_marks.push(AsyncMarkRecord {
                     ns,
                     begins: matches!(mark, Mark::AsyncBegin { .. }),

@@ -1,100 +1,103 @@
+//! CPU time by task, process, class and frequency; TLP of processes.
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::activity::{Activity, Concurrency, ratio};
+use crate::activity::{Concurrency, CpuActivity, ratio};
 use crate::event::TaskState;
 use crate::tasks::{ClassRules, TaskClass};
 use crate::trace::Trace;
 
-/// A stretch of one CPU given to one task.
+/// An uninterrupted execution of one task on one CPU (Perfetto: sched slice).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Begin, ns.
+    /// Start, ns.
     pub start: u64,
     /// End, ns.
     pub end: u64,
     /// CPU.
     pub cpu: u32,
-    /// Task; 0 is idle.
+    /// Task id; 0 is the idle task.
     pub task: u32,
-    /// State in which it was left.
+    /// State of the task at the end.
     pub state: TaskState,
 }
 
-/// Who used the CPUs (section 4, *Task-level breakdown*; Figure 3).
+/// CPU time by class, process, task and frequency (Android Wear characterization, section 4,
+/// *Task-level breakdown*; Figure 3).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuUsage {
-    /// Window: first to last switch, s.
+    /// Window, s: first to last switch.
     pub span_s: f64,
-    /// CPU time that was there: span times CPUs, s.
+    /// CPU time capacity, s: window times number of CPUs.
     pub capacity_s: f64,
-    /// Share of it in which a task ran, percent.
+    /// Busy share of the capacity, percent.
     pub busy_percent: f64,
-    /// By class, the largest first.
+    /// CPU time by class, largest first.
     pub classes: Vec<Usage>,
-    /// By process, the largest first.
+    /// CPU time by process, largest first.
     pub processes: Vec<Usage>,
-    /// By task, the largest first.
+    /// CPU time by task, largest first.
     pub tasks: Vec<Usage>,
-    /// By frequency, where the trace has it.
+    /// Time by CPU and frequency; empty if the trace has no frequencies.
     pub frequencies: Vec<FrequencyUsage>,
 }
 
 /// CPU time of a task, process or class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Usage {
-    /// Task or process number; 0 for a class.
+    /// Task or process id; 0 for a class.
     pub id: u32,
-    /// Name.
+    /// Name of the task, process or class.
     pub name: String,
-    /// Class.
+    /// Class of the task or process.
     pub class: TaskClass,
     /// CPU time, s.
     pub busy_s: f64,
     /// Share of all busy time, percent.
     pub percent_of_busy: f64,
-    /// Times it was given a CPU.
+    /// Number of runs.
     pub runs: u64,
 }
 
-/// Time at one frequency of one CPU.
+/// Time of one CPU at one frequency.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrequencyUsage {
-    /// CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Frequency, kHz; 0 before the first change in the trace.
+    /// Frequency, kHz; 0 before the first frequency change in the trace.
     pub khz: u32,
-    /// Time in which a task ran at it, s.
+    /// Busy time at this frequency, s.
     pub busy_s: f64,
-    /// Time in which the CPU idled at it, s.
+    /// Idle time at this frequency, s.
     pub idle_s: f64,
 }
 
-/// Thread-level parallelism of one process (Figure 5b, c).
+/// Thread-level parallelism of one process (Android Wear characterization, Figure 5(b) and (c)).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcessParallelism {
-    /// Process.
+    /// Process id.
     pub process: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// Average of its threads that run, while any does.
+    /// Mean number of its running threads while any of them runs.
     pub tlp: f64,
     /// Time in which any of its threads ran, s.
     pub active_s: f64,
-    /// c_1, c_2, …: share of that time with so many of its threads running.
+    /// c_1, c_2, …: share of that time with exactly 1, 2, … of its threads running, percent.
     pub share_percent: Vec<f64>,
 }
 
 impl Trace {
-    /// The window of the switches, ns.
+    /// Time of the first and the last switch, ns.
     pub fn window(&self) -> Option<(u64, u64)> {
         Some((self.switches.first()?.ns, self.switches.last()?.ns))
     }
 
-    /// What each CPU ran, by begin. Includes idle, and the state before a
-    /// CPU's first switch.
+    /// Runs of all CPUs by start time, the idle task's and those before each CPU's first switch
+    /// included.
     pub fn runs(&self) -> Vec<Run> {
         let Some((start, end)) = self.window() else {
             return Vec::new();
@@ -104,7 +107,7 @@ impl Trace {
         for s in &self.switches {
             let (from, task) = match current.insert(s.cpu, (s.ns, s.next)) {
                 Some(open) => open,
-                None => (start, s.before()),
+                None => (start, s.prev_task()),
             };
             if s.ns > from {
                 runs.push(Run {
@@ -136,23 +139,23 @@ impl Trace {
         self.activity().concurrency()
     }
 
-    /// When each CPU was busy.
-    pub fn activity(&self) -> Activity {
-        let mut a = Activity::default();
+    /// Busy state of every CPU over time.
+    pub fn activity(&self) -> CpuActivity {
+        let mut a = CpuActivity::default();
         for s in &self.switches {
-            a.note(s.cpu, s.ns, s.before() != 0, s.prev, s.next);
+            a.note(s.cpu, s.ns, s.prev_task() != 0, s.prev, s.next);
         }
         a
     }
 
-    /// Thread-level parallelism in windows of `width_ns`: start and TLP of each
-    /// in which anything ran.
+    /// Thread-level parallelism in windows of `width_ns`: start time (ns) and TLP of each window in
+    /// which any CPU was busy.
     pub fn sliding_tlp(&self, width_ns: u64) -> Vec<(u64, f64)> {
         let Some((start, end)) = self.window() else {
             return Vec::new();
         };
-        // More points than this are no picture, and windows of a nanosecond
-        // would never end.
+        // Limits the number of windows: more points than this do not fit a chart, and windows of a
+        // few nanoseconds would take too long.
         let width = width_ns.max((end - start) / 20_000).max(1);
         let mut activity = self.activity();
         let mut list = Vec::new();
@@ -169,7 +172,7 @@ impl Trace {
 }
 
 impl CpuUsage {
-    /// Adds up who ran; `None` without switches.
+    /// Sums up CPU times; `None` without switches.
     pub fn of(trace: &Trace, runs: &[Run], rules: &ClassRules) -> Option<Self> {
         let (start, end) = trace.window()?;
         let mut tasks: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
@@ -212,7 +215,7 @@ impl CpuUsage {
                 TaskClass::Kernel => "kernel",
                 TaskClass::Daemon => "daemons",
                 TaskClass::App => "apps",
-                TaskClass::Unknown => "not known",
+                TaskClass::Unknown => "unknown",
             };
             row(0, name.into(), class, ns, n)
         });
@@ -276,7 +279,7 @@ fn by_frequency(trace: &Trace, runs: &[Run]) -> Vec<FrequencyUsage> {
 }
 
 impl ProcessParallelism {
-    /// Parallelism of every process that ran, the most active first.
+    /// Parallelism of every process that ran, most active time first.
     pub fn of(trace: &Trace, runs: &[Run]) -> Vec<Self> {
         let mut edges: FxHashMap<u32, Vec<(u64, i32)>> = FxHashMap::default();
         for r in runs.iter().filter(|r| r.task != 0) {
@@ -287,7 +290,7 @@ impl ProcessParallelism {
         let mut rows: Vec<Self> = edges
             .into_iter()
             .map(|(process, mut list)| {
-                // Ends before begins, so that a hand-over is no overlap.
+                // Ends sort before starts, so that a direct hand-over does not count as overlap.
                 list.sort_unstable();
                 let mut levels: Vec<u64> = Vec::new();
                 let (mut level, mut from) = (0i32, 0u64);

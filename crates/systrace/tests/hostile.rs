@@ -1,11 +1,10 @@
-//! Bytes that nobody meant well: no reader panics, hangs or takes memory that
-//! the file does not hold.
+//! Hostile input: no reader panics, hangs or allocates more than the file can fill.
 #![allow(clippy::unwrap_used)]
 
 use mpbond_systrace::{Report, ReportOptions, Summary};
 use proptest::prelude::*;
 
-/// Beginnings that lead into each reader.
+/// Start of the file for each reader.
 const MAGICS: &[&[u8]] = &[
     b"# tracer: nop\n",
     b"<!DOCTYPE html>\n  <script class=\"trace-data\" type=\"application/text\">\n",
@@ -26,7 +25,7 @@ const MAGICS: &[&[u8]] = &[
     b"java  3244 cpu-clock: \n",
 ];
 
-/// Words of trace text, to be put together wrongly.
+/// Tokens of trace text, to be combined at random.
 const WORDS: &[&str] = &[
     "a-1",
     "<...>-99",
@@ -87,7 +86,10 @@ const WORDS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn any_bytes_after_any_magic(which in 0..MAGICS.len(), tail in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn any_bytes_after_any_magic(
+        which in 0..MAGICS.len(),
+        tail in prop::collection::vec(any::<u8>(), 0..600),
+    ) {
         let bytes = [MAGICS[which], &tail].concat();
         if let Err(e) = Summary::of(bytes.as_slice()) {
             prop_assert!(!e.to_string().contains('\n'));
@@ -102,13 +104,17 @@ proptest! {
         }
     }
 
-    /// Lines in any order, any of them any number of times: shares stay shares.
+    /// Lines in any order, with repetitions: shares stay between 0 and 1.
     #[test]
-    fn switches_in_any_order(list in prop::collection::vec((0u32..4, 0u64..5_000, 0u32..3, 0u32..3), 1..60)) {
+    fn switches_in_any_order(
+        list in prop::collection::vec((0u32..4, 0u64..5_000, 0u32..3, 0u32..3), 1..60),
+    ) {
         let text: String = list
             .iter()
             .map(|(cpu, ms, prev, next)| format!(
-                " x-{prev} [00{cpu}] d..2 10.{ms:03}000: sched_switch: prev_comm=p prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=n next_pid={next} next_prio=120\n"
+                " x-{prev} [00{cpu}] d..2 10.{ms:03}000: sched_switch: prev_comm=p \
+                 prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=n next_pid={next} \
+                 next_prio=120\n"
             ))
             .collect();
         let s = Summary::of(text.as_bytes()).unwrap();
@@ -124,14 +130,15 @@ proptest! {
 
 /// Lengths that promise more than the file holds reserve nothing.
 #[test]
-fn great_lengths_are_refused_or_cut() {
+fn excessive_lengths_are_refused_or_truncated() {
     let packet = b"\x0a\xff\xff\xff\x3f\x40\x01";
     let s = Summary::of(packet.as_slice()).unwrap();
     assert!(s.incomplete.unwrap().contains("inside a packet"));
     let mut simple = b"SIMPLEPERF\x01\x00".to_vec();
     simple.extend(u32::MAX.to_le_bytes());
     assert!(Summary::of(simple.as_slice()).unwrap().incomplete.is_some());
-    let dat = b"\x17\x08\x44tracing6\0\x00\x08\x00\x10\x00\x00header_page\0\xff\xff\xff\xff\xff\xff\xff\xff";
+    let dat = b"\x17\x08\x44tracing6\0\x00\x08\x00\x10\x00\x00header_page\0\
+                \xff\xff\xff\xff\xff\xff\xff\xff";
     let e = Summary::of(dat.as_slice()).unwrap_err();
-    assert!(e.to_string().contains("cannot be"), "{e}");
+    assert!(e.to_string().contains("invalid length"), "{e}");
 }

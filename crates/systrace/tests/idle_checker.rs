@@ -1,4 +1,4 @@
-//! A planted stall is found and named; its absence yields nothing.
+//! A synthetic stall is found and attributed; without a stall there are no findings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ const SERVER: u32 = 310;
 const SERVER_THREAD: u32 = 315;
 const NOISE: u32 = 50;
 
-/// Writes ftrace text of one CPU, in the kernel's own form.
+/// Writer of ftrace text for one CPU, in the kernel's format.
 struct Script {
     text: String,
     us: u64,
@@ -70,7 +70,8 @@ impl Script {
     fn switch(&mut self, to: u32, state: &str) {
         let from = self.running;
         let event = format!(
-            "sched_switch: prev_comm={} prev_pid={from} prev_prio=120 prev_state={state} ==> next_comm={} next_pid={to} next_prio=120",
+            "sched_switch: prev_comm={} prev_pid={from} prev_prio=120 prev_state={state} ==> \
+             next_comm={} next_pid={to} next_prio=120",
             name(from),
             name(to)
         );
@@ -92,16 +93,15 @@ impl Script {
         self.line(&event);
     }
 
-    /// Kernel work that has nothing to do with anything, as it fills the gaps
-    /// of a real stall.
+    /// Unrelated kernel work, which splits a real stall into several episodes.
     fn noise(&mut self) {
         self.run(NOISE);
         self.after(150).sleep();
     }
 }
 
-/// The shell asks a service to close the audio input; the service sleeps for
-/// `stall_ms` before it answers. As binder events, or as marks only.
+/// The shell requests a service to close the audio input; the service sleeps for `stall_ms` before
+/// it replies. With binder events, or with userspace markers only.
 fn launch(stall_ms: u64, binder: bool) -> String {
     let mut s = Script::new();
     s.run(SERVER);
@@ -111,7 +111,10 @@ fn launch(stall_ms: u64, binder: bool) -> String {
     s.mark("B|700|launchApp");
     s.after(100);
     if binder {
-        s.line("binder_transaction: transaction=91 dest_node=4 dest_proc=310 dest_thread=0 reply=0 flags=0x10 code=0x7");
+        s.line(
+            "binder_transaction: transaction=91 dest_node=4 dest_proc=310 dest_thread=0 \
+        reply=0 flags=0x10 code=0x7",
+        );
     } else {
         s.mark("B|700|ipc:AudioSystem.stopInput");
     }
@@ -131,7 +134,10 @@ fn launch(stall_ms: u64, binder: bool) -> String {
     s.after(step).run(SERVER_THREAD);
     s.after(200).mark("E|310");
     if binder {
-        s.after(5).line("binder_transaction: transaction=92 dest_node=0 dest_proc=700 dest_thread=700 reply=1 flags=0x0 code=0x0");
+        s.after(5).line(
+            "binder_transaction: transaction=92 dest_node=0 dest_proc=700 \
+        dest_thread=700 reply=1 flags=0x0 code=0x0",
+        );
     }
     s.after(5).wake(SHELL);
     s.after(5).switch(SHELL, "S");
@@ -143,7 +149,7 @@ fn launch(stall_ms: u64, binder: bool) -> String {
     }
     s.after(3_000).mark("E|700");
     s.after(10).sleep();
-    // Life goes on: a device interrupt now and then.
+    // A device interrupt now and then.
     for _ in 0..5 {
         s.after(40_000).noise();
     }
@@ -163,7 +169,7 @@ fn report(text: &str, rules: &IdleRules) -> IdleReport {
 
 /// The trace that documents and other tests use is this very one.
 #[test]
-fn the_stored_stall_is_the_planted_one() {
+fn the_stored_trace_is_the_generated_one() {
     let stored = include_str!("data/stalled_request.txt");
     assert_eq!(stored, launch(120, true).replace("mixer", "mediaserver"));
 }
@@ -174,7 +180,7 @@ fn a_stalled_request_is_found_and_named() {
         let r = report(&launch(120, binder), &IdleRules::shipped());
         assert_eq!(r.findings.len(), 1, "{:#?}", r.findings);
         let f = &r.findings[0];
-        assert_eq!(f.cause, "a service stalls a request");
+        assert_eq!(f.cause, "stalled service request");
         assert_eq!((f.process, f.thread), (SHELL, SHELL));
         assert_eq!(f.thread_name, "clockwork");
         assert_eq!(f.server, Some(SERVER_THREAD));
@@ -182,14 +188,14 @@ fn a_stalled_request_is_found_and_named() {
         assert_eq!(f.function.as_deref(), Some("setOutputDevice"));
         assert_eq!(f.episodes, 4);
         assert!((f.idle_ms - 120.0).abs() < 1.0, "{}", f.idle_ms);
-        // 5 s, 2.29 ms: where the request leaves.
+        // 5 s + 2.29 ms: the request is sent.
         assert_eq!(f.start_ns, 5_002_290_000);
         for part in [
             "clockwork",
             "Binder_2",
             "mixer",
             "setOutputDevice",
-            "2.3 ms on",
+            "from 2.3 ms",
         ] {
             assert!(f.text.contains(part), "{part} is not in: {}", f.text);
         }
@@ -199,11 +205,11 @@ fn a_stalled_request_is_found_and_named() {
 }
 
 #[test]
-fn the_voice_ui_of_the_paper_has_its_own_name() {
+fn the_voice_ui_stall_of_section_5_2_1() {
     let text = launch(120, true).replace("mixer", "mediaserver");
     let r = report(&text, &IdleRules::shipped());
     assert_eq!(r.findings.len(), 1);
-    assert_eq!(r.findings[0].cause, "voice-UI hand-over");
+    assert_eq!(r.findings[0].cause, "voice UI hand-over");
     assert!(r.findings[0].text.contains("setOutputDevice"));
 }
 
@@ -214,7 +220,7 @@ fn a_long_poll_is_no_stall() {
 }
 
 #[test]
-fn a_quick_answer_is_no_anomaly() {
+fn a_fast_reply_is_no_anomaly() {
     for binder in [true, false] {
         let r = report(&launch(4, binder), &IdleRules::shipped());
         assert_eq!(r.findings, vec![]);
@@ -239,7 +245,7 @@ fn suspects_and_quanta_are_given() {
 }
 
 #[test]
-fn storage_and_power_explain() {
+fn storage_and_power_management_causes() {
     let mut s = Script::new();
     s.run(SHELL);
     s.after(100)
@@ -266,8 +272,8 @@ fn storage_and_power_explain() {
     };
     assert_eq!(ms("storage I/O"), 9.0);
     assert_eq!(ms("power management"), 30.0);
-    assert_eq!(ms("timer or device, not told apart"), 50.0);
-    assert_eq!(ms("nothing to do but kernel upkeep"), 20.0);
+    assert_eq!(ms("unclassified interrupt"), 50.0);
+    assert_eq!(ms("kernel housekeeping"), 20.0);
     assert!(
         (r.explained_percent - 100.0 * 59.0 / 109.0).abs() < 0.2,
         "{}",
@@ -277,7 +283,7 @@ fn storage_and_power_explain() {
 }
 
 #[test]
-fn a_steady_pace_is_told_from_chance() {
+fn periodic_wake_ups_are_detected() {
     let report_of = |gaps: &[u64]| {
         let mut s = Script::new();
         for gap in gaps {
@@ -287,10 +293,10 @@ fn a_steady_pace_is_told_from_chance() {
         report(&s.text, &IdleRules::shipped())
     };
     let episodes = |r: &IdleReport| {
-        let row = r.causes.iter().find(|c| c.cause == "periodic work");
+        let row = r.causes.iter().find(|c| c.cause == "periodic task");
         row.map_or(0, |c| c.episodes)
     };
-    // The first four wake-ups show no pace yet.
+    // The first four wake-ups are too few for a period.
     assert_eq!(episodes(&report_of(&[20_000; 10])), 6);
     assert_eq!(
         episodes(&report_of(&[20_000, 3_000, 70_000, 9_000, 31_000, 14_000])),
@@ -301,11 +307,11 @@ fn a_steady_pace_is_told_from_chance() {
 /// Work that a kernel thread hands on is that of the task which gets it; a timer that a task set
 /// is told from a device.
 #[test]
-fn what_ends_the_wait_is_followed() {
+fn the_end_of_an_episode_is_traced_to_its_source() {
     let mut s = Script::new();
     s.run(SHELL);
     s.after(100).sleep();
-    // The kernel thread wakes a task: no upkeep.
+    // The kernel thread wakes a task, so this is not housekeeping.
     s.after(30_000).run(NOISE);
     s.after(50).wake(SHELL);
     s.after(50).switch(SHELL, "S");
@@ -316,7 +322,7 @@ fn what_ends_the_wait_is_followed() {
     );
     s.run(SHELL);
     s.after(100).sleep();
-    // Another kind of timer says nothing about the task.
+    // The tick timer is unrelated to the task.
     s.after(15_000).line(
         "hrtimer_expire_entry: hrtimer=00000000c0ffee00 function=tick_sched_timer now=5085000000",
     );
@@ -327,25 +333,22 @@ fn what_ends_the_wait_is_followed() {
         let row = r.causes.iter().find(|c| c.cause == cause);
         row.map_or(0.0, |c| (c.idle_s * 1e3).round())
     };
-    assert_eq!(ms("nothing to do but kernel upkeep"), 0.0);
-    assert_eq!(ms("a task's own timer"), 40.0);
-    assert_eq!(ms("timer or device, not told apart"), 45.0);
+    assert_eq!(ms("kernel housekeeping"), 0.0);
+    assert_eq!(ms("task timer"), 40.0);
+    assert_eq!(ms("unclassified interrupt"), 45.0);
 }
 
 /// Real traces: every episode gets a cause, and the times add up.
 #[test]
-fn real_traces_add_up() {
+fn idle_time_of_real_traces_adds_up() {
     for file in [
         "systrace/trappy_surfaceflinger.html",
         "systrace/catapult_android_systrace.html",
         "ftrace/lisa_trace.txt",
     ] {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples/");
-        let path = std::path::PathBuf::from(format!("{path}{file}"));
-        if !path.exists() {
-            eprintln!("skipped: {file} is not among the shared samples here");
+        let Some(path) = mpbond_testing::sample(file) else {
             continue;
-        }
+        };
         let mut builder = TraceBuilder::default();
         read(open(&path).unwrap(), &mut builder).unwrap();
         let t = builder.finish();

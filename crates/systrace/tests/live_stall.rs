@@ -1,9 +1,8 @@
-//! A stall planted on this machine, recorded by its kernel, found and named.
+//! A stall on this machine, recorded by its kernel, is found and attributed.
 //!
-//! Needs tracefs and the right to make an instance in it; says so and passes
-//! where it lacks.
-// It plants a real stall in real time.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
+//! Needs tracefs and the privilege to create an instance in it; otherwise the test reports that it
+//! is skipped.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
 use std::io::Write;
@@ -13,11 +12,12 @@ use std::thread;
 use std::time::Duration;
 
 use mpbond_systrace::{IdleReport, IdleRules, TraceBuilder, read};
+use mpbond_testing::Need;
 
-/// Long enough to stand out, short enough for a test.
+/// Longer than any unrelated wait, short enough for a test.
 const STALL: Duration = Duration::from_millis(150);
 
-/// An instance of the kernel's tracer: its own buffer, events and marker.
+/// A tracing instance of the kernel, with its own buffer, events and marker file.
 struct Instance(PathBuf);
 
 impl Instance {
@@ -40,7 +40,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.set("tracing_on", "0");
         let _ = self.set("set_event", "\n");
-        // The kernel's files vanish with their directory.
+        // Removing the directory removes the kernel's files in it.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -50,7 +50,7 @@ fn mark(instance: &Path, text: &str) {
         .write(true)
         .open(instance.join("trace_marker"))
         .unwrap();
-    // One write is one mark.
+    // One write is one marker.
     file.write_all(text.as_bytes()).unwrap();
 }
 
@@ -66,7 +66,7 @@ fn record(instance: &Instance) -> std::io::Result<Vec<u8>> {
     let server = server.spawn(move || {
         asked.recv().unwrap();
         mark(&path, &format!("B|{pid}|drainPipeline"));
-        // The stall itself: a service that sleeps while it is waited for.
+        // The stall: a service that sleeps while its client waits.
         thread::sleep(STALL);
         mark(&path, &format!("E|{pid}"));
         answer.send(()).unwrap();
@@ -87,18 +87,18 @@ fn record(instance: &Instance) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn a_stall_on_this_machine_is_found() {
-    // A machine that stops the recording threads for long in the wrong place
-    // shows another stall than the planted one, so there is another try.
+    // A busy machine may preempt the recording threads and thereby cause another stall than the
+    // planned one, so there is a second attempt.
     let mut said = String::new();
     for _ in 0..3 {
         let Some(instance) = Instance::new() else {
-            eprintln!("skipped: no tracefs here, or no right to make an instance in it");
+            Need::Tracer.is_missing("no tracefs, or no right to make an instance in it");
             return;
         };
         let bytes = match record(&instance) {
             Ok(bytes) => bytes,
             Err(e) => {
-                eprintln!("skipped: the kernel's tracer refuses: {e}");
+                Need::Tracer.is_missing(format_args!("the kernel's tracer refuses: {e}"));
                 return;
             }
         };
@@ -117,15 +117,15 @@ fn planted_stall_is_named(bytes: &[u8]) -> Result<(), String> {
     let request = trace
         .slices
         .iter()
-        .find(|s| trace.names.get(s.name) == "ipc:Audio.stop")
+        .find(|s| trace.strings.get(s.name) == "ipc:Audio.stop")
         .ok_or("the client's mark is not in the trace")?;
     if u128::from(request.end - request.start) < STALL.as_nanos() {
         return Err(format!(
             "the request is shorter than the stall: {request:?}"
         ));
     }
-    // Other programs run on this machine meanwhile; the two threads are the
-    // device under study, and idle is when neither runs.
+    // Other programs run on this machine at the same time; idle is defined as neither of the two
+    // threads running.
     let mut runs = trace.runs();
     runs.retain(|r| trace.tasks.name(r.task).starts_with("stall-"));
     let report = IdleReport::of(&trace, &runs, &IdleRules::shipped())
@@ -135,8 +135,8 @@ fn planted_stall_is_named(bytes: &[u8]) -> Result<(), String> {
         .iter()
         .find(|f| f.thread_name == "stall-client")
         .ok_or_else(|| format!("no finding: {:#?}", report.findings))?;
-    // Which of the two that span the stall is named depends on who was preempted when; the same
-    // stall as a stored trace has one answer.
+    // Either slice across the stall may be named, depending on preemption; for a stored trace the
+    // result is deterministic.
     let named = f.function.as_deref();
     if f.server_names.first().map(String::as_str) != Some("stall-server")
         || !matches!(named, Some("drainPipeline" | "ipc:Audio.stop"))

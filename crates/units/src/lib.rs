@@ -1,12 +1,20 @@
-//! Units and identifiers that the rest of mpbond speaks in.
+//! Units shared by all crates of mpbond.
 //!
-//! A quantity that crosses a crate border carries its unit in its type:
-//! [`Timestamp`] for instants, [`std::time::Duration`] for spans, [`BitRate`]
-//! for throughput. Byte counts are plain `u64` with `bytes` in the name.
+//! A quantity that crosses a crate border carries its unit in its type: [`Timestamp`] for instants,
+//! [`std::time::Duration`] for spans, [`BitRate`] for throughput. Byte counts are plain `u64` with
+//! `bytes` in the name. [`duration_text`] and [`Size`] read spans and byte counts from text, in the
+//! same form everywhere.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods)] // pure: no clock
 
+pub mod duration_text;
+pub mod human;
+mod printable;
 mod rate;
+mod size;
 mod time;
 
+pub use printable::{is_printable, printable};
 pub use rate::{BitRate, ParseBitRateError};
+pub use size::{ParseSizeError, Size};
 pub use time::Timestamp;

@@ -1,19 +1,20 @@
+//! Data rates.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A data rate in bits per second.
+/// Data rate in bits per second.
 ///
-/// Written and read as text with a decimal unit: `"5 Mbit/s"`, `"250 kbit/s"`,
-/// `"1.5 Gbit/s"`, `"800 bit/s"`. In configuration a bare number is Mbit/s,
-/// the unit the papers use.
+/// Written and read as text with a decimal unit: `"5 Mbit/s"`, `"250 kbit/s"`, `"1.5 Gbit/s"`,
+/// `"800 bit/s"`. In configuration a bare number is in Mbit/s, the unit that the papers use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// Nothing moves.
+    /// Rate zero.
     pub const ZERO: Self = Self(0);
 
     /// A rate of `bps` bits per second.
@@ -31,7 +32,7 @@ impl BitRate {
         Self((b.max(0.0) * 8.0).round() as u64)
     }
 
-    /// The rate at which `bytes` pass in `span`; zero when the span is zero.
+    /// Mean rate of `bytes` in `span`; zero when the span is zero.
     pub fn over(bytes: u64, span: Duration) -> Self {
         if span.is_zero() {
             return Self::ZERO;
@@ -54,7 +55,7 @@ impl BitRate {
         self.0 as f64 / 8.0
     }
 
-    /// How long `bytes` take at this rate; [`Duration::MAX`] at rate zero.
+    /// Time that `bytes` take at this rate; [`Duration::MAX`] at rate zero.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return if bytes == 0 {
@@ -67,7 +68,7 @@ impl BitRate {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes pass in `span`.
+    /// Number of whole bytes that pass in `span`.
     pub fn bytes_in(self, span: Duration) -> u64 {
         let b = u128::from(self.0) * span.as_nanos() / 8_000_000_000;
         u64::try_from(b).unwrap_or(u64::MAX)
@@ -96,7 +97,7 @@ impl fmt::Debug for BitRate {
     }
 }
 
-/// Text that is no data rate.
+/// Text that is not a data rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseBitRateError(String);
 

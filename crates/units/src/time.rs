@@ -1,22 +1,24 @@
+//! Instants.
+
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An instant, in nanoseconds since an epoch that its producer chose.
+/// Instant in nanoseconds since an epoch chosen by its producer.
 ///
-/// Pure crates receive timestamps and never make them: a daemon counts from
-/// its start, the simulator from the start of the virtual world, a capture
-/// from the Unix epoch. Two timestamps compare only when they share an epoch.
+/// Pure crates receive timestamps and cannot make them from a clock: a daemon counts from its
+/// start, the simulator from the start of the virtual world, a capture from the Unix epoch. Two
+/// timestamps compare only when they share an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The epoch itself.
+    /// The epoch.
     pub const ZERO: Self = Self(0);
-    /// Later than any instant that occurs.
+    /// Later than any instant in use.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// The instant `ns` nanoseconds after the epoch.

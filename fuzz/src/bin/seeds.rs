@@ -1,12 +1,12 @@
-//! Writes the inputs that fuzzing starts from: `seeds FOLDER` makes a folder a target in there.
-//! `seeds --list` names the targets and the longest inputs that they take.
+//! Writes the seed corpora: `seeds DIRECTORY` creates one directory per target in it. `seeds
+//! --list` prints the targets and their maximum input lengths.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args_os().nth(1) else {
-        eprintln!("seeds: which folder?");
+        eprintln!("seeds: usage: seeds DIRECTORY | --list");
         return ExitCode::from(2);
     };
     if folder == "--list" {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mpbond_session::wire::{AckCount, Frame, MAX_RECORD_BYTES, PathReport};
+use mpbond_session::wire::{AckCount, Frame, FrameType, MAX_RECORD_BYTES, PathReport};
 use mpbond_session::{
-    CloseCode, Destination, Limits, PathInfo, ResetCode, Session, SessionConfig, SessionId,
-    StreamClass, StreamId, SubflowId, SubflowSetup, parse_hello,
+    Capabilities, CloseCode, Destination, Limits, PathInfo, ResetCode, Role, Session,
+    SessionConfig, SessionId, StreamClass, StreamId, SubflowId, SubflowSetup, parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
 
@@ -72,7 +72,6 @@ pub fn hostile_proxy(octets: &[u8]) {
         // Most runs are of a session that exists.
         if choices.octet() & 7 != 0 {
             let answer = Frame::MpOk {
-                version: 1,
                 random: [5; 32],
                 session: SessionId([9; 16]),
                 limits: Limits {
@@ -80,6 +79,7 @@ pub fn hostile_proxy(octets: &[u8]) {
                     max_stream_data: choices.number() >> 2,
                     max_streams: choices.number() >> 2,
                 },
+                capabilities: Capabilities::of_this_version(None),
             };
             let mut record = Vec::new();
             answer.encode(&mut record);
@@ -276,9 +276,13 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             sojourn: (choices.octet() & 1 == 1).then(|| span(choices)),
         }),
         13 => Frame::Ping(number(choices)),
-        14 => Frame::SubflowPriority {
+        14 => Frame::SubflowRole {
             subflow: subflow(choices),
-            backup: choices.octet() & 1 == 1,
+            role: match choices.octet() & 3 {
+                0 => Role::Regular,
+                1 => Role::Backup,
+                _ => Role::Express,
+            },
         },
         15 => Frame::GoAway {
             reason: "y".repeat(usize::from(choices.octet())),
@@ -292,6 +296,10 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
                 subflow: subflow(choices),
             },
             2 => Frame::MpJoinOk { proof: [0; 32] },
+            3 => Frame::Extension {
+                kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),
+                body: vec![9; usize::from(choices.octet())].into(),
+            },
             _ => Frame::Pong(number(choices)),
         },
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_session::wire::MAX_RECORD_BYTES;
 use mpbond_session::{
-    CloseCode, Destination, Event, Hello, HelperId, Read, ResetCode, SchedulerKind, Session,
+    CloseCode, Destination, Event, Hello, HelperId, Read, ResetCode, Role, SchedulerKind, Session,
     SessionConfig, SessionId, StreamClass, StreamId, SubflowSetup, close_record, parse_hello,
 };
 use mpbond_units::Timestamp;
@@ -117,7 +117,7 @@ impl World {
         let setup = SubflowSetup {
             name: format!("link{}", self.joined),
             helper,
-            backup: kind & 8 == 8,
+            role: Role::regular_unless(kind & 8 == 8),
             exporter: [self.joined; 32],
             tx_octets: HANDSHAKE_OCTETS,
             rx_octets: HANDSHAKE_OCTETS,

@@ -1,4 +1,4 @@
-//! Captures and logs: pcap, pcapng, btsnoop, PacketLogger, packet and processor logs.
+//! Targets for captures and logs: pcap, pcapng, btsnoop, PacketLogger, packet and processor logs.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use mpbond_capture::wifi::{Sniffer, Times, frame, merge, packets};
 use mpbond_capture::{CpuLog, PacketLog, Reader, cpu_sampling, network};
 use mpbond_radio::Profiles;
 
-/// Every record of a capture, and what its headers say; the probes in it.
+/// Every record of a capture with its headers, and the probes in it.
 pub fn capture(octets: &[u8]) {
     if let Ok(seen) = wire_probes("x", octets, &[0x1234, 80].into()) {
         if let Some(reason) = &seen.incomplete {
@@ -19,7 +19,7 @@ pub fn capture(octets: &[u8]) {
         }
         let probes = seen.numbered.values().chain(seen.pings.values());
         let answered = probes.filter(|p| p.times().is_some()).count() as u64;
-        // A question and an answer each, or more of them in one frame.
+        // A frame may carry several requests and answers.
         assert!(answered <= seen.records * 64, "more answers than packets");
     }
     let mut reader = match Reader::new("x", octets) {
@@ -30,7 +30,7 @@ pub fn capture(octets: &[u8]) {
     loop {
         match reader.next() {
             Ok(Some(record)) => {
-                assert!(record.offset >= end, "a record before the one before it");
+                assert!(record.offset >= end, "record offsets must rise");
                 end = record.offset;
                 if let Ok(packet) = network(&record) {
                     let _ = tcp(&packet);
@@ -45,7 +45,7 @@ pub fn capture(octets: &[u8]) {
     }
 }
 
-/// A Bluetooth log, up to its report.
+/// A Bluetooth log and its report.
 pub fn bluetooth(octets: &[u8]) {
     if let Err(e) = bluetooth::analyse("x", octets) {
         super::one_line(&e);
@@ -55,7 +55,7 @@ pub fn bluetooth(octets: &[u8]) {
     }
 }
 
-/// Two sniffers' captures, one behind the other in the octets.
+/// Captures of two sniffers, concatenated.
 pub fn wifi_merge(octets: &[u8]) {
     let half = octets.len() / 2;
     let (one, two) = octets.split_at(half);
@@ -73,7 +73,7 @@ pub fn wifi_merge(octets: &[u8]) {
     }
 }
 
-/// Anything that energy is computed of.
+/// Input of the energy computation in any format.
 pub fn energy(octets: &[u8]) {
     static PROFILES: OnceLock<Profiles> = OnceLock::new();
     let profiles = PROFILES.get_or_init(|| match Profiles::shipped() {
@@ -95,7 +95,7 @@ pub fn energy(octets: &[u8]) {
     }
 }
 
-/// The lab's packet log, a processor log, a proxy's log of bytes.
+/// The lab's packet log, a processor log, and a proxy's byte log.
 pub fn logs(octets: &[u8]) {
     if let Ok(mut log) = PacketLog::new("x", octets) {
         while let Ok(Some(_)) = log.next() {}
@@ -108,7 +108,7 @@ pub fn logs(octets: &[u8]) {
     }
 }
 
-/// A capture in which a connection is looked for, alone and like one seen elsewhere.
+/// Search for a connection in a capture, alone and matching one of another capture.
 pub fn transfer(octets: &[u8]) {
     match tcp_transfer("x", octets, None) {
         Ok(first) => {
@@ -118,8 +118,8 @@ pub fn transfer(octets: &[u8]) {
     }
 }
 
-/// A connectivity log and a log of bytes, with an empty line between them; what follows the first
-/// empty line is read as a log of signal strengths, too.
+/// A connectivity log and a byte log, separated by an empty line; the second part is also read as a
+/// log of signal strengths.
 pub fn handover_phases(octets: &[u8]) {
     let at = octets.windows(2).position(|w| w == b"\n\n");
     let (states, bytes) = octets.split_at(at.map_or(octets.len(), |at| at + 1));
@@ -134,7 +134,7 @@ pub fn handover_phases(octets: &[u8]) {
     }
 }
 
-/// What the kernel says of processors and processes.
+/// Files of the kernel about processors and processes (proc(5)).
 pub fn proc_files(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;

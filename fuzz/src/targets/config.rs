@@ -1,4 +1,4 @@
-//! Files that a person writes: configurations, trust lists, experiments, pages, rules.
+//! Targets for files written by users: configurations, trust lists, experiments, pages, rules.
 
 use std::cell::OnceCell;
 use std::io::{Seek as _, Write as _};
@@ -8,10 +8,10 @@ use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, TrustFile, identi
 use mpbond_lab::experiment::Experiment;
 use mpbond_lab::report::{Saved, Sheet};
 use mpbond_net::Identity;
-use mpbond_sim::duration_text;
 use mpbond_systrace::{ClassRules, FunctionGroups, IdleRules, Scenario};
+use mpbond_units::duration_text;
 
-/// A configuration, read as each role's.
+/// A configuration file, read for each role.
 pub fn config(octets: &[u8]) {
     in_file("config.toml", octets, |path| {
         for error in [
@@ -66,7 +66,7 @@ pub fn page(octets: &[u8]) {
     }
 }
 
-/// A record of the lab, of transfers or of a measurement, which is also shown.
+/// A record of the lab, of transfers or of a measurement, and its output formats.
 pub fn record(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;
@@ -83,7 +83,7 @@ pub fn record(octets: &[u8]) {
     }
 }
 
-/// A span of time as text: what is written of it reads as the same span.
+/// A duration as text, and its round trip.
 pub fn duration(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;
@@ -113,21 +113,21 @@ pub fn trace_rules(octets: &[u8]) {
     }
 }
 
-/// Runs `work` on a file with these octets, which has this name.
+/// Runs `work` on a file with this name and content.
 fn in_file(name: &str, octets: &[u8], work: impl FnOnce(&std::path::Path)) {
     thread_local! {
         static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
     }
     FOLDER.with(|folder| {
         let folder = folder.get_or_init(|| {
-            // In memory where there is such a place: it is written a million times.
+            // In memory if possible: the file is written a million times.
             let memory = PathBuf::from("/dev/shm");
             let made = if memory.is_dir() {
                 tempfile::tempdir_in(memory)
             } else {
                 tempfile::tempdir()
             };
-            made.unwrap_or_else(|e| panic!("no folder for files: {e}"))
+            made.unwrap_or_else(|e| panic!("cannot create a temporary directory: {e}"))
         });
         let path = folder.path().join(name);
         let written = std::fs::OpenOptions::new()
@@ -139,7 +139,7 @@ fn in_file(name: &str, octets: &[u8], work: impl FnOnce(&std::path::Path)) {
                 file.rewind()?;
                 file.write_all(octets)?;
                 file.set_len(octets.len() as u64)?;
-                // Else the key is refused before it is read.
+                // Otherwise the key is refused before it is read.
                 use std::os::unix::fs::PermissionsExt as _;
                 file.set_permissions(std::fs::Permissions::from_mode(0o600))
             });

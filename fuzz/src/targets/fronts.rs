@@ -1,4 +1,4 @@
-//! What applications say to the primary: SOCKS5, HTTP, DNS.
+//! Targets for input of applications: SOCKS5, HTTP, DNS.
 
 use bytes::BytesMut;
 use mpbond_intercept::dns::{BadQuery, Query, Rcode};
@@ -6,10 +6,10 @@ use mpbond_intercept::http::{self, Framing, Request};
 use mpbond_intercept::socks5::{Failure, Handshake, MAX_MESSAGE_BYTES, Step};
 use mpbond_intercept::{Credentials, Destination};
 
-/// What a SOCKS5 client gets told, and how it ends.
+/// Replies to a SOCKS5 client, and the outcome.
 type Told = (Vec<[u8; 2]>, Option<Result<Destination, Failure>>);
 
-/// A SOCKS5 client: the outcome does not depend on how its octets were cut.
+/// A SOCKS5 handshake: its outcome must not depend on how the octets are split.
 pub fn socks5(octets: &[u8]) {
     let Some((options, octets)) = octets.split_first() else {
         return;
@@ -18,7 +18,10 @@ pub fn socks5(octets: &[u8]) {
     let credentials = credentials.as_ref().filter(|_| options & 1 == 1);
     let whole = handshake(octets, octets.len(), credentials);
     let pieces = handshake(octets, usize::from(options >> 1) + 1, credentials);
-    assert_eq!(whole, pieces, "it depends on how the octets were cut");
+    assert_eq!(
+        whole, pieces,
+        "the outcome depends on how the octets are split"
+    );
 }
 
 fn handshake(octets: &[u8], cut: usize, credentials: Option<&Credentials>) -> Told {
@@ -32,7 +35,7 @@ fn handshake(octets: &[u8], cut: usize, credentials: Option<&Credentials>) -> To
                 Ok(Step::NeedMore) => {
                     assert!(
                         buffer.len() < MAX_MESSAGE_BYTES,
-                        "more than a message is held"
+                        "buffers more than a message"
                     );
                     break;
                 }
@@ -45,7 +48,7 @@ fn handshake(octets: &[u8], cut: usize, credentials: Option<&Credentials>) -> To
     (sent, None)
 }
 
-/// A request to the HTTP proxy, and the body behind it.
+/// A request to the HTTP proxy, and its body.
 pub fn http(octets: &[u8]) {
     let credentials = Credentials::new("anna", "secret");
     let Some((options, octets)) = octets.split_first() else {
@@ -75,21 +78,21 @@ pub fn http(octets: &[u8]) {
     }
 }
 
-/// What goes on to an origin is one head, and nothing that it could take for a second.
+/// Checks that a forwarded head is a single head without credentials.
 fn forwarded(head: &[u8]) {
     assert_eq!(
         http::find_head_end(head, 0),
         Some(head.len()),
-        "a forwarded head ends early, or never"
+        "a forwarded head ends early or not at all"
     );
     let text = String::from_utf8_lossy(head).to_lowercase();
     assert!(
         !text.contains("\nproxy-authorization:"),
-        "credentials went on to the origin"
+        "credentials were forwarded to the origin"
     );
 }
 
-/// A body ends at the same octet, however it was cut.
+/// Checks that the end of a body does not depend on how it is split.
 fn same_end(framing: &Framing, body: &[u8], cut: usize) {
     let run = |cut: usize| {
         let mut framing = framing.clone();
@@ -104,10 +107,14 @@ fn same_end(framing: &Framing, body: &[u8], cut: usize) {
         }
         Ok::<_, mpbond_intercept::http::BadChunk>((total, framing.is_complete()))
     };
-    assert_eq!(run(body.len().max(1)), run(cut), "it depends on the cut");
+    assert_eq!(
+        run(body.len().max(1)),
+        run(cut),
+        "the end depends on how the body is split"
+    );
 }
 
-/// A query to the DNS stub, and a resolver's answer.
+/// A query to the DNS stub, and a resolver's response.
 pub fn dns(octets: &[u8]) {
     let at = octets
         .first()
@@ -119,7 +126,7 @@ pub fn dns(octets: &[u8]) {
         Ok(q) => {
             assert!(
                 Query::parse(&q.error(Rcode::ServFail)).is_err(),
-                "an answer is no query"
+                "a response parsed as a query"
             );
             assert!(q.over_udp(response).len() <= response.len().max(512));
             assert_eq!(q.over_tcp(response).len(), response.len());

@@ -1,4 +1,4 @@
-//! Recorded links and radio profiles.
+//! Targets for recorded links and radio profiles.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use mpbond_sim::trace::{
     Column, DistanceForm, MahimahiTrace, ProfileForm, RateProfile, RateUnit, parse_distances,
 };
 
-/// Packet opportunities, one a line.
+/// A Mahimahi trace: one packet opportunity per line.
 pub fn mahimahi(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;
@@ -23,7 +23,7 @@ pub fn mahimahi(octets: &[u8]) {
     }
 }
 
-/// A table of rates; its first octet says in which form.
+/// A table of rates; the first octet selects its form.
 pub fn rate_profile(octets: &[u8]) {
     let Some((form, table)) = octets.split_first() else {
         return;
@@ -46,7 +46,7 @@ pub fn rate_profile(octets: &[u8]) {
     match RateProfile::parse("x.csv", text, &how) {
         Ok(profile) => {
             let rising = profile.steps().windows(2).all(|w| w[0].0 < w[1].0);
-            assert!(rising, "instants that fall");
+            assert!(rising, "instants must rise");
             let last = profile.steps().last().map(|s| s.0);
             assert!(last.is_some_and(|last| last < profile.length()));
             let _ = profile.mean_rate();
@@ -78,7 +78,7 @@ pub fn distances(octets: &[u8]) {
     }
 }
 
-/// A radio's, device's or processor's profile.
+/// Profile of a radio, device or processor.
 pub fn radio_profile(octets: &[u8]) {
     let Some(text) = super::text(octets) else {
         return;
@@ -90,7 +90,7 @@ pub fn radio_profile(octets: &[u8]) {
     }
 }
 
-/// A profile that was taken works.
+/// Checks that an accepted profile can be used.
 fn use_it(profiles: &Profiles, name: &str) {
     use mpbond_radio::{Account, Packet, Placement, Radio};
     use mpbond_units::Timestamp;
@@ -102,6 +102,6 @@ fn use_it(profiles: &Profiles, name: &str) {
             at = radio.packet(at, packet, &mut sums) + Duration::from_millis(7);
         }
         radio.finish(at, &mut sums);
-        assert!(sums.summary().joules.is_finite(), "no energy is infinite");
+        assert!(sums.summary().joules.is_finite(), "energy must be finite");
     }
 }

@@ -1,4 +1,5 @@
-//! One function a parser: any octets in, no panic out, and what the parser promises held.
+//! The targets: one function per parser, which must not panic and must keep its documented
+//! guarantees for any octets.
 
 pub mod captures;
 pub mod config;
@@ -7,15 +8,15 @@ pub mod links;
 pub mod traces;
 pub mod wire;
 
-/// An error is one line for a person.
+/// Checks that an error is one line of text.
 fn one_line(error: &impl std::fmt::Display) {
     let text = error.to_string();
-    assert!(!text.is_empty(), "an error without words");
+    assert!(!text.is_empty(), "an error without text");
     let control = text.chars().any(char::is_control);
     assert!(!control, "an error with control characters: {text:?}");
 }
 
-/// Text files: what is no UTF-8 is refused before any parser sees it.
+/// Input of a text parser: files that are not UTF-8 are refused before parsing.
 fn text(octets: &[u8]) -> Option<&str> {
     std::str::from_utf8(octets).ok()
 }

@@ -1,10 +1,12 @@
-//! System traces: ftrace text, systrace pages, trace.dat, Perfetto, method traces, perf samples.
+//! Targets for system traces: ftrace text, systrace pages, trace.dat, Perfetto, method traces, perf
+//! samples.
 
 use std::sync::OnceLock;
 
 use mpbond_systrace::{Report, ReportOptions};
 
-/// A trace of any format, as a page. The targets of single formats differ in their corpora only.
+/// A trace in any format, and its HTML report. The targets of the formats differ in their corpora
+/// only.
 pub fn trace(octets: &[u8]) {
     static OPTIONS: OnceLock<ReportOptions> = OnceLock::new();
     let options = OPTIONS.get_or_init(ReportOptions::default);

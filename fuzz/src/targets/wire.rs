@@ -1,5 +1,5 @@
-//! What comes over the network: the session's frames and hellos, TLS's first flight, control
-//! messages, a relay's opening.
+//! Targets for network input: session frames and hellos, the first TLS flight, control and pairing
+//! messages, relay preambles.
 
 use std::io;
 use std::pin::Pin;
@@ -16,24 +16,24 @@ use mpbond_session::wire::Frame;
 use mpbond_session::{Session, SessionConfig, SessionId, SubflowSetup, parse_hello};
 use mpbond_units::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
 
-/// What a stranger says who wants to be paired: a message is written as it was read, and a name in
-/// it can be shown.
+/// A pairing message: an accepted message is encoded as it was read.
 pub fn pairing(octets: &[u8]) {
     match PairingMessage::decode(octets) {
-        Ok(message) => assert_eq!(message.encode(), octets, "written as it was read"),
+        Ok(message) => assert_eq!(message.encode(), octets, "encoded as it was read"),
         Err(e) => super::one_line(&e),
     }
 }
 
-/// Either end of `mpbond traffic`, and its SOCKS5 client.
+/// Input of both ends of `mpbond traffic`, and of its SOCKS5 client.
 pub fn traffic(octets: &[u8]) {
     if let Some(said) = mpbond_probe::traffic::hear(octets) {
         super::one_line(&said);
     }
 }
 
-/// A record: its frames, and that a frame written anew is the same frame.
+/// The frames of a record, and their round trip.
 pub fn frames(octets: &[u8]) {
     let mut record = Bytes::copy_from_slice(octets);
     while !record.is_empty() {
@@ -42,15 +42,15 @@ pub fn frames(octets: &[u8]) {
             Ok(frame) => frame,
             Err(e) => return super::one_line(&e),
         };
-        assert!(record.len() < before, "a frame of no octets");
+        assert!(record.len() < before, "a frame without octets");
         let mut again = Vec::new();
         frame.encode(&mut again);
         let again = Frame::parse(&mut Bytes::from(again));
-        assert_eq!(again.as_ref(), Ok(&frame), "written and read again");
+        assert_eq!(again.as_ref(), Ok(&frame), "round trip");
     }
 }
 
-/// A connection's first record at a proxy, and what stands behind the hello.
+/// The first record of a connection at a proxy: the hello and the frames after it.
 pub fn hello(octets: &[u8]) {
     let now = Timestamp::from_millis(5);
     let (hello, rest) = match parse_hello(Bytes::copy_from_slice(octets)) {
@@ -69,7 +69,7 @@ pub fn hello(octets: &[u8]) {
     }
 }
 
-/// A control connection's octets, in pieces as the first of them says.
+/// Octets of a control connection, in pieces of a length given by the first octet.
 pub fn control(octets: &[u8]) {
     let Some((cut, octets)) = octets.split_first() else {
         return;
@@ -89,7 +89,7 @@ pub fn control(octets: &[u8]) {
 }
 
 fn written_again(message: &Message) {
-    // What was read may be longer when written: escapes, and numbers in full.
+    // A message may become longer when encoded: escapes, and numbers in full.
     let Ok(octets) = encode(message) else {
         return;
     };
@@ -97,13 +97,13 @@ fn written_again(message: &Message) {
     let mut decoder = Decoder::default();
     decoder.push(&octets);
     match decoder.next_message() {
-        Ok(Some(again)) => assert_eq!(&again, message, "written and read again"),
+        Ok(Some(again)) => assert_eq!(&again, message, "round trip"),
         other => panic!("{message:?} was written as {other:?}"),
     }
 }
 
-/// What a connection to a helper's port begins with: the same verdict, however many octets of it
-/// have arrived.
+/// Classification of a connection to a helper's port: it must not depend on how many octets have
+/// arrived.
 pub fn opening(octets: &[u8]) {
     let whole = Opening::of(octets);
     for cut in 0..octets.len().min(40) {
@@ -116,7 +116,7 @@ pub fn opening(octets: &[u8]) {
     }
 }
 
-/// A stranger's octets to a listening end of TLS.
+/// A TLS server with input from an unauthenticated client.
 pub fn tls_accept(octets: &[u8]) {
     #[derive(Debug)]
     struct Nobody;
@@ -132,12 +132,12 @@ pub fn tls_accept(octets: &[u8]) {
         far(),
     ));
     match answered {
-        Ok(_) => panic!("an untrusted device was let in"),
+        Ok(_) => panic!("an untrusted device was accepted"),
         Err(e) => super::one_line(&e),
     }
 }
 
-/// What a calling end hears from whoever answers in its proxy's place.
+/// A TLS client with input from an unauthenticated server.
 pub fn tls_connect(octets: &[u8]) {
     let answered = block_on(TlsStream::connect(
         Script(octets),
@@ -146,7 +146,7 @@ pub fn tls_connect(octets: &[u8]) {
         far(),
     ));
     match answered {
-        Ok(_) => panic!("an answer without the key was taken"),
+        Ok(_) => panic!("a server without the private key was accepted"),
         Err(e) => super::one_line(&e),
     }
 }
@@ -165,10 +165,7 @@ fn identity() -> &'static Identity {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
-        static RUNTIME: tokio::runtime::Runtime = match tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-        {
+        static RUNTIME: Runtime = match Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime,
             Err(e) => panic!("no runtime: {e}"),
         };
@@ -176,7 +173,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(future))
 }
 
-/// A connection whose peer says these octets, listens to everything, and closes.
+/// A connection whose peer sends these octets, accepts all writes, and closes.
 struct Script<'a>(&'a [u8]);
 
 impl AsyncRead for Script<'_> {

@@ -1,4 +1,4 @@
-//! What a log says of its links: modes and how long, Sniff that was not wanted, throughput.
+//! Analysis of a log: modes of links and their durations, undesired Sniff periods, throughput.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -12,32 +12,32 @@ use super::throughput::{Bins, Direction, Throughput};
 use crate::error::CaptureError;
 use crate::reader::{Reader, Record};
 
-/// Sniff is not wanted when the side that asked for it had received within so long before: shorter
-/// than any inactivity timer that was seen (2 s), so that no idle link is taken for one.
+/// Sniff is undesired when the requesting side received data within this time before. Shorter than
+/// any inactivity timer observed (2 s), so that no idle link is included.
 const RECEIVING_S: f64 = 1.0;
 
-/// Qualcomm's controllers send their own diagnostics to the host under this number: no connection.
+/// Handle under which Qualcomm's controllers send diagnostics to the host; not a connection.
 const VENDOR_DIAGNOSTICS: u16 = 0x0edc;
 
 const ACTIVE: u8 = 0;
 const SNIFF: u8 = 2;
 
-/// A change of a link's mode.
+/// Mode change of a link.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModeChange {
-    /// Since the first record.
+    /// Seconds since the first record.
     pub time_s: f64,
-    /// Which link.
+    /// Handle of the link.
     pub handle: u16,
     /// `active`, `sniff`, `hold`, `park`, or `unknown`.
     pub mode: &'static str,
-    /// In slots of 0.625 ms; 0 for Active.
+    /// Interval in slots of 0.625 ms; 0 for Active.
     pub interval_slots: u16,
-    /// Who asked for Sniff; `None` of other changes.
+    /// Side that requested Sniff; `None` for other changes.
     pub asked_by: Option<Side>,
 }
 
-/// What the host asked for.
+/// Number of mode commands from the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
     /// Sniff Mode commands.
@@ -46,130 +46,131 @@ pub struct Commands {
     pub exit_sniff: u64,
 }
 
-/// How long a link was in each mode, from its first Mode Change to its end or that of the log.
+/// Time spent in each mode, in seconds, from the link's first Mode Change to its end or that of the
+/// log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Dwell {
-    /// Active.
+    /// Time in Active.
     pub active: f64,
-    /// Sniff.
+    /// Time in Sniff.
     pub sniff: f64,
-    /// Hold and Park.
+    /// Time in Hold and Park.
     pub other: f64,
-    /// Before the first Mode Change of a connection whose beginning the log does not have: it
-    /// may have been in any mode.
+    /// Time before the first Mode Change of a connection whose beginning is not in the log: its
+    /// mode is unknown.
     pub unknown: f64,
-    /// Before the first Mode Change of a connection that the log saw begin: Active.
+    /// Time before the first Mode Change of a connection whose beginning is in the log: Active.
     pub active_before_first_change: f64,
 }
 
-/// A time.
+/// Time interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Interval {
-    /// Since the first record.
+    /// Start, in seconds since the first record.
     pub start_s: f64,
-    /// Since the first record.
+    /// End, in seconds since the first record.
     pub end_s: f64,
 }
 
 /// One connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Link {
-    /// Which controller of the host.
+    /// Controller of the host.
     pub adapter: u16,
-    /// Its number.
+    /// Handle.
     pub handle: u16,
-    /// How many connections had this number before.
+    /// Number of earlier connections with this handle.
     pub connection: u32,
-    /// Since the first record; `None` when the log began later.
+    /// Start in seconds since the first record; `None` when it precedes the log.
     pub connected_s: Option<f64>,
-    /// Since the first record; `None` when the log ended before.
+    /// End in seconds since the first record; `None` when it follows the log.
     pub disconnected_s: Option<f64>,
-    /// By mode, while the link was there.
+    /// Time by mode, while the link existed.
     pub dwell_s: Dwell,
-    /// The last mode, from the link's end to the log's: it stands for nothing, but tools that do
-    /// not look for the end of a link count it in.
+    /// Time from the link's end to the log's, in the last mode. Without meaning, but tools that
+    /// ignore the end of links include it.
     pub after_disconnect_s: f64,
-    /// Stays in Sniff that began while the side that asked was receiving (Wear OS paper,
-    /// section 3.3).
+    /// Sniff periods that began while the requesting side was receiving ("Understanding the
+    /// Networking Performance of Wear OS", section 3.3).
     pub undesired_sniff: Vec<Interval>,
-    /// Each side's timer.
+    /// Inferred state machines of both sides.
     pub state_machine: StateMachine,
-    /// Both ways.
+    /// Throughput in both directions.
     pub throughput: Vec<Throughput>,
     #[serde(skip)]
     pub(super) drawn: Drawn,
 }
 
-/// What the picture needs besides.
+/// Further data for the chart.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Drawn {
     pub(super) sent: Vec<(f64, f64)>,
     pub(super) received: Vec<(f64, f64)>,
-    /// Entries into Sniff, who asked.
+    /// Entries into Sniff, with the requesting side.
     pub(super) entries: Vec<(f64, Side)>,
-    /// Returns to Active, who asked.
+    /// Returns to Active, with the requesting side.
     pub(super) exits: Vec<(f64, Side)>,
-    /// Modes from when on.
+    /// Modes, each with its start.
     pub(super) modes: Vec<(f64, u8)>,
     pub(super) end_s: f64,
 }
 
-/// Entries into Sniff of all links.
+/// Number of entries into Sniff over all links.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sniffs {
-    /// The log's own host asked.
+    /// Requested by the log's own host.
     pub local: u64,
-    /// The other end asked.
+    /// Requested by the other end.
     pub peer: u64,
 }
 
-/// What a log says.
+/// Report on a Bluetooth log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BluetoothReport {
-    /// Records of any kind.
+    /// Number of records of any kind.
     pub records: u64,
-    /// Since the first record.
+    /// Time of the last record, in seconds since the first.
     pub last_record_s: f64,
-    /// ACL packets.
+    /// Number of ACL packets.
     pub acl: u64,
-    /// L2CAP packets, put together.
+    /// Number of reassembled L2CAP packets.
     pub l2cap: u64,
-    /// RFCOMM frames on channels whose opening the log has.
+    /// Number of RFCOMM frames on channels whose opening is in the log.
     pub rfcomm: u64,
-    /// Packets that have RFCOMM's form and check sequence on other channels.
+    /// Number of packets on other channels that have RFCOMM's form and check sequence.
     pub rfcomm_by_form: u64,
-    /// Payload of all these RFCOMM frames, without the multiplexer's own.
+    /// Payload of all these RFCOMM frames in bytes, without the multiplexer's own.
     pub rfcomm_payload_bytes: u64,
     /// Credits given by all these RFCOMM frames.
     pub rfcomm_credits: u64,
-    /// Number Of Completed Packets events.
+    /// Number of Number Of Completed Packets events.
     pub completed_packets: u64,
-    /// In the log's order.
+    /// Mode changes in the order of the log.
     pub mode_changes: Vec<ModeChange>,
-    /// Of the log's host.
+    /// Commands from the log's host.
     pub commands: Commands,
-    /// Who asked for Sniff.
+    /// Entries into Sniff by requesting side.
     pub sniff_asked_by: Sniffs,
-    /// By controller, number and connection.
+    /// Links by controller, handle and connection.
     pub links: Vec<Link>,
-    /// What makes the figures less than sure.
+    /// Limitations of the figures.
     pub notes: Vec<String>,
-    /// Why reading stopped early.
+    /// Reason why reading stopped early.
     pub incomplete: Option<String>,
 }
 
-/// A link while the log is read.
+/// State of a link while the log is read.
 #[derive(Default)]
 struct Followed {
     connected: Option<f64>,
     disconnected: Option<f64>,
     without_modes: bool,
     first_seen: f64,
-    /// Mode now, and since when; `None` before the first change.
+    /// Current mode and its start; `None` before the first change.
     mode: Option<(u8, f64)>,
     active_since: Option<f64>,
-    /// When the host asked, and what had gone each way until then: the answer takes a while, and
-    /// traffic goes on.
+    /// Time of the host's request, and of the last traffic in each direction before it: the answer
+    /// takes a while, and traffic continues.
     asked_sniff: Option<(f64, Option<f64>, Option<f64>)>,
     asked_exit: bool,
     last_sent: Option<f64>,
@@ -191,7 +192,7 @@ impl Followed {
                 SNIFF => &mut self.dwell.sniff,
                 _ => &mut self.dwell.other,
             };
-            // Clocks of logs go back at times.
+            // Clocks of logs occasionally go back.
             *dwell += (until - since).max(0.0);
         } else if self.connected.is_some() {
             self.dwell.active_before_first_change = (until - self.first_seen).max(0.0);
@@ -200,7 +201,7 @@ impl Followed {
         }
     }
 
-    /// Gives who asked, where the change is into Sniff.
+    /// Records a mode change; returns the requesting side if the change is into Sniff.
     fn change(&mut self, at: f64, mode: u8) -> Option<Side> {
         self.spend(at);
         let before = self.mode.replace((mode, at)).map(|(mode, _)| mode);
@@ -292,7 +293,7 @@ impl Followed {
     }
 }
 
-/// Takes a log record by record.
+/// Analysis of a log, record by record.
 #[derive(Default)]
 pub struct Analysis {
     decoder: Decoder,
@@ -321,7 +322,7 @@ struct Counted {
 }
 
 impl Analysis {
-    /// Takes the next record.
+    /// Processes the next record.
     pub fn push(&mut self, record: &Record<'_>) {
         let start = *self.start.get_or_insert(record.at);
         let at = seconds(start, record.at);
@@ -338,7 +339,7 @@ impl Analysis {
         self.report.hci += u64::from(is_hci);
     }
 
-    /// What the log said; `incomplete` when reading it stopped early.
+    /// Report on the log; `incomplete` is the reason why reading stopped early.
     pub fn finish(self, incomplete: Option<String>) -> BluetoothReport {
         let Self {
             report,
@@ -349,7 +350,7 @@ impl Analysis {
         let mut notes = Vec::new();
         if report.cut > 0 {
             notes.push(format!(
-                "{} ACL packets were cut when they were logged: what they carried is not known",
+                "{} ACL packets were truncated when they were logged: their contents are unknown",
                 report.cut
             ));
         }
@@ -364,7 +365,7 @@ impl Analysis {
             .collect();
         if links.len() < before {
             notes.push(format!(
-                "packets with the number 0x{VENDOR_DIAGNOSTICS:03x} are the controller's own \
+                "packets with the handle 0x{VENDOR_DIAGNOSTICS:03x} are the controller's own \
                  diagnostics, and left out of links"
             ));
         }
@@ -411,10 +412,10 @@ impl Analysis {
     }
 }
 
-/// Reads a whole log. What is whole before an error counts, and `incomplete` says the error.
+/// Reads a whole log. Records before an error count, and `incomplete` gives the error.
 ///
 /// # Errors
-/// When the file is no capture at all, or holds no Bluetooth.
+/// When the file is not a capture, or contains no Bluetooth.
 pub fn analyse<R: Read>(file: &str, from: R) -> Result<BluetoothReport, CaptureError> {
     let mut reader = Reader::new(file, from)?;
     let mut analysis = Analysis::default();
@@ -471,7 +472,7 @@ fn hear(
                 link.asked_exit = true;
             }
         }
-        // The event names no link; hosts ask one at a time.
+        // The event names no link; hosts have one request pending at a time.
         Happening::Declined { sniff: true } => {
             links.values_mut().for_each(|l| l.asked_sniff = None);
         }

@@ -1,4 +1,4 @@
-//! What happens in a log, one thing after another.
+//! Events of a log, one after another.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::rfcomm::{RfcommFrame, rfcomm};
 use crate::reader::Record;
 use crate::source::u16_at;
 
-/// Handles have twelve bits.
+/// Mask of a handle: twelve bits.
 const HANDLE: u16 = 0x0fff;
 
 // Commands: group and number (volume 4, part E, section 7.2).
@@ -28,101 +28,101 @@ const LE_META: u8 = 0x3e;
 const LE_CONNECTION: u8 = 0x01;
 const LE_ENHANCED_CONNECTION: u8 = 0x0a;
 
-/// One connection: handles are used again.
+/// One connection. Handles are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId {
-    /// Which controller.
+    /// Controller.
     pub adapter: u16,
-    /// Its number there.
+    /// Handle at that controller.
     pub handle: u16,
-    /// How many connections had this number before.
+    /// Number of earlier connections with this handle.
     pub connection: u32,
 }
 
-/// Something that a log tells.
+/// Event of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening<'a> {
-    /// A connection was made; a new one is Active.
+    /// A connection was made; new ones are Active.
     Connected {
-        /// The connection.
+        /// Connection.
         link: LinkId,
         /// Whether it is Low Energy or voice, which have no modes.
         without_modes: bool,
     },
     /// A connection ended.
     Disconnected(LinkId),
-    /// The host asked for Sniff (`true`) or for its end; `None` when the command was cut.
+    /// The host requested Sniff or its end; not reported when the command was truncated.
     Asked {
-        /// For which connection.
+        /// Connection.
         link: LinkId,
-        /// Into Sniff, or out of it.
+        /// `true` to enter Sniff, `false` to leave it.
         sniff: bool,
     },
-    /// The controller declined the host's last such command.
+    /// The controller declined the host's last request of this kind.
     Declined {
-        /// Into Sniff, or out of it.
+        /// `true` to enter Sniff, `false` to leave it.
         sniff: bool,
     },
     /// The mode of a connection changed.
     Mode {
-        /// Of which connection.
+        /// Connection.
         link: LinkId,
-        /// 0 Active, 1 Hold, 2 Sniff, 3 Park.
+        /// Mode: 0 Active, 1 Hold, 2 Sniff, 3 Park.
         mode: u8,
-        /// In slots of 0.625 ms.
+        /// Interval in slots of 0.625 ms.
         interval_slots: u16,
     },
-    /// An asynchronous packet.
+    /// Asynchronous (ACL) packet.
     Acl {
-        /// On which connection.
+        /// Connection.
         link: LinkId,
-        /// From the other end.
+        /// Whether it came from the other end.
         received: bool,
-        /// As its header says, whatever was kept of it.
+        /// Length according to its header, regardless of truncation.
         bytes: u16,
-        /// Whether all of it was kept. Some loggers cut payloads and do not say so.
+        /// Whether the log has all of it. Some loggers truncate payloads without a mark.
         whole: bool,
     },
-    /// A whole L2CAP packet.
+    /// Reassembled L2CAP packet.
     L2cap {
-        /// On which connection.
+        /// Connection.
         link: LinkId,
-        /// From the other end.
+        /// Whether it came from the other end.
         received: bool,
-        /// Its channel.
+        /// Channel.
         channel: u16,
-        /// What the channel leads to, where its opening was seen.
+        /// Service of the channel, if its opening was seen.
         service: Option<u16>,
     },
-    /// An RFCOMM frame.
+    /// RFCOMM frame.
     Rfcomm {
-        /// On which connection.
+        /// Connection.
         link: LinkId,
-        /// From the other end.
+        /// Whether it came from the other end.
         received: bool,
-        /// Whether the opening of its channel was seen, or it was known by its form.
+        /// Whether the opening of its channel was seen; otherwise it was recognized by its form.
         channel_known: bool,
-        /// The frame.
+        /// Frame.
         frame: RfcommFrame<'a>,
     },
-    /// The controller says how many packets it has sent.
+    /// The controller reports the number of packets that it has sent.
     Completed,
 }
 
-/// Follows a log.
+/// Decoder of a log.
 #[derive(Default)]
 pub struct Decoder {
-    /// Which connection a number is of now.
+    /// Current connection of each handle.
     connections: HashMap<(u16, u16), u32>,
-    /// Numbers that something was seen of since their last end.
+    /// Handles with traffic since their last end.
     used: HashSet<(u16, u16)>,
     assembler: Assembler,
     channels: Channels,
 }
 
 impl Decoder {
-    /// Takes a record, and tells `hear` what it means. Records that are no HCI, or whose form is
-    /// wrong, mean nothing; gives whether the record was HCI.
+    /// Processes a record and calls `hear` for each event in it. Malformed records and those that
+    /// are not HCI have no events; returns whether the record was HCI.
     pub fn push(&mut self, record: &Record<'_>, hear: &mut impl FnMut(Happening<'_>)) -> bool {
         let Some(packet) = hci(record) else {
             return false;
@@ -146,7 +146,7 @@ impl Decoder {
         }
     }
 
-    /// The same, of something that needs a connection.
+    /// Connection of a handle, marked as used.
     fn seen(&mut self, adapter: u16, handle: u16) -> LinkId {
         self.used.insert((adapter, handle & HANDLE));
         self.link(adapter, handle)
@@ -171,7 +171,7 @@ impl Decoder {
         let status = body.first().copied();
         match (*code, body.len()) {
             (CONNECTION_COMPLETE, 11..) if status == Some(0) => {
-                // Type 1 is asynchronous, 0 voice.
+                // Type 1 is asynchronous, 0 is voice.
                 let voice = body.get(9) != Some(&1);
                 self.connected(adapter, u16_at(body, 1, false), voice, hear);
             }
@@ -226,7 +226,7 @@ impl Decoder {
         let old = self.link(adapter, handle);
         self.assembler.forget(old);
         self.channels.forget(old);
-        // One more than what was seen of it, ended or not.
+        // One more than the connections seen, ended or not.
         let used = self.used.remove(&(adapter, handle));
         let connection = old.connection + u32::from(used);
         self.connections.insert((adapter, handle), connection);
@@ -286,9 +286,10 @@ impl Decoder {
     }
 }
 
-/// Seconds from `start` to `at`, negative when it is earlier: logs go back at times.
+/// Seconds from `start` to `at`; negative when it is earlier, since clocks of logs occasionally go
+/// back.
 pub(super) fn seconds(start: Timestamp, at: Timestamp) -> f64 {
     let ns = i128::from(at.as_nanos()) - i128::from(start.as_nanos());
-    // To the microsecond that the formats have.
+    // To the microsecond, the resolution of the formats.
     (ns as f64 / 1e3).round() / 1e6
 }

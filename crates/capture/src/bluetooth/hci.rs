@@ -1,14 +1,14 @@
-//! From a record to the HCI packet in it (Bluetooth Core 5.4, volume 4, part E, section 5.4).
+//! HCI packet of a record (Bluetooth Core 5.4, volume 4, part E, section 5.4).
 
 use crate::reader::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
-/// What an HCI packet is.
+/// Type of an HCI packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HciKind {
-    /// From host to controller.
+    /// Command from host to controller.
     Command,
-    /// From controller to host.
+    /// Event from controller to host.
     Event,
     /// Data of an asynchronous link.
     Acl,
@@ -16,27 +16,27 @@ pub enum HciKind {
     Sco,
     /// Data of an isochronous link.
     Iso,
-    /// A message of the logger, a vendor's packet, or something newer.
+    /// Message of the logger, vendor's packet, or unknown type.
     Other,
 }
 
-/// One packet between host and controller.
+/// Packet between host and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HciPacket<'a> {
-    /// What it is.
+    /// Type.
     pub kind: HciKind,
     /// Whether the host received it; `None` where the format does not say.
     pub received: Option<bool>,
-    /// Which controller of the host.
+    /// Controller of the host.
     pub adapter: u16,
-    /// The packet, without the octet that gives its kind.
+    /// Packet without the octet of its type.
     pub data: &'a [u8],
-    /// Whether the log kept only its beginning.
+    /// Whether the log has only its beginning.
     pub cut: bool,
 }
 
-/// The HCI packet of a record; `None` when its link type is not Bluetooth HCI or the record is
-/// shorter than its own header.
+/// HCI packet of a record; `None` when its link type is not Bluetooth HCI or the record is shorter
+/// than its own header.
 pub fn hci<'a>(record: &Record<'a>) -> Option<HciPacket<'a>> {
     let data = record.data;
     let flags = record.flags;
@@ -85,7 +85,7 @@ pub fn hci<'a>(record: &Record<'a>) -> Option<HciPacket<'a>> {
 
 type Parts<'a> = (HciKind, Option<bool>, u16, &'a [u8]);
 
-/// UART transport layer: an octet says what follows (volume 4, part A, section 2).
+/// UART transport layer: an octet gives the type of the packet (volume 4, part A, section 2).
 fn h4(data: &[u8], received: Option<bool>) -> Option<Parts<'_>> {
     let (kind, rest) = data.split_first()?;
     let (kind, received) = match kind {
@@ -99,7 +99,7 @@ fn h4(data: &[u8], received: Option<bool>) -> Option<Parts<'_>> {
     Some((kind, received, 0, rest))
 }
 
-/// The kernel's monitor (BlueZ, `doc/btmon` and `src/shared/btsnoop.h`).
+/// The kernel's monitor format (BlueZ, `doc/btmon` and `src/shared/btsnoop.h`).
 fn monitor(adapter: u16, opcode: u16, data: &[u8]) -> Parts<'_> {
     let (kind, received) = match opcode {
         2 => (HciKind::Command, Some(false)),

@@ -1,45 +1,46 @@
-//! From transitions and traffic to each side's state machine (Wear OS paper, section 3.2): how
-//! long it stays Active, and whether what it receives keeps it so.
+//! State machine of each side, inferred from transitions and traffic ("Understanding the Networking
+//! Performance of Wear OS", section 3.2): inactivity timer, and whether received data resets it.
 
+use mpbond_statistics::Sample;
 use serde::Serialize;
 
-/// Which end of a link, seen from the log.
+/// End of a link, as seen from the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The device whose log it is.
+    /// The device that wrote the log.
     Local,
-    /// The other one.
+    /// The other device.
     Peer,
 }
 
-/// What restarts the timer.
+/// Traffic that resets the inactivity timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResetBy {
-    /// Traffic in either direction: as phones do.
+    /// Traffic in either direction, as on phones.
     Both,
-    /// Only what the side sends: as the paper's watches do.
+    /// Sent data only, as on the watches of section 3.2.
     Sent,
-    /// The traffic was such that either would give the same.
+    /// Undetermined: both rules explain the traffic.
     Unknown,
 }
 
-/// One entry into Sniff, in seconds.
+/// One entry into Sniff, times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Entry {
     pub(super) by: Side,
-    /// When the side asked, or where that does not show, when the mode changed.
+    /// Time of the request, or of the mode change where the request is not visible.
     pub(super) at_s: f64,
-    /// When the link last became Active.
+    /// Time at which the link last became Active.
     pub(super) active_s: Option<f64>,
-    /// Last traffic that the asking side sent, and that it received.
+    /// Time of the last traffic that the requesting side sent, and that it received.
     pub(super) sent_s: Option<f64>,
     pub(super) received_s: Option<f64>,
 }
 
 impl Entry {
-    /// How long after the last restart, by either rule; `None` when the log does not show it.
+    /// Time since the last reset, under either rule; `None` when the log does not show it.
     fn waited(&self) -> Option<(f64, f64)> {
         let latest = |times: &[Option<f64>]| {
             let seen = times.iter().flatten().copied();
@@ -50,29 +51,29 @@ impl Entry {
     }
 }
 
-/// A side's timer, as far as its entries into Sniff show it.
+/// A side's inactivity timer, as inferred from its entries into Sniff.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inferred {
-    /// Whose.
+    /// Side.
     pub side: Side,
-    /// How often it asked for Sniff.
+    /// Number of Sniff requests from this side.
     pub entries: usize,
-    /// The median wait before; `None` when the log shows none.
+    /// Median time before a request, in seconds; `None` when the log shows none.
     pub timer_s: Option<f64>,
-    /// Half of the waits lie so near to it.
+    /// Median absolute deviation from it, in seconds.
     pub spread_s: Option<f64>,
-    /// What restarts it.
+    /// Traffic that resets the timer.
     pub reset_by: ResetBy,
 }
 
-/// Both sides' timers.
+/// Inferred timers of both sides.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StateMachine {
-    /// A side that never asked for Sniff is missing.
+    /// Timers; a side without Sniff requests is missing.
     pub timers: Vec<Inferred>,
 }
 
-/// Waits that differ by less are the same: controllers answer in slots, hosts in milliseconds.
+/// Times that differ by less are equal: controllers answer in slots, hosts in milliseconds.
 const SAME_S: f64 = 0.25;
 
 pub(super) fn infer(entries: &[Entry]) -> StateMachine {
@@ -89,18 +90,18 @@ pub(super) fn infer(entries: &[Entry]) -> StateMachine {
 
 fn timer(side: Side, entries: usize, waits: &[(f64, f64)]) -> Inferred {
     let centre = |pick: fn(&(f64, f64)) -> f64| {
-        let values: Vec<f64> = waits.iter().map(pick).collect();
-        let middle = median(values.clone())?;
-        let spread = median(values.iter().map(|v| (v - middle).abs()).collect())?;
+        let middle = waits.iter().map(pick).collect::<Sample>().median()?;
+        let distances = waits.iter().map(|w| (pick(w) - middle).abs());
+        let spread = distances.collect::<Sample>().median()?;
         Some((middle, spread))
     };
     let (both, sent) = (centre(|w| w.0), centre(|w| w.1));
-    // Only entries after traffic that the side merely received can tell the rules apart.
+    // Only entries after traffic that the side merely received distinguish the rules.
     let telling = waits.iter().filter(|(b, s)| s - b > SAME_S).count();
     let (chosen, reset_by) = match (both, sent) {
         (Some(both), Some(sent)) if telling * 2 >= waits.len() && telling > 0 => {
-            // Under the true rule all waits are the timer; under the other they scatter, or
-            // shrink to nothing.
+            // Under the true rule all times equal the timer; under the other they scatter, or
+            // shrink to zero.
             if sent.1 <= both.1 || both.0 < SAME_S {
                 (Some(sent), ResetBy::Sent)
             } else {
@@ -117,13 +118,6 @@ fn timer(side: Side, entries: usize, waits: &[(f64, f64)]) -> Inferred {
         spread_s: chosen.map(|c| round(c.1)),
         reset_by,
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
 }
 
 #[cfg(test)]

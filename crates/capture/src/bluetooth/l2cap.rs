@@ -1,25 +1,25 @@
-//! L2CAP: fragments put together, and which channel leads to which service (Bluetooth Core 5.4,
-//! volume 3, part A, sections 3.1, 4.2 and 4.3).
+//! L2CAP: reassembly of fragments, and services of channels (Bluetooth Core 5.4, volume 3, part A,
+//! sections 3.1, 4.2 and 4.3).
 
 use std::collections::HashMap;
 
 use super::decoder::LinkId;
 use crate::source::u16_at;
 
-/// The service that RFCOMM is.
+/// Service number of RFCOMM.
 pub const PSM_RFCOMM: u16 = 3;
 
-/// The channel on which channels are made.
+/// Signalling channel.
 pub(super) const SIGNALLING: u16 = 1;
 
-/// Real links have a few dozen.
+/// Maximum number of channels; real links have a few dozen.
 const MAX_CHANNELS: usize = 1 << 16;
-/// Packets begun and not ended, over all links and directions.
+/// Maximum number of incomplete packets, over all links and directions.
 const MAX_PARTIAL: usize = 64;
 
 const HEADER: usize = 4;
 
-/// Direction and link of a fragment.
+/// Link and direction of a fragment.
 type Way = (LinkId, bool);
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Takes one fragment; gives the packet (channel, payload) that it completes.
+    /// Processes a fragment; returns the packet (channel, payload) that it completes.
     pub(super) fn push(
         &mut self,
         link: LinkId,
@@ -42,7 +42,7 @@ impl Assembler {
             self.partial.remove(&way);
             let wanted = length(data);
             if wanted.is_some_and(|wanted| data.len() >= wanted) {
-                // The common case: nothing to keep.
+                // The common case needs no buffer.
                 let end = wanted.unwrap_or_default();
                 self.whole.clear();
                 self.whole.extend_from_slice(data.get(..end)?);
@@ -69,7 +69,7 @@ impl Assembler {
         self.done()
     }
 
-    /// The packet that was just completed.
+    /// The packet just completed.
     fn done(&self) -> Option<(u16, &[u8])> {
         let channel = u16_at(&self.whole, 2, false);
         Some((channel, self.whole.get(HEADER..)?))
@@ -80,17 +80,19 @@ impl Assembler {
     }
 }
 
-/// Length of the packet that begins so, with its header; `None` while the header is not whole.
+/// Length of the packet that begins with `data`, header included; `None` while the header is
+/// incomplete.
 fn length(data: &[u8]) -> Option<usize> {
     (data.len() >= HEADER).then(|| usize::from(u16_at(data, 0, false)) + HEADER)
 }
 
-/// Which service a channel leads to, as far as its opening was seen.
+/// Services of channels whose opening was seen.
 #[derive(Default)]
 pub(super) struct Channels {
-    /// Link, who asked (true: the other end), identifier: service and the asker's channel.
+    /// By link, requester (true: the other end) and identifier: service and the requester's
+    /// channel.
     asked: HashMap<(LinkId, bool, u8), (u16, u16)>,
-    /// Link, direction, channel as that direction's packets name it: service.
+    /// By link, direction and channel as named in packets of that direction: service.
     open: HashMap<(LinkId, bool, u16), u16>,
 }
 
@@ -104,7 +106,7 @@ impl Channels {
         self.open.retain(|(l, _, _), _| *l != link);
     }
 
-    /// Takes a packet of the signalling channel: any number of commands.
+    /// Processes a packet of the signalling channel, with any number of commands.
     pub(super) fn signal(&mut self, link: LinkId, received: bool, mut data: &[u8]) {
         while data.len() >= 4 {
             let (code, id) = (data[0], data[1]);
@@ -118,12 +120,12 @@ impl Channels {
     fn command(&mut self, link: LinkId, received: bool, code: u8, id: u8, body: &[u8]) {
         let field = |i: usize| u16_at(body, i * 2, false);
         match (code, body.len()) {
-            // Connection request: service, the asker's channel.
+            // Connection request: service, the requester's channel.
             (0x02, 4..) if self.asked.len() < MAX_CHANNELS => {
                 self.asked
                     .insert((link, received, id), (field(0), field(1)));
             }
-            // Response: the answerer's channel, the asker's, result (0 done, 1 wait).
+            // Response: the responder's channel, the requester's, result (0 success, 1 pending).
             (0x03, 6..) => {
                 let asker = !received;
                 if field(2) == 1 {
@@ -133,12 +135,12 @@ impl Channels {
                     return;
                 };
                 if field(2) == 0 && own == field(1) && self.open.len() < MAX_CHANNELS {
-                    // Packets name the channel of the end that they go to.
+                    // Packets name the channel of the end that receives them.
                     self.open.insert((link, asker, field(0)), service);
                     self.open.insert((link, received, own), service);
                 }
             }
-            // Disconnection response: the answerer's channel, the asker's.
+            // Disconnection response: the responder's channel, the requester's.
             (0x07, 4..) => {
                 self.open.remove(&(link, !received, field(0)));
                 self.open.remove(&(link, received, field(1)));

@@ -1,6 +1,6 @@
-//! Bluetooth as a host sees it: HCI packets of any capture, their L2CAP and RFCOMM, the modes of
-//! links, and what traffic and modes say about either side's state machine (Wear OS paper,
-//! section 3).
+//! Bluetooth at the host: HCI packets of any capture, their L2CAP and RFCOMM, modes of links, and
+//! the state machine of either side ("Understanding the Networking Performance of Wear OS", section
+//! 3).
 
 mod analysis;
 mod decoder;

@@ -1,12 +1,12 @@
-//! Throughput beside modes, and who asked for them when: as the Wear OS paper's Figures 4 and 5.
+//! Chart of throughput, modes and mode requests, as in Figures 4 and 5 of "Understanding the
+//! Networking Performance of Wear OS".
 
 use std::fmt::Write as _;
 
-use mpbond_plot::{escaped, frame};
+use mpbond_plot::{Anchor, Axis, Key, Panel, Svg, legend};
 
 use super::analysis::{BluetoothReport, Link};
 use super::infer::Side;
-use crate::svg::{Axis, time_axis};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
@@ -15,7 +15,6 @@ const PANEL: f64 = 150.0;
 const STRIP: f64 = 16.0;
 const EVENTS: f64 = 34.0;
 const LINK: f64 = PANEL + STRIP + EVENTS + 70.0;
-const TOP: f64 = 60.0;
 
 const SENT: &str = "#e69f00";
 const RECEIVED: &str = "#0072b2";
@@ -23,82 +22,66 @@ const ACTIVE: &str = "#009e73";
 const SNIFF: &str = "#c8c8c8";
 const UNDESIRED: &str = "#d55e00";
 const OTHER: &str = "#cc79a7";
+const SNIFF_REQUEST: &str = "#b2182b";
+const ACTIVE_REQUEST: &str = "#1b7837";
 
 impl BluetoothReport {
-    /// Links with modes or traffic as an SVG image. Seconds count from the first record.
+    /// Links with modes or traffic as an SVG chart, in seconds from the first record.
     pub fn to_svg(&self, title: &str) -> String {
         let links: Vec<&Link> = self
             .links
             .iter()
             .filter(|l| !l.drawn.modes.is_empty() || !l.throughput.is_empty())
             .collect();
-        let height = TOP + links.len().max(1) as f64 * LINK;
-        let mut svg = frame(WIDTH, height, LEFT, title);
-        let mut x = LEFT;
-        for (name, colour) in [
+        let mut svg = Svg::new();
+        svg.heading((LEFT, 20.0), title);
+        let entries = [
             ("sent", SENT),
             ("received", RECEIVED),
             ("active", ACTIVE),
             ("sniff", SNIFF),
             ("undesired sniff", UNDESIRED),
             ("hold, park", OTHER),
-        ] {
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"30\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
-                 <text x=\"{}\" y=\"40\">{name}</text>",
-                x + 16.0
-            );
-            x += 34.0 + name.len() as f64 * 7.0;
-        }
+            ("Sniff requested", SNIFF_REQUEST),
+            ("Active requested", ACTIVE_REQUEST),
+        ]
+        .map(|(name, colour)| (Key::Colour(colour), name.to_owned()));
+        let top = legend(&mut svg, &entries, LEFT, WIDTH - RIGHT, 30.0) + 12.0;
         for (i, link) in links.iter().enumerate() {
-            self.draw(&mut svg, link, TOP + i as f64 * LINK);
+            self.draw(&mut svg, link, top + i as f64 * LINK);
         }
-        svg.push_str("</svg>\n");
-        svg
+        svg.finish(title, WIDTH, top + links.len().max(1) as f64 * LINK)
     }
 
-    fn draw(&self, svg: &mut String, link: &Link, top: f64) {
+    fn draw(&self, svg: &mut Svg, link: &Link, top: f64) {
         let end = self.last_record_s.max(1e-3);
         let drawn = &link.drawn;
-        let highest = drawn
-            .sent
-            .iter()
-            .chain(&drawn.received)
-            .map(|(_, kbps)| *kbps)
-            .fold(1.0, f64::max);
-        let x_of = |s: f64| LEFT + s / end * (WIDTH - LEFT - RIGHT);
         let connection = match link.connection {
             0 => String::new(),
             n => format!(", connection {}", n + 1),
         };
         let name = format!("handle 0x{:03x}{connection}", link.handle);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{LEFT}\" y=\"{:.1}\">{}: ACL payload, kbit/s in bins of 200 ms</text>",
-            top + 2.0,
-            escaped(&name)
+        let name = format!("{name}: ACL payload, kbit/s in bins of 200 ms");
+        svg.text((LEFT, top + 2.0), Anchor::Start, &name);
+        let kbps = drawn.sent.iter().chain(&drawn.received).map(|bin| bin.1);
+        let panel = Panel::new(
+            (LEFT, top + 10.0),
+            (WIDTH - LEFT - RIGHT, PANEL),
+            Axis::exact("time", 0.0, end, 8.0),
+            Axis::covering("kbit/s", kbps, true, 4.0),
         );
-        let panel = top + 10.0;
-        let y = Axis::new(highest, panel, PANEL);
-        y.draw(svg, LEFT, WIDTH - RIGHT);
+        panel.draw_y(svg, "");
+        let floor = panel.bottom;
         for (bins, colour) in [(&drawn.sent, SENT), (&drawn.received, RECEIVED)] {
             let mut path = String::new();
-            let floor = panel + PANEL;
             for (s, kbps) in bins {
-                let (x0, x1) = (x_of(*s), x_of(s + super::throughput::BIN_S));
-                let _ = write!(
-                    path,
-                    "M{x0:.2} {floor:.1}V{:.1}H{x1:.2}V{floor:.1}Z",
-                    y.at(*kbps)
-                );
+                let (x0, x1) = (panel.x_of(*s), panel.x_of(s + super::throughput::BIN_S));
+                let y = panel.y_of(*kbps);
+                let _ = write!(path, "M{x0:.2} {floor:.1}V{y:.1}H{x1:.2}V{floor:.1}Z");
             }
-            let _ = writeln!(
-                svg,
-                "<path fill=\"{colour}\" fill-opacity=\"0.7\" d=\"{path}\"/>"
-            );
+            svg.area(&path, colour, 0.7, "");
         }
-        let strip = panel + PANEL + 4.0;
+        let strip = floor + 4.0;
         for (i, (from, mode)) in drawn.modes.iter().enumerate() {
             let until = drawn.modes.get(i + 1).map_or(drawn.end_s, |next| next.0);
             let undesired = link.undesired_sniff.iter().any(|u| u.start_s == *from);
@@ -108,48 +91,29 @@ impl BluetoothReport {
                 2 => SNIFF,
                 _ => OTHER,
             };
-            let width = (x_of(until) - x_of(*from)).max(0.5);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{:.2}\" y=\"{strip:.1}\" width=\"{width:.2}\" height=\"{STRIP}\" \
-                 fill=\"{colour}\"/>",
-                x_of(*from)
-            );
+            let left = panel.x_of(*from);
+            let width = (panel.x_of(until) - left).max(0.5);
+            svg.rect((left, strip), (width, STRIP), colour);
         }
         let events = strip + STRIP + 10.0;
         for (row, side) in [(0.0, Side::Local), (1.0, Side::Peer)] {
             let y = events + row * EVENTS / 2.0;
-            let who = if side == Side::Local {
-                "this end"
-            } else {
-                "other end"
+            let name = match side {
+                Side::Local => "this end",
+                Side::Peer => "other end",
             };
-            let _ = writeln!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"10\">{who}</text>",
-                LEFT - 4.0,
-                y + 4.0
-            );
+            svg.text((LEFT - 6.0, y + 4.0), Anchor::End, name);
             for (s, _) in drawn.entries.iter().filter(|(_, by)| *by == side) {
-                let x = x_of(*s);
-                let _ = writeln!(
-                    svg,
-                    "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"6\" fill=\"#b2182b\">\
-                     <title>asks for Sniff at {s:.3} s</title></rect>",
-                    x - 3.0,
-                    y - 3.0
-                );
+                let title = format!("requests Sniff at {s:.3} s");
+                let at = (panel.x_of(*s) - 3.0, y - 3.0);
+                svg.titled_rect(at, (6.0, 6.0), SNIFF_REQUEST, &title);
             }
             for (s, _) in drawn.exits.iter().filter(|(_, by)| *by == side) {
-                let x = x_of(*s);
-                let _ = writeln!(
-                    svg,
-                    "<path d=\"M{x:.1} {:.1}l4 7h-8z\" fill=\"#1b7837\">\
-                     <title>asks for Active at {s:.3} s</title></path>",
-                    y - 4.0
-                );
+                let title = format!("requests Active at {s:.3} s");
+                let triangle = format!("M{:.1} {:.1}l4 7h-8z", panel.x_of(*s), y - 4.0);
+                svg.area(&triangle, ACTIVE_REQUEST, 1.0, &title);
             }
         }
-        time_axis(svg, (0.0, end), x_of, events + EVENTS);
+        panel.draw_x(svg, events + EVENTS, " s");
     }
 }

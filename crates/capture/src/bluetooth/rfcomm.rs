@@ -1,13 +1,13 @@
 //! RFCOMM frames (RFCOMM 1.2 on TS 07.10 basic option).
 
-/// What an RFCOMM frame does.
+/// Type of an RFCOMM frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RfcommKind {
     /// Opens a channel.
     Sabm,
-    /// Agrees.
+    /// Accepts a channel.
     Ua,
-    /// Refuses, or is not connected.
+    /// Refuses, or reports that the channel is not connected.
     Dm,
     /// Closes a channel.
     Disc,
@@ -15,22 +15,23 @@ pub enum RfcommKind {
     Uih,
 }
 
-/// One frame.
+/// RFCOMM frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RfcommFrame<'a> {
-    /// What it does.
+    /// Type.
     pub kind: RfcommKind,
-    /// Which channel and direction; 0 is the multiplexer's own.
+    /// Channel and direction; 0 is the multiplexer's own.
     pub dlci: u8,
-    /// Frames that its receiver may send further, where it says so.
+    /// Number of further frames that the receiver may send, where given.
     pub credits: Option<u8>,
-    /// What it carries.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
-/// Reads a frame, or says that this is none: lengths and the check sequence must agree.
+/// Parses a frame; `None` unless lengths and check sequence agree.
 ///
-/// Credits are taken to be in use (RFCOMM 1.2, section 6.5): everything since Bluetooth 1.1 does.
+/// Credits are assumed to be in use (RFCOMM 1.2, section 6.5), as in all devices since Bluetooth
+/// 1.1.
 pub fn rfcomm(data: &[u8]) -> Option<RfcommFrame<'_>> {
     let (address, control, length) = (*data.first()?, *data.get(1)?, *data.get(2)?);
     if address & 1 == 0 {
@@ -50,7 +51,7 @@ pub fn rfcomm(data: &[u8]) -> Option<RfcommFrame<'_>> {
         let high = usize::from(*data.get(3)?);
         (high << 7 | usize::from(length >> 1), 4)
     };
-    // The check sequence covers the header; of frames with data, only its first two octets.
+    // The check sequence covers the header; for frames with data, only its first two octets.
     let covered = data.get(..if checked { at } else { 2 })?;
     let dlci = address >> 2;
     let mut credits = None;
@@ -71,7 +72,7 @@ pub fn rfcomm(data: &[u8]) -> Option<RfcommFrame<'_>> {
     })
 }
 
-/// The check sequence of TS 07.10, annex B: x^8 + x^2 + x + 1, reflected and inverted.
+/// Check sequence of TS 07.10, annex B: x^8 + x^2 + x + 1, reflected and inverted.
 fn check(data: &[u8]) -> u8 {
     !data.iter().fold(0xff_u8, |crc, byte| {
         (0..8).fold(crc ^ byte, |crc, _| {

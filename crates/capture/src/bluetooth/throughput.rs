@@ -1,20 +1,22 @@
-//! Throughput in bins of 200 ms, as the Wear OS paper's Figure 5 has it, and the times without.
+//! Throughput in bins of 200 ms and blackouts, as in Figure 5 of "Understanding the Networking
+//! Performance of Wear OS".
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Width of a bin (Wear OS paper, section 3.3).
+/// Width of a bin ("Understanding the Networking Performance of Wear OS", section 3.3).
 pub(super) const BIN_S: f64 = 0.2;
-/// A pause that is longer ends a transfer: it is no blackout but nothing to send. Blackouts of
-/// Sniff last about a second, those of lost contact some more.
+/// Longest blackout, in bins; after a longer pause there was nothing to send, and the transfer
+/// ended. Blackouts of Sniff last about a second, those of lost contact somewhat longer.
 const PAUSE_BINS: i64 = 15;
-/// Shorter transfers say nothing about blackouts.
+/// Shortest transfer, in bins, for which blackouts are counted.
 const SHORTEST_BINS: i64 = 10;
-/// Fewer payload bytes a second are no bulk transfer, whose pauses mean something.
+/// Lowest payload rate of a bulk transfer, in bytes a second: pauses of slower ones are no
+/// blackouts.
 const BULK_BYTES_PER_S: f64 = 2000.0;
 
-/// Bytes of ACL payload, by bin.
+/// ACL payload bytes by bin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bins(BTreeMap<i64, u64>);
 
@@ -30,7 +32,7 @@ impl Bins {
             .map(|(bin, bytes)| (*bin as f64 * BIN_S, *bytes as f64 * 8.0 / BIN_S / 1e3))
     }
 
-    /// Runs of bins without long pauses, first and last.
+    /// Runs of bins without long pauses: first bin, last bin, bytes.
     fn transfers(&self) -> Vec<(i64, i64, u64)> {
         let mut all: Vec<(i64, i64, u64)> = Vec::new();
         for (bin, bytes) in &self.0 {
@@ -84,7 +86,7 @@ impl Bins {
             transfer_s: round(seconds),
             mean_kbps: Some(round(carried as f64 * 8.0 / seconds / 1e3)),
             blackouts: Blackouts {
-                // One empty bin can be an accident of where bins begin.
+                // A single empty bin may result from the bins' alignment.
                 count: gaps.iter().filter(|s| **s > BIN_S * 1.5).count(),
                 longest_s: round(gaps.iter().copied().fold(0.0, f64::max)),
                 empty_bin_share: round(empty as f64 / total as f64),
@@ -97,39 +99,40 @@ fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// Which way.
+/// Direction of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From the device whose log it is.
+    /// Sent by the device that wrote the log.
     Sent,
-    /// To it.
+    /// Received by it.
     Received,
 }
 
-/// What went one way.
+/// Traffic in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// ACL payload, all of it.
+    /// Total ACL payload, in bytes.
     pub bytes: u64,
-    /// How long transfers took: at least 2 s with at least 2 kB/s and no pause over 3 s.
+    /// Total length of transfers, in seconds: at least 2 s with at least 2 kB/s and no pause over 3
+    /// s.
     pub transfer_s: f64,
-    /// During transfers; `None` when there was none.
+    /// Mean rate during transfers; `None` without transfers.
     pub mean_kbps: Option<f64>,
-    /// Times without a byte during transfers.
+    /// Blackouts during transfers.
     pub blackouts: Blackouts,
 }
 
-/// Times without a byte during transfers, to bins of 200 ms.
+/// Periods without a byte during transfers, in bins of 200 ms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Blackouts {
-    /// Those of at least two bins.
+    /// Number of blackouts of at least two bins.
     pub count: usize,
-    /// The longest.
+    /// Longest blackout, in seconds.
     pub longest_s: f64,
-    /// Share of the transfers' bins.
+    /// Empty bins as a share of the transfers' bins.
     pub empty_bin_share: f64,
 }
 

@@ -1,14 +1,14 @@
-//! When each byte of a stream was first at a place.
+//! First appearance of each byte of a stream at one place.
 
 use std::collections::BTreeMap;
 
-/// Ranges of a stream that do not overlap, each with the time of its first appearance, in ns.
+/// Disjoint ranges of a stream, each with the time of its first appearance in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arrivals(BTreeMap<u64, (u64, u64)>);
 
 impl Arrivals {
-    /// Takes `from..to` at `at_ns`; what was there before keeps its time. Gives how many bytes
-    /// were there before: they were sent again.
+    /// Adds `from..to` at `at_ns`; bytes that appeared before keep their time. Returns the number
+    /// of such bytes: they were retransmitted.
     pub fn add(&mut self, from: u64, to: u64, at_ns: u64) -> u64 {
         if from >= to {
             return 0;
@@ -30,18 +30,18 @@ impl Arrivals {
         to - from - fresh
     }
 
-    /// Distinct bytes.
+    /// Number of distinct bytes.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|(from, (to, _))| to - from).sum()
     }
 
-    /// When the byte at `offset` first appeared.
+    /// Time of the first appearance of the byte at `offset`.
     pub fn at_ns(&self, offset: u64) -> Option<u64> {
         let (_, (end, at)) = self.0.range(..=offset).next_back()?;
         (offset < *end).then_some(*at)
     }
 
-    /// Where ranges begin and end.
+    /// Borders of the ranges.
     pub(super) fn borders(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().flat_map(|(from, (to, _))| [*from, *to])
     }

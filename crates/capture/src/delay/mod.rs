@@ -1,5 +1,6 @@
-//! One-way delay and where it arises (Wear OS paper, sections 4.2 and 6.3): from server to phone,
-//! through the phone's kernel and its proxy, over Bluetooth; and the phases of a handover.
+//! One-way delay by segment ("Understanding the Networking Performance of Wear OS", sections 4.2
+//! and 6.3): from server to phone, through the phone's kernel and its proxy, and over Bluetooth;
+//! phases of a handover; and probes on the wire.
 
 mod arrivals;
 mod owd;

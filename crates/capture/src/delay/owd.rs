@@ -1,4 +1,4 @@
-//! The delay of each byte, between the places where it was seen.
+//! Delay of each byte between the places where it was captured.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -15,27 +15,27 @@ use crate::reader::Reader;
 use crate::source::Source;
 
 const PROXY_HEADER: &str = "time_s,event,bytes";
-/// Wrong sequence numbers must not make streams of terabytes.
+/// Maximum length of a stream: bounds the effect of wrong sequence numbers.
 const MAX_STREAM: u64 = 1 << 40;
-/// ACKs that are kept to compare clocks.
+/// Maximum number of ACKs kept for the comparison of clocks.
 const MAX_ACKS: usize = 1 << 20;
 
 /// One direction of a connection at one place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transfer {
-    /// Which.
+    /// Addresses and ports.
     pub flow: Flow,
-    /// Number of the stream's first byte.
+    /// Sequence number of the stream's first byte.
     base: u32,
-    /// Whether the connection's beginning was seen.
+    /// Whether the connection's beginning was captured.
     from_start: bool,
-    /// When each byte first passed.
+    /// Time of each byte's first appearance.
     pub arrivals: Arrivals,
-    /// Bytes that passed again.
+    /// Number of retransmitted bytes.
     pub retransmitted_bytes: u64,
-    /// When the other end first acknowledged so much.
+    /// Time of the first acknowledgement of each offset.
     acknowledged: BTreeMap<u64, u64>,
-    /// Why reading stopped early.
+    /// Reason why reading stopped early.
     pub incomplete: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Transfer {
         }
     }
 
-    /// Where in the stream a number is, near `near`: numbers begin again each 4 GiB.
+    /// Offset in the stream of a sequence number near `near`: numbers wrap each 4 GiB.
     fn offset(&self, number: u32, near: u64) -> Option<u64> {
         let distance = number
             .wrapping_sub(self.base)
@@ -67,11 +67,11 @@ impl Transfer {
     }
 }
 
-/// Reads a capture, and gives the direction of a TCP connection that carries most. With `like`,
-/// the same connection as seen elsewhere: the one whose numbers fit best.
+/// Reads a capture and returns the TCP connection and direction that carries the most bytes. With
+/// `like`, the same connection as captured elsewhere: the one whose sequence numbers match best.
 ///
 /// # Errors
-/// When it is no capture, or has no such connection.
+/// When it is not a capture, or has no such connection.
 pub fn tcp_transfer<R: Read>(
     file: &str,
     from: R,
@@ -98,7 +98,7 @@ pub fn tcp_transfer<R: Read>(
         let first = segment.sequence.wrapping_add(u32::from(segment.syn));
         let at = record.at.as_nanos();
         let transfer = all.entry(flow).or_insert_with(|| match like {
-            // Numbers mean the same everywhere.
+            // Sequence numbers are the same at all places.
             Some(like) => Transfer::new(flow, like.base, like.from_start),
             None => Transfer::new(flow, first, segment.syn),
         });
@@ -122,7 +122,8 @@ pub fn tcp_transfer<R: Read>(
         }
     }
     let score = |t: &Transfer| match like {
-        // Ports are the server's own; addresses and the client's port may be translated between.
+        // The port is the server's own; addresses and the client's port may be translated in
+        // between.
         Some(like) if t.flow.source_port != like.flow.source_port => 0,
         Some(like) => overlap(&t.arrivals, &like.arrivals),
         None => t.arrivals.bytes(),
@@ -141,8 +142,8 @@ pub fn tcp_transfer<R: Read>(
             place: crate::error::Place::Offset(0),
             reason: match (incomplete, like) {
                 (Some(e), _) => e,
-                (None, None) => "no TCP connection that carries data".to_owned(),
-                (None, Some(_)) => "none of its TCP connections is the other capture's".to_owned(),
+                (None, None) => "no TCP connection with data".to_owned(),
+                (None, Some(_)) => "no TCP connection in common with the other capture".to_owned(),
             },
         }),
     }
@@ -155,11 +156,12 @@ fn overlap(a: &Arrivals, b: &Arrivals) -> u64 {
     both.map(|(from, to)| to - from).sum()
 }
 
-/// Reads the proxy's log (`time_s,event,bytes`): `read` when it had bytes from TCP (t_A), `sent`
-/// when it gave them to Bluetooth (t_BS), each with how many; times since the Unix epoch.
+/// Reads the proxy's log (`time_s,event,bytes`): `read` when it received bytes from TCP (t_A),
+/// `sent` when it passed them to Bluetooth (t_BS), each with their number; times since the Unix
+/// epoch.
 ///
 /// # Errors
-/// One line that names file, line and reason.
+/// One line with file, line and reason.
 pub fn proxy_log<R: Read>(file: &str, from: R) -> Result<(Arrivals, Arrivals), CaptureError> {
     let mut lines = Lines::new(Source::new(file, from));
     if !lines.advance()? || lines.line().trim() != PROXY_HEADER {
@@ -171,16 +173,16 @@ pub fn proxy_log<R: Read>(file: &str, from: R) -> Result<(Arrivals, Arrivals), C
             return Err(lines.error(format!("not three fields, as in `{PROXY_HEADER}`")));
         };
         let Some(at_ns) = nanos(at) else {
-            return Err(lines.error(format!("`{at}` is no time in seconds")));
+            return Err(lines.error(format!("`{at}` is not a time in seconds")));
         };
         let bytes = bytes.parse::<u64>().ok().filter(|b| *b < MAX_STREAM);
         let Some(bytes) = bytes else {
-            return Err(lines.error("not a number of bytes that occurs"));
+            return Err(lines.error("not a plausible number of bytes"));
         };
         let (arrivals, total) = match event {
             "read" => &mut read,
             "sent" => &mut sent,
-            other => return Err(lines.error(format!("`{other}` is not read or sent"))),
+            other => return Err(lines.error(format!("`{other}` is neither read nor sent"))),
         };
         arrivals.add(*total, *total + bytes, at_ns);
         *total += bytes;
@@ -188,7 +190,7 @@ pub fn proxy_log<R: Read>(file: &str, from: R) -> Result<(Arrivals, Arrivals), C
     Ok((read.0, sent.0))
 }
 
-/// Decimal seconds in ns, exactly: a double has not enough digits since 1970.
+/// Decimal seconds in ns, exactly: a double has too few digits for times since 1970.
 fn nanos(text: &str) -> Option<u64> {
     let (seconds, rest) = text.split_once('.').unwrap_or((text, ""));
     if rest.len() > 9 || !rest.bytes().all(|b| b.is_ascii_digit()) {
@@ -207,10 +209,10 @@ fn nanos(text: &str) -> Option<u64> {
         .checked_add(fraction * scale)
 }
 
-/// The RFCOMM payload of a Bluetooth log in one direction, on the channel that carries most.
+/// RFCOMM payload of a Bluetooth log in one direction, on the channel that carries the most.
 ///
 /// # Errors
-/// When it is no Bluetooth log, or carries none that way.
+/// When it is not a Bluetooth log, or has no payload in that direction.
 pub fn rfcomm_stream<R: Read>(
     file: &str,
     from: R,
@@ -253,44 +255,44 @@ pub fn rfcomm_stream<R: Read>(
         None => Err(CaptureError {
             file: file.to_owned(),
             place: crate::error::Place::Offset(0),
-            reason: incomplete.unwrap_or_else(|| "no RFCOMM payload that way".to_owned()),
+            reason: incomplete.unwrap_or_else(|| "no RFCOMM payload in that direction".to_owned()),
         }),
     }
 }
 
-/// Where bytes were seen; at least two neighbours are needed for a delay.
+/// Places where bytes were captured; a delay needs at least two neighbouring ones.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// t_S: the server's capture.
+    /// The server's capture, t_S.
     pub server: Option<Transfer>,
-    /// t_IR: the phone's capture.
+    /// The phone's capture, t_IR.
     pub phone: Option<Transfer>,
-    /// t_A: the proxy had them.
+    /// The proxy's reads, t_A.
     pub proxy_read: Option<Arrivals>,
-    /// t_BS: the proxy gave them to Bluetooth.
+    /// The proxy's writes to Bluetooth, t_BS.
     pub proxy_sent: Option<Arrivals>,
-    /// t_BR: the watch had them.
+    /// The watch's log, t_BR.
     pub watch: Option<Arrivals>,
 }
 
-/// One part of the delay, over bytes.
+/// One segment of the delay, weighted by bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Segment {
-    /// Bytes that were seen at both ends.
+    /// Number of bytes captured at both ends.
     pub bytes: u64,
-    /// Their mean.
+    /// Mean, in seconds.
     pub mean_s: f64,
-    /// The least.
+    /// Minimum, in seconds.
     pub min_s: f64,
-    /// The median byte's.
+    /// Median, in seconds.
     pub median_s: f64,
-    /// 95 of 100 bytes had less.
+    /// 95th percentile, in seconds.
     pub p95_s: f64,
-    /// The most.
+    /// Maximum, in seconds.
     pub max_s: f64,
 }
 
-/// The parts; `None` where a place is missing.
+/// Segments of the delay; `None` where a place is missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Segments {
     /// Server to phone: t_IR − t_S.
@@ -303,38 +305,40 @@ pub struct Segments {
     pub d4: Option<Segment>,
 }
 
-/// The phone's clock minus the server's, from the same segments and ACKs seen at both.
+/// Offset of the phone's clock from the server's, derived from segments and ACKs captured at both.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClockBound {
-    /// The middle of where it can be; taken off d1.
+    /// Middle of the possible range, in µs; subtracted from d1.
     pub offset_us: f64,
-    /// It can be so far from there.
+    /// Half the width of the possible range, in µs.
     pub error_us: f64,
 }
 
-/// Delays and how sure they are.
+/// One-way delays and their uncertainty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayReport {
-    /// The parts.
+    /// Segments.
     pub segments: Segments,
-    /// From the first place to the last.
+    /// Delay from the first place to the last.
     pub total: Option<Segment>,
-    /// Of server and phone: how wrong d1 may be. `None` when it could not be compared.
+    /// Uncertainty of d1, in µs, from the clocks of server and phone; `None` when they could not be
+    /// compared.
     pub clock_error_us: Option<f64>,
-    /// What was taken off d1.
+    /// Clock offset subtracted from d1.
     pub clock: Option<ClockBound>,
-    /// Bytes that the server sent again; without its capture, that the phone had again.
+    /// Bytes that the server retransmitted; without its capture, those that the phone received
+    /// again.
     pub retransmitted_bytes: u64,
-    /// What makes the figures less than sure.
+    /// Limitations of the figures.
     pub notes: Vec<String>,
-    /// Why reading stopped early.
+    /// Reason why reading stopped early.
     pub incomplete: Option<String>,
 }
 
-/// Why there are no delays.
+/// Reason why there are no delays.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OwdError {
-    /// Bytes were seen at one place only.
+    /// Bytes were captured at one place only.
     #[error("no byte was seen at two neighbouring places: a delay needs two")]
     OnePlace,
 }
@@ -342,7 +346,7 @@ pub enum OwdError {
 /// Delays between neighbouring places.
 ///
 /// # Errors
-/// [`OwdError`] when there are no two.
+/// [`OwdError`] when no two neighbouring places have bytes in common.
 pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
     let clock = match (&places.server, &places.phone) {
         (Some(server), Some(phone)) => bound(server, phone),
@@ -402,7 +406,8 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
     })
 }
 
-/// No byte arrives before it was sent, and no ACK: each bounds the clocks from one side.
+/// Bounds the clock offset: no byte and no ACK arrives before it was sent, which gives one bound in
+/// each direction.
 fn bound(server: &Transfer, phone: &Transfer) -> Option<ClockBound> {
     let difference = |a: u64, b: u64| (i128::from(b) - i128::from(a)) as f64;
     let borders: BTreeSet<u64> = server
@@ -410,8 +415,8 @@ fn bound(server: &Transfer, phone: &Transfer) -> Option<ClockBound> {
         .borders()
         .chain(phone.arrivals.borders())
         .collect();
-    // Retransmitted bytes may have come by a later copy than the first that was sent, which only
-    // makes the bound wider.
+    // A retransmitted byte may have arrived in a later copy than the first, which only widens the
+    // bound.
     let high = borders
         .iter()
         .filter_map(|at| {

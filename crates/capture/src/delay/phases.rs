@@ -1,6 +1,6 @@
-//! Handovers in four phases (Wear OS paper, section 6.3): P1 the old network is connected and
-//! carries nothing any more, P2 there is none, P3 the new one is there but not connected, P4 it is
-//! connected and carries nothing yet.
+//! Handovers in four phases ("Understanding the Networking Performance of Wear OS", section 6.3):
+//! P1 the old network is connected without data, P2 no network is available, P3 the new network is
+//! available but not connected, P4 it is connected without data.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::source::Source;
 const STATES_HEADER: &str = "time_s,interface,state";
 const BYTES_HEADER: &str = "time_s,interface,app_bytes";
 
-/// How far an interface is.
+/// State of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Off,
@@ -23,7 +23,7 @@ enum State {
     Connected,
 }
 
-/// How long each phase took, in s.
+/// Durations of the phases, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Phases {
     /// Old network connected, without data.
@@ -39,17 +39,17 @@ pub struct Phases {
 /// One handover.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Handover {
-    /// The interface that was left.
+    /// Interface that was left.
     pub from: String,
-    /// The one that took over.
+    /// Interface that replaced it.
     pub to: String,
-    /// Last data over the old one.
+    /// Time of the last data over the old interface.
     pub last_data_s: f64,
-    /// First data over the new one.
+    /// Time of the first data over the new interface.
     pub first_data_s: f64,
-    /// What lies between.
+    /// Phases in between.
     pub phases: Phases,
-    /// How strong signals were, where a log says.
+    /// Signal strengths, if a log has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rssi: Option<HandoverRssi>,
 }
@@ -57,11 +57,11 @@ pub struct Handover {
 /// All handovers of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhasesReport {
-    /// Means over all handovers; `None` without one.
+    /// Means over all handovers; `None` without any.
     pub phases: Option<Phases>,
-    /// In order.
+    /// Handovers in order.
     pub handovers: Vec<Handover>,
-    /// Losses of a connection after which no data came over another interface.
+    /// Number of lost connections after which no data arrived over another interface.
     pub unfinished: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct PhasesReport {
 /// connected) and a log of the application's data (`time_s,interface,app_bytes`).
 ///
 /// # Errors
-/// One line that names file, line and reason.
+/// One line with file, line and reason.
 pub fn phases<R: Read, S: Read>(
     states: (&str, R),
     bytes: (&str, S),
@@ -82,7 +82,7 @@ pub fn phases<R: Read, S: Read>(
     })?;
     let data = read(bytes.0, bytes.1, BYTES_HEADER, |text| {
         text.parse::<u64>()
-            .map_err(|_| format!("`{text}` is no number of bytes"))
+            .map_err(|_| format!("`{text}` is not a number of bytes"))
     })?;
     let mut report = PhasesReport {
         phases: None,
@@ -121,7 +121,7 @@ fn micros(s: f64) -> f64 {
 
 pub(super) type Entry<T> = (f64, String, T);
 
-/// The handover that the loss of `old` at `lost` belongs to.
+/// The handover that follows the loss of `old` at `lost`.
 fn handover(
     lost: f64,
     old: &str,
@@ -135,14 +135,14 @@ fn handover(
     let (first_data, new, _) = carried
         .clone()
         .find(|(at, interface, _)| interface != old && at > last_data)?;
-    // The old one came back before: it never was handed over.
+    // The old interface returned first: there was no handover.
     if carried
         .clone()
         .any(|(at, i, _)| i == old && *at > lost && at < first_data)
     {
         return None;
     }
-    // When the new interface last came to a state or better, before its first data.
+    // Time at which the new interface last reached a state or better, before its first data.
     let reached = |wanted: State| {
         let mut since = None;
         for (at, interface, state) in states {
@@ -173,7 +173,7 @@ fn handover(
     })
 }
 
-/// Lines of time, interface and something else, in the order of their times.
+/// Lines of time, interface and a third field, in the order of their times.
 pub(super) fn read<R: Read, T>(
     file: &str,
     from: R,
@@ -194,7 +194,7 @@ pub(super) fn read<R: Read, T>(
         };
         let time = at.parse::<f64>().ok().filter(|t| t.is_finite());
         let Some(time) = time else {
-            return Err(lines.error(format!("`{at}` is no time in seconds")));
+            return Err(lines.error(format!("`{at}` is not a time in seconds")));
         };
         if all.last().is_some_and(|(before, ..)| time < *before) {
             return Err(lines.error(format!("time goes back to {time}")));
@@ -257,11 +257,11 @@ mod tests {
     fn bad_lines_are_named() {
         for (states, bytes, words) in [
             ("0,bt,on\n", "", "states: line 2: `on` is not"),
-            ("x,bt,off\n", "", "states: line 2: `x` is no time"),
+            ("x,bt,off\n", "", "states: line 2: `x` is not a time"),
             ("1,bt,off\n0,bt,off\n", "", "states: line 3: time goes back"),
             ("", "1,bt\n", "bytes: line 2: not three fields"),
-            ("", "1,bt,-4\n", "bytes: line 2: `-4` is no number"),
-            ("nan,bt,off\n", "", "no time"),
+            ("", "1,bt,-4\n", "bytes: line 2: `-4` is not a number"),
+            ("nan,bt,off\n", "", "not a time"),
         ] {
             let e = report(states, bytes).unwrap_err().to_string();
             assert!(e.contains(words), "{e}");

@@ -1,5 +1,5 @@
-//! Probes on the wire or on the air: when each went out and when its answer came, by the clock of
-//! whoever captured it (delay measurement paper, sections 2.3 and 3.1).
+//! Probes on the wire or on the air: times of request and answer, by the clock of the capturing
+//! host ("Toward Accurate Network Delay Measurement on Android Phones", sections 2.3 and 3.1).
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,53 +13,55 @@ use crate::wifi::{self, Frame};
 
 use super::tcp::{TcpSegment, tcp};
 
-/// Beyond this many probes a capture's later ones are counted, and not kept.
+/// Maximum number of probes kept; later ones are counted.
 const MAX_PROBES: usize = 1 << 20;
 
-/// Datagrams of `mpbond probe` begin with this and the number of its version; then come one octet
-/// for an answer, two of nothing, eight of the run and four of the probe's number, big-endian.
+/// First octets of datagrams of `mpbond probe`: magic and version. One octet for an answer, two
+/// reserved, eight of the run and four of the probe's number follow, big-endian.
 const MAGIC: [u8; 5] = *b"mpbP\x01";
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const UDP: u8 = 17;
 
-/// Whose clock the times are of.
+/// Clock of the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireClock {
-    /// Of the capture's stamps, since the Unix epoch.
+    /// Time stamps of the capture, since the Unix epoch.
     Capture,
-    /// Of the sniffer's radio, since it was started: better than when its host was told.
+    /// Clock of the sniffer's radio, since its start: more precise than the time at which its host
+    /// was notified.
     Tsft,
 }
 
-/// When a probe went out and its answer came in. Only their difference means something to others.
+/// Times of a probe and its answer; only their difference is meaningful to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireTimes {
-    /// By which clock.
+    /// Clock.
     pub clock: WireClock,
-    /// The probe: t_n^o.
+    /// Time of the probe, t_n^o.
     pub out_ns: u64,
-    /// Its answer: t_n^i.
+    /// Time of its answer, t_n^i.
     pub in_ns: u64,
 }
 
-/// What the capture has of one probe.
+/// Packets of one probe in a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OnWire {
     question: Option<Sight>,
     answer: Option<Sight>,
-    /// How often the question was seen: more than once when it was sent again, or passed on.
+    /// Number of times the request was captured: more than one when it was retransmitted or
+    /// relayed.
     pub questions: u32,
-    /// The same of the answer.
+    /// Number of times the answer was captured.
     pub answers: u32,
 }
 
 impl OnWire {
-    /// Both times, where both were seen.
+    /// Both times, if both were captured.
     ///
-    /// The question counts from its first transmission: that is when it left the phone. The answer
-    /// counts, on the air, at the last transmission of its frame, since that ended the repeating;
-    /// and where an access point passes it on, there. Else at its first.
+    /// The request counts from its first transmission, when it left the phone. The answer counts,
+    /// on the air, at the last transmission of its frame, which ended the retransmissions, and
+    /// where an access point relays it, at the relayed one; on a wire, at its first.
     pub fn times(&self) -> Option<WireTimes> {
         let (out, back) = (self.question?, self.answer?);
         if let (Some(out_us), Some(in_us)) = (out.tsft_us, back.tsft_us)
@@ -86,7 +88,7 @@ impl OnWire {
     fn answered(&mut self, sight: Sight) {
         self.answers = self.answers.saturating_add(1);
         match self.answer {
-            // An answer to a question that nobody saw yet is somebody else's.
+            // An answer to a request that was not captured belongs to somebody else.
             _ if self.question.is_none() => {}
             Some(before) if !sight.follows(&before) => {}
             _ => self.answer = Some(sight),
@@ -94,7 +96,7 @@ impl OnWire {
     }
 }
 
-/// One packet as it was seen.
+/// One packet as captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sight {
     at_ns: u64,
@@ -108,7 +110,7 @@ struct Air {
     transmitter: Option<[u8; 6]>,
     sequence: Option<u16>,
     retry: bool,
-    /// Of an access point.
+    /// Whether it was sent by an access point.
     from_system: bool,
 }
 
@@ -127,7 +129,7 @@ impl Sight {
         }
     }
 
-    /// Whether it is the same frame sent again, or passed on by the access point.
+    /// Whether it is the same frame retransmitted, or relayed by the access point.
     fn follows(&self, before: &Self) -> bool {
         let (Some(air), Some(earlier)) = (self.air, before.air) else {
             return false;
@@ -137,56 +139,56 @@ impl Sight {
     }
 }
 
-/// How a numbered probe was made.
+/// Protocol of a numbered probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
-    /// Echo.
+    /// ICMP Echo.
     Icmp,
-    /// A datagram to `mpbond probe-server`.
+    /// Datagram to `mpbond probe-server`.
     Udp,
 }
 
-/// All probes that a capture has.
+/// All probes in a capture.
 #[derive(Debug, Clone, Default)]
 pub struct WireProbes {
-    /// Of `mpbond probe` by ICMP or UDP: by run and number.
+    /// Probes of `mpbond probe` by ICMP or UDP: by run and number.
     pub numbered: BTreeMap<(Protocol, u64, u32), OnWire>,
-    /// Echo requests of other programs: by who asks whom, identifier, and number. Where numbers
-    /// begin again, after 65 536 of them, the first counts.
+    /// Echo requests of other programs: by source, destination, identifier and number. Numbers wrap
+    /// after 65 536 of them; the first counts.
     pub pings: BTreeMap<(IpAddr, IpAddr, u16, u16), OnWire>,
     handshakes: BTreeMap<SocketAddr, Vec<Asked>>,
     requests: BTreeMap<SocketAddr, Vec<Asked>>,
     hellos: BTreeMap<SocketAddr, Vec<Asked>>,
-    /// By port, for hosts behind address translation.
+    /// Addresses by port, for hosts behind address translation.
     clients: HashMap<u16, Vec<SocketAddr>>,
     kept: usize,
-    /// Packets in the capture.
+    /// Number of packets in the capture.
     pub records: u64,
-    /// Frames that were encrypted: what they hold does not show.
+    /// Number of encrypted frames, whose contents are not visible.
     pub sealed: u64,
-    /// Frames that the sniffer saw damaged, and which were left out.
+    /// Number of frames that the sniffer received damaged, left out.
     pub damaged: u64,
-    /// Packets that could not be kept any more.
+    /// Number of packets dropped because of the limit.
     pub beyond: u64,
-    /// Why the capture ends before its end, if it does.
+    /// Reason why reading stopped early.
     pub incomplete: Option<String>,
 }
 
-/// A question over TCP.
+/// A request over TCP.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     server: SocketAddr,
-    /// Its first octet, and what the answer acknowledges.
+    /// Sequence number of its first octet, and number acknowledged by the answer.
     sequence: u32,
     acknowledged: u32,
-    /// Behind the last octet of the answer so far; of ClientHellos.
+    /// End of the answer so far; for ClientHellos.
     end: Option<u32>,
-    /// The client has gone on, or away: what comes now is no answer.
+    /// The client continued or closed the connection: later segments are not part of the answer.
     over: bool,
     seen: OnWire,
 }
 
-/// The questions that are asked over TCP.
+/// Kind of a request over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     /// SYN.
@@ -197,11 +199,11 @@ enum Question {
     Hello,
 }
 
-/// Finds probes in a capture of Ethernet, raw IP or 802.11. Of TCP, handshakes, HTTP requests and TLS
-/// handshakes from these ports only: the others' are no probes.
+/// Finds probes in a capture of Ethernet, raw IP or 802.11. Over TCP, only handshakes, HTTP
+/// requests and TLS handshakes from `tcp_ports` count as probes.
 ///
 /// # Errors
-/// When it is no capture. What comes after damage is missing, and said.
+/// When it is not a capture. Probes after damage are missing, which the result reports.
 pub fn wire_probes<R: Read>(
     file: &str,
     from: R,
@@ -222,8 +224,8 @@ pub fn wire_probes<R: Read>(
 }
 
 impl WireProbes {
-    /// The `nth` handshake from this address. One without an IP address is found by its port, if
-    /// only one host used it; so is one that is not there.
+    /// The `nth` handshake from this address. A local address without IP address, or one that is
+    /// not in the capture, is found by its port if only one host used it.
     pub fn handshake(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
         self.of(&self.handshakes, local, nth)
     }
@@ -233,8 +235,8 @@ impl WireProbes {
         self.of(&self.requests, local, nth)
     }
 
-    /// The `nth` ClientHello from this address, with the server's flight: its last octet counts, as it
-    /// does for who waits for it (RFC 8446, section 2).
+    /// The `nth` ClientHello from this address, with the server's flight: its last octet counts,
+    /// since the client needs the whole flight (RFC 8446, section 2).
     pub fn hello(&self, local: SocketAddr, nth: usize) -> Option<OnWire> {
         self.of(&self.hellos, local, nth)
     }
@@ -294,7 +296,7 @@ impl WireProbes {
         }
     }
 
-    /// Echo (RFC 792, RFC 4443 section 4).
+    /// ICMP Echo (RFC 792; RFC 4443, section 4).
     fn icmp(&mut self, flow: &Flow, packet: &Network<'_>, sight: Sight) {
         let Some(message) = body(packet).filter(|m| m.len() >= 8) else {
             return;
@@ -385,9 +387,9 @@ impl WireProbes {
                 _ => &mut self.requests,
             };
             let mut lists = lists.get_mut(&destination).into_iter().flatten();
-            // The answer may come a second time, and the youngest question has the number.
+            // The answer may arrive a second time; the latest request has the number.
             let asked = lists.rfind(|a| a.server == source && a.acknowledged == acknowledged);
-            // An answer of several segments is there with the first.
+            // An answer of several segments counts from the first.
             if let Some(asked) = asked
                 && (asked.seen.answers == 0 || sight.air.is_some())
             {
@@ -399,7 +401,7 @@ impl WireProbes {
         }
     }
 
-    /// What a client sends after its ClientHello ends the server's flight.
+    /// Data from the client after its ClientHello ends the server's flight.
     fn goes_on(&mut self, client: SocketAddr, server: SocketAddr, segment: &TcpSegment<'_>) {
         let hello = self
             .hellos
@@ -411,7 +413,7 @@ impl WireProbes {
         }
     }
 
-    /// A part of the server's flight, maybe.
+    /// Adds a segment that may be part of the server's flight.
     fn flight(
         &mut self,
         server: SocketAddr,
@@ -435,8 +437,8 @@ impl WireProbes {
         if more {
             hello.end = Some(end);
         }
-        // Whoever waits has all of it with the last segment, be that one sent again or not; only
-        // what was there before counts as seen once more.
+        // The flight is complete with the last segment, retransmitted or not; only octets seen
+        // before count as repeated.
         hello.seen.answer = Some(sight);
         let again = u32::from(!more || hello.seen.answers == 0);
         hello.seen.answers = hello.seen.answers.saturating_add(again);
@@ -448,7 +450,7 @@ impl WireProbes {
             Question::Request => &mut self.requests,
             Question::Hello => &mut self.hellos,
         };
-        // Numbers are used again after 4 GB: the youngest counts.
+        // Numbers wrap after 4 GB: the latest counts.
         let again = lists
             .get_mut(&client)
             .and_then(|list| list.last_mut())
@@ -492,17 +494,18 @@ fn take<K: Ord>(
     }
 }
 
-/// Whether `a` comes before `b` in the numbers of TCP, which wrap (RFC 9293, section 3.4).
+/// Whether `a` precedes `b` in TCP sequence numbers, which wrap (RFC 9293, section 3.4).
 fn is_before(a: u32, b: u32) -> bool {
     b.wrapping_sub(a) as i32 > 0
 }
 
-/// A record of a handshake that begins with a ClientHello (RFC 8446, sections 4 and 5.1).
+/// Whether a payload begins with a handshake record with a ClientHello (RFC 8446, sections 4 and
+/// 5.1).
 fn is_client_hello(payload: &[u8]) -> bool {
     matches!(payload, [22, 3, _, _, _, 1, ..])
 }
 
-/// What follows the IP header; none of a later fragment.
+/// Payload after the IP header; `None` for later fragments.
 fn body<'a>(packet: &Network<'a>) -> Option<&'a [u8]> {
     let first = *packet.data.first()?;
     if first >> 4 != 4 {
@@ -513,7 +516,7 @@ fn body<'a>(packet: &Network<'a>) -> Option<&'a [u8]> {
     (fragment == 0).then(|| packet.data.get(header..)).flatten()
 }
 
-/// Run, number, and whether it is an answer, of our own datagrams.
+/// Run, number and whether it is an answer, for datagrams of `mpbond probe`.
 fn own(datagram: &[u8]) -> Option<(u64, u32, bool)> {
     let head = datagram.get(..20)?;
     if !head.starts_with(&MAGIC) {

@@ -1,5 +1,5 @@
-//! How strong the old network was when a handover began (Wear OS paper, sections 6.3 and 6.4): RSSI
-//! logs beside the phases.
+//! Signal strength of the old network at a handover ("Understanding the Networking Performance of
+//! Wear OS", sections 6.3 and 6.4): RSSI logs combined with the phases.
 
 use std::io::Read;
 
@@ -9,28 +9,29 @@ use super::phases::{PhasesReport, read};
 use crate::error::CaptureError;
 
 const HEADER: &str = "time_s,interface,rssi_dbm";
-/// What no receiver reports.
+/// Range of plausible signal strengths.
 const RANGE_DBM: (f64, f64) = (-150.0, 50.0);
-/// An older reading says nothing of a moment.
+/// Maximum age of a reading, in seconds.
 const FRESH_S: f64 = 5.0;
 
-/// Signal strengths around a handover, dBm; `None` where the log has no reading of the 5 s before.
+/// Signal strengths around a handover in dBm; `None` where the log has no reading in the 5 s
+/// before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct HandoverRssi {
-    /// Of the interface that was left, at its last data.
+    /// Old interface, at its last data.
     pub at_last_data_dbm: Option<f64>,
-    /// Of the same, when its connection was lost: the end of P1.
+    /// Old interface, when its connection was lost: the end of P1.
     pub at_loss_dbm: Option<f64>,
-    /// The lowest of the same during P1.
+    /// Old interface, minimum during P1.
     pub lowest_in_p1_dbm: Option<f64>,
-    /// Of the one that took over, at its first data.
+    /// New interface, at its first data.
     pub new_at_first_data_dbm: Option<f64>,
 }
 
-/// Puts a log of signal strengths (`time_s,interface,rssi_dbm`) beside the handovers of a report.
+/// Adds a log of signal strengths (`time_s,interface,rssi_dbm`) to the handovers of a report.
 ///
 /// # Errors
-/// One line that names file, line and reason.
+/// One line with file, line and reason.
 pub fn add_rssi<R: Read>(
     report: &mut PhasesReport,
     file: &str,
@@ -39,7 +40,7 @@ pub fn add_rssi<R: Read>(
     let all = read(file, from, HEADER, |text| {
         let dbm = text.parse::<f64>().ok();
         dbm.filter(|d| (RANGE_DBM.0..=RANGE_DBM.1).contains(d))
-            .ok_or_else(|| format!("`{text}` is no signal strength in dBm"))
+            .ok_or_else(|| format!("`{text}` is not a signal strength in dBm"))
     })?;
     for h in &mut report.handovers {
         let at = |interface: &str, when: f64| {
@@ -96,10 +97,10 @@ mod tests {
             ("time_s,rssi\n", "rssi: line 1: must begin"),
             (
                 "time_s,interface,rssi_dbm\n0,bt,strong\n",
-                "rssi: line 2: `strong` is no signal",
+                "rssi: line 2: `strong` is not a signal",
             ),
-            ("time_s,interface,rssi_dbm\n0,bt,nan\n", "no signal"),
-            ("time_s,interface,rssi_dbm\n0,bt,-1e9\n", "no signal"),
+            ("time_s,interface,rssi_dbm\n0,bt,nan\n", "not a signal"),
+            ("time_s,interface,rssi_dbm\n0,bt,-1e9\n", "not a signal"),
         ] {
             let e = add_rssi(&mut report(), "rssi", log.as_bytes()).unwrap_err();
             assert!(e.to_string().contains(words), "{e}");

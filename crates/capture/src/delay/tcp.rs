@@ -3,24 +3,24 @@
 use crate::network::Network;
 use crate::source::u32_at;
 
-/// One segment.
+/// A TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpSegment<'a> {
-    /// Number of its first octet, or of SYN.
+    /// Sequence number of its first octet, or of SYN.
     pub sequence: u32,
-    /// What the sender expects next, where it says.
+    /// Next sequence number that the sender expects, if given.
     pub acknowledged: Option<u32>,
-    /// Whether it opens the connection.
+    /// Whether it opens the connection (SYN).
     pub syn: bool,
-    /// Whether it ends it, at least one way (FIN or RST).
+    /// Whether it closes the connection, at least in one direction (FIN or RST).
     pub ends: bool,
-    /// How much it carried on the link.
+    /// Length of its data on the link.
     pub bytes: u32,
-    /// What was kept of that.
+    /// Captured part of its data.
     pub payload: &'a [u8],
 }
 
-/// The segment in a packet; `None` when it is no TCP, a later fragment, or its header is cut.
+/// Segment in a packet; `None` when it is not TCP, a later fragment, or its header is truncated.
 pub fn tcp<'a>(network: &Network<'a>) -> Option<TcpSegment<'a>> {
     let flow = network.flow?;
     let first = *network.data.first()?;
@@ -29,7 +29,7 @@ pub fn tcp<'a>(network: &Network<'a>) -> Option<TcpSegment<'a>> {
     } else {
         40
     };
-    // Without ports it is a later fragment.
+    // A later fragment has no ports.
     if flow.protocol != 6 || (flow.source_port, flow.destination_port) == (0, 0) {
         return None;
     }
@@ -45,7 +45,7 @@ pub fn tcp<'a>(network: &Network<'a>) -> Option<TcpSegment<'a>> {
         syn: flags & 2 != 0,
         ends: flags & 5 != 0,
         bytes,
-        // What follows the IP packet is padding of the link.
+        // Octets after the IP packet are padding of the link.
         payload: kept
             .get(..kept.len().min(bytes as usize))
             .unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Packets of a capture, each to its interface.
+//! Assigns packets of a capture to interfaces.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -12,10 +12,10 @@ use crate::error::{CaptureError, Place};
 use crate::network::{Flow, NotNetwork, network};
 use crate::reader::Reader;
 
-/// How many packets are looked at to find the device's own address.
+/// Number of packets examined to find the device's own address.
 const LOOK_AHEAD: usize = 256;
 
-/// A packet that waits until the device's address is known.
+/// Packet that waits until the device's address is known.
 struct Waiting {
     at: Timestamp,
     interface: u32,
@@ -35,7 +35,7 @@ impl Waiting {
     }
 }
 
-/// What is kept of one file while it is read.
+/// State kept for one file while it is read.
 struct File<'n> {
     name: &'n str,
     local: Option<Local>,
@@ -60,7 +60,7 @@ pub(super) fn account<R: Read>(
         short: 0,
     };
     let ended = file.read(reader, accounts);
-    // Even of a file that breaks off, what was whole counts.
+    // Packets before an error count.
     if file.local.is_none() {
         file.decide(reader, accounts)?;
     }
@@ -108,7 +108,7 @@ impl File<'_> {
                 }
                 Err(NotNetwork::LinkType(link_type)) => {
                     let reason = format!(
-                        "link type {} is not read: Ethernet, Linux cooked and raw IP are",
+                        "unsupported link type {}; Ethernet, Linux cooked and raw IP are supported",
                         link_type.0
                     );
                     return Err(fail(reason).into());
@@ -133,7 +133,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Takes the commonest address for the device's and counts what waited.
+    /// Selects the most frequent address as the device's and accounts the waiting packets.
     fn decide<R: Read>(
         &mut self,
         reader: &Reader<R>,
@@ -144,7 +144,7 @@ impl File<'_> {
         if !self.waiting.is_empty() && !local.addresses().is_empty() {
             let shown: Vec<String> = local.addresses().iter().map(ToString::to_string).collect();
             accounts.notes.push(format!(
-                "{}: {} taken for the device's own address (--local says otherwise)",
+                "{}: assuming {} to be the device's own address (--local overrides)",
                 self.name,
                 shown.join(" and ")
             ));
@@ -180,8 +180,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// The interface that a capture is of: as the options say, else as its
-    /// name in the file or the file's name suggests.
+    /// Interface of a capture: from the options, else from its name in the file or the file's name.
     fn interface(
         &self,
         named: Option<&str>,
@@ -198,11 +197,11 @@ impl File<'_> {
         let kind = told
             .or_else(|| kind_of(named.unwrap_or_default()))
             .or_else(|| kind_of(stem));
-        // The profile of a radio needs no kind.
+        // The profile of a radio needs no interface kind.
         let profile = accounts.options.profile_of(DEVICE);
         if kind.is_none() && accounts.profile_is_device(profile) {
             return Err(EnergyError::Options(format!(
-                "which interface of \"{profile}\" {name} is can't be told from its name: say it \
+                "which interface of \"{profile}\" {name} is cannot be told from its name: say it \
                  with --interface"
             )));
         }
@@ -211,7 +210,7 @@ impl File<'_> {
     }
 }
 
-/// A file's name without directories and endings.
+/// File name without directories and extensions.
 fn stem_of(path: &str) -> &str {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     match name.split_once('.') {
@@ -220,7 +219,7 @@ fn stem_of(path: &str) -> &str {
     }
 }
 
-/// The kind of interface that a name as Linux and Android give it suggests.
+/// Interface kind suggested by a name as given by Linux or Android.
 fn kind_of(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));

@@ -1,4 +1,4 @@
-//! Which end of a captured packet is the device itself.
+//! Identification of the device's own end of a captured packet.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use mpbond_radio::Direction;
 
 use crate::network::{Flow, Network};
 
-/// The device's own addresses.
+/// Addresses of the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Local {
     addresses: Vec<IpAddr>,
@@ -20,8 +20,8 @@ impl Local {
         }
     }
 
-    /// The address of each family that most of these packets come from or go
-    /// to; among equals a private one, then the one seen first.
+    /// For each address family, the address that most of these packets come from or go to; among
+    /// equals a private one, then the one seen first.
     pub(super) fn guess<'a>(flows: impl Iterator<Item = &'a Flow>) -> Self {
         let mut seen: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         for (i, flow) in flows.enumerate() {
@@ -48,7 +48,7 @@ impl Local {
         &self.addresses
     }
 
-    /// Which way a packet goes; `None` when neither end is the device.
+    /// Direction of a packet; `None` when neither end is the device.
     pub(super) fn direction(&self, packet: &Network<'_>) -> Option<Direction> {
         if let Some(outgoing) = packet.outgoing {
             return Some(if outgoing {

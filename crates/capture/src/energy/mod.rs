@@ -1,4 +1,4 @@
-//! `mpbond energy`: from files to a report.
+//! Energy report from captures and logs (`mpbond energy`).
 
 mod capture;
 mod local;
@@ -22,46 +22,44 @@ use crate::packet_log::PacketLog;
 use crate::reader::{Format, Reader, Unpacked, open};
 use crate::source::Source;
 
-/// Added to every time, so that the promotion of a first packet at time zero
-/// has room before it; longer than any promotion or association.
+/// Added to all times, so that the promotion of a first packet at time zero has room before it;
+/// longer than any promotion or association.
 const LEAD: Duration = Duration::from_secs(60);
 
-/// Captures of several queues or cores interleave a little; what goes back
-/// further than this is a damaged file or two files in one.
+/// Maximum step back in time: captures of several queues or cores interleave a little; a larger
+/// step means a damaged file or two files in one.
 const DISORDER: Duration = Duration::from_millis(100);
 
-/// A file to account.
+/// Input file.
 pub struct Input<R> {
-    /// What reports and errors call it.
+    /// Name used in reports and errors.
     pub name: String,
-    /// Its bytes.
+    /// Contents.
     pub from: R,
 }
 
-/// Why there is no report.
+/// Reason why there is no report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnergyError {
-    /// A file is of no use at all.
+    /// A file cannot be used.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// A profile is missing or wrong.
+    /// A profile is missing or invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The options do not say enough, or say something impossible.
+    /// The options are insufficient or contradictory.
     #[error("{0}")]
     Options(String),
 }
 
-/// Reads all files and accounts what is in them.
+/// Reads all files and accounts their energy.
 ///
-/// Captures are one interface each, or one for every interface that the file
-/// names; packet logs are accounted by link, processor logs by core. A file
-/// that is damaged on the way counts up to there, and the report says so in
-/// `incomplete`.
+/// A capture belongs to one interface, or to one for each interface that the file names; packet
+/// logs are accounted by link, processor logs by core. A damaged file counts up to the damage, and
+/// the report lists it in `incomplete`.
 ///
 /// # Errors
-/// [`EnergyError`] when a profile or option is wrong, or a file has nothing to
-/// account.
+/// [`EnergyError`] when a profile or option is invalid, or a file has nothing to account.
 pub fn run<R: Read>(
     inputs: Vec<Input<R>>,
     options: &EnergyOptions,
@@ -77,7 +75,8 @@ pub fn run<R: Read>(
                 capture::account(&input.name, &mut reader, &mut accounts)
             }
             Format::Btsnoop | Format::PacketLogger => {
-                let reason = "a Bluetooth log: `mpbond capture bt` reads it, energy does not";
+                let reason = "a Bluetooth log, which `mpbond energy` does not support: use `mpbond \
+                              capture bt`";
                 return Err(source.error(0, reason).into());
             }
             Format::PacketLog => packet_log(source, &mut accounts),
@@ -99,7 +98,7 @@ pub fn run<R: Read>(
     Ok(accounts.finish())
 }
 
-/// The collaboration as it is found in the files.
+/// Collaboration assembled from the files.
 struct Accounts<'a> {
     options: &'a EnergyOptions,
     profiles: &'a Profiles,
@@ -111,7 +110,7 @@ struct Accounts<'a> {
     notes: Vec<String>,
 }
 
-/// The device of captures that name none.
+/// Device of captures without a device name.
 const DEVICE: &str = "device";
 
 impl<'a> Accounts<'a> {
@@ -127,13 +126,13 @@ impl<'a> Accounts<'a> {
             notes: Vec::new(),
         };
         if accounts.profile_is_device(options.profile_of(DEVICE)) {
-            // A device is there even where a log alone is read.
+            // A processor log alone needs the device as well.
             if options.uses.is_empty() {
                 accounts.device(DEVICE)?;
             }
         } else if profiles.radio(options.profile_of(DEVICE)).is_err() {
             return Err(EnergyError::Options(format!(
-                "no profile \"{}\"; there are radios {}, and devices {}",
+                "no profile is called \"{}\"; known ones are the radios {} and the devices {}",
                 options.profile_of(DEVICE),
                 profiles.names("radio").join(", "),
                 profiles.names("device").join(", ")
@@ -166,7 +165,7 @@ impl<'a> Accounts<'a> {
         Ok(id)
     }
 
-    /// The interface `name` of a device, of the kind that its profile lists as `kind`.
+    /// Interface `name` of a device, of the kind that its profile lists as `kind`.
     fn interface(
         &mut self,
         device: &str,
@@ -201,14 +200,13 @@ impl<'a> Accounts<'a> {
         Ok(id)
     }
 
-    /// The interfaces at the ends of a link, and whether each of them sends
-    /// what the link calls down.
+    /// Interfaces at the ends of a link, each with whether it sends in the link's down direction.
     fn ends_of(&mut self, link: &str) -> Result<Vec<(InterfaceId, bool)>, EnergyError> {
         let options = self.options;
         if options.uses.is_empty() {
             if self.profile_is_device(options.profile_of(DEVICE)) {
                 return Err(EnergyError::Options(format!(
-                    "whose link \"{link}\" is must be said: --use {link}=DEVICE.INTERFACE"
+                    "the device of link \"{link}\" is unknown: add --use {link}=DEVICE.INTERFACE"
                 )));
             }
             return Ok(vec![(self.interface(DEVICE, link, link)?, false)]);
@@ -239,13 +237,13 @@ impl<'a> Accounts<'a> {
     }
 }
 
-/// No experiment has more links.
+/// Maximum number of links.
 const MAX_LINKS: usize = 1024;
 
-/// Who sees a link's packets, and up to when.
+/// Interfaces of a link, and the time up to which they are accounted.
 struct LinkEnds {
     at: Vec<(InterfaceId, bool)>,
-    /// Up, down.
+    /// Latest times: up, down.
     latest: [Timestamp; 2],
 }
 
@@ -254,11 +252,11 @@ fn packet_log<R: Read>(
     accounts: &mut Accounts<'_>,
 ) -> Result<(), EnergyError> {
     let mut log = PacketLog::of(source)?;
-    // What each link's name means, looked up once.
+    // Meaning of each link name, looked up once.
     let mut ends: BTreeMap<String, LinkEnds> = BTreeMap::new();
     let mut dropped = 0_u64;
     while let Some(packet) = log.next()? {
-        // On the air is what left the queue, whether it arrived or not.
+        // A packet that left the queue was transmitted, whether it arrived or not.
         let Some(at) = packet.departed else {
             dropped += 1;
             continue;

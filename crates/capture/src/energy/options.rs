@@ -1,30 +1,32 @@
+//! Options of an energy report.
+
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// What a caller says beside the files.
+/// Options of an energy report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnergyOptions {
-    /// Profile of a radio, or of a device whose interfaces and processor are meant.
+    /// Profile of a radio, or of a device whose interfaces and processor are used.
     pub profile: String,
-    /// Profiles of single devices, by name, where they differ from `profile`.
+    /// Profiles of single devices by name, where they differ from `profile`.
     pub device_profiles: Vec<(String, String)>,
-    /// Which of a device profile's interfaces a capture is of: `cellular`,
-    /// `wifi`, `bluetooth`. Else the interface's name or the file's must tell.
+    /// Interface of a capture within a device profile: `cellular`, `wifi`, `bluetooth`. When
+    /// absent, it is derived from the interface's name or the file's.
     pub interface: Option<String>,
-    /// Addresses of the device itself. Else the commonest one of the first
-    /// packets is taken, and the report says so.
+    /// Addresses of the device. When empty, the most frequent one of the first packets is used, and
+    /// the report says so.
     pub local: Vec<IpAddr>,
-    /// What the links of a packet log are.
+    /// Devices and interfaces of a packet log's links.
     pub uses: Vec<LinkUse>,
-    /// Devices that are access points all the time.
+    /// Devices that act as access points all the time.
     pub access_points: Vec<String>,
-    /// Of which device a processor log is, by file name.
+    /// Device of each processor log, by file name.
     pub cpu_devices: Vec<(String, String)>,
 }
 
 impl EnergyOptions {
-    /// Options with a profile and nothing else.
+    /// Options with a profile only.
     pub fn with_profile(profile: &str) -> Self {
         Self {
             profile: profile.to_owned(),
@@ -46,23 +48,23 @@ fn find<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {
     Some(value)
 }
 
-/// That a link of a packet log ends at an interface of a device.
+/// Assignment of a link of a packet log to an interface of a device.
 ///
-/// Written `LINK=DEVICE.INTERFACE`, with `:reversed` behind it at the end that
-/// sends what the link calls down: a pipe is two of these, one at each end.
+/// Written `LINK=DEVICE.INTERFACE`, with `:reversed` appended at the end that sends in the link's
+/// down direction: a pipe is two of these, one at each end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkUse {
-    /// The link's name in the log.
+    /// Name of the link in the log.
     pub link: String,
-    /// The device's name in the report.
+    /// Name of the device in the report.
     pub device: String,
-    /// Which of the device's interfaces: `cellular`, `wifi`, `bluetooth`.
+    /// Interface of the device: `cellular`, `wifi`, `bluetooth`.
     pub interface: String,
-    /// Whether the device sends what the link calls down.
+    /// Whether the device sends in the link's down direction.
     pub reversed: bool,
 }
 
-/// Text that is no [`LinkUse`].
+/// Text that is not a [`LinkUse`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseLinkUseError(String);
 

@@ -1,19 +1,19 @@
-//! How every sniffer's clock goes by the main one's, directly or over others.
+//! Relation of each sniffer's clock to the main one's, directly or through other sniffers.
 
 use super::clock::{ClockFit, ClockRelation};
 use super::reference::compare;
 use super::sniffer::Seen;
 
-/// Clocks of all, against the first.
+/// Relations of all clocks to the first.
 pub(super) struct Clocks(pub(super) Vec<Option<Clock>>);
 
-/// One against the first.
+/// Relation of one clock to the first.
 pub(super) struct Clock {
-    /// None of the main one's.
+    /// Direct fit; `None` for the main one.
     pub(super) fit: Option<ClockFit>,
-    /// The way to the main clock: a relation each step.
+    /// Path to the main clock: one relation for each step.
     pub(super) steps: Vec<ClockRelation>,
-    /// Over all steps.
+    /// Residual over all steps, 95th percentile, in ns.
     pub(super) residual_p95_ns: f64,
 }
 
@@ -33,7 +33,7 @@ impl Clocks {
                 residual_p95_ns: 0.0,
             });
         }
-        // Directly where there are common frames, else through a sniffer that is known already.
+        // Directly where there are common frames, else through a sniffer whose relation is known.
         let mut known = vec![0];
         let mut next = 0;
         while let Some(over) = known.get(next).copied() {

@@ -1,36 +1,39 @@
-//! How one sniffer's clock goes against another's.
+//! Relation of two sniffers' clocks.
 //!
-//! The paper bridges from one beacon to the next (equation 5), which carries the jitter of that
-//! beacon into every stamp. Here all common frames tell: a continuous chain of lines, of as many
-//! pieces as the data ask for (by BIC) and no more, so that straight clocks give the least-squares
-//! line and those that wander are followed.
+//! "Toward Accurate Network Delay Measurement on Android Phones" interpolates between beacons
+//! (equation 5), which carries the jitter of each beacon into every time stamp. Here all common
+//! frames count: a continuous piecewise linear function with as many pieces as the data support (by
+//! BIC), so that steady clocks give the least-squares line and drifting ones are followed.
 
-/// Sniffers' clocks are within ±100 ppm (paper, section 3.2), so two are within 200 of each other.
+use mpbond_statistics::Sample;
+
+/// Maximum skew between two sniffers: each clock is within ±100 ppm ("Toward Accurate Network Delay
+/// Measurement on Android Phones", section 3.2), so two are within 200 of each other.
 const MAX_SKEW: f64 = 250e-6;
-/// A start that jitter cannot hide.
+/// Allowance for jitter in the search for the offset.
 const SLACK_NS: f64 = 5e6;
-/// Frames that one piece needs.
+/// Minimum number of frames of a piece.
 const LEAST_IN_PIECE: usize = 8;
 const MAX_PIECES: usize = 1024;
-/// The first line goes through so many at most: every pair of them is looked at.
+/// Maximum number of frames for the first line, whose cost is quadratic.
 const SAMPLED: usize = 400;
 
-/// How clock B goes against clock A. Times in ns since each capture's start.
+/// Relation of clock B to clock A. Times in ns since each capture's start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockRelation {
-    /// Time of A, and B minus A then.
+    /// Time of A, and B minus A at that time.
     knots: Vec<(f64, f64)>,
 }
 
 impl ClockRelation {
-    /// Two clocks that are the same.
+    /// Relation of two equal clocks.
     pub fn same() -> Self {
         Self {
             knots: vec![(0.0, 0.0)],
         }
     }
 
-    /// B minus A when A shows `a_ns`; beyond the ends the outer pieces go on.
+    /// B minus A when A shows `a_ns`; the outer pieces extend beyond the ends.
     pub fn offset_ns(&self, a_ns: f64) -> f64 {
         let after = self.knots.partition_point(|(at, _)| *at <= a_ns);
         let last = self.knots.len().saturating_sub(1);
@@ -42,81 +45,74 @@ impl ClockRelation {
         }
     }
 
-    /// What A shows when B shows `b_ns`.
+    /// Time of A when B shows `b_ns`.
     pub fn to_a(&self, b_ns: f64) -> f64 {
-        // Slopes are some 1e-5: each step gains five digits.
+        // Slopes are about 1e-5: each step gains five digits.
         (0..4).fold(b_ns - self.offset_ns(b_ns), |a, _| b_ns - self.offset_ns(a))
     }
 
-    /// Pieces of the chain.
+    /// Number of pieces.
     pub fn pieces(&self) -> usize {
         self.knots.len().saturating_sub(1)
     }
 }
 
-/// A relation, and how well it is known.
+/// Relation of two clocks, with its quality.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockFit {
-    /// How the clocks go.
+    /// Relation.
     pub relation: ClockRelation,
-    /// Common frames that it rests on.
+    /// Number of common frames used.
     pub frames: usize,
-    /// Frames that looked common and fit nowhere near.
+    /// Number of common frames discarded as outliers.
     pub outliers: usize,
-    /// B minus A at A's start, by the straight line through all.
+    /// B minus A at A's start, by the straight line through all, in ns.
     pub offset_ns: f64,
-    /// B minus A, the median.
+    /// Median of B minus A, in ns.
     pub median_offset_ns: f64,
-    /// How much faster B goes, by that line.
+    /// Skew of B relative to A, by that line.
     pub skew_ppm: f64,
-    /// Distances to the relation, ns: half are below.
+    /// Distance of frames from the relation, median, in ns.
     pub residual_median_ns: f64,
-    /// Nineteen of twenty are below.
+    /// Distance of frames from the relation, 95th percentile, in ns.
     pub residual_p95_ns: f64,
 }
 
 impl ClockFit {
-    /// From common frames: times of A and of B, any of which may be wrong. `None` when fewer than
-    /// three agree.
+    /// Fits common frames, given as pairs of times of A and B, any of which may be wrong. `None`
+    /// when fewer than three agree.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let mut points: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (*a, b - a)).collect();
         points.sort_by(|p, q| p.0.total_cmp(&q.0));
         let near = densest(&points);
         let (slope, start) = first_line(&near)?;
-        // Wander is allowed for: only what lies far from all others goes here.
+        // Drift is allowed for: only gross outliers are removed here.
         let mut inliers = trimmed(&near, |a| start + slope * a, 12.0);
         let mut relation = chosen(&inliers)?;
         for _ in 0..3 {
             inliers = trimmed(&near, |a| relation.offset_ns(a), 6.0);
             relation = chosen(&inliers)?;
         }
-        let mut residuals: Vec<f64> = inliers
+        let residuals = inliers
             .iter()
-            .map(|(a, d)| (d - relation.offset_ns(*a)).abs())
-            .collect();
-        residuals.sort_by(f64::total_cmp);
+            .map(|(a, d)| (d - relation.offset_ns(*a)).abs());
+        let residuals: Sample = residuals.collect();
         let line = fit(&inliers, 1)?;
-        let mut offsets: Vec<f64> = inliers.iter().map(|p| p.1).collect();
-        offsets.sort_by(f64::total_cmp);
+        let offsets: Sample = inliers.iter().map(|p| p.1).collect();
         Some(Self {
             frames: inliers.len(),
             outliers: points.len() - inliers.len(),
             offset_ns: line.offset_ns(0.0),
-            median_offset_ns: quantile(&offsets, 0.5),
+            median_offset_ns: offsets.median()?,
             skew_ppm: (line.offset_ns(1e9) - line.offset_ns(0.0)) / 1e9 * 1e6,
-            residual_median_ns: quantile(&residuals, 0.5),
-            residual_p95_ns: quantile(&residuals, 0.95),
+            residual_median_ns: residuals.median()?,
+            residual_p95_ns: residuals.quantile(0.95)?,
             relation,
         })
     }
 }
 
-pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
-    sorted.get(at).copied().unwrap_or_default()
-}
-
-/// Those whose offsets lie together as closely as clocks allow: the most that do.
+/// Largest set of points whose offsets are as close as the clocks allow.
 fn densest(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let span = match (points.first(), points.last()) {
         (Some(first), Some(last)) => last.0 - first.0,
@@ -145,35 +141,32 @@ fn densest(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Siegel's repeated medians: right while fewer than half of the points are wrong.
+/// Siegel's repeated medians: correct while fewer than half of the points are wrong.
 fn first_line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let step = points.len().div_ceil(SAMPLED).max(1);
     let sample: Vec<(f64, f64)> = points.iter().step_by(step).copied().collect();
     if sample.len() < 3 {
         return None;
     }
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        (!values.is_empty()).then(|| quantile(&values, 0.5))
-    };
-    let slopes: Vec<f64> = sample
+    let slopes: Sample = sample
         .iter()
         .filter_map(|p| {
             let own = sample.iter().filter(|q| q.0 != p.0);
-            median(own.map(|q| (q.1 - p.1) / (q.0 - p.0)).collect())
+            let slopes = own.map(|q| (q.1 - p.1) / (q.0 - p.0));
+            slopes.collect::<Sample>().median()
         })
         .collect();
-    let slope = median(slopes)?;
-    let start = median(points.iter().map(|p| p.1 - slope * p.0).collect())?;
-    Some((slope, start))
+    let slope = slopes.median()?;
+    let starts = points.iter().map(|p| p.1 - slope * p.0);
+    Some((slope, starts.collect::<Sample>().median()?))
 }
 
-/// Those that lie within `widths` robust standard deviations of a line.
+/// Points within `widths` robust standard deviations of a line.
 fn trimmed(points: &[(f64, f64)], line: impl Fn(f64) -> f64, widths: f64) -> Vec<(f64, f64)> {
-    let mut distances: Vec<f64> = points.iter().map(|p| (p.1 - line(p.0)).abs()).collect();
-    distances.sort_by(f64::total_cmp);
-    // Stamps have whole microseconds: no distance below one means anything.
-    let limit = (1.4826 * quantile(&distances, 0.5) * widths).max(1500.0);
+    let distances = points.iter().map(|p| (p.1 - line(p.0)).abs());
+    let typical = distances.collect::<Sample>().median().unwrap_or_default();
+    // Time stamps have whole microseconds: smaller distances mean nothing.
+    let limit = (1.4826 * typical * widths).max(1500.0);
     points
         .iter()
         .filter(|p| (p.1 - line(p.0)).abs() <= limit)
@@ -181,7 +174,7 @@ fn trimmed(points: &[(f64, f64)], line: impl Fn(f64) -> f64, widths: f64) -> Vec
         .collect()
 }
 
-/// The chain with the best BIC.
+/// Piecewise linear function with the best BIC.
 fn chosen(points: &[(f64, f64)]) -> Option<ClockRelation> {
     if points.len() < 3 {
         return None;
@@ -195,7 +188,7 @@ fn chosen(points: &[(f64, f64)]) -> Option<ClockRelation> {
             .iter()
             .map(|(a, d)| (d - relation.offset_ns(*a)).powi(2))
             .sum();
-        // Stamps in µs: nothing is known better than a fraction of one.
+        // Time stamps have microseconds: nothing is known better than a fraction of one.
         let variance = (squares / n).max(100.0 * 100.0);
         let bic = n * variance.ln() + 3.0 * pieces as f64 * n.ln();
         if best.as_ref().is_none_or(|(least, _)| bic < *least) {
@@ -206,7 +199,8 @@ fn chosen(points: &[(f64, f64)]) -> Option<ClockRelation> {
     best.map(|(_, relation)| relation)
 }
 
-/// The continuous chain of `pieces` lines with the least squares; each has as many points.
+/// Continuous piecewise linear function of `pieces` pieces with the least squares; each has equally
+/// many points.
 fn fit(points: &[(f64, f64)], pieces: usize) -> Option<ClockRelation> {
     let mut at: Vec<f64> = (0..=pieces)
         .filter_map(|i| points.get((points.len() - 1) * i / pieces).map(|p| p.0))

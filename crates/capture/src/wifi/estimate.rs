@@ -1,11 +1,11 @@
-//! When a transmission was by all who had it, and how many nobody had.
+//! Consensus time of a transmission, and the number of frames that all sniffers missed.
 
 use super::alignment::Clock;
 
-/// How much each sniffer's stamps count. A residual holds both clocks' jitter, and which of the
-/// two it is does not show: the main one counts as the best of the others.
+/// Weight of each sniffer's time stamps. A residual contains the jitter of both clocks, which
+/// cannot be separated: the main clock counts as the best of the others.
 pub(super) fn weights(clocks: &[Clock]) -> Vec<f64> {
-    // Stamps have whole microseconds.
+    // Time stamps have whole microseconds.
     let of = |ns: f64| 1.0 / ns.max(1e3).powi(2);
     let others = clocks.iter().skip(1).map(|c| of(c.residual_p95_ns));
     let best = others.clone().fold(0.0, f64::max);
@@ -23,8 +23,8 @@ pub(super) fn consensus(stamps: &[(usize, f64)], weights: &[f64]) -> Option<f64>
     Some(base + sum / all)
 }
 
-/// Frames that there were, when sniffers miss them independently: the N for which
-/// `N (1 - Π (1 - n_i / N))` frames are seen by any.
+/// Estimated number of frames, when sniffers miss them independently: the N for which `N (1 - Π (1
+/// - n_i / N))` frames are captured by any.
 pub(super) fn estimate(seen: u64, had: &[u64]) -> f64 {
     let seen = seen as f64;
     let mut total = seen;
@@ -34,7 +34,7 @@ pub(super) fn estimate(seen: u64, had: &[u64]) -> f64 {
             .map(|n| 1.0 - *n as f64 / total.max(1.0))
             .product();
         let next = seen / (1.0 - missed).max(1e-9);
-        // Sniffers without a common frame say nothing about what all missed.
+        // Sniffers without a common frame give no estimate of what all missed.
         if !next.is_finite() || (next - total).abs() < 1e-6 * total {
             break;
         }

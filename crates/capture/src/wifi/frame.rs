@@ -1,58 +1,58 @@
-//! 802.11 frames behind radiotap headers or bare (IEEE 802.11-2020, section 9.2; radiotap.org).
+//! 802.11 frames with radiotap headers or bare (IEEE 802.11-2020, section 9.2; radiotap.org).
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::reader::{LinkType, Record};
 use crate::source::{u16_at, u32_at};
 
-/// What identifies a frame is in its beginning; sniffers keep different lengths of the rest.
+/// Number of octets that identify a frame; sniffers keep different lengths of the rest.
 const HASHED: usize = 160;
 
-/// Bits of the protocol's version in frame control.
+/// Mask of the protocol version in frame control.
 const VERSION: u8 = 3;
 
-/// What a frame is, as far as matching needs it.
+/// Kind of a frame, as far as matching needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Beacon: the sender's clock in it makes it unique.
+    /// Beacon: unique by the sender's clock in it.
     Beacon,
-    /// Other management.
+    /// Other management frame.
     Management,
-    /// Data.
+    /// Data frame.
     Data,
-    /// ACK or CTS: nothing in it tells one from the next.
+    /// ACK or CTS: nothing in it distinguishes it from the next.
     Anonymous,
-    /// Other control frames.
+    /// Other control frame.
     Control,
 }
 
-/// An 802.11 frame.
+/// 802.11 frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Kind.
     pub kind: FrameKind,
-    /// Whether it was sent before.
+    /// Retry bit: the frame is a retransmission.
     pub retry: bool,
-    /// The sniffer's own clock, µs, where it tells.
+    /// The sniffer's own clock in µs, if recorded.
     pub tsft_us: Option<u64>,
-    /// Whether the sniffer saw that the check sequence is wrong, or the version is not 0: then the rest
-    /// cannot be read (9.2.4.1.2), and is noise as a rule.
+    /// Whether the sniffer found the check sequence wrong, or the version is not 0: then the rest
+    /// cannot be read (IEEE 802.11-2020, 9.2.4.1.2) and is usually noise.
     pub damaged: bool,
-    /// From frame control on, without the check sequence.
+    /// Octets from frame control on, without the check sequence.
     pub data: &'a [u8],
-    /// The check sequence, where the sniffer kept it.
+    /// Check sequence, if recorded.
     pub check: Option<[u8; 4]>,
     /// Length on the air, without the check sequence.
     pub bytes: u32,
-    /// To whom.
+    /// Receiver address.
     pub receiver: Option<[u8; 6]>,
-    /// From whom, where it says.
+    /// Transmitter address, if the frame has one.
     pub transmitter: Option<[u8; 6]>,
-    /// Number and fragment, of management and data.
+    /// Sequence and fragment number of management and data frames.
     pub sequence: Option<u16>,
 }
 
-/// The 802.11 frame of a record; `None` when its link type is another, or it is too short.
+/// 802.11 frame of a record; `None` when its link type is another, or it is too short.
 pub fn frame<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     let (head, mut data) = match record.link_type {
         LinkType::IEEE802_11 => (Radiotap::default(), record.data),
@@ -111,9 +111,9 @@ pub fn frame<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
 }
 
 impl Frame<'_> {
-    /// The same for what one transmission gave to several sniffers; also for transmissions of
-    /// the same octets, which time must tell apart. The check sequence tells more where contents
-    /// were made anonymous, but all sniffers must have kept it.
+    /// Identity: equal for all copies of one transmission, and for transmissions of the same
+    /// octets, which only time distinguishes. The check sequence distinguishes more where contents
+    /// were anonymized, but all sniffers must have recorded it.
     pub(super) fn identity(&self, with_check: bool) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write_u32(self.bytes);
@@ -133,9 +133,9 @@ struct Radiotap {
 }
 
 impl Radiotap {
-    /// The check sequence is there.
+    /// Flag: the check sequence is present.
     const FCS: u8 = 0x10;
-    /// It is wrong.
+    /// Flag: the check sequence is wrong.
     const BAD_FCS: u8 = 0x40;
 }
 
@@ -146,7 +146,7 @@ fn radiotap(data: &[u8]) -> Option<Radiotap> {
     let length = usize::from(u16_at(data, 2, false));
     let head = data.get(..length)?;
     let present = u32_at(head.get(..8)?, 4, false);
-    // Bit 31 of each word: one more follows.
+    // Bit 31 of each word: another one follows.
     let (mut at, mut word) = (8, present);
     while word & 1 << 31 != 0 {
         word = u32_at(head.get(..at + 4)?, at, false);

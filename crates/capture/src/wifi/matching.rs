@@ -1,44 +1,45 @@
-//! Which frames of several sniffers are one transmission.
+//! Matches frames of several sniffers to transmissions.
 
 use std::collections::HashMap;
 
 use super::frame::FrameKind;
 use super::sniffer::Seen;
 
-/// Numbered frames that were not sent before have no second transmission: two of them so near are
-/// one, whatever the stamps scatter.
+/// Maximum scatter of time stamps of one numbered frame without retry bit: it has only one
+/// transmission.
 const ONLY_ONCE_NS: f64 = 20e6;
-/// No station sends the same frame again so soon: the first has to end, and its ACK to be missed.
+/// Minimum interval between transmissions of the same frame: the first has to end, and its ACK to
+/// be missed.
 const DUPLICATE_NS: f64 = 20e3;
-/// An ACK or CTS answers what came so long before.
+/// Maximum interval between a frame and the ACK or CTS that answers it.
 const ANSWER_NS: f64 = 500e3;
 
-/// One transmission while frames are matched.
+/// One transmission during matching.
 pub(super) struct Group {
-    /// Of its first frame.
+    /// Time of its first frame.
     pub(super) at_ns: f64,
     pub(super) origins: u64,
     pub(super) copy: (usize, usize),
     /// Times by sniffer, in the main clock.
     pub(super) stamps: Vec<(usize, f64)>,
-    /// What an ACK or CTS follows.
+    /// Frame that an ACK or CTS answers.
     follows: Option<usize>,
 }
 
-/// Takes frames in the order of their times.
+/// Matches frames, given in the order of their times.
 pub(super) struct Matching<'a> {
     pub(super) seen: &'a [Vec<Seen>],
     pub(super) tolerance_ns: f64,
     pub(super) groups: Vec<Group>,
-    /// The last transmissions of each identity.
+    /// Recent transmissions of each identity.
     recent: HashMap<u64, Vec<usize>>,
-    /// The group of the last frame that each sniffer had.
+    /// Group of each sniffer's last frame.
     last: Vec<Option<usize>>,
     pub(super) duplicates: Vec<u64>,
     pub(super) ambiguous: u64,
 }
 
-/// Transmissions of one identity that may still be joined.
+/// Number of transmissions of one identity that may still be joined.
 const RECENT: usize = 16;
 
 impl<'a> Matching<'a> {
@@ -94,7 +95,7 @@ impl<'a> Matching<'a> {
                 continue;
             }
             candidates += 1;
-            // What follows different frames is a different answer, unless nothing else is near.
+            // Answers to different frames are different, unless nothing else is near.
             let contradicts = matches!((follows, group.follows), (Some(a), Some(b)) if a != b);
             let cost = away + if contradicts { near } else { 0.0 };
             if best.is_none_or(|(least, _)| cost < least) {

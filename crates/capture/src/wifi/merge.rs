@@ -1,37 +1,38 @@
-//! One capture out of several: each transmission once, at its time by the main sniffer's clock.
+//! Merges captures: each transmission once, at its time by the main sniffer's clock.
 
 use super::alignment::Clocks;
 use super::matching::Matching;
 use super::merged::Merged;
 use super::sniffer::{Seen, Sniffer};
 
-/// Origins are bits of a word.
+/// Maximum number of captures: origins are bits of a word.
 const MAX_SNIFFERS: usize = 64;
-/// What stamps may differ by at least, and at most before retransmissions run together.
+/// Limits of the tolerance between time stamps: at the upper one, retransmissions run together.
 const TOLERANCE_NS: (f64, f64) = (10e3, 2e6);
 
-/// Which clock stamps show.
+/// Time of a merged frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Times {
-    /// The mean of what all sniffers that had a frame say, in the main clock: least jitter.
+    /// Mean over all sniffers that captured it, in the main clock: least jitter.
     #[default]
     Consensus,
-    /// The main sniffer's own stamp where it has one, as the paper does.
+    /// The main sniffer's own time stamp where it has one, as in "Toward Accurate Network Delay
+    /// Measurement on Android Phones", section 3.2.
     Main,
 }
 
-/// Why captures cannot be merged.
+/// Reason why captures cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// There is nothing to merge.
+    /// Wrong number of captures.
     #[error("at least two captures are needed, at most {MAX_SNIFFERS}")]
     Number,
     /// Clocks cannot be compared.
     #[error("{file}: no frames in common with {main}, or too few that agree on the time")]
     NothingCommon {
-        /// The one whose clock is not known.
+        /// Capture whose clock is unknown.
         file: String,
-        /// The one that it was to be compared with, directly or through others.
+        /// Capture that it was compared with, directly or through others.
         main: String,
     },
 }

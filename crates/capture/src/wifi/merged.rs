@@ -1,4 +1,4 @@
-//! What a merge gives: the transmissions, when each was, and what is said of all.
+//! Merged capture: transmissions with their times, and the report.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,26 +18,26 @@ use crate::reader::LinkType;
 /// One transmission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MergedFrame {
-    /// When, by the main clock.
+    /// Time, by the main clock.
     pub at: Timestamp,
-    /// Bit i: sniffer i had it.
+    /// Sniffers that captured it: bit i is sniffer i.
     pub origins: u64,
-    /// Whose copy is kept, and which of its frames.
+    /// Sniffer and frame number of the copy that is kept.
     pub copy: (usize, usize),
 }
 
 /// A merged capture.
 #[derive(Debug, Clone)]
 pub struct Merged<'a> {
-    /// What was done.
+    /// Report.
     pub report: MergeReport,
-    /// By time.
+    /// Frames in the order of time.
     pub frames: Vec<MergedFrame>,
     sniffers: &'a [Sniffer],
 }
 
 impl Matching<'_> {
-    /// Puts together what has been matched.
+    /// Assembles the result of matching.
     pub(super) fn finish<'s>(
         self,
         sniffers: &'s [Sniffer],
@@ -83,7 +83,7 @@ impl Matching<'_> {
         let inputs = sniffers.iter().enumerate().map(|(i, sniffer)| {
             let clock = clocks.get(i);
             let fit = clock.and_then(|c| c.fit.as_ref());
-            // Through another sniffer, only the way as a whole means something to the reader.
+            // Through another sniffer, only the whole path is meaningful to the reader.
             let to_main = |ns: f64| clock.map_or(ns, |c| c.to_main(ns));
             let apart =
                 (i128::from(sniffer.start.as_nanos()) - i128::from(start.as_nanos())) as f64;
@@ -148,7 +148,8 @@ fn moved(start: Timestamp, by_ns: f64) -> Timestamp {
 }
 
 impl Merged<'_> {
-    /// Writes pcapng: an interface each sniffer, and in every packet's comment who had it.
+    /// Writes pcapng: one interface for each sniffer, and in every packet's comment the sniffers
+    /// that captured it.
     ///
     /// # Errors
     /// When `to` cannot be written.

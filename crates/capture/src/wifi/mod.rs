@@ -1,5 +1,5 @@
-//! 802.11 captures of several sniffers: one clock for all, and one capture of all
-//! (delay measurement paper, sections 3.1 and 3.2).
+//! 802.11 captures of several sniffers: a common clock, and one merged capture ("Toward Accurate
+//! Network Delay Measurement on Android Phones", sections 3.1 and 3.2).
 
 mod alignment;
 mod clock;

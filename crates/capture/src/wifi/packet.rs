@@ -1,29 +1,29 @@
-//! From an 802.11 data frame to the network packets in it (IEEE 802.11-2020, sections 9.2 and 9.3.2).
+//! Network packets in 802.11 data frames (IEEE 802.11-2020, sections 9.2 and 9.3.2).
 
 use crate::network::{Network, packet};
 use crate::source::u16_at;
 
 use super::frame::{Frame, FrameKind};
 
-/// Bits of the subtype of data frames.
+/// Subtype bits of data frames.
 const NO_DATA: u8 = 0x4;
 const QOS: u8 = 0x8;
 /// Bits of the second octet.
 const TO_AND_FROM_SYSTEM: u8 = 0x3;
 const PROTECTED: u8 = 0x40;
 const HT_CONTROL: u8 = 0x80;
-/// In the QoS field: several packets in one frame (A-MSDU).
+/// QoS field bit: several packets in one frame (A-MSDU).
 const AGGREGATE: u8 = 0x80;
-/// LLC and SNAP before an EtherType (RFC 1042, and what bridges write).
+/// LLC and SNAP headers before an EtherType (RFC 1042, and those written by bridges).
 const SNAP: [[u8; 6]; 2] = [[0xaa, 0xaa, 3, 0, 0, 0], [0xaa, 0xaa, 3, 0, 0, 0xf8]];
-/// More packets than this in one frame are damage.
+/// Maximum number of packets in a frame; more are damage.
 const MAX_PACKETS: usize = 64;
 
-/// The frame is encrypted: what is in it does not show.
+/// The frame is encrypted: its contents are not visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed;
 
-/// The packets in a frame: one of most data frames, none of all others, several of an A-MSDU.
+/// Packets in a frame: one in most data frames, none in all others, several in an A-MSDU.
 ///
 /// # Errors
 /// When the frame is encrypted.
@@ -50,7 +50,7 @@ pub fn packets<'a>(frame: &Frame<'a>) -> Result<Vec<Network<'a>>, Sealed> {
             header += 4;
         }
     }
-    // Some drivers keep the body on a multiple of four octets.
+    // Some drivers align the body to four octets.
     let padded = header.next_multiple_of(4);
     let on_air = frame.bytes as usize;
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ pub fn packets<'a>(frame: &Frame<'a>) -> Result<Vec<Network<'a>>, Sealed> {
         found.extend(at.into_iter().flatten().next());
         return Ok(found);
     }
-    // Each: two addresses, a length, and padding to a multiple of four octets.
+    // Each subframe: two addresses, a length, and padding to a multiple of four octets.
     let mut at = header;
     while found.len() < MAX_PACKETS
         && let Some(head) = frame.data.get(at..at + 14)
@@ -71,7 +71,7 @@ pub fn packets<'a>(frame: &Frame<'a>) -> Result<Vec<Network<'a>>, Sealed> {
     Ok(found)
 }
 
-/// The packet behind LLC and SNAP at this place, which on the air went up to `end`.
+/// Packet after the LLC and SNAP header at `at`; on the air it went up to `end`.
 fn inside(data: &[u8], at: usize, end: usize) -> Option<Network<'_>> {
     let head = data.get(at..at + 8)?;
     if !SNAP.iter().any(|snap| head.starts_with(snap)) {

@@ -1,4 +1,4 @@
-//! Frames that two sniffers both have: what their clocks are compared by.
+//! Frames common to two sniffers, by which their clocks are compared.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use super::clock::ClockFit;
 use super::frame::FrameKind;
 use super::sniffer::Seen;
 
-/// So many beacons are enough to leave other frames out: their stamps scatter least (delay
-/// measurement paper, section 3.2).
+/// Number of beacons from which other frames are not used: time stamps of beacons scatter least
+/// ("Toward Accurate Network Delay Measurement on Android Phones", section 3.2).
 const ENOUGH_BEACONS: usize = 20;
 
-/// How `b`'s clock goes against `a`'s, by beacons or else by all frames that each has once.
+/// Relation of `b`'s clock to `a`'s, by beacons or else by all frames that each has once.
 pub(super) fn compare(a: &[Seen], b: &[Seen]) -> Option<ClockFit> {
     let beacons = common(a, b, |s| s.kind == FrameKind::Beacon);
     if beacons.len() >= ENOUGH_BEACONS {

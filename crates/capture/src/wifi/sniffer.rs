@@ -1,4 +1,4 @@
-//! A sniffer's capture in memory, and of its frames what matching needs.
+//! A sniffer's capture in memory, with the facts that matching needs.
 
 use std::io::Read;
 
@@ -8,15 +8,15 @@ use super::frame::{FrameKind, frame};
 use crate::error::CaptureError;
 use crate::reader::{LinkType, Reader};
 
-/// One frame of one sniffer, as matching needs it.
+/// Frame of a sniffer, as needed for matching.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Seen {
-    /// Since the capture's start.
+    /// Time since the capture's start.
     pub(super) at_ns: f64,
     pub(super) identity: u64,
     pub(super) kind: FrameKind,
     pub(super) retry: bool,
-    /// Where its bytes lie, and how long it was.
+    /// Position of its octets, and original length.
     pub(super) start: usize,
     pub(super) kept: u32,
     pub(super) original: u32,
@@ -24,19 +24,20 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether it has a sequence number: identity tells it from all but its retransmissions.
+    /// Whether it has a sequence number: its identity distinguishes it from all but its
+    /// retransmissions.
     pub(super) fn numbered(&self) -> bool {
         !matches!(self.kind, FrameKind::Anonymous | FrameKind::Control)
     }
 }
 
-/// A sniffer's capture, in memory.
+/// A sniffer's capture in memory.
 #[derive(Debug, Clone)]
 pub struct Sniffer {
     pub(super) file: String,
     pub(super) start: Timestamp,
     pub(super) seen: Vec<Seen>,
-    /// Identities that also take the check sequence in.
+    /// Identities that include the check sequence.
     pub(super) with_check: Option<Vec<u64>>,
     pub(super) bytes: Vec<u8>,
     pub(super) damaged: u64,
@@ -45,10 +46,10 @@ pub struct Sniffer {
 }
 
 impl Sniffer {
-    /// Reads a capture. What is whole before an error counts.
+    /// Reads a capture. Records before an error count.
     ///
     /// # Errors
-    /// When it is no capture, or has no 802.11 frames.
+    /// When it is not a capture, or has no 802.11 frames.
     pub fn read<R: Read>(file: &str, from: R) -> Result<Self, CaptureError> {
         let mut reader = Reader::new(file, from)?;
         let mut all = Self {

@@ -1,21 +1,23 @@
-//! Generated captures whose truth is known, and what a merge made of them: sniffers that miss frames
-//! and have clocks of their own (delay measurement paper, section 3).
+//! Synthetic captures with known truth, to judge merges: sniffers miss frames and have clocks of
+//! their own ("Toward Accurate Network Delay Measurement on Android Phones", section 3).
 
 use std::collections::HashMap;
 
+use mpbond_statistics::Sample;
+
 use super::merged::Merged;
 
-/// xorshift64*, so that a seed gives the same captures everywhere.
+/// Random numbers by xorshift64*, so that a seed gives the same captures everywhere.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// With a seed; 0 counts as another.
+    /// A generator with a seed; 0 counts as 1.
     pub fn new(seed: u64) -> Self {
         Self(seed.max(1))
     }
 
-    /// A number from 0 to below 1.
+    /// A number in [0, 1).
     pub fn share(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -23,23 +25,23 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Standard normal (Box and Muller).
+    /// Standard normal variate (Box and Muller).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.share()).cos()
     }
 }
 
-/// What was on the air: when, s, and which octets.
+/// Frames on the air: times in seconds, and octets.
 #[derive(Debug, Clone)]
 pub struct Air {
-    /// In the order of their times.
+    /// Frames in the order of their times.
     pub frames: Vec<(f64, Vec<u8>)>,
 }
 
 const AP: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const STATION: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// Frame control of an ACK, which says nothing of itself.
+/// Frame control of an ACK, which has no identity.
 const ACK: u8 = 0xd4;
 const RETRY: u8 = 8;
 
@@ -61,8 +63,8 @@ fn numbered(
 }
 
 impl Air {
-    /// Beacons each 102.4 ms; data each few ms, each followed by an ACK; one in ten is sent again
-    /// once, one in fifty twice, without an ACK of the first.
+    /// Generates beacons each 102.4 ms; data each few ms, each followed by an ACK; one in ten is
+    /// retransmitted once, one in fifty twice, without an ACK of the first.
     pub fn generate(seconds: f64, dice: &mut Dice) -> Self {
         let mut frames = Vec::new();
         let mut beacon = 0_u32;
@@ -80,7 +82,7 @@ impl Air {
         ack.extend(STATION);
         let (mut at, mut number) = (0.001, 0_u32);
         while at < seconds {
-            // Contents repeat now and then, and numbers wrap around: only time tells these apart.
+            // Contents repeat occasionally, and numbers wrap: only time distinguishes these frames.
             let body = (number % 30_000).to_le_bytes();
             let data = |retry| numbered(0x08, retry, [STATION, AP], number as u16, &body);
             frames.push((at, data(false)));
@@ -102,14 +104,14 @@ impl Air {
         Self { frames }
     }
 
-    /// Whether a frame says nothing of itself.
+    /// Whether a frame has no identity.
     pub fn is_anonymous(&self, index: usize) -> bool {
         let frame = self.frames.get(index);
         frame.is_some_and(|(_, f)| f.first() == Some(&ACK))
     }
 
-    /// What a sniffer makes of it that misses a share of `loss`, whose stamps scatter by `jitter_us`
-    /// (a standard deviation), and whose clock shows `clock` of the true time, both in s.
+    /// Capture of a sniffer that misses a share of `loss`, whose time stamps scatter by `jitter_us`
+    /// (standard deviation), and whose clock shows `clock` of the true time, both in seconds.
     pub fn heard(
         &self,
         dice: &mut Dice,
@@ -118,7 +120,7 @@ impl Air {
         clock: impl Fn(f64) -> f64,
     ) -> Heard {
         let mut capture = Vec::new();
-        // pcap, microseconds, version 2.4, link type 105 (802.11).
+        // Header of pcap: microseconds, version 2.4, link type 105 (802.11).
         for field in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, 105] {
             capture.extend(field.to_le_bytes());
         }
@@ -141,42 +143,43 @@ impl Air {
     }
 }
 
-/// When the captures begin, s since 1970.
+/// Start of the captures, in seconds since 1970.
 const START_S: i64 = 1_474_410_869;
 
-/// A sniffer's capture, and which frames of the air are in it.
+/// A sniffer's capture, and the frames of the air that it contains.
 #[derive(Debug, Clone)]
 pub struct Heard {
-    /// As pcap.
+    /// Capture in pcap format.
     pub capture: Vec<u8>,
-    /// By their numbers on the air, in order.
+    /// Numbers of the frames on the air, in order.
     pub frames: Vec<usize>,
 }
 
-/// A merge against the truth. Shares are of the numbered frames that any sniffer had.
+/// Judgement of a merge. Shares are of the numbered frames that any sniffer captured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Frames that are in the merge once.
+    /// Frames that the merge contains once.
     pub exactly_once: f64,
-    /// More than once.
+    /// Frames that it contains more than once.
     pub twice: f64,
-    /// Groups that hold two transmissions: told by an origin more than that transmission had.
+    /// Groups of two transmissions, recognized by an origin that did not capture the kept one.
     pub false_merges: f64,
-    /// ACKs that are not there once, or hold two; of the ACKs.
+    /// ACKs missing, duplicated or merged, as a share of the ACKs.
     pub anonymous_wrong: f64,
-    /// Numbered frames that were on the air and are in the merge.
+    /// Numbered frames on the air that the merge contains.
     pub complete: f64,
-    /// Of the numbered frames that the main sniffer missed and another had, those that are there.
+    /// Numbered frames that the main sniffer missed, another captured, and the merge contains.
     pub recovered: f64,
-    /// Distance of stamps from the truth, median, µs.
+    /// Distance of time stamps from the truth, median, µs.
     pub error_median_us: f64,
-    /// And the 95th percentile.
+    /// Distance of time stamps from the truth, 95th percentile, µs.
     pub error_p95_us: f64,
-    /// The same of frames that the main sniffer missed.
+    /// Same percentile for frames that the main sniffer missed, µs.
     pub recovered_error_p95_us: f64,
 }
 
-/// Compares a merge with the air that `heard` is of; `main` is the main sniffer's clock.
+/// Compares a merge with the air that `heard` was captured from; `main` is the main sniffer's
+/// clock.
 pub fn judge(
     merged: &Merged<'_>,
     air: &Air,
@@ -231,6 +234,8 @@ pub fn judge(
     }
     let share = |n: usize, of: usize| n as f64 / of.max(1) as f64;
     let there = numbered.iter().filter(|i| count(i) > 0).count();
+    let (errors, recovered_errors) = (Sample::new(errors), Sample::new(recovered_errors));
+    let quantile = |of: &Sample, share| of.quantile(share).unwrap_or_default();
     Verdict {
         exactly_once: share(
             numbered.iter().filter(|i| count(i) == 1).count(),
@@ -244,17 +249,8 @@ pub fn judge(
         anonymous_wrong: share(wrong_anonymous, anonymous),
         complete: share(there, on_air),
         recovered: share(missed.iter().filter(|i| count(i) > 0).count(), missed.len()),
-        error_median_us: quantile(&mut errors, 0.5),
-        error_p95_us: quantile(&mut errors, 0.95),
-        recovered_error_p95_us: quantile(&mut recovered_errors, 0.95),
+        error_median_us: quantile(&errors, 0.5),
+        error_p95_us: quantile(&errors, 0.95),
+        recovered_error_p95_us: quantile(&recovered_errors, 0.95),
     }
-}
-
-fn quantile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = (values.len() as f64 * share) as usize;
-    values
-        .get(at.min(values.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or_default()
 }

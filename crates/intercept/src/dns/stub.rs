@@ -1,3 +1,5 @@
+//! The listening side of the DNS stub.
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,38 +18,38 @@ use super::upstream::{Dial, Lookup, Upstream, take_message, write_message};
 use crate::Destination;
 use crate::original::plain_listener;
 
-/// Longest query taken over UDP. Real ones stay under 512 bytes; what does not
-/// fit is cut short by the kernel and then refused as malformed.
+/// Maximum length of a UDP query in bytes. Real queries stay under 512 bytes; the kernel truncates
+/// longer ones, which are then refused as malformed.
 const MAX_UDP_QUERY_BYTES: usize = 4096;
 
-/// Most look-ups at a time, from all clients. A page with a hundred hosts asks
-/// for three records each.
+/// Maximum number of simultaneous look-ups of all clients. A page with a hundred hosts causes three
+/// each.
 const MAX_LOOKUPS: usize = 512;
 
-/// Most TCP clients at a time, per listener.
+/// Maximum number of simultaneous TCP clients per listener.
 const MAX_TCP_CLIENTS: usize = 64;
 
-/// How long a TCP client may be silent (RFC 7766, §6.2.3).
+/// Idle timeout of a TCP client (RFC 7766, section 6.2.3).
 const TCP_IDLE: Duration = Duration::from_secs(10);
 
-/// Pause after a socket's error, so that one that lasts keeps no core busy.
+/// Pause after a socket error, so that a persistent error does not cause a busy loop.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a stub needs to know.
+/// Configuration of a stub.
 #[derive(Clone, Debug)]
 pub struct DnsConfig {
-    /// Where to listen, for UDP and TCP alike. Single addresses, not all of
-    /// them at once: an answer has to come from where its query went.
+    /// Addresses to listen on for UDP and TCP. Unspecified addresses are not allowed: a response
+    /// must come from the address that the query was sent to.
     pub listen: Vec<SocketAddr>,
     /// Resolvers that speak DNS over TCP, in order of preference.
     pub resolvers: Vec<Destination>,
-    /// When a look-up without an answer gets SERVFAIL. Clients repeat a query
-    /// after five seconds as a rule; 4 s tells them before that.
+    /// Time after which a look-up without a response gets SERVFAIL. Clients usually repeat a query
+    /// after 5 s; the default of 4 s precedes that.
     pub timeout: Duration,
 }
 
 impl DnsConfig {
-    /// With the usual time-out, and Quad9 as the resolver.
+    /// Default timeout, and Quad9 as the resolver.
     pub fn new(listen: Vec<SocketAddr>) -> Self {
         let quad9 = [[9, 9, 9, 9], [149, 112, 112, 112]];
         Self {
@@ -58,11 +60,11 @@ impl DnsConfig {
     }
 }
 
-/// Ports tried when the kernel is to choose one: it knows which are free for UDP, not whether TCP
-/// has the same one free, and some hundreds of TCP ports may be taken at a time.
+/// Number of attempts when the kernel chooses the port: a port that is free for UDP may be in use
+/// for TCP, of which some hundreds may be.
 const PORT_TRIES: usize = 16;
 
-/// UDP and TCP on the same address and port.
+/// Binds UDP and TCP sockets to the same address and port.
 async fn bind_both(addr: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     let tries = if addr.port() == 0 { PORT_TRIES } else { 1 };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
@@ -77,7 +79,7 @@ async fn bind_both(addr: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     Err(last)
 }
 
-/// A stub that listens. See the [module](super).
+/// A listening DNS stub. See the [module](super).
 #[derive(Debug)]
 pub struct DnsStub {
     sockets: Vec<(UdpSocket, TcpListener)>,
@@ -85,17 +87,17 @@ pub struct DnsStub {
 }
 
 impl DnsStub {
-    /// Takes the addresses.
+    /// Binds the addresses.
     ///
     /// # Errors
-    /// An address can't be had, or is not a single one.
+    /// When an address cannot be bound, or is unspecified.
     pub async fn bind(config: DnsConfig) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for &addr in &config.listen {
             if addr.ip().is_unspecified() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    format!("the DNS stub can't listen on {addr}: name single addresses"),
+                    format!("the DNS stub cannot listen on {addr}: specify single addresses"),
                 ));
             }
             sockets.push(bind_both(addr).await?);
@@ -103,10 +105,10 @@ impl DnsStub {
         Ok(Self { sockets, config })
     }
 
-    /// The addresses listened on, in the order of the configuration.
+    /// The local addresses, in the order of the configuration.
     ///
     /// # Errors
-    /// The system does not say.
+    /// Error of getsockname(2).
     pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
         self.sockets
             .iter()
@@ -118,7 +120,7 @@ impl DnsStub {
     pub async fn run(self, dial: impl Dial) {
         let (lookups, receiver) = mpsc::channel(MAX_LOOKUPS);
         let upstream = Upstream::new(Arc::new(dial), self.config.resolvers, receiver);
-        let asker = Asker {
+        let forwarder = Forwarder {
             lookups,
             timeout: self.config.timeout,
             room: Arc::new(Semaphore::new(MAX_LOOKUPS)),
@@ -126,27 +128,27 @@ impl DnsStub {
         let mut tasks = JoinSet::new();
         tasks.spawn(upstream.run());
         for (udp, tcp) in self.sockets {
-            tasks.spawn(serve_udp(Arc::new(udp), asker.clone()));
-            tasks.spawn(serve_tcp(tcp, asker.clone()));
+            tasks.spawn(serve_udp(Arc::new(udp), forwarder.clone()));
+            tasks.spawn(serve_tcp(tcp, forwarder.clone()));
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                warn!(%error, "a task of the DNS stub failed");
+                warn!(%error, "task of the DNS stub failed");
             }
         }
     }
 }
 
-/// Asks for clients.
+/// Forwards look-ups of clients to [`Upstream`].
 #[derive(Clone)]
-struct Asker {
+struct Forwarder {
     lookups: mpsc::Sender<Lookup>,
     timeout: Duration,
     room: Arc<Semaphore>,
 }
 
-impl Asker {
-    /// A resolver's response, or `None` when there is none in time.
+impl Forwarder {
+    /// A resolver's response; `None` when there is none in time.
     async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
         let ask = async {
             let (lookup, answer) = Lookup::new(Arc::clone(query));
@@ -157,7 +159,7 @@ impl Asker {
     }
 }
 
-async fn serve_udp(socket: Arc<UdpSocket>, asker: Asker) {
+async fn serve_udp(socket: Arc<UdpSocket>, forwarder: Forwarder) {
     let mut lookups = JoinSet::new();
     let mut buffer = vec![0; MAX_UDP_QUERY_BYTES];
     loop {
@@ -165,22 +167,22 @@ async fn serve_udp(socket: Arc<UdpSocket>, asker: Asker) {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                debug!(%error, "can't receive a DNS query");
+                debug!(%error, "cannot receive a DNS query");
                 sleep(ERROR_PAUSE).await;
                 continue;
             }
         };
         match Query::parse(buffer.get(..length).unwrap_or_default()) {
             Ok(query) => {
-                // With no room, say nothing: the client will ask again.
-                let Ok(permit) = Arc::clone(&asker.room).try_acquire_owned() else {
-                    debug!(%from, "too many look-ups at once");
+                // At the limit, drop the query: the client repeats it.
+                let Ok(permit) = Arc::clone(&forwarder.room).try_acquire_owned() else {
+                    debug!(%from, "too many simultaneous look-ups, query dropped");
                     continue;
                 };
-                let (socket, asker) = (Arc::clone(&socket), asker.clone());
+                let (socket, forwarder) = (Arc::clone(&socket), forwarder.clone());
                 lookups.spawn(async move {
                     let query = Arc::new(query);
-                    let answer = match asker.ask(&query).await {
+                    let answer = match forwarder.ask(&query).await {
                         Some(response) => query.over_udp(&response),
                         None => query.error(Rcode::ServFail),
                     };
@@ -196,11 +198,11 @@ async fn serve_udp(socket: Arc<UdpSocket>, asker: Asker) {
 
 async fn send(socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
     if let Err(error) = socket.send_to(answer, to).await {
-        debug!(%to, %error, "can't send a DNS answer");
+        debug!(%to, %error, "cannot send a DNS response");
     }
 }
 
-async fn serve_tcp(listener: TcpListener, asker: Asker) {
+async fn serve_tcp(listener: TcpListener, forwarder: Forwarder) {
     let mut clients = JoinSet::new();
     loop {
         let room = clients.len() < MAX_TCP_CLIENTS;
@@ -208,15 +210,15 @@ async fn serve_tcp(listener: TcpListener, asker: Asker) {
             Some(_) = clients.join_next() => {}
             accepted = listener.accept(), if room => match accepted {
                 Ok((stream, from)) => {
-                    let asker = asker.clone();
+                    let forwarder = forwarder.clone();
                     clients.spawn(async move {
-                        if let Err(error) = serve_client(stream, &asker).await {
-                            debug!(%from, %error, "a DNS client over TCP ended");
+                        if let Err(error) = serve_client(stream, &forwarder).await {
+                            debug!(%from, %error, "DNS client over TCP failed");
                         }
                     });
                 }
                 Err(error) => {
-                    warn!(%error, "can't accept a DNS client");
+                    warn!(%error, "cannot accept a DNS client");
                     sleep(ERROR_PAUSE).await;
                 }
             },
@@ -224,8 +226,8 @@ async fn serve_tcp(listener: TcpListener, asker: Asker) {
     }
 }
 
-/// Answers a client's queries one after the other, in order.
-async fn serve_client(mut stream: TcpStream, asker: &Asker) -> io::Result<()> {
+/// Serves the queries of one client sequentially.
+async fn serve_client(mut stream: TcpStream, forwarder: &Forwarder) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     loop {
         let message = loop {
@@ -239,10 +241,10 @@ async fn serve_client(mut stream: TcpStream, asker: &Asker) -> io::Result<()> {
         };
         let answer = match Query::parse(&message) {
             Ok(query) => {
-                // TCP clients wait their turn instead of asking again.
-                let _permit = asker.room.acquire().await.map_err(io::Error::other)?;
+                // At the limit, TCP clients wait: they do not repeat queries.
+                let _permit = forwarder.room.acquire().await.map_err(io::Error::other)?;
                 let query = Arc::new(query);
-                match asker.ask(&query).await {
+                match forwarder.ask(&query).await {
                     Some(response) => query.over_tcp(&response),
                     None => query.error(Rcode::ServFail),
                 }

@@ -1,3 +1,5 @@
+//! The resolver side of the DNS stub: one multiplexed connection with retries.
+
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -12,29 +14,28 @@ use tracing::debug;
 use super::message::{Query, id};
 use crate::Destination;
 
-/// How long opening a stream, writing a query or waiting for any answer may
-/// take before the next resolver gets its chance. Half of the time that a
-/// look-up has, so that there is a second try.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of opening a stream, writing a query and waiting for any response, after which the next
+/// resolver is tried. Half the timeout of a look-up, so that it gets a second attempt.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long an unused connection is kept (RFC 7766, §6.2.3: a few seconds).
+/// Idle timeout of a connection (RFC 7766, section 6.2.3: a few seconds).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How often a query is asked: once more when a connection breaks under it
-/// (RFC 7766, §6.2.4).
+/// Maximum number of attempts of a look-up: one retry when its connection breaks (RFC 7766,
+/// section 6.2.4).
 const MAX_TRIES: u32 = 2;
 
-/// Room for one read of answers.
+/// Buffer space for one read.
 const READ_BYTES: usize = 4096;
 
-/// Opens byte streams to resolvers, by way of the session as a rule.
+/// Opens byte streams to resolvers, usually through the session.
 ///
-/// Any `Fn(Destination) -> Future<Output = io::Result<Stream>>` will do.
+/// Implemented by every `Fn(Destination) -> Future<Output = io::Result<Stream>>`.
 pub trait Dial: Send + Sync + 'static {
-    /// The byte stream.
+    /// Type of the byte stream.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// Opens one. It is dropped when it takes more than two seconds.
+    /// Opens a stream. The future is dropped after two seconds.
     fn dial(&self, to: Destination) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -51,7 +52,7 @@ where
     }
 }
 
-/// A look-up on its way. Dropping it means that there will be no answer.
+/// A pending look-up. Dropping it reports that there is no response.
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub query: Arc<Query>,
@@ -70,20 +71,20 @@ impl Lookup {
         (lookup, receiver)
     }
 
-    /// Whether the client still waits and there are tries left.
-    fn is_worth_a_try(&self) -> bool {
+    /// Whether the client is waiting and attempts are left.
+    fn can_be_tried(&self) -> bool {
         self.tries < MAX_TRIES && !self.answer.is_closed()
     }
 }
 
-/// Asks resolvers, one connection at a time.
+/// Forwards look-ups to resolvers, over one connection at a time.
 pub(super) struct Upstream<D> {
     dial: Arc<D>,
     resolvers: Vec<Destination>,
-    /// Index of the resolver that is asked first.
+    /// Index of the resolver in use.
     current: usize,
     lookups: mpsc::Receiver<Lookup>,
-    /// To be asked again, or first of all on the next connection.
+    /// Look-ups to be sent first on the next connection.
     waiting: VecDeque<Lookup>,
 }
 
@@ -98,10 +99,10 @@ impl<D: Dial> Upstream<D> {
         }
     }
 
-    /// Runs until no stub is left to ask.
+    /// Runs until the stub is dropped.
     pub async fn run(mut self) {
         loop {
-            self.waiting.retain(Lookup::is_worth_a_try);
+            self.waiting.retain(Lookup::can_be_tried);
             if self.waiting.is_empty() {
                 match self.lookups.recv().await {
                     Some(lookup) => self.waiting.push_back(lookup),
@@ -109,21 +110,21 @@ impl<D: Dial> Upstream<D> {
                 }
             }
             match self.connect().await {
-                Some(stream) => self.converse(stream).await,
-                // They get SERVFAIL now: no resolver is to be had.
+                Some(stream) => self.use_connection(stream).await,
+                // No resolver can be reached: they get SERVFAIL now.
                 None => self.waiting.clear(),
             }
         }
     }
 
-    /// A stream to the first resolver that is to be had.
+    /// A stream to the first resolver that can be reached.
     async fn connect(&mut self) -> Option<D::Stream> {
         for _ in 0..self.resolvers.len() {
             let resolver = self.resolvers.get(self.current)?.clone();
-            match timeout(PATIENCE, self.dial.dial(resolver.clone())).await {
+            match timeout(TIMEOUT, self.dial.dial(resolver.clone())).await {
                 Ok(Ok(stream)) => return Some(stream),
-                Ok(Err(error)) => debug!(%resolver, %error, "can't reach a resolver"),
-                Err(_) => debug!(%resolver, "a resolver can't be reached in time"),
+                Ok(Err(error)) => debug!(%resolver, %error, "cannot connect to a resolver"),
+                Err(_) => debug!(%resolver, "timeout connecting to a resolver"),
             }
             self.next_resolver();
         }
@@ -134,117 +135,116 @@ impl<D: Dial> Upstream<D> {
         self.current = (self.current + 1) % self.resolvers.len().max(1);
     }
 
-    /// Uses a connection until it ends; unanswered look-ups wait for the next.
-    async fn converse(&mut self, stream: D::Stream) {
-        let mut talk = Conversation::new(stream);
+    /// Uses a connection until it ends; unanswered look-ups are kept for the next.
+    async fn use_connection(&mut self, stream: D::Stream) {
+        let mut connection = Connection::new(stream);
         let outcome = loop {
             if let Some(lookup) = self.waiting.pop_front() {
-                match talk.ask(lookup).await {
+                match connection.send(lookup).await {
                     Ok(()) => continue,
                     Err(error) => break Err(error),
                 }
             }
-            let deadline = talk.deadline;
+            let deadline = connection.deadline;
             tokio::select! {
                 lookup = self.lookups.recv() => match lookup {
                     Some(lookup) => self.waiting.push_back(lookup),
                     None => break Ok(()),
                 },
-                heard = talk.hear() => match heard {
+                received = connection.receive() => match received {
                     Ok(()) => {}
                     Err(error) => break Err(error),
                 },
-                () = sleep_until(deadline) => break match talk.asked.is_empty() {
+                () = sleep_until(deadline) => break match connection.pending.is_empty() {
                     true => Ok(()),
                     false => Err(io::ErrorKind::TimedOut.into()),
                 },
             }
         };
         if let Err(error) = outcome {
-            debug!(%error, unanswered = talk.asked.len(), "a resolver's connection ended");
-            // One that closes an idle connection is in its right; one that
-            // leaves questions unanswered may be no better next time.
-            if !talk.asked.is_empty() {
+            debug!(%error, unanswered = connection.pending.len(), "connection to a resolver ended");
+            // Closing an idle connection is normal; a resolver that leaves queries unanswered is
+            // replaced.
+            if !connection.pending.is_empty() {
                 self.next_resolver();
             }
         }
-        self.waiting.extend(talk.asked.into_values());
+        self.waiting.extend(connection.pending.into_values());
     }
 }
 
-/// One connection: messages with a length in front (RFC 1035, §4.2.2).
-struct Conversation<S> {
+/// One connection to a resolver: messages with a length prefix (RFC 1035, section 4.2.2).
+struct Connection<S> {
     reader: tokio::io::ReadHalf<S>,
     writer: tokio::io::WriteHalf<S>,
-    heard: BytesMut,
-    asked: HashMap<u16, Lookup>,
+    received: BytesMut,
+    pending: HashMap<u16, Lookup>,
     next_id: u16,
-    /// When the connection is given up if nothing is heard.
+    /// Instant at which the connection is closed if nothing is received.
     deadline: Instant,
 }
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Conversation<S> {
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection<S> {
     fn new(stream: S) -> Self {
         let (reader, writer) = split(stream);
         Self {
             reader,
             writer,
-            heard: BytesMut::new(),
-            asked: HashMap::new(),
+            received: BytesMut::new(),
+            pending: HashMap::new(),
             next_id: 0,
             deadline: Instant::now() + IDLE,
         }
     }
 
-    /// Sends a query under an id that is free here. The stub bounds how many
-    /// look-ups there are, far below the number of ids.
-    async fn ask(&mut self, mut lookup: Lookup) -> io::Result<()> {
-        if !lookup.is_worth_a_try() {
+    /// Sends a query under an unused id. The stub limits look-ups to far less than the number of
+    /// ids.
+    async fn send(&mut self, mut lookup: Lookup) -> io::Result<()> {
+        if !lookup.can_be_tried() {
             return Ok(());
         }
-        while self.asked.contains_key(&self.next_id) {
+        while self.pending.contains_key(&self.next_id) {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
         lookup.tries += 1;
         let message = lookup.query.with_id(id);
-        if self.asked.is_empty() {
-            self.deadline = Instant::now() + PATIENCE;
+        if self.pending.is_empty() {
+            self.deadline = Instant::now() + TIMEOUT;
         }
-        self.asked.insert(id, lookup);
+        self.pending.insert(id, lookup);
         write_message(&mut self.writer, &message).await
     }
 
-    /// Reads a piece, and hands out the answers that it completes. Cancel-safe.
-    async fn hear(&mut self) -> io::Result<()> {
-        // Look-ups whose clients have given up would keep the connection from
-        // ever being idle.
-        self.asked.retain(|_, lookup| !lookup.answer.is_closed());
-        self.heard.reserve(READ_BYTES);
-        if self.reader.read_buf(&mut self.heard).await? == 0 {
+    /// Reads once and delivers the responses completed by it. Cancel-safe.
+    async fn receive(&mut self) -> io::Result<()> {
+        // Look-ups whose clients have given up would keep the connection from becoming idle.
+        self.pending.retain(|_, lookup| !lookup.answer.is_closed());
+        self.received.reserve(READ_BYTES);
+        if self.reader.read_buf(&mut self.received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        while let Some(message) = take_message(&mut self.heard) {
+        while let Some(message) = take_message(&mut self.received) {
             let Some(id) = id(&message) else {
                 return Err(io::ErrorKind::InvalidData.into());
             };
-            // Answers that nobody waits for any more, or to other questions.
+            // Late responses, or responses to other questions.
             if !self
-                .asked
+                .pending
                 .get(&id)
                 .is_some_and(|l| l.query.is_answered_by(&message))
             {
                 continue;
             }
-            if let Some(lookup) = self.asked.remove(&id) {
-                // The client may have given up; the answer is lost then.
+            if let Some(lookup) = self.pending.remove(&id) {
+                // The client may have given up; the response is discarded then.
                 drop(lookup.answer.send(message));
             }
-            let limit = if self.asked.is_empty() {
+            let limit = if self.pending.is_empty() {
                 IDLE
             } else {
-                PATIENCE
+                TIMEOUT
             };
             self.deadline = Instant::now() + limit;
         }
@@ -252,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Conversation<S> {
     }
 }
 
-/// Writes a message with its length in front, in one piece.
+/// Writes a message with its length prefix in one call.
 pub(super) async fn write_message(
     writer: &mut (impl AsyncWrite + Unpin),
     message: &[u8],
@@ -263,12 +263,12 @@ pub(super) async fn write_message(
         writer.write_all(&framed).await?;
         writer.flush().await
     };
-    timeout(PATIENCE, write)
+    timeout(TIMEOUT, write)
         .await
         .map_err(|_| io::ErrorKind::TimedOut)?
 }
 
-/// The first message in `buffer`, if it is complete.
+/// Removes the first message from `buffer`, if it is complete.
 pub(super) fn take_message(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = usize::from(u16::from_be_bytes(*buffer.first_chunk()?));
     if buffer.len() < 2 + length {
@@ -297,10 +297,10 @@ mod tests {
         Lookup::new(Arc::new(Query::parse(&query(id, None)).unwrap()))
     }
 
-    /// Only the second resolver answers, and the first is left after
-    /// [`PATIENCE`]; an idle connection is closed and a new one made.
+    /// Only the second resolver answers, and the first is abandoned after [`TIMEOUT`]; an idle
+    /// connection is closed and a new one opened.
     #[tokio::test(start_paused = true)]
-    async fn silent_resolvers_are_left_and_idle_ones_too() {
+    async fn silent_resolvers_and_idle_connections_are_abandoned() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let dial = {
             let log = Arc::clone(&log);
@@ -326,10 +326,10 @@ mod tests {
         let (one, answer) = lookup(1);
         sender.send(one).await.unwrap();
         answer.await.unwrap();
-        assert_eq!(since.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(since.elapsed().as_secs(), TIMEOUT.as_secs());
         assert_eq!(*log.lock().unwrap(), ["192.0.2.1:53", "192.0.2.2:53"]);
 
-        // The good one is kept, as long as it is used.
+        // The working connection is kept as long as it is used.
         for pause in [IDLE / 2, IDLE * 2] {
             let (two, answer) = lookup(2);
             sender.send(two).await.unwrap();
@@ -343,9 +343,9 @@ mod tests {
         assert_eq!(log.lock().unwrap()[2..], ["192.0.2.2:53"]);
     }
 
-    /// When nobody answers, a look-up is given up after its second try.
+    /// When no resolver answers, a look-up fails after its second attempt.
     #[tokio::test(start_paused = true)]
-    async fn two_tries() {
+    async fn look_ups_have_two_attempts() {
         let dials = Arc::new(Mutex::new(Vec::new()));
         let dial = {
             let dials = Arc::clone(&dials);
@@ -361,7 +361,7 @@ mod tests {
         let (one, answer) = lookup(1);
         sender.send(one).await.unwrap();
         assert!(answer.await.is_err());
-        assert_eq!(since.elapsed().as_secs(), 2 * PATIENCE.as_secs());
+        assert_eq!(since.elapsed().as_secs(), 2 * TIMEOUT.as_secs());
         assert_eq!(dials.lock().unwrap().len(), 2);
     }
 }

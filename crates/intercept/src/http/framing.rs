@@ -1,32 +1,34 @@
-/// Longest chunk-size line taken, in bytes, without its CRLF. Extensions
-/// (RFC 9112, §7.1.1) are rarely used; none seen comes near this.
+//! Framing of request bodies: Content-Length and the chunked coding.
+
+/// Maximum length of a chunk-size line in bytes, without its CRLF. Extensions (RFC 9112, section
+/// 7.1.1) are rarely used and short.
 const MAX_SIZE_LINE_BYTES: usize = 256;
 
-/// Longest trailer section taken, in bytes.
+/// Maximum length of a trailer section in bytes.
 const MAX_TRAILER_BYTES: usize = 8 * 1024;
 
-/// Follows where a request's body ends, without touching its bytes.
+/// Finds the end of a request's body without modifying it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// This many bytes are still to come (RFC 9112, §6.2); zero at the end.
+    /// Remaining bytes of a body with Content-Length (RFC 9112, section 6.2); zero at the end.
     Length(u64),
-    /// The chunked coding (RFC 9112, §7.1).
+    /// The chunked coding (RFC 9112, section 7.1).
     Chunked(Chunked),
 }
 
-/// The body's chunked coding is broken.
+/// Error in the chunked coding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadChunk {
-    /// No hexadecimal digit where a size begins, or a strange one in it.
+    /// A character other than a hexadecimal digit in a chunk size.
     #[error("a chunk's size is not a hexadecimal number")]
     Size,
     /// Larger than 2^60 bytes.
-    #[error("a chunk's size is out of bounds")]
+    #[error("a chunk's size is too large")]
     TooLarge,
-    /// A line that does not end in CRLF, or a control character in it.
-    #[error("a line of the chunked coding is broken")]
+    /// A line that does not end in CRLF, or has a control character.
+    #[error("invalid line in the chunked coding")]
     Line,
-    /// A size line or a trailer section without end.
+    /// A size line or a trailer section above its limit.
     #[error("a line or the trailer of the chunked coding is too long")]
     TooLong,
 }
@@ -35,7 +37,7 @@ pub enum BadChunk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunked {
     at: At,
-    /// Of the current chunk: size while it is read, then bytes left.
+    /// Size of the current chunk while it is parsed, then its remaining bytes.
     size: u64,
     /// Bytes of the current line or trailer section.
     line: usize,
@@ -67,11 +69,11 @@ impl Framing {
         })
     }
 
-    /// How many of `bytes`, which come next on the connection, belong to the
-    /// request. Fewer than all means that the request is complete.
+    /// Consumes the next bytes of the connection and returns how many belong to the request. Fewer
+    /// than all means that the request is complete.
     ///
     /// # Errors
-    /// [`BadChunk`] where nobody could say.
+    /// [`BadChunk`] when the chunked coding is invalid.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
         match self {
             Self::Length(left) => {
@@ -83,7 +85,7 @@ impl Framing {
         }
     }
 
-    /// Whether the request has ended.
+    /// Whether the request is complete.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
@@ -113,7 +115,7 @@ impl Chunked {
         Ok(bytes.len() - rest.len())
     }
 
-    /// One byte that is not chunk data.
+    /// Parses one byte that is not chunk data.
     fn step(&mut self, byte: u8) -> Result<At, BadChunk> {
         self.line += 1;
         Ok(match (self.at, byte) {
@@ -180,6 +182,7 @@ impl Chunked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     #[test]
@@ -233,12 +236,12 @@ mod tests {
     }
 
     proptest! {
-        /// A coded body ends where it ends, however it is cut.
+        /// The end of a chunked body does not depend on how it is split.
         #[test]
         fn ends_where_it_ends(
-            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
-            after in proptest::collection::vec(any::<u8>(), 0..20),
-            cuts in proptest::collection::vec(1usize..16, 1..8),
+            chunks in vec(vec(any::<u8>(), 1..40), 0..6),
+            after in vec(any::<u8>(), 0..20),
+            cuts in vec(1usize..16, 1..8),
         ) {
             let mut body = Vec::new();
             for chunk in &chunks {

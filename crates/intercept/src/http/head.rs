@@ -1,36 +1,38 @@
+//! Parsing and rewriting of request heads.
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Framing;
 use crate::Credentials;
 use crate::destination::{BadDestination, Destination};
 
-/// Longest request line and header section taken, in bytes. Browsers and
-/// servers stay under 16 KiB as a rule; cookies make the rest.
+/// Maximum length of request line and header section in bytes. Browsers and servers usually stay
+/// under 16 KiB; large cookies need more.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Most header fields taken.
+/// Maximum number of header fields.
 const MAX_FIELDS: usize = 128;
 
-/// Where a plain `http://` address points when it names no port.
+/// Default port of `http://` addresses.
 const HTTP_PORT: u16 = 80;
 
-/// A request that can be served.
+/// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// `CONNECT host:port`: a tunnel.
     Connect(Destination),
-    /// An absolute-form request, to be sent on in origin-form.
+    /// An absolute-form request, to be forwarded in origin-form.
     Forward {
         /// The origin.
         destination: Destination,
         /// The rewritten head, with its empty line.
         head: Bytes,
-        /// The body that follows.
+        /// Framing of the body.
         framing: Framing,
     },
 }
 
-/// Why a request can't be served.
+/// Error of parsing a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// More than [`MAX_HEAD_BYTES`] or too many fields.
@@ -39,40 +41,40 @@ pub enum BadRequest {
     /// A control character, a bare CR or LF, or a folded line.
     #[error("the header has a bare CR, a bare LF, a control character or a folded line")]
     BadBytes,
-    /// Not HTTP/1.x, or broken in some other way.
+    /// Not HTTP/1.x, or malformed.
     #[error("this is not a valid HTTP/1 request")]
     Syntax,
-    /// Origin-form: the client takes this for a server.
-    #[error("this is a proxy: it takes CONNECT, and requests for http:// addresses")]
+    /// Origin-form: the client treats the proxy as an origin server.
+    #[error("this is a proxy: it accepts CONNECT and absolute-form requests for http:// addresses")]
     NotForAProxy,
-    /// A scheme that a proxy can't speak in the clear.
+    /// A scheme other than http.
     #[error("only http:// addresses are forwarded; use CONNECT for others")]
     Scheme,
     /// `http://user:password@host/` or `#fragment`.
-    #[error("the address has a user name or a fragment, which don't belong there")]
+    #[error("the address has a user name or a fragment, which are not allowed")]
     OddTarget,
-    /// The target is no place to connect to.
+    /// The target is not a valid destination.
     #[error("{0}")]
     Destination(#[from] BadDestination),
-    /// Content-Length and Transfer-Encoding in disagreement, twice, or odd.
+    /// Content-Length and Transfer-Encoding are both present, repeated, or malformed.
     #[error("the length of the request's body is ambiguous")]
     AmbiguousLength,
     /// A transfer coding other than chunked.
-    #[error("only the transfer coding chunked is known")]
+    #[error("only the transfer coding chunked is supported")]
     TransferCoding,
-    /// Host twice, or none where HTTP/1.1 wants one.
-    #[error("the Host field must be there exactly once")]
+    /// More than one Host field, or none in HTTP/1.1.
+    #[error("the request must have exactly one Host field")]
     Host,
-    /// `Connection: content-length` and the like.
+    /// A Connection field that names Content-Length, Transfer-Encoding or Host.
     #[error("the Connection field names a field that has to reach the origin")]
     Connection,
-    /// Credentials are wanted and were not shown, or wrong.
-    #[error("user name and password are wanted")]
+    /// Credentials are required, and missing or wrong.
+    #[error("user name and password are required")]
     Unauthorized,
 }
 
 impl BadRequest {
-    /// Status code and reason phrase (RFC 9110, §15).
+    /// Status code and reason phrase (RFC 9110, section 15).
     pub fn status(&self) -> (u16, &'static str) {
         match self {
             Self::TooLarge => (431, "Request Header Fields Too Large"),
@@ -83,10 +85,10 @@ impl BadRequest {
     }
 }
 
-/// Where the head that `input` begins with ends: the index after its empty
-/// line. `from` is what an earlier call found to be without an end.
+/// Index after the empty line that ends the head. `from` is the length already searched by an
+/// earlier call.
 pub fn find_head_end(input: &[u8], from: usize) -> Option<usize> {
-    // An end may straddle what was there before and what came since.
+    // The end may straddle the boundary of two reads.
     let from = from.saturating_sub(3);
     let at = input
         .get(from..)?
@@ -95,7 +97,7 @@ pub fn find_head_end(input: &[u8], from: usize) -> Option<usize> {
     Some(from + at + 4)
 }
 
-/// Reads a head, complete with its empty line.
+/// Parses a head, including its empty line.
 ///
 /// # Errors
 /// [`BadRequest`], to be answered with [`bad_request`](super::bad_request).
@@ -152,7 +154,8 @@ pub fn parse(head: &[u8], credentials: Option<&Credentials>) -> Result<Request, 
     })
 }
 
-/// RFC 9112, §2.2 and §5.2, in their strictest reading.
+/// Rejects bare CR and LF, control characters and folded lines (RFC 9112, sections 2.2 and 5.2, in
+/// their strictest reading).
 fn check_bytes(head: &[u8]) -> Result<(), BadRequest> {
     let mut before = 0;
     let mut bytes = head.iter().copied().peekable();
@@ -172,7 +175,7 @@ fn check_bytes(head: &[u8]) -> Result<(), BadRequest> {
     Ok(())
 }
 
-/// Splits `http://authority/path?query` (RFC 9112, §3.2.2).
+/// Splits `http://authority/path?query` (RFC 9112, section 3.2.2).
 fn absolute_form(target: &str) -> Result<(&str, &str), BadRequest> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return Err(BadRequest::NotForAProxy);
@@ -193,11 +196,11 @@ fn absolute_form(target: &str) -> Result<(&str, &str), BadRequest> {
     Ok((authority, path))
 }
 
-/// What the header fields say about the message itself.
+/// Header fields that determine framing and authorization.
 struct Fields<'h> {
     framing: Option<Framing>,
     authorization: Option<&'h [u8]>,
-    /// Names that the Connection fields list.
+    /// Field names listed in Connection fields.
     named: Vec<&'h str>,
 }
 
@@ -213,7 +216,7 @@ impl<'h> Fields<'h> {
             if is("host") {
                 hosts += 1;
             } else if is("content-length") {
-                // A list, even of equal numbers, is more than one opinion.
+                // A list is refused, even of equal numbers.
                 if length.replace(parse_length(field.value)?).is_some() {
                     return Err(BadRequest::AmbiguousLength);
                 }
@@ -257,8 +260,8 @@ impl<'h> Fields<'h> {
         })
     }
 
-    /// Fields that end here: those of this hop (RFC 9110, §7.6.1), and Host,
-    /// which the target overrides (RFC 9112, §3.2.2).
+    /// Fields not forwarded: hop-by-hop fields (RFC 9110, section 7.6.1), and Host, which the
+    /// target overrides (RFC 9112, section 3.2.2).
     fn is_dropped(&self, name: &str) -> bool {
         let hop = ["connection", "keep-alive", "te", "upgrade", "host"];
         hop.iter()
@@ -272,7 +275,7 @@ impl<'h> Fields<'h> {
 
 fn parse_length(value: &[u8]) -> Result<u64, BadRequest> {
     let value = value.trim_ascii();
-    // 18 digits can't overflow.
+    // 18 digits cannot overflow.
     if value.is_empty() || value.len() > 18 {
         return Err(BadRequest::AmbiguousLength);
     }
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn smuggling_shapes_and_nonsense() {
+    fn ambiguous_and_malformed_requests_are_refused() {
         use BadRequest::*;
         let get = "GET http://a.example/ HTTP/1.1\r\n";
         let host = "Host: a.example\r\n";
@@ -472,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_asked_for_and_go_no_further() {
+    fn credentials_are_required_and_not_forwarded() {
         let c = Credentials::new("anna", "s3cret").unwrap();
         let head = "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n";
         let refused = parse(format!("{head}\r\n").as_bytes(), Some(&c));
@@ -485,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_found_across_reads() {
+    fn the_end_of_a_head_is_found_across_reads() {
         let head = b"GET / HTTP/1.1\r\n\r\nrest";
         for cut in 0..18 {
             assert_eq!(find_head_end(&head[..cut], 0), None);
@@ -494,12 +497,15 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in, what goes out is one head with one Host and one
-        /// length, and an honest reader of it finds what we found.
+        /// Every forwarded head is a single head with one Host and at most one length, which a
+        /// conforming parser reads as this one did.
         #[test]
-        fn what_goes_out_is_clean(
+        fn forwarded_heads_are_unambiguous(
             fields in proptest::collection::vec(
-                ("(Host|Content-Length|Transfer-Encoding|Connection|X|Proxy-X|TE)", "[ -~]{0,12}|[0-9]{1,3}|chunked|a.example"),
+                (
+                    "(Host|Content-Length|Transfer-Encoding|Connection|X|Proxy-X|TE)",
+                    "[ -~]{0,12}|[0-9]{1,3}|chunked|a.example",
+                ),
                 0..6,
             ),
             target in "(http://)?[a-z.@/?#:0-9\\[\\]]{0,24}",

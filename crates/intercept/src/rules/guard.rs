@@ -1,3 +1,5 @@
+//! Installation of rules through a guard process that removes them when the daemon dies.
+
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,23 +12,22 @@ use super::owner::Owner;
 use super::script::script;
 use super::{Ipv6, Method, RulesConfig};
 
-/// Preference of our routing rules: after the table `local` (0), so that this
-/// host's own addresses stay its own, and before everybody else's.
+/// Preference of the routing rules: after the table `local` (0), so that this host's own addresses
+/// stay local, and before the main table's.
 pub(super) const RULE_PREFERENCE: &str = "9000";
 
-/// Longest interface name, in bytes (IFNAMSIZ less its final zero).
+/// Maximum length of an interface name in bytes (IFNAMSIZ without the terminating zero).
 const MAX_INTERFACE_BYTES: usize = 15;
 
-/// The guard. `$1` is the table, `$2` the routing table and `$3` its mark, both
-/// empty without TPROXY. Signals to it are signals to the daemon; it goes when
-/// its standard input ends. A home directory that does not exist keeps `nft -i`
-/// from leaving a history file.
+/// The guard. `$1` is the nftables table, `$2` the routing table and `$3` its mark, both empty
+/// without TPROXY, `$4` the rule preference. It ignores signals, which are meant for the daemon,
+/// and exits at the end of its standard input. A nonexistent home directory keeps `nft -i` from
+/// writing a history file.
 ///
-/// Only two lines of the input, the script and [`SENTINEL`], reach `nft`: what
-/// a daemon that has given up its privileges writes later must not be run with
-/// those of the guard. What follows tells by its end that the daemon has ended;
-/// until then `cat` holds the pipe to `nft` open, as 4. Where `nft` ends first,
-/// the last line tells the daemon so.
+/// Only two lines of the input, the script and [`SENTINEL`], reach `nft`: later input of a daemon
+/// that has dropped its privileges must not be executed with those of the guard. The end of the
+/// input signals the end of the daemon; until then `cat` keeps the pipe to `nft` open as descriptor
+/// 4. If `nft` exits first, the last line ends the guard, which the daemon notices.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 exec 2>&1
@@ -43,80 +44,79 @@ exec 2>&1
 }
 "#;
 
-/// A command whose answer has text that no command before it prints: the sign
-/// that those before it are done.
+/// A command whose output contains text that no command before it prints: marks the completion of
+/// the commands before it.
 const SENTINEL: &str = "describe ip ttl\n";
 const SENTINEL_ANSWER: &str = "payload expression";
 
-/// How long the guard may take to clean up before we go on without it.
+/// Maximum time to wait for the guard to clean up.
 const GUARD_TIME: Duration = Duration::from_secs(3);
 
-/// Most of a tool's complaint that is kept, in bytes.
+/// Maximum length of a tool's error message in bytes.
 const MAX_COMPLAINT_BYTES: u64 = 2000;
 
-/// Why rules could not be installed.
+/// Error of installing or inspecting rules.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// `nft`, `ip` or `sh` can't be run.
-    #[error("can't run {tool}: {source}; transparent interception needs nftables and iproute2")]
+    /// `nft`, `ip` or `sh` cannot be run.
+    #[error("cannot run {tool}: {source}; transparent interception needs nftables and iproute2")]
     Missing {
-        /// The program.
+        /// Name of the program.
         tool: &'static str,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The tool refused; most often for lack of CAP_NET_ADMIN.
-    #[error("{tool} refused: {complaint}")]
+    /// The tool failed; most often for lack of CAP_NET_ADMIN.
+    #[error("{tool} failed: {complaint}")]
     Refused {
-        /// The program.
+        /// Name of the program.
         tool: &'static str,
-        /// What it says, on one line.
+        /// Its error message, on one line.
         complaint: String,
     },
-    /// Another daemon intercepts this host's traffic already.
-    #[error("{0} intercepts connections here already; stop it first")]
+    /// Another daemon is intercepting this host's traffic.
+    #[error("{0} is already intercepting connections on this host; stop it first")]
     Busy(Owner),
-    /// Not a name that an interface can have.
-    #[error("{0:?} is no interface name")]
+    /// Not a valid interface name.
+    #[error("{0:?} is not a valid interface name")]
     Interface(String),
     /// `own_mark` and `route_mark` are the same, or one is zero.
     #[error("own_mark and route_mark must be two different marks, neither of them zero")]
     Marks,
-    /// A routing table that is the system's own (`rt_tables` names 0 and 253 to
-    /// 255), or could be: ours is emptied.
+    /// A routing table that is or may be the system's own (`rt_tables` names 0 and 253 to 255): the
+    /// table is flushed.
     #[error("route_table must be 256 or more, not {0}")]
     RouteTable(u32),
     /// `/proc` or a pipe failed.
-    #[error("can't set up the rules: {0}")]
+    #[error("cannot set up the rules: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Rules that are in force. See the [module](super) for their lifetime.
+/// Installed rules. See the [module](super) for their lifetime.
 #[derive(Debug)]
 pub struct Rules {
     table: String,
     guard: Child,
-    /// Taken when the rules are to go.
+    /// Closed to remove the rules.
     commands: Option<ChildStdin>,
-    /// Kept open until then: `nft -i` must not die of a broken pipe.
+    /// Kept open until then: `nft -i` must not be killed by a broken pipe.
     answers: Option<BufReader<ChildStdout>>,
 }
 
 impl Rules {
-    /// The commands that [`install`](Self::install) would give to nft, a line
-    /// each, for people to look at.
+    /// The nft commands that [`install`](Self::install) would execute, one per line, for display.
     ///
     /// # Errors
-    /// The configuration has something impossible in it.
+    /// When the configuration is invalid.
     pub fn script(config: &RulesConfig, owner: Owner) -> Result<String, RulesError> {
         check(config)?;
         Ok(script(config, &owner.table(), true))
     }
 
-    /// Puts the rules in force. Blocks for some tens of milliseconds.
+    /// Installs the rules. Blocks for some tens of milliseconds.
     ///
     /// # Errors
-    /// [`RulesError`]; then nothing is left behind.
+    /// [`RulesError`]; no rules remain then.
     pub fn install(config: &RulesConfig) -> Result<Self, RulesError> {
         check(config)?;
         let tables = Tables::read()?;
@@ -129,8 +129,8 @@ impl Rules {
         let table = owner.table();
         let text = match check_script(&script(config, &table, true)) {
             Ok(()) => script(config, &table, true),
-            // A kernel before 5.12 has no owners. If that is not the reason,
-            // the complaint about the simpler script is the clearer one.
+            // A kernel before 5.12 does not support owners. If that is not the reason, the error of
+            // the simpler script is clearer.
             Err(_) => {
                 let simple = script(config, &table, false);
                 check_script(&simple)?;
@@ -150,14 +150,13 @@ impl Rules {
         &self.table
     }
 
-    /// Whether the guard is in its place. Somebody may have killed it: then
-    /// drop these rules and install them anew.
+    /// Whether the guard is running. If it has been killed, drop these rules and install them
+    /// again.
     pub fn in_force(&mut self) -> bool {
         matches!(self.guard.try_wait(), Ok(None))
     }
 
-    /// Takes the rules away and waits until they are gone. Dropping does the
-    /// same.
+    /// Removes the rules and waits until they are removed, as dropping does.
     pub fn remove(self) {
         drop(self);
     }
@@ -173,7 +172,7 @@ impl Rules {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C at a terminal goes to a whole process group.
+            // Ctrl-C at a terminal signals a whole process group.
             .process_group(0)
             .spawn()
             .map_err(|source| RulesError::Missing { tool: "sh", source })?;
@@ -188,7 +187,7 @@ impl Rules {
         })
     }
 
-    /// Hands the script to `nft -i`, which takes a line for a transaction.
+    /// Sends the script to `nft -i`, which executes each line as a transaction.
     fn load(&mut self, text: &str) -> Result<(), RulesError> {
         let (Some(commands), Some(answers)) = (&mut self.commands, &mut self.answers) else {
             return Err(RulesError::Io(io::ErrorKind::BrokenPipe.into()));
@@ -226,11 +225,11 @@ impl Drop for Rules {
                 Ok(None) | Err(_) => break,
             }
         }
-        warn!(table = %self.table, "the guard of the nft rules does not end; leaving it behind");
+        warn!(table = %self.table, "the guard of the nft rules does not exit; no longer waiting");
     }
 }
 
-/// Refuses what would make a script of something else.
+/// Rejects values that would alter the script or conflict with the system.
 fn check(config: &RulesConfig) -> Result<(), RulesError> {
     for name in &config.forwarded {
         let good = |b: u8| b.is_ascii_alphanumeric() || b"_-.@:".contains(&b);
@@ -249,7 +248,7 @@ fn check(config: &RulesConfig) -> Result<(), RulesError> {
     }
 }
 
-/// Our tables, by the names that they have.
+/// The tables of mpbond, found by name.
 pub(super) struct Tables {
     pub(super) living: Vec<Owner>,
     pub(super) dead: Vec<Owner>,
@@ -269,19 +268,19 @@ impl Tables {
 
     pub(super) fn remove_dead(&self) -> Result<(), RulesError> {
         for owner in &self.dead {
-            warn!(%owner, "removing nft rules that a dead process left");
+            warn!(%owner, "removing stale nft rules of a dead process");
             run("nft", &["delete", "table", "inet", &owner.table()], None)?;
         }
         Ok(())
     }
 }
 
-/// A dry run in the kernel, whose complaints name the line.
+/// A dry run in the kernel, whose error messages name the line.
 fn check_script(text: &str) -> Result<(), RulesError> {
     run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
 }
 
-/// Has packets with the mark delivered to this host.
+/// Adds routes that deliver marked packets to this host.
 fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
     let (table, mark) = (config.route_table.to_string(), mark(config));
     let families: &[(&str, &str)] = match config.ipv6 {
@@ -297,12 +296,11 @@ fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
     Ok(())
 }
 
-/// Removes routing rules like ours, which an earlier run left if it was killed
-/// together with its guard.
+/// Removes the routing rules of an earlier process that was killed together with its guard.
 pub(super) fn remove_routing(config: &RulesConfig) {
     let (table, mark) = (config.route_table.to_string(), mark(config));
     for family in ["-4", "-6"] {
-        // It fails when there is none left, or no `ip` to make any.
+        // Fails when none is left, or `ip` cannot be run.
         while run("ip", &routing_rule(family, "del", &mark, &table), None).is_ok() {}
         let _ = run("ip", &[family, "route", "flush", "table", &table], None);
     }
@@ -319,7 +317,7 @@ pub(super) fn mark(config: &RulesConfig) -> String {
     format!("{:#x}", config.route_mark)
 }
 
-/// Runs a tool to its end and gives its standard output.
+/// Runs a tool and returns its standard output.
 pub(super) fn run(
     tool: &'static str,
     arguments: &[&str],
@@ -337,10 +335,10 @@ pub(super) fn run(
         .spawn()
         .map_err(|source| RulesError::Missing { tool, source })?;
     if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-        // A tool that fails early says why, which is better than our "broken
-        // pipe". Scripts fit the pipe many times over.
+        // If a tool fails early, its own error message is better than EPIPE. Scripts are much
+        // shorter than the pipe's capacity.
         if let Err(error) = stdin.write_all(text.as_bytes()) {
-            debug!(tool, %error, "a tool did not read all of its input");
+            debug!(tool, %error, "tool did not read all of its input");
         }
     }
     let output = child.wait_with_output()?;
@@ -351,7 +349,7 @@ pub(super) fn run(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A complaint of several lines on one, without the rulers under its words.
+/// Joins an error message of several lines, without the markers under its words.
 fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<_> = text

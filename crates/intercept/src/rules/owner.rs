@@ -1,12 +1,14 @@
+//! Owner of an nftables table: a process, encoded in the table's name.
+
 use std::fmt;
 use std::fs;
 use std::io;
 
-/// What table names begin with.
+/// Prefix of table names.
 const PREFIX: &str = "mpbond_";
 
-/// Which process a table belongs to. The start time tells it from a later
-/// process with the same id.
+/// The process that owns a table. The start time distinguishes it from a later process with the
+/// same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Process id.
@@ -20,11 +22,11 @@ impl Owner {
     /// This process.
     ///
     /// # Errors
-    /// `/proc` can't be read.
+    /// When `/proc` cannot be read.
     pub fn current() -> io::Result<Self> {
         let pid = std::process::id();
         let start_ticks = start_ticks(pid)?
-            .ok_or_else(|| io::Error::other("/proc does not know this process's start time"))?;
+            .ok_or_else(|| io::Error::other("/proc has no start time of this process"))?;
         Ok(Self { pid, start_ticks })
     }
 
@@ -33,18 +35,18 @@ impl Owner {
         format!("{PREFIX}{}_{}", self.pid, self.start_ticks)
     }
 
-    /// The owner of a table of this name; `None` for other people's tables.
+    /// The owner of a table with this name; `None` for tables of other programs.
     pub fn from_table(name: &str) -> Option<Self> {
         let (pid, start_ticks) = name.strip_prefix(PREFIX)?.split_once('_')?;
         let owner = Self {
             pid: pid.parse().ok()?,
             start_ticks: start_ticks.parse().ok()?,
         };
-        // Only names that we would have written, down to the last zero.
+        // Only names exactly as written by `table`.
         (owner.table() == name).then_some(owner)
     }
 
-    /// Whether the process still runs. In doubt it does.
+    /// Whether the process is running; true if that cannot be determined.
     pub fn is_alive(&self) -> bool {
         match start_ticks(self.pid) {
             Ok(found) => found == Some(self.start_ticks),
@@ -72,8 +74,8 @@ fn start_ticks(pid: u32) -> io::Result<Option<u64>> {
     }
 }
 
-/// The program's name, in parentheses, may hold spaces and parentheses: count
-/// from the last one, after which field 3 comes.
+/// The program's name, in parentheses, may contain spaces and parentheses: count from the last
+/// closing one, after which field 3 follows.
 fn parse_start_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
@@ -112,7 +114,7 @@ mod tests {
             ..me
         };
         assert!(!earlier.is_alive());
-        // Above the largest pid_max that Linux has.
+        // Above the largest possible pid_max.
         let nobody = Owner { pid: 1 << 30, ..me };
         assert!(!nobody.is_alive());
     }

@@ -1,8 +1,10 @@
+//! Generation of the nft script.
+
 use ipnet::IpNet;
 
 use super::{Ipv6, Method, RulesConfig, Udp};
 
-/// Never intercepted: they mean this host or this link.
+/// Networks never intercepted: this host and this link.
 const ALWAYS_EXCLUDED: [&str; 7] = [
     "0.0.0.0/8",
     "127.0.0.0/8",
@@ -14,13 +16,13 @@ const ALWAYS_EXCLUDED: [&str; 7] = [
     "ff00::/8",
 ];
 
-/// The first packet of a connection.
+/// Matches the first packet of a connection.
 const FIRST: &str = "tcp flags & (syn | ack) == syn";
 
 const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
 
-/// The commands for nft, one a line, that make the table. Nothing in them comes
-/// from outside but numbers, addresses and checked interface names.
+/// The nft commands that create the table, one per line. External input in them is limited to
+/// numbers, addresses and validated interface names.
 pub(super) fn script(config: &RulesConfig, table: &str, owned: bool) -> String {
     let mut out = Script {
         table,
@@ -48,7 +50,7 @@ impl Script<'_> {
         self.text.push('\n');
     }
 
-    /// `kind` is empty for a chain that others jump to.
+    /// Adds a chain; `kind` is empty for the target of a jump.
     fn chain(&mut self, name: &str, kind: &str) {
         let body = match kind {
             "" => String::new(),
@@ -61,8 +63,8 @@ impl Script<'_> {
         self.line(&format!("add rule inet {} {chain} {rule}", self.table));
     }
 
-    /// `own`: what the daemon itself sends, and what stays on this host.
-    /// `excluded`: destinations that are to be reached directly.
+    /// Chain `own`: traffic of the daemon itself, and traffic within this host. Chain `excluded`:
+    /// destinations reached directly.
     fn own_and_excluded(&mut self, config: &RulesConfig) {
         self.chain("own", "");
         self.rule("own", &format!("meta mark {:#x} accept", config.own_mark));
@@ -79,8 +81,8 @@ impl Script<'_> {
         self.rule("excluded", &format!("ip6 daddr {} accept", set(&v6)));
     }
 
-    /// DNS always goes by NAT: the stub answers from one address, and NAT gives
-    /// the answer the sender that the client expects.
+    /// NAT chains. DNS always uses NAT: the stub answers from one address, and NAT restores the
+    /// source address that the client expects.
     fn nat(&mut self, config: &RulesConfig) {
         if config.method != Method::Redirect && config.dns_port.is_none() {
             return;
@@ -106,16 +108,16 @@ impl Script<'_> {
             self.rule(chain, "jump excluded");
             let family = tcp_families(config);
             let port = config.port;
-            // Without the look at the flags, a connection from before the
-            // table would count as new where conntrack was not in use yet.
+            // Without the match on flags, a connection older than the table would count as new if
+            // conntrack was not active before.
             self.rule(chain, &format!("{family}{FIRST} redirect to :{port}"));
         }
     }
 
-    /// Connections get a mark at their SYN, in conntrack; packets of marked
-    /// connections get it too, and the routing rule for the mark sends them to
-    /// this host, where TPROXY finds their socket. Connections older than the
-    /// table have no mark and stay as they are.
+    /// TPROXY chains. A connection gets a conntrack mark at its SYN; packets of marked connections
+    /// get the same packet mark, and the routing rule for the mark delivers them to this host,
+    /// where TPROXY finds their socket. Connections older than the table have no mark and are not
+    /// affected.
     fn tproxy(&mut self, config: &RulesConfig) {
         let mark = format!("{:#x}", config.route_mark);
         let family = tcp_families(config);
@@ -155,7 +157,7 @@ impl Script<'_> {
         }
     }
 
-    /// What would go past the session and must not.
+    /// Rejects traffic that would leak past the session.
     fn refusals(&mut self, config: &RulesConfig) {
         self.chain("filter_output", "type filter hook output priority 0");
         self.rule("filter_output", "jump own");
@@ -174,8 +176,8 @@ impl Script<'_> {
             &format!("udp dport {{ 443, 853 }} {PORT_UNREACHABLE}"),
         );
         if config.udp == Udp::Reject {
-            // Of DHCP, only the renewal comes by here, and its server need not
-            // be in an excluded network.
+            // Only DHCP renewals pass this chain, and their server need not be in an excluded
+            // network.
             self.rule(chain, "udp dport { 67, 547 } accept");
             self.rule(chain, &format!("meta l4proto udp {PORT_UNREACHABLE}"));
         }
@@ -187,7 +189,7 @@ impl Script<'_> {
     }
 }
 
-/// What to put before a rule that takes in TCP.
+/// Address family match in front of rules that intercept TCP.
 fn tcp_families(config: &RulesConfig) -> &'static str {
     match config.ipv6 {
         Ipv6::Intercept => "",
@@ -195,7 +197,7 @@ fn tcp_families(config: &RulesConfig) -> &'static str {
     }
 }
 
-/// The interfaces of other hosts, as a set.
+/// The `forwarded` interfaces as an nft set.
 fn forwarded(config: &RulesConfig) -> Option<String> {
     let mut names: Vec<_> = config
         .forwarded
@@ -207,7 +209,7 @@ fn forwarded(config: &RulesConfig) -> Option<String> {
     (!names.is_empty()).then(|| set(&names))
 }
 
-/// All that is excluded by address, without overlaps, which nft refuses.
+/// All excluded networks, without overlaps, which nft rejects.
 fn excluded_networks(config: &RulesConfig) -> Vec<IpNet> {
     let always = ALWAYS_EXCLUDED.iter().filter_map(|net| net.parse().ok());
     let endpoints = config

@@ -1,7 +1,7 @@
-//! Links kept full, and what comes through them.
+//! Load that keeps links full, and the rates measured meanwhile.
 //!
-//! One thread sends for all links, in bursts that the kernel cuts into
-//! packets, so that the player is measured and not its load.
+//! One thread sends for all links, in bursts that the kernel splits into packets, so that the load
+//! does not disturb the player.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 
 use mpbond_units::BitRate;
 
-use super::{HEADER_BYTES, QUEUE, Way, name};
+use super::way::{HEADER_BYTES, QUEUE, Way, name};
 use crate::error::{Doing, Result};
 use crate::sys;
 use crate::wiring::counters;
 
-/// How long the queues are given to fill.
+/// Time for the queues to fill.
 pub(super) const FILLING: Duration = Duration::from_millis(500);
-/// How long they are kept full then.
+/// Time of the measurement with full queues.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(4);
 const PACKET_BYTES: usize = 1500;
 const PAYLOAD_BYTES: usize = PACKET_BYTES - HEADER_BYTES;
-/// As many as one call may hand to the kernel: 64 KiB of UDP.
+/// Maximum number of packets of one call: 64 KiB of UDP.
 const BURST: usize = 44;
 const BURST_EVERY: Duration = Duration::from_millis(1);
 
-/// What comes through links whose queues never run empty, by the receiving
-/// devices' own counters: a receiving program might be too slow. Of each way
-/// in turn, link by link. `filled` is called before it is measured.
+/// Rates through links whose queues never run empty, by the counters of the receiving devices,
+/// since a receiving program might be too slow. In the order of ways, then of links. `filled` is
+/// called before the measurement.
 pub(super) fn rates(
     ways: &[Way<'_>],
     links: usize,
@@ -41,7 +41,7 @@ pub(super) fn rates(
             let (receiver, sender) = way.sockets(link)?;
             sys::udp::cut_into(&sender, PAYLOAD_BYTES as u16).doing("cannot send in bursts")?;
             senders.push(sender);
-            // Nobody reads, but without a socket hosts would answer.
+            // Nobody reads these sockets, but without them hosts would send ICMP errors.
             receivers.push(receiver);
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn rates(
     })
 }
 
-/// Sends a little more than fits, after as much as the queues take.
+/// Sends slightly more than the rate, after the capacity of the queues.
 fn keep_full(senders: &[UdpSocket], rate: BitRate, over: &AtomicBool) {
     let surplus = BitRate::from_bps(rate.bps() / 20 * 21);
     let burst = [0; BURST * PAYLOAD_BYTES];
@@ -75,10 +75,10 @@ fn keep_full(senders: &[UdpSocket], rate: BitRate, over: &AtomicBool) {
     }
 }
 
-/// Packets that find a device's queue full are no loss: the link is full.
+/// Packets dropped at a full device queue do not matter.
 fn send(sender: &UdpSocket, burst: &[u8]) {
     if sender.send(burst).is_err() {
-        // A kernel that cannot cut for this device (before 6.11).
+        // Kernels before 6.11 cannot split for this device.
         for packet in burst.chunks(PAYLOAD_BYTES) {
             let _ = sender.send(packet);
         }
@@ -105,10 +105,10 @@ fn count(ways: &[Way<'_>], links: usize) -> Result<Vec<BitRate>> {
     Ok(before.into_iter().zip(after).map(over).collect())
 }
 
-/// Packets that the device of `link` in the calling thread's host has
-/// received, and when that was.
+/// Number of packets received by the device of `link` in the calling thread's host, and the time of
+/// the reading.
 fn received(link: usize) -> io::Result<(Instant, u64)> {
-    // Counters that this machine took long to read were read at no known time.
+    // A slow reading has no exact time.
     const AT_ONCE: Duration = Duration::from_millis(1);
     const TRIES: u32 = 50;
     let mut last = None;

@@ -1,4 +1,4 @@
-//! One-way delays of single packets over a link that is otherwise idle.
+//! One-way delays of probes over a link that is otherwise idle.
 
 use std::io;
 use std::net::UdpSocket;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use mpbond_units::BitRate;
 
 use super::load::{FILLING, FULL_FOR};
-use super::{DELAY, HEADER_BYTES, Way};
+use super::way::{DELAY, HEADER_BYTES, Way};
 use crate::error::{Doing, Result};
 use crate::player::Clock;
 use crate::sys;
 
 const PAYLOAD_BYTES: usize = 100;
-/// How far apart they are; in step with nothing that the player or its load do.
+/// Interval of probes, unrelated to the periods of the player and its load.
 const EVERY: Duration = Duration::from_micros(9_730);
 
-/// Delays beyond the nominal one, sorted, in ms, of packets sent on `link`
-/// while the others are full.
+/// Delays of probes on `link` beyond the nominal one, sorted, in ms, while the other links are
+/// full.
 pub(super) fn delay_errors(way: &Way<'_>, link: usize, rate: BitRate) -> Result<Vec<f64>> {
     std::thread::sleep(FILLING);
     let (receiver, sender) = way.sockets(link)?;
@@ -26,7 +26,7 @@ pub(super) fn delay_errors(way: &Way<'_>, link: usize, rate: BitRate) -> Result<
     let nominal = DELAY + rate.time_for((PAYLOAD_BYTES + HEADER_BYTES) as u64);
     let mut errors_ms = std::thread::scope(|scope| -> io::Result<Vec<f64>> {
         let sending = scope.spawn(move || send(&sender, clock, probes));
-        // Both ends are to be woken at once, as the player is.
+        // Both ends need to wake up at once, as the player does.
         let _ = sys::sched::become_fifo();
         let mut errors = Vec::new();
         for _ in 0..probes {
@@ -47,7 +47,7 @@ pub(super) fn delay_errors(way: &Way<'_>, link: usize, rate: BitRate) -> Result<
     Ok(errors_ms)
 }
 
-/// Each probe says when it was sent.
+/// Sends probes with their time of sending.
 fn send(sender: &UdpSocket, clock: Clock, probes: u32) -> io::Result<()> {
     let _ = sys::sched::become_fifo();
     for _ in 0..probes {

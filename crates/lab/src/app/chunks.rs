@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::{Noticed, Ran, Setting, fetch_object, mean_and_p95, used};
+use super::ran::{Noticed, Ran, Setting, fetch_object, mean_and_p95, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Chunks;
 use crate::quantity::Quantity;
 use crate::watch::Watch;
 
-/// Fetches them over one connection.
+/// Fetches the chunks over one connection.
 pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
@@ -51,7 +51,7 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
     })
 }
 
-/// The pauses between chunks, without end.
+/// The pauses between chunks, an endless sequence.
 pub(crate) fn gaps(chunks: &Chunks, seed: u64) -> impl Iterator<Item = Duration> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (least, more) = (chunks.least_gap, chunks.most_gap - chunks.least_gap);

@@ -1,24 +1,25 @@
-//! Small messages, asked for at a steady pace, beside a download that takes
-//! what it can get.
+//! Small messages, requested at a constant rate, beside a download that takes all it can get.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use mpbond_statistics::Sample;
+
+use super::ran::{Noticed, Ran, Setting, fetch_object, used};
 use super::timed::download_until;
-use super::{Noticed, Ran, Setting, fetch_object, nearest_rank, used};
-use crate::client::Progress;
+use crate::client::{Connection, Progress};
 use crate::error::{Error, Result};
 use crate::experiment::{Connection as Connecting, Messages};
-use crate::fetch::Connection;
+
 use crate::quantity::Quantity;
 use crate::watch::Watch;
 
-/// Asks for a message when one is due and the one before is there, and
-/// downloads meanwhile. A message's time is from asking to its last byte, with
-/// the making of a connection of its own.
+/// Requests a message when it is due and the one before has arrived, and downloads meanwhile. The
+/// time of a message runs from its request to its last byte, with the handshake of a connection of
+/// its own.
 pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progress) -> Result<Ran> {
     let dial = || setting.dial.connect(setting.limit);
-    // A connection that is kept is there before anything is timed.
+    // A kept connection is opened before the clock starts.
     let kept = match messages.connection {
         Connecting::Kept => Some(dial()?.0),
         Connecting::New => None,
@@ -47,15 +48,14 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
     });
     let ran = ran?;
     intact &= ran.iter().all(|message| message.intact);
-    let mut seconds: Vec<f64> = ran.iter().map(|message| message.seconds).collect();
-    seconds.sort_by(f64::total_cmp);
+    let seconds: Sample = ran.iter().map(|message| message.seconds).collect();
     let mut noticed = Noticed::new();
     for (quantity, share) in [
         (Quantity::MessageS, 0.5),
         (Quantity::MessageP95S, 0.95),
         (Quantity::MessageMaxS, 1.0),
     ] {
-        noticed.extend(nearest_rank(&seconds, share).map(|s| (quantity, s)));
+        noticed.extend(seconds.quantile(share).map(|s| (quantity, s)));
     }
     if messages.bulk {
         let mbps = bulk_bytes as f64 * 8e-6 / messages.length.as_secs_f64();
@@ -70,14 +70,14 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
     })
 }
 
-/// How one message went.
+/// Result of one message.
 struct Message {
     seconds: f64,
     intact: bool,
 }
 
-/// All messages, one after the other. The first is due after a pause, so that
-/// the download has begun, and none at the end or later.
+/// Requests all messages, one after the other. The first is due after one interval, so that the
+/// download has begun; none is due at the end or later.
 fn all(
     messages: &Messages,
     setting: &Setting,
@@ -111,14 +111,13 @@ fn all(
     Ok(ran)
 }
 
-/// When the next one is due, so long after the start: at the first multiple of
-/// `every` that is not yet past.
+/// Due time of the next message: the first multiple of `every` that is not past.
 fn next_due(every: Duration, now: Duration) -> Duration {
     let steps = now.as_nanos().div_ceil(every.as_nanos().max(1));
     every * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
-/// Counts what has come, and says how much that is in all.
+/// Adds bytes, and returns their total.
 fn saw(watch: &Mutex<Watch>, more: u64) -> u64 {
     let Ok(mut watch) = watch.lock() else {
         return 0;
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_past_is_left_out() {
+    fn past_messages_are_left_out() {
         const MS: fn(u64) -> Duration = Duration::from_millis;
         for (now, next) in [(0, 0), (1, 200), (200, 200), (201, 400), (930, 1000)] {
             assert_eq!(next_due(MS(200), MS(now)), MS(next), "at {now} ms");

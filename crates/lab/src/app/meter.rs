@@ -1,30 +1,29 @@
-//! How fast a player believes its network to be, as ExoPlayer 2 measures it
-//! (`DefaultBandwidthMeter`): a sample a transfer, however small, and the
-//! median of the latest samples, weighted by the square roots of their sizes.
-//! Pure: time comes in.
+//! Throughput estimate of a video player, as by ExoPlayer 2 (`DefaultBandwidthMeter`): one sample
+//! for each transfer, however small; the median of the latest samples, weighted by the square roots
+//! of their sizes. Pure: time is an argument.
 
 use std::time::Duration;
 
-/// Believed before anything is known.
+/// Initial estimate.
 const AT_FIRST_BPS: f64 = 1e6;
-/// Something is known once transfers have taken so long in all ...
+/// Total time of transfers from which samples are used ...
 const KNOWN_AFTER: Duration = Duration::from_secs(2);
-/// ... or have brought so much.
+/// ... or their total size.
 const KNOWN_AFTER_BYTES: u64 = 512 << 10;
-/// The latest samples reach back to this sum of weights.
+/// Sum of the weights of the latest samples.
 const WINDOW_WEIGHT: f64 = 2000.0;
 
 /// The measured throughput.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meter {
-    /// Weight, and bits a second; the latest last.
+    /// Weight, and bits per second; the latest is last.
     samples: Vec<(f64, f64)>,
     took: Duration,
     bytes: u64,
 }
 
 impl Meter {
-    /// A transfer has brought `bytes` and took so long.
+    /// Adds a transfer of `bytes` that took this long.
     pub fn transferred(&mut self, bytes: u64, took: Duration) {
         self.took += took;
         self.bytes += bytes;
@@ -35,7 +34,7 @@ impl Meter {
         }
     }
 
-    /// What is believed now, in bits a second.
+    /// Current estimate, in bits per second.
     pub fn bps(&self) -> f64 {
         let known = self.took >= KNOWN_AFTER || self.bytes >= KNOWN_AFTER_BYTES;
         let median = known.then(|| self.median()).flatten();

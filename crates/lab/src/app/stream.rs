@@ -1,26 +1,18 @@
-//! A stream of constant rate, whose messages say when they were sent.
+//! A stream of constant rate, whose messages have time stamps.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Noticed, Ran, Setting, mean_and_p95, used};
+use super::ran::{Noticed, Ran, Setting, mean_and_p95, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Stream;
 use crate::quantity::Quantity;
+use crate::stamp::{STAMP_BYTES, stamp};
 use crate::watch::Watch;
 
-/// Bytes of a stamp: nanoseconds of the machine's monotonic clock, big-endian.
-pub(crate) const STAMP_BYTES: usize = 8;
-
-/// The machine's monotonic clock, which all hosts of a lab share.
-pub(crate) fn stamp() -> u64 {
-    let now = nix::time::ClockId::CLOCK_MONOTONIC.now();
-    let now = now.map(Duration::from).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Listens to the end. A message's delay is from its sending to having all of it.
+/// Receives the stream to its end. The delay of a message runs from its time stamp to its last
+/// byte.
 pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
@@ -52,10 +44,10 @@ pub(super) fn listen(stream: &Stream, setting: &Setting, progress: Progress) -> 
     })
 }
 
-/// Cuts a stream into messages.
+/// Splits a stream into messages.
 struct Messages {
     length: usize,
-    /// Bytes of the present one that have come.
+    /// Bytes received of the current message.
     at: usize,
     stamp: [u8; STAMP_BYTES],
     delays_s: Vec<f64>,

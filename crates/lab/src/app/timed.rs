@@ -1,19 +1,19 @@
-//! A download that goes on for a given time: what counts is what came.
+//! A download of given duration.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Noticed, Ran, Setting, used};
-use crate::client::Progress;
+use super::ran::{Noticed, Ran, Setting, used};
+use crate::client::{Connection, Progress, path_of};
 use crate::content::Content;
 use crate::error::{Doing, Error, Result};
-use crate::fetch::{Connection, path_of};
+
 use crate::watch::Watch;
 
-/// More than any of the lab's links carries in an hour.
+/// More bytes than any of the links carries in an hour.
 const FILE_BYTES: u64 = 1 << 40;
 
-/// Downloads for `length` from before it connects, and goes away.
+/// Downloads for `length` from before the connection is opened, then closes it.
 pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let mut watch = Watch::since(start);
@@ -31,10 +31,10 @@ pub(super) fn fetch(length: Duration, setting: &Setting, progress: Progress) -> 
     })
 }
 
-/// Downloads until `end`; says whether every byte was right.
+/// Downloads until `end`; returns whether every byte was right.
 ///
 /// # Errors
-/// When it breaks off before.
+/// When the connection breaks before.
 pub(super) fn download_until(
     connection: &mut Connection,
     content: &Content,

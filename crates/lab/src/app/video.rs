@@ -1,23 +1,23 @@
-//! A video over one kept connection, as players fetch it.
+//! A video over one kept connection.
 
 use std::time::Instant;
 
 use mpbond_units::Timestamp;
 
+use super::ran::{Noticed, Ran, Setting, fetch_object, used};
 use super::video_player::{Next, VideoPlayer};
-use super::{Noticed, Ran, Setting, fetch_object, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Video;
 use crate::quantity::Quantity;
 use crate::watch::Watch;
 
-/// Plays `video` to the last segment's arrival.
+/// Plays `video` until its last segment has arrived.
 pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Result<Ran> {
     let (mut connection, start) = setting.dial.connect(setting.limit)?;
     let deadline = start + setting.limit;
     let clock = || Timestamp::ZERO + start.elapsed();
-    let mut player = VideoPlayer::new(video.plan(), Timestamp::ZERO);
+    let mut player = VideoPlayer::new(video.into(), Timestamp::ZERO);
     let mut watch = Watch::since(start);
     let mut intact = true;
     loop {

@@ -1,58 +1,60 @@
-//! A DASH player without its screen: which segment it fetches next, at which
-//! rate, and when it stalls. Pure: time comes in.
+//! A DASH player without display: selects the next segment and its bit rate, and computes stalls.
+//! Pure: time is an argument.
 //!
-//! Two ways to choose a rate. *Throughput*, as ExoPlayer does it (the player
-//! of the MPBond paper's section 6.6): the highest rate within 0.7 of the
-//! measured throughput (`meter`), kept from rising while less than 10 s are buffered and
-//! from falling while more than 25 s are. *Buffer*, as Huang et al. describe
-//! it (BBA-0, SIGCOMM 2014): the lowest rate up to a reservoir, then linear in
-//! the buffer up to the highest at a cushion's end.
+//! There are two rules for the bit rate. *Throughput* is that of ExoPlayer, the player of MPBond
+//! section 6.5: the highest rate within 0.7 of the measured throughput (`meter`), not raised with
+//! less than 10 s buffered and not lowered with more than 25 s. *Buffer* is BBA-0 (Huang et al.,
+//! SIGCOMM 2014): the lowest rate up to a reservoir, then linear in the length buffered up to the
+//! highest rate at the end of a cushion.
 
 use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
-use serde::Deserialize;
 
 use super::meter::Meter;
+use crate::experiment::{Abr, Video};
 
-/// Share of the measured throughput that a rate may have.
+/// Maximum bit rate over the measured throughput.
 const BANDWIDTH_FRACTION: f64 = 0.7;
-/// With less in the buffer the rate does not rise.
+/// Minimum length buffered for a higher rate.
 const RISE_FROM: Duration = Duration::from_secs(10);
-/// With more in the buffer the rate does not fall.
+/// Maximum length buffered for a lower rate.
 const FALL_BELOW: Duration = Duration::from_secs(25);
-/// BBA-0's reservoir and the end of its cushion, as shares of the buffer.
+/// BBA-0: reservoir and end of the cushion, as shares of the buffer.
 const RESERVOIR: f64 = 0.3;
 const CUSHION_END: f64 = 0.9;
 
-/// How the rate is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Abr {
-    /// By the measured throughput.
-    #[default]
-    Throughput,
-    /// By what is buffered.
-    Buffer,
-}
-
-/// A video and how it is played.
+/// A video, and the parameters of its playback.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VideoPlan {
     /// Length of a segment.
     pub segment: Duration,
-    /// Length of what is played.
+    /// Length of the part that is played.
     pub length: Duration,
-    /// Rates, rising; at least one.
+    /// Bit rates, rising; at least one.
     pub ladder: Vec<BitRate>,
-    /// How one of them is chosen.
+    /// Rule for the bit rate.
     pub abr: Abr,
-    /// No more than this is fetched ahead.
+    /// Maximum length fetched ahead.
     pub buffer: Duration,
-    /// Playing starts with this much buffered.
+    /// Length buffered at which playback starts.
     pub start_with: Duration,
-    /// After a stall it goes on with this much.
+    /// Length buffered at which playback resumes after a stall.
     pub resume_with: Duration,
+}
+
+impl From<&Video> for VideoPlan {
+    fn from(video: &Video) -> Self {
+        Self {
+            segment: video.segment,
+            length: video.length,
+            ladder: video.rates().collect(),
+            abr: video.abr,
+            buffer: video.buffer,
+            start_with: video.start_with,
+            resume_with: video.resume_with,
+        }
+    }
 }
 
 impl VideoPlan {
@@ -68,45 +70,45 @@ impl VideoPlan {
     }
 }
 
-/// What the player wants.
+/// Next action of the player.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This segment, at this place of the ladder, of so many bytes.
+    /// Fetch a segment.
     Fetch {
-        /// Which one, counting from 0.
+        /// Number of the segment, from 0.
         segment: u32,
-        /// Place in the ladder.
+        /// Index of its bit rate in the ladder.
         quality: usize,
         /// Its size.
         bytes: u64,
     },
-    /// Nothing before that instant: the buffer is full.
+    /// Wait until that instant: the buffer is full.
     Wait(Timestamp),
-    /// Everything is fetched.
+    /// All segments are fetched.
     Done,
 }
 
-/// What a viewer saw.
+/// Playback as seen by a viewer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Watched {
-    /// Mean over the segments' rates.
+    /// Mean bit rate of the segments.
     pub mean_bitrate_mbps: f64,
-    /// How often the rate changed.
+    /// Number of changes of the bit rate.
     pub switches: u32,
-    /// How often playing stopped, the start not counted.
+    /// Number of stalls after the start.
     pub stalls: u32,
-    /// For how long.
+    /// Total time stalled.
     pub stalled: Duration,
-    /// From the first request to the first picture.
+    /// Time from the first request to the first picture.
     pub startup: Duration,
 }
 
-/// The running player.
+/// State of a player.
 #[derive(Debug, Clone)]
 pub struct VideoPlayer {
     plan: VideoPlan,
     begun: Timestamp,
-    /// Up to here `buffered` and `watched` are accounted for.
+    /// Instant up to which `buffered` and `watched` are computed.
     now: Timestamp,
     buffered: Duration,
     playing: bool,
@@ -119,7 +121,7 @@ pub struct VideoPlayer {
 }
 
 impl VideoPlayer {
-    /// A player whose viewer pressed the button at `now`.
+    /// A player that is started at `now`.
     pub fn new(plan: VideoPlan, now: Timestamp) -> Self {
         Self {
             plan,
@@ -136,7 +138,7 @@ impl VideoPlayer {
         }
     }
 
-    /// What to do now.
+    /// The next action.
     pub fn next(&mut self, now: Timestamp) -> Next {
         self.play_until(now);
         if self.fetched >= self.plan.segments() {
@@ -154,7 +156,7 @@ impl VideoPlayer {
         }
     }
 
-    /// The segment that was asked for is there; it took from `asked` to `now`.
+    /// Adds the segment that was requested at `asked` and arrived at `now`.
     pub fn fetched(&mut self, asked: Timestamp, now: Timestamp, quality: usize) {
         self.play_until(now);
         let bytes = self.plan.bytes(quality);
@@ -182,8 +184,7 @@ impl VideoPlayer {
         }
     }
 
-    /// What the viewer saw up to the end, which comes when the last buffered
-    /// segment is over.
+    /// Playback up to the end, which is when the last buffered segment is over.
     pub fn watched(&self) -> Watched {
         let mut watched = self.watched;
         if self.fetched > 0 {
@@ -192,7 +193,7 @@ impl VideoPlayer {
         watched
     }
 
-    /// Seconds of video that have been fetched.
+    /// Length of video fetched so far.
     pub fn fetched_length(&self) -> Duration {
         self.plan.segment * self.fetched
     }
@@ -238,7 +239,7 @@ impl VideoPlayer {
         }
     }
 
-    /// Algorithm 1 of the BBA paper.
+    /// BBA-0 (Huang et al., SIGCOMM 2014), Algorithm 1.
     fn by_buffer(&self) -> usize {
         let ladder = &self.plan.ladder;
         let top = ladder.len().saturating_sub(1);
@@ -283,8 +284,8 @@ mod tests {
         }
     }
 
-    /// Plays over a link of a rate that depends on the time; what was seen,
-    /// and how long fetching took.
+    /// Plays over a link whose rate depends on time; returns what a viewer saw and the time of
+    /// fetching.
     fn watch(plan: VideoPlan, rate_mbps: impl Fn(f64) -> f64) -> (Watched, f64) {
         let mut now = Timestamp::from_millis(1000);
         let mut player = VideoPlayer::new(plan, now);
@@ -310,12 +311,13 @@ mod tests {
 
     #[test]
     fn steady_links_give_what_they_carry() {
-        // 0.7 of 6 Mbit/s is 4.2; the first segments are at half a Mbit/s.
+        // 0.7 of 6 Mbit/s is 4.2; the first segments have 0.5 Mbit/s.
         let (seen, took) = watch(plan(Abr::Throughput), |_| 6.0);
         assert_eq!((seen.stalls, seen.stalled), (0, Duration::ZERO));
         assert!((3.0..=4.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
         assert!(took < 120.0, "fetched ahead of playing");
-        // The buffer's way has no fraction: it goes up to the highest and back.
+        // The buffer rule has no such fraction: it alternates between the highest rate and lower
+        // ones.
         let (seen, _) = watch(plan(Abr::Buffer), |_| 6.0);
         assert_eq!(seen.stalls, 0);
         assert!((3.0..=7.0).contains(&seen.mean_bitrate_mbps), "{seen:?}");
@@ -332,11 +334,11 @@ mod tests {
         };
         let mut player = VideoPlayer::new(many_rates.clone(), Timestamp::ZERO);
         let first = player.next(Timestamp::ZERO);
-        // 0.7 of the first guess, 1 Mbit/s.
+        // 0.7 of the initial estimate of 1 Mbit/s.
         assert!(matches!(first, Next::Fetch { quality: 4, .. }), "{first:?}");
         let (seen, _) = watch(many_rates.clone(), |_| 8.0);
         assert!(seen.mean_bitrate_mbps > 3.0, "{seen:?}");
-        // A link that starts badly, so that the lowest rate is all there is.
+        // A slow start, during which only the lowest rate is possible.
         let (seen, _) = watch(many_rates, |t| if t < 20.0 { 0.05 } else { 8.0 });
         assert!(seen.mean_bitrate_mbps > 2.0, "{seen:?}");
     }
@@ -347,13 +349,12 @@ mod tests {
             ladder: vec![BitRate::from_mbps(4.0)],
             ..plan(Abr::Throughput)
         };
-        // 120 s of 4 Mbit/s over 2 Mbit/s: 240 s to fetch. The viewer sees
-        // segments as they come, and is through when the last one is.
+        // 120 s of 4 Mbit/s over 2 Mbit/s take 240 s to fetch; the last segment ends the transfer.
         let (seen, took) = watch(one_rate, |_| 2.0);
         assert!((took - 240.0).abs() < 0.1, "{took}");
         let waited = seen.startup + seen.stalled;
         let beyond = took - 120.0;
-        // What is buffered at the end is not yet played: at most 5 s and a bit.
+        // The rest of the buffer has not been played at the end: at most 5 s and one segment.
         assert!((waited.as_secs_f64() - beyond).abs() < 8.0, "{seen:?}");
         assert!(seen.stalls >= 10 && seen.switches == 0, "{seen:?}");
     }

@@ -1,15 +1,16 @@
-//! A helper's agent: takes requests over the pipe, fetches what they name over
-//! its own path, and hands it on while it comes.
+//! A helper's agent: takes requests over the pipe, fetches the chunks that they
+//! name over the HS-Path, and hands them over to the primary.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use crate::client::{Connection, Dial};
 use crate::error::{Doing, Error, Result};
-use crate::fetch::{Connection, Dial};
+use crate::experiment::HandOver;
 
-/// The longest that one chunk may take; whoever asked gives up before.
+/// Time limit of one chunk; the primary's limit is shorter.
 const LIMIT: Duration = Duration::from_secs(600);
 const MAX_HEAD_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 16;
@@ -19,7 +20,7 @@ const MAX_HEADERS: usize = 16;
 ///
 /// # Errors
 /// When `listen` cannot be bound.
-pub(super) fn start(onward: Dial, listen: SocketAddrV4) -> Result<()> {
+pub(super) fn start(onward: Dial, listen: SocketAddrV4, hand_over: HandOver) -> Result<()> {
     let host = onward.host.clone();
     let listener = host
         .enter(|| TcpListener::bind(listen))?
@@ -27,19 +28,21 @@ pub(super) fn start(onward: Dial, listen: SocketAddrV4) -> Result<()> {
     std::thread::Builder::new()
         .name("agent".into())
         .spawn(move || {
-            // The primary sees the connection end and says so.
-            let served = host.move_in().and_then(|()| serve(&onward, listener));
+            // The primary reports that the connection ended.
+            let served = host
+                .move_in()
+                .and_then(|()| serve(&onward, listener, hand_over));
             if let Err(e) = served {
-                eprintln!("agent on {}: {e}", host.name());
+                eprintln!("mpbond: the COMBINE agent on {}: {e}", host.name());
             }
         })
         .doing("cannot start an agent")?;
     Ok(())
 }
 
-fn serve(onward: &Dial, listener: TcpListener) -> Result<()> {
+fn serve(onward: &Dial, listener: TcpListener, hand_over: HandOver) -> Result<()> {
     let (mut primary, _) = listener.accept().doing("cannot accept")?;
-    // The next transfer's agent listens there, maybe before this one ends.
+    // The agent of the next transfer may listen there before this one ends.
     drop(listener);
     primary.set_nodelay(true).doing("cannot set up the pipe")?;
     let mut origin: Option<Connection> = None;
@@ -52,28 +55,42 @@ fn serve(onward: &Dial, listener: TcpListener) -> Result<()> {
         let head = connection.ask(&path, Some(range.clone()), deadline)?;
         let whole = head.range.map_or(0, |(_, whole)| whole);
         let answer = format!(
-            "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes {}-{}/{whole}\r\n\r\n",
+            "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n\
+             Content-Range: bytes {}-{}/{whole}\r\n\r\n",
             head.length,
             range.start,
             range.end - 1
         );
-        let mut hand_on = || -> io::Result<()> {
-            primary.write_all(answer.as_bytes())?;
-            connection.body(head.length, deadline, &mut |piece| primary.write_all(piece))
+        let mut respond = || -> io::Result<()> {
+            match hand_over {
+                HandOver::Streaming => {
+                    primary.write_all(answer.as_bytes())?;
+                    connection.body(head.length, deadline, &mut |piece| primary.write_all(piece))
+                }
+                HandOver::WholeChunk => {
+                    let mut chunk = Vec::new();
+                    connection.body(head.length, deadline, &mut |piece| {
+                        chunk.extend_from_slice(piece);
+                        Ok(())
+                    })?;
+                    primary.write_all(answer.as_bytes())?;
+                    primary.write_all(&chunk)
+                }
+            }
         };
-        hand_on().doing("cannot hand on")?;
+        respond().doing("cannot send a chunk to the primary")?;
     }
     Ok(())
 }
 
-/// The next request's path and byte range; none when the primary has closed.
+/// Path and byte range of the next request; `None` when the primary has closed.
 fn read_request(primary: &mut TcpStream) -> Result<Option<(String, Range<u64>)>> {
     let mut head = Vec::new();
     let mut piece = [0; 1 << 10];
     loop {
         let length = match primary.read(&mut piece) {
             Ok(length) => length,
-            // A primary that has given up closes with bytes still coming.
+            // A primary that gave up closes with bytes still in flight.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => 0,
             Err(e) => return Err(e).doing("cannot read from the pipe"),
         };
@@ -85,13 +102,13 @@ fn read_request(primary: &mut TcpStream) -> Result<Option<(String, Range<u64>)>>
             return Ok(Some(request));
         }
         if head.len() > MAX_HEAD_BYTES {
-            return Err(Error::run("a request without an end"));
+            return Err(Error::run("the request head is too long"));
         }
     }
 }
 
-/// A GET with one byte range, once it is whole. The primary waits for each
-/// answer, so nothing follows.
+/// A GET with one byte range, when it is complete. Nothing follows, since the primary waits for
+/// each response.
 fn parse_request(bytes: &[u8]) -> Result<Option<(String, Range<u64>)>> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut fields);
@@ -107,7 +124,7 @@ fn parse_request(bytes: &[u8]) -> Result<Option<(String, Range<u64>)>> {
         .and_then(|f| read_range(std::str::from_utf8(f.value).ok()?));
     match (request.method, request.path, range) {
         (Some("GET"), Some(path), Some(range)) => Ok(Some((path.to_owned(), range))),
-        _ => Err(Error::run("a request that is no GET of a byte range")),
+        _ => Err(Error::run("expected a GET request for a byte range")),
     }
 }
 

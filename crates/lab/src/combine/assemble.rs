@@ -1,8 +1,8 @@
-//! Puts chunks that arrive side by side into the order of the file. Pure.
+//! Reassembly of chunks that arrive in parallel, by offset. Pure.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a file that wait for their turn.
+/// Bytes received out of order.
 #[derive(Default)]
 pub(super) struct Assembler {
     next: u64,
@@ -10,14 +10,14 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// Keeps `bytes`, which stand at `offset`. No byte comes twice.
+    /// Adds `bytes` at `offset`. No byte is added twice.
     pub fn put(&mut self, offset: u64, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.waiting.insert(offset, bytes);
         }
     }
 
-    /// The bytes whose turn it is, if they have come.
+    /// The next bytes in order, if they have arrived.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         let bytes = self.waiting.remove(&self.next)?;
         self.next += bytes.len() as u64;

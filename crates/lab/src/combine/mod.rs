@@ -1,12 +1,15 @@
-//! The baseline COMBINE (Ananthanarayanan et al., MobiSys 2007) as MPBond's
-//! section 6 describes it: the file is cut into chunks, a work queue gives the
+//! The baseline COMBINE (Ananthanarayanan et al., MobiSys 2007) as MPBond
+//! section 6.1 describes it: the file is cut into chunks, a work queue gives the
 //! next one to whichever device is free, and each device fetches its chunk as
 //! an HTTP byte range.
 //!
-//! Where the descriptions leave a choice, the one that is faster is made: the
-//! group is formed beforehand, so that the primary's connections to its
-//! helpers are open when a transfer begins; a helper hands on what comes while
-//! it comes; and the length of the file is known, as a manifest tells it.
+//! A helper hands a chunk over either as published, after the whole chunk has
+//! arrived, or while it arrives, which is faster ([`HandOver`]). Where the
+//! descriptions leave a choice, the faster way is taken: the group is formed
+//! beforehand, so that the primary's connections to its helpers are open when a
+//! transfer begins, and the length of the file is known, as from a manifest.
+//!
+//! [`HandOver`]: crate::experiment::HandOver
 
 mod agent;
 mod assemble;
@@ -20,16 +23,15 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use self::assemble::Assembler;
-use crate::client::{Outcome, Progress, Way};
+use crate::client::{Connection, Dial, Outcome, Progress, WARM_UP_BYTES, Way, path_of};
 use crate::content::hex;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Role, Scheme};
-use crate::fetch::{Connection, Dial, WARM_UP_BYTES, path_of};
 use crate::record::SubflowShare;
 use crate::watch::Watch;
 use crate::wiring::Network;
 
-/// Where a helper's agent listens, on the pipe.
+/// Port of a helper's agent, on the pipe.
 const AGENT_PORT: u16 = 4435;
 
 /// The devices of one transfer, the primary first.
@@ -38,30 +40,29 @@ pub(crate) struct Crew {
     chunk_bytes: u64,
 }
 
-/// The primary's end of one device.
+/// The primary's side of one device.
 struct Worker {
-    /// The path's or the helper's name.
+    /// Name of the path or helper.
     name: String,
     /// To the origin, or to the helper's agent.
     dial: Dial,
     connection: Option<Connection>,
 }
 
-/// Bytes of the file on their way to the application.
+/// A piece of the file.
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-/// What a worker has done.
+/// Result of a worker.
 struct Done {
     bytes: u64,
     last: Option<Instant>,
 }
 
 impl Crew {
-    /// Forms the group that `scheme` wants, whose devices fetch from
-    /// `destination`.
+    /// Connects the devices of `scheme`, which fetch from `destination`.
     ///
     /// # Errors
     /// When a helper cannot be reached.
@@ -99,7 +100,7 @@ impl Crew {
                 way: Way::Plain(Some(way_out.name.get_ref().clone())),
                 destination,
             };
-            agent::start(onward, agent)?;
+            agent::start(onward, agent, scheme.hand_over)?;
             let dial = Dial {
                 host: primary.clone(),
                 way: Way::Plain(Some(pipe.name.get_ref().clone())),
@@ -118,7 +119,7 @@ impl Crew {
         })
     }
 
-    /// Opens every device's connection to the origin, and uses it.
+    /// Opens and uses the connection of each device to the origin.
     ///
     /// # Errors
     /// When one fails.
@@ -143,7 +144,7 @@ impl Crew {
     pub fn download(self, bytes: u64, limit: Duration, progress: Progress) -> Result<Outcome> {
         let queue = Queue::new(bytes, self.chunk_bytes);
         let names: Vec<String> = self.workers.iter().map(|w| w.name.clone()).collect();
-        // Everybody is in place before the clock starts.
+        // All workers are ready before the clock starts.
         let ready = Barrier::new(self.workers.len() + 1);
         let (pieces, arriving) = channel::<Piece>();
         let (queue, ready) = (&queue, &ready);
@@ -207,7 +208,7 @@ impl Crew {
 }
 
 impl Worker {
-    /// Fetches chunks until none is left; on a thread inside the primary.
+    /// Fetches chunks until none is left, on a thread inside the primary.
     fn work(
         mut self,
         queue: &Queue,
@@ -241,7 +242,7 @@ impl Worker {
     }
 }
 
-/// Chunks of a file that nobody has taken yet, in order.
+/// Work queue: chunks of a file that no device has taken, in order.
 struct Queue {
     left: Mutex<Range<u64>>,
     chunk_bytes: u64,

@@ -1,18 +1,18 @@
-//! What the daemons say of transfers: which subflow carried how much.
+//! Bytes of each subflow in a transfer, by the daemons' status.
 
 use std::time::{Duration, Instant};
 
-use super::text::{Status, Transfer};
-use super::{Daemons, POLL};
+use super::processes::{Daemons, POLL};
+use super::status::{Status, Transfer};
 use crate::error::Result;
 use crate::experiment::{Direction, Role};
 use crate::record::SubflowShare;
 
-/// The account of a transfer is complete once both directions of its streams
-/// closed, moments after the client has its last byte.
+/// Maximum wait for a complete account: both directions of a stream close shortly after the
+/// client's last byte.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the daemons say of a transfer.
+/// Account of a transfer by the daemons.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     pub redundant_bytes: Option<u64>,
@@ -20,8 +20,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Takes off what the same connection had carried `before`, when it was
-    /// `opened_before_s` seconds old.
+    /// Subtracts what the same connection had carried `before`, at an age of `opened_before_s`
+    /// seconds.
     pub fn since(mut self, before: &Self, opened_before_s: f64) -> Self {
         let redundant_before = before.redundant_bytes.unwrap_or_default();
         if let Some(redundant) = &mut self.redundant_bytes {
@@ -37,13 +37,12 @@ impl Shares {
         self
     }
 
-    /// Of one stream.
+    /// The account of one stream.
     fn of(transfer: &Transfer) -> Self {
         Self::default().with(transfer, transfer.opened_s)
     }
 
-    /// With what a stream carried; ends count from `begun_s` on, by the
-    /// daemon's clock.
+    /// Adds a stream. Ends count from `begun_s`, by the daemon's clock.
     fn with(mut self, transfer: &Transfer, begun_s: f64) -> Self {
         let redundant = self.redundant_bytes.unwrap_or_default();
         self.redundant_bytes = Some(redundant + transfer.redundant_bytes);
@@ -67,28 +66,26 @@ impl Shares {
 }
 
 impl Daemons {
-    /// What each subflow carried of the last transfer to `destination`, by
-    /// the receiving end's account.
+    /// Bytes of each subflow in the last transfer to `destination`, by the receiver.
     pub fn shares(&self, direction: Direction, destination: &str) -> Result<Shares> {
         self.shares_within(direction, destination, PATIENCE)
     }
 
-    /// The same of a transfer whose connection stays open.
+    /// The same for a transfer whose connection stays open.
     pub fn shares_so_far(&self, direction: Direction, destination: &str) -> Result<Shares> {
         self.shares_within(direction, destination, Duration::ZERO)
     }
 
-    /// When the latest connection to `destination` was opened, by the
-    /// receiving daemon's clock, in seconds; none when none is known.
+    /// Opening time of the latest connection to `destination`, by the receiving daemon's clock, in
+    /// seconds; `None` without one.
     pub fn latest_opened_s(&self, direction: Direction, destination: &str) -> Result<Option<f64>> {
         let status = self.status(receiver(direction))?;
         let opened = ours(&status, destination).map(|t| t.opened_s);
         Ok(opened.reduce(f64::max))
     }
 
-    /// What each subflow carried of all connections to `destination` that were
-    /// opened later than `after_s` (all, when not given), as far as the daemon
-    /// remembers: the last 64 that are closed.
+    /// Bytes of each subflow over all connections to `destination` opened later than `after_s`
+    /// (`None`: all). Daemons keep the last 64 closed connections.
     pub fn shares_of_all(
         &self,
         direction: Direction,

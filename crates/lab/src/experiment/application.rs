@@ -1,22 +1,20 @@
-//! What an application does instead of one transfer: watching a video, loading
-//! a page, listening to a stream, fetching chunks now and then, exchanging
-//! messages beside a download, downloading for a given time.
+//! Workloads that are applications: video, page, stream, chunks, messages beside a download, and
+//! downloads of a given duration.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mpbond_sim::duration_text;
 use mpbond_sim::link::RateSpec;
 use mpbond_units::BitRate;
+use mpbond_units::duration_text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Connection, Size};
-use crate::app::page::list::MAX_OBJECTS;
-use crate::app::page::{Begins, PageObject};
-use crate::app::video_player::{Abr, VideoPlan};
+use super::page::{Begins, MAX_OBJECTS, PageObject};
+use super::terms::Connection;
+use mpbond_units::Size;
 
-/// One of a workload's keys `video`, `page`, `stream`, `chunks`,
+/// The application of a workload, from one of its keys `video`, `page`, `stream`, `chunks`,
 /// `messages` and `for`.
 #[derive(Debug, Clone, Copy)]
 pub enum Application<'a> {
@@ -30,61 +28,72 @@ pub enum Application<'a> {
     Chunks(&'a Chunks),
     /// Messages beside a download.
     Messages(&'a Messages),
-    /// As much as comes in so long.
+    /// A download of a given duration.
     Timed(Duration),
 }
 
-/// A video that a player with a choice of rates plays.
+/// A video, played at one of several bit rates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Video {
     /// Length of a segment.
     #[serde(with = "duration_text")]
     pub segment: Duration,
-    /// How much of the video is played.
+    /// Length of the part that is played.
     #[serde(with = "duration_text")]
     pub length: Duration,
-    /// Its rates, rising. One rate is a video without a choice.
+    /// Bit rates, rising; a single one is a video of fixed quality.
     pub ladder: Vec<RateSpec>,
-    /// How the player chooses.
+    /// Rule by which the player selects a bit rate.
     #[serde(default)]
     pub abr: Abr,
-    /// The player fetches no further ahead than this (ExoPlayer's 50 s).
+    /// Maximum length fetched ahead of playback (ExoPlayer: 50 s).
     #[serde(default = "fifty_seconds", with = "duration_text")]
     pub buffer: Duration,
-    /// Playing starts with this much buffered (ExoPlayer's 2.5 s).
+    /// Buffered length at which playback starts (ExoPlayer: 2.5 s).
     #[serde(default = "start_with", with = "duration_text")]
     pub start_with: Duration,
-    /// After a stall it goes on with this much (ExoPlayer's 5 s).
+    /// Buffered length at which playback resumes after a stall (ExoPlayer: 5 s).
     #[serde(default = "resume_with", with = "duration_text")]
     pub resume_with: Duration,
+}
+
+/// Rule by which a player selects a bit rate (adaptive bit rate).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Abr {
+    /// By measured throughput.
+    #[default]
+    Throughput,
+    /// By the length buffered.
+    Buffer,
 }
 
 /// A page, as browsers fetch it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
-    /// Sizes of its objects: the page itself first, and alone, then the others.
+    /// Sizes of its objects. The first is the page itself, fetched alone; the others follow.
     #[serde(default)]
     pub objects: Vec<Size>,
-    /// Instead: a file beside the experiment's that lists them
+    /// Instead of `objects`: a list of them in a file beside the experiment's
     /// (docs/experiments.md), or an HTTP archive (`*.har`).
     pub list: Option<Spanned<PathBuf>>,
-    /// Connections at once to each of its hosts (six in browsers, by HTTP/1.1).
+    /// Simultaneous connections to each host (browsers with HTTP/1.1: six).
     #[serde(default = "six")]
     pub connections: usize,
-    /// What the list says, once it is read.
+    /// Contents of `list`, after loading.
     #[serde(skip)]
     pub(crate) listed: Vec<PageObject>,
 }
 
-/// Messages of constant size at a constant rate, each stamped when it is sent.
+/// Messages of constant size at a constant rate, each with its time of sending.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Bytes of messages over time.
+    /// Rate of the messages, headers not counted.
     pub rate: RateSpec,
-    /// For so long.
+    /// Duration of the stream.
     #[serde(with = "duration_text")]
     pub length: Duration,
     /// Bytes of a message.
@@ -96,36 +105,36 @@ pub struct Stream {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunks {
-    /// Bytes of each.
+    /// Size of a chunk.
     pub bytes: Size,
-    /// How many.
+    /// Number of chunks.
     pub count: u32,
-    /// The shortest pause; the experiment's seed draws each one.
+    /// Shortest pause. Each pause is drawn from the experiment's seed.
     #[serde(with = "duration_text")]
     pub least_gap: Duration,
-    /// The longest pause.
+    /// Longest pause.
     #[serde(with = "duration_text")]
     pub most_gap: Duration,
 }
 
-/// Small messages at a steady pace, each asked for on its own, beside a
-/// download of as much as comes.
+/// Small messages, requested at a constant rate one by one, beside a download that takes all it can
+/// get.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Messages {
-    /// Bytes of the answer to each.
+    /// Size of each response.
     pub bytes: Size,
-    /// One is due so often; what falls due while one is under way is left out.
+    /// Interval between requests. A request that falls due while another is in flight is skipped.
     #[serde(with = "duration_text")]
     pub every: Duration,
-    /// For so long.
+    /// Duration of the exchange.
     #[serde(with = "duration_text")]
     pub length: Duration,
-    /// `kept`: all over one connection, made before; `new`: each over its own,
-    /// whose making counts.
+    /// `kept`: all messages over one connection that is open already; `new`: each over a connection
+    /// of its own, whose handshake counts.
     #[serde(default)]
     pub connection: Connection,
-    /// Whether there is a download beside them, over a connection of its own.
+    /// Whether a download runs beside the messages, over a connection of its own.
     #[serde(default = "yes")]
     pub bulk: bool,
 }
@@ -152,13 +161,13 @@ fn packet() -> Size {
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 const MAX_CONNECTIONS: usize = 64;
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
-/// A stamp takes eight.
+/// Smallest message; its time stamp takes eight bytes.
 const MIN_MESSAGE_BYTES: u64 = 16;
 
 impl Application<'_> {
-    /// What is wrong with it.
-    pub(super) fn complaint(&self) -> Option<&'static str> {
-        let wrong = |wrong: bool, complaint| wrong.then_some(complaint);
+    /// The first rule that its values break.
+    pub(super) fn error_text(&self) -> Option<&'static str> {
+        let wrong = |wrong: bool, error_text| wrong.then_some(error_text);
         match self {
             Self::Video(v) => {
                 let rates: Option<Vec<BitRate>> = v.ladder.iter().map(constant).collect();
@@ -178,11 +187,11 @@ impl Application<'_> {
             }
             Self::Page(p) => wrong(
                 p.list.is_none() && p.objects.is_empty() || p.objects.len() > MAX_OBJECTS,
-                "page: objects: from 1 to 10000, or a list of them",
+                "page: objects: 1 to 10000, or a list",
             )
             .or(wrong(
                 p.list.is_some() && !p.objects.is_empty(),
-                "page: either objects or a list",
+                "page: either objects or list, not both",
             ))
             .or(wrong(
                 !(1..=MAX_CONNECTIONS).contains(&p.connections),
@@ -206,7 +215,7 @@ impl Application<'_> {
             )
             .or(wrong(
                 c.least_gap > c.most_gap || c.most_gap > MAX_LENGTH,
-                "chunks: least_gap is not above most_gap, and that not above an hour",
+                "chunks: least_gap must not exceed most_gap, nor most_gap an hour",
             )),
             Self::Messages(m) => wrong(
                 !(1..=1 << 20).contains(&m.bytes.0),
@@ -237,7 +246,7 @@ impl Application<'_> {
         }
     }
 
-    /// The least time that it takes whatever the network does.
+    /// Shortest duration, whatever the network.
     pub(crate) fn least_time(&self) -> Duration {
         match self {
             Self::Video(v) => v.length.saturating_sub(v.buffer),
@@ -249,10 +258,10 @@ impl Application<'_> {
         }
     }
 
-    /// About how long it takes where the network keeps up.
+    /// Approximate duration on a network that keeps up.
     pub(crate) fn usual_time(&self) -> Duration {
         match self {
-            // It is over when all is fetched, a buffer before the end.
+            // Over when everything is fetched, a buffer before the end of playback.
             Self::Video(_) => self.least_time() + Duration::from_secs(5),
             Self::Stream(s) => s.length,
             Self::Chunks(c) => {
@@ -265,12 +274,11 @@ impl Application<'_> {
         }
     }
 
-    /// Bytes that it fetches at the most; 0 where only the links limit them.
+    /// Most bytes that it fetches; 0 where only the links limit them.
     pub(crate) fn most_bytes(&self) -> u64 {
         match self {
             Self::Video(v) => {
-                let plan = v.plan();
-                let highest = plan.ladder.last().copied().unwrap_or(BitRate::ZERO);
+                let highest = v.rates().last().unwrap_or(BitRate::ZERO);
                 highest.bytes_in(v.length + v.segment)
             }
             Self::Page(p) => {
@@ -294,22 +302,14 @@ fn constant(rate: &RateSpec) -> Option<BitRate> {
 }
 
 impl Video {
-    /// What the player is given.
-    pub(crate) fn plan(&self) -> VideoPlan {
-        VideoPlan {
-            segment: self.segment,
-            length: self.length,
-            ladder: self.ladder.iter().filter_map(constant).collect(),
-            abr: self.abr,
-            buffer: self.buffer,
-            start_with: self.start_with,
-            resume_with: self.resume_with,
-        }
+    /// Bit rates, rising; loading has checked that they are constant.
+    pub(crate) fn rates(&self) -> impl Iterator<Item = BitRate> {
+        self.ladder.iter().filter_map(constant)
     }
 }
 
 impl Page {
-    /// Its objects, and when each is asked for.
+    /// Its objects, each with the time or event of its request.
     pub(crate) fn plan(&self) -> Vec<PageObject> {
         if self.list.is_some() {
             return self.listed.clone();

@@ -28,33 +28,33 @@
 
 use std::time::Duration;
 
-use mpbond_sim::duration_text;
 use mpbond_sim::link::{BurstLoss, LinkChangeSpec, LinkSpec, Queue, RateSpec};
 use mpbond_units::BitRate;
+use mpbond_units::duration_text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::Direction;
+use super::terms::Direction;
 
-/// A link between two hosts: shaped when it has rates, a plain wire otherwise.
+/// A link between two hosts: emulated when it has rates, a plain wire otherwise.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Its name, and that of its network interface on both hosts.
+    /// Name, also of its network interface on both hosts.
     pub name: Spanned<String>,
-    /// The near host.
+    /// Name of the near host.
     pub from: Spanned<String>,
-    /// The far host.
+    /// Name of the far host.
     pub to: Spanned<String>,
-    /// Rate from the far host to the near one. Recordings are named relative
-    /// to the experiment file and begin at their offset with each transfer.
+    /// Rate from the far host to the near one. Recordings are named relative to the experiment file
+    /// and begin at their offset with each transfer.
     pub down: Option<RateSpec>,
     /// Rate from the near host to the far one.
     pub up: Option<RateSpec>,
     /// One-way propagation delay, the same both ways.
     #[serde(default, with = "duration_text")]
     pub delay: Duration,
-    /// Extra delay of up to this much, evenly distributed.
+    /// Maximum additional delay, evenly distributed.
     #[serde(default, with = "duration_text")]
     pub jitter: Duration,
     /// Drop-tail queue per direction.
@@ -63,54 +63,53 @@ pub struct Link {
     /// Probability that a packet is lost, both ways.
     #[serde(default)]
     pub loss: f64,
-    /// Losses in bursts, beside those, in each direction on its own.
+    /// Losses in bursts in addition, drawn for each direction separately.
     #[serde(default)]
     pub burst_loss: BurstLoss,
-    /// Name of the [`MediumSpec`] that it shares with others.
+    /// Name of the shared [`MediumSpec`].
     pub medium: Option<Spanned<String>>,
-    /// Profile of the near host's radio, which holds packets of both
-    /// directions while it wakes up or does not listen. Links of one host on
-    /// one medium share that host's radio.
+    /// Profile of the near host's radio, which holds packets of both directions while it wakes up
+    /// or does not listen. Links of one host on one medium share one radio.
     pub radio: Option<Spanned<String>>,
     /// Profile of the far host's radio.
     pub far_radio: Option<Spanned<String>>,
-    /// Changes while a transfer runs.
+    /// Changes during transfers.
     #[serde(rename = "change", default)]
     pub changes: Vec<Change>,
 }
 
-/// What the packets of several links, or of a link's two directions, share.
+/// A medium shared by several links, or by the two directions of a link.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediumSpec {
-    /// What links call it.
+    /// Name that links refer to.
     pub name: Spanned<String>,
-    /// What it carries, all links together, where that is not their own rates'
-    /// business: see [`mpbond_sim::link::Medium::rate`].
+    /// Rate of all links together; airtime is shared where there is none (see
+    /// [`mpbond_sim::link::Medium::rate`]).
     pub rate: Option<BitRate>,
-    /// Whether a link's two directions share it.
+    /// Whether the two directions share the medium.
     #[serde(default)]
     pub duplex: Duplex,
 }
 
-/// Whether two directions use a medium at the same time.
+/// Use of a medium by the two directions of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplex {
-    /// They take turns, as on WiFi.
+    /// They alternate, as on WiFi.
     #[default]
     Half,
     /// Each has a medium of its own, as in a cell with two frequencies.
     Full,
 }
 
-/// A change of a link, so long after each transfer's start.
+/// A change of a link during a transfer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Which link: given in a workload, not in a link, which is meant itself.
+    /// Name of the link, in a workload's change; a link's own change has none.
     pub link: Option<Spanned<String>>,
-    /// When.
+    /// Time from the start of the transfer.
     #[serde(with = "duration_text")]
     pub at: Duration,
     /// New rate from the far host to the near one.
@@ -124,11 +123,11 @@ pub struct Change {
     pub loss: Option<f64>,
     /// New losses in bursts.
     pub burst_loss: Option<BurstLoss>,
-    /// `false` drops everything silently, `true` ends that.
+    /// `false`: all packets are dropped silently; `true` ends that.
     pub alive: Option<bool>,
-    /// `false`: the link goes down, and the near host's device loses its
-    /// carrier; on a pipe both hosts' devices do. Its routes are gone, and
-    /// programs are told that the network is unreachable. `true` ends that.
+    /// `false`: the link goes down, and the near host's device loses its carrier; on a pipe both
+    /// hosts' devices do. Routes over it vanish, and programs get "network is unreachable". `true`
+    /// ends that.
     pub carrier: Option<bool>,
 }
 
@@ -137,8 +136,7 @@ fn default_queue() -> Queue {
 }
 
 impl Link {
-    /// The model of one direction, still naming trace files; `None` for a
-    /// plain wire.
+    /// Model of one direction, with recordings by name; `None` for a plain wire.
     pub(crate) fn model(&self, direction: Direction) -> Option<LinkSpec> {
         let rate = self.rate(direction).cloned()?;
         let mut model = LinkSpec::new(rate)
@@ -150,7 +148,7 @@ impl Link {
         Some(model)
     }
 
-    /// The rate of one direction.
+    /// Rate of one direction.
     pub(crate) fn rate(&self, direction: Direction) -> Option<&RateSpec> {
         match direction {
             Direction::Down => self.down.as_ref(),
@@ -158,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Every rate that it ever has.
+    /// All rates, those of changes included.
     pub(super) fn rates(&self) -> impl Iterator<Item = &RateSpec> {
         let changed = self.changes.iter().flat_map(|c| [&c.down, &c.up]);
         [&self.down, &self.up].into_iter().chain(changed).flatten()
@@ -166,7 +164,7 @@ impl Link {
 }
 
 impl Change {
-    /// What changes in one direction.
+    /// The change of one direction.
     pub(crate) fn of(&self, direction: Direction) -> LinkChangeSpec {
         LinkChangeSpec {
             rate: match direction {
@@ -181,7 +179,7 @@ impl Change {
         }
     }
 
-    /// Whether it takes the link away, or brings it back.
+    /// Whether it takes the link down (`Some(false)`) or up (`Some(true)`).
     pub(crate) fn is_up(&self) -> Option<bool> {
         match (self.alive, self.carrier) {
             (Some(false), _) | (_, Some(false)) => Some(false),

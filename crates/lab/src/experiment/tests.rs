@@ -1,6 +1,12 @@
+//! Tests of experiment files: what is read, and which errors name which place.
+
 use std::path::Path;
+use std::time::Duration;
+
+use mpbond_units::Size;
 
 use super::*;
+use crate::error::Result;
 
 const GOOD: &str = r#"
 name = "t"
@@ -53,7 +59,7 @@ bytes = "512 KiB"
 "#;
 
 #[test]
-fn good_one_is_read() {
+fn a_good_file_is_read() {
     let e = Experiment::parse("t.toml", GOOD).unwrap();
     assert_eq!(e.repetitions, 1);
     assert_eq!(e.schemes[0].idle, Duration::from_secs(5));
@@ -95,8 +101,8 @@ fn links_may_be_shared_recorded_and_worse() {
 }
 
 /// Replaces `from` by `to` in the good file and returns the wrong text and the
-/// complaint about it.
-fn complaint(from: &str, to: &str) -> (String, String) {
+/// error_text about it.
+fn error_text(from: &str, to: &str) -> (String, String) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);
     match Experiment::parse("t.toml", &text) {
@@ -109,8 +115,8 @@ fn complaint(from: &str, to: &str) -> (String, String) {
 }
 
 #[test]
-fn complaints_name_file_line_key_and_what_is_allowed() {
-    // What replaces what, the place that is named, words of the complaint.
+fn errors_name_file_line_key_and_allowed_values() {
+    // What replaces what, the place that is named, words of the error.
     for (from, to, place, words) in [
         (r#"delay = "25ms""#, r#"dealy = "25ms""#, "dealy", "dealy"),
         (r#"delay = "25ms""#, r#"delay = "25""#, "delay", r#""25ms""#),
@@ -130,9 +136,15 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
         ("devices = 2", "devices = 3", "name = \"two", "from 1 to 2"),
         (
             "devices = 2",
-            "devices = 2\ndirect_share = 0.5",
+            "devices = 2\nscheduler = \"fixed-ratio\"",
+            "scheduler",
+            "fixed-ratio=SHARE",
+        ),
+        (
+            "devices = 2",
+            "devices = 2\nhand_over = \"whole-chunk\"",
             "name = \"two",
-            "with the scheduler `fixed-ratio`",
+            "only for `combine`",
         ),
         (r#""socks5""#, r#""tun""#, "interception", "`socks5`"),
         (
@@ -166,7 +178,7 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             r#"delay = "25ms""#,
             r#"medium = "sea""#,
             "medium",
-            "\"sea\" is no medium",
+            "no medium \"sea\"",
         ),
         (
             r#"delay = "25ms""#,
@@ -184,7 +196,7 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             r#"down = "8 Mbit/s""#,
             "medium = \"m\"\ndown = { mahimahi = \"a\" }",
             "medium",
-            "is no medium",
+            "there is no medium",
         ),
         (
             r#"delay = "25ms""#,
@@ -193,7 +205,7 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
             "from 0 to 1",
         ),
     ] {
-        let (text, e) = complaint(from, to);
+        let (text, e) = error_text(from, to);
         let before = text.split(place).next().unwrap();
         let line = before.matches('\n').count() + 1;
         assert!(e.starts_with(&format!("t.toml:{line}: ")), "{to}: {e}");
@@ -210,8 +222,8 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
     );
     let e = Experiment::parse("t.toml", &text).unwrap_err().to_string();
     assert!(e.contains("do not say how long"), "{e}");
-    let (_, e) = complaint(r#"name = "hs""#, r#"name = "ps""#);
-    assert!(e.contains("link \"ps\" stands there twice"), "{e}");
+    let (_, e) = error_text(r#"name = "hs""#, r#"name = "ps""#);
+    assert!(e.contains("link \"ps\" is defined twice"), "{e}");
     for (from, to, words) in [
         (
             r#""helper""#,
@@ -220,19 +232,19 @@ fn complaints_name_file_line_key_and_what_is_allowed() {
         ),
         (r#"name = "t""#, r#"name = "../t""#, "name"),
     ] {
-        let (_, e) = complaint(from, to);
+        let (_, e) = error_text(from, to);
         assert!(e.starts_with("t.toml: ") && e.contains(words), "{to}: {e}");
     }
 }
 
 #[test]
-fn faults_and_asserts_refer_to_what_there_is() {
+fn faults_and_asserts_refer_to_existing_names() {
     let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{text}"));
     assert!(more("[[workload.fault]]\nat = \"2s\"\nkill = \"phone\"\n").is_ok());
     assert!(more("[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\n").is_ok());
     assert!(more("[[workload.fault]]\nat = \"2s\"\ndown_with_error = \"hs\"\n").is_ok());
     let twice = "[[workload.fault]]\nat = \"2s\"\nblackhole = \"hs\"\ndown_with_error = \"hs\"\n";
-    assert!(more(twice).unwrap_err().to_string().contains("either"));
+    assert!(more(twice).unwrap_err().to_string().contains("one of"));
     assert!(more("[[assert]]\nscheme = \"two\"\nmax_ratio = 1.03\n").is_ok());
     for (text, words) in [
         (
@@ -243,14 +255,14 @@ fn faults_and_asserts_refer_to_what_there_is() {
             "[[workload.fault]]\nat = \"2s\"\nblackhole = \"core\"\n",
             "ps, hs, pipe",
         ),
-        ("[[workload.fault]]\nat = \"2s\"\n", "either"),
+        ("[[workload.fault]]\nat = \"2s\"\n", "one of"),
         ("[[assert]]\nscheme = \"three\"\n", "two"),
         (
             "[[assert]]\nversus = \"three\"\nquantity = \"seconds\"\nat_most = 0.9\n",
             "two",
         ),
         ("[[assert]]\nversus = \"two\"\n", "`versus` needs"),
-        ("[[assert]]\nat_most = 0.9\n", "goes with `at_most`"),
+        ("[[assert]]\nat_most = 0.9\n", "needs `at_most`"),
         (
             "[[assert]]\nquantity = \"joules\"\nat_most = 0.9\n",
             "energy needs a model",
@@ -281,7 +293,7 @@ fn with_scheme(scheme: &str, more: &str) -> Result<Experiment> {
 }
 
 #[test]
-fn baselines_are_what_their_papers_say() {
+fn baselines_refuse_keys_that_they_cannot_use() {
     let kibbutz = "scheme = \"kibbutz\"\ndevices = 2\n";
     let combine = "scheme = \"combine\"\ndevices = 2\n";
     let e = with_scheme(kibbutz, "").unwrap();
@@ -300,18 +312,26 @@ fn baselines_are_what_their_papers_say() {
     let more = |scheme: &str, line: &str| format!("{scheme}{line}\n");
     for (scheme, behind, words) in [
         ("scheme = \"kibbutz\"\n".into(), "", "two direct links"),
-        (more(combine, "split = false"), "", "split = false is for"),
+        (
+            more(combine, "split = false"),
+            "",
+            "split = false is only for",
+        ),
         (
             more(kibbutz, "interception = \"http\""),
             "",
-            "mpbond's alone",
+            "only for `mpbond`",
         ),
-        (more(kibbutz, "chunk = \"64 KiB\""), "", "for `combine`"),
+        (
+            more(kibbutz, "chunk = \"64 KiB\""),
+            "",
+            "only for `combine`",
+        ),
         (more(kibbutz, "paths = []"), "", "direct path"),
         (
             more(kibbutz, "start = \"cold\"\nconnection = \"kept\""),
             "",
-            "not cold",
+            "exclude each other",
         ),
         (more(combine, "chunk = \"1 B\""), "", "from 1 KiB"),
         (combine.into(), up, "only downloads"),
@@ -331,7 +351,7 @@ fn baselines_are_what_their_papers_say() {
         ),
         ("devices = 2", "devices = 2\nconnection = \"kept\""),
     ] {
-        let (_, e) = complaint(from, to);
+        let (_, e) = error_text(from, to);
         assert!(e.contains("client = \"fetch\""), "{e}");
     }
 }
@@ -356,7 +376,7 @@ fn changes_of_a_workload_join_those_of_its_links() {
     assert_eq!(at(&e.workloads[0]), [2, 3, 3]);
     assert_eq!(e.workloads[0].on(&e.links[0]).changes.len(), 0);
     for (line, words) in [
-        ("down = 1", "says which `link`"),
+        ("down = 1", "needs a `link`"),
         ("link = \"core\"\ndown = 1", "ps, hs, pipe"),
         ("link = \"hs\"\nloss = 2.0", "from 0 to 1"),
     ] {
@@ -366,7 +386,7 @@ fn changes_of_a_workload_join_those_of_its_links() {
     }
     let named = text.replacen("{ at", "{ link = \"hs\", at", 1);
     let e = Experiment::parse("t.toml", &named).unwrap_err().to_string();
-    assert!(e.contains("names no link"), "{e}");
+    assert!(e.contains("take no `link`"), "{e}");
 }
 
 #[test]
@@ -433,8 +453,8 @@ fn each_workload_runs_in_each_setting() {
 
 #[test]
 fn wrong_settings_are_named() {
-    for (setting, complaint) in [
-        ("link.core = { down = 1 }", "is no link with rates"),
+    for (setting, error_text) in [
+        ("link.core = { down = 1 }", "there is no link with rates"),
         ("link.ps = { loss = 1.5 }", "loss is a probability"),
         ("link.ps = { colour = 1 }", "unknown field `colour`"),
     ] {
@@ -442,15 +462,15 @@ fn wrong_settings_are_named() {
         let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
         let line = text.lines().count();
         assert!(error.starts_with(&format!("t.toml:{line}: ")), "{error}");
-        assert!(error.contains(complaint), "{error}");
+        assert!(error.contains(error_text), "{error}");
     }
     let text = format!("{GOOD}[[assert]]\nsetting = \"s\"\nmax_ratio = 1.0\n");
     let error = Experiment::parse("t.toml", &text).unwrap_err().to_string();
-    assert!(error.contains("\"s\" is no setting"), "{error}");
+    assert!(error.contains("there is no setting \"s\""), "{error}");
 }
 
 #[test]
-fn figures_of_the_paper_refer_to_what_there_is() {
+fn published_figures_refer_to_existing_names() {
     let one = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
     let more = |text: &str| Experiment::parse("t.toml", &format!("{GOOD}{one}[[paper]]\n{text}"));
     let good = "figure = \"Fig. 9\"\nscheme = \"two\"\nversus = \"one\"\n\
@@ -461,10 +481,10 @@ fn figures_of_the_paper_refer_to_what_there_is() {
     assert_eq!(change.ends(), (-11.0, -5.0));
     for (from, to, words) in [
         ("\"two\"", "\"three\"", "two, one"),
-        ("\"one\"", "\"two\"", "the scheme itself"),
+        ("\"one\"", "\"two\"", "another scheme"),
         ("\"seconds\"", "\"hours\"", "`seconds`"),
         ("\"seconds\"", "\"joules\"", "[[energy]]"),
-        ("[-11, -5]", "[-5, -11]", "least to the greatest"),
+        ("[-11, -5]", "[-5, -11]", "smallest to the largest"),
         ("[-11, -5]", "\"5 %\"", "[least, greatest]"),
         ("change_percent", "value", "together with"),
         ("versus = \"one\"\n", "", "together with"),
@@ -491,14 +511,14 @@ fn applications_are_checked() {
     for (app, words) in [
         (good.replace("1 Mbit/s", "3 Mbit/s"), "ladder: rising"),
         (good.replace("\"20s\"", "\"1s\""), "at least a segment"),
-        ("page = { objects = [] }".into(), "from 1 to 10000"),
+        ("page = { objects = [] }".into(), "1 to 10000"),
         (
             "stream = { rate = 1, length = \"1s\", message = 8 }".into(),
             "from 16 B",
         ),
         (
             "chunks = { bytes = 1, count = 2, least_gap = \"2s\", most_gap = \"1s\" }".into(),
-            "least_gap is not above",
+            "least_gap must not exceed",
         ),
         (
             "messages = { bytes = 1, every = \"1s\", length = \"1s\" }".into(),
@@ -544,13 +564,9 @@ fn pages_name_lists_and_archives() {
     let e = load("p.HAR", &archive, "").unwrap();
     assert_eq!(e.workloads[0].most_bytes(), 9);
     for (content, more, words) in [
-        ("5 www\n", "", "p.txt:1: asked for neither"),
+        ("5 www\n", "", "p.txt:1: expected `at TIME`"),
         ("9999999999 www at 0s\n", "", "more than 4 GiB"),
-        (
-            "5 www at 0s\n",
-            ", objects = [1]",
-            "either objects or a list",
-        ),
+        ("5 www at 0s\n", ", objects = [1]", "either objects or list"),
     ] {
         let e = load("p.txt", content, more).unwrap_err().to_string();
         assert!(e.contains(words) && !e.contains('\n'), "{e}");
@@ -588,17 +604,17 @@ fn settings_without_their_recordings_are_left_out() {
 }
 
 #[test]
-fn schemes_that_need_more_say_what() {
+fn unsuitable_workloads_of_a_scheme_are_refused() {
     let scheme = "devices = 2\ninterception = \"socks5\"\n";
     let wrong = |from: &str, to: &str, words: &str| {
-        let (_, complaint) = complaint(from, to);
-        assert!(complaint.contains(words), "{to}: {complaint}");
+        let (_, error_text) = error_text(from, to);
+        assert!(error_text.contains(words), "{to}: {error_text}");
     };
     let one = "devices = 1\ninterception = \"socks5\"\nsplit = false\n";
     wrong(scheme, one, "with a helper");
     wrong(scheme, &format!("{scheme}dual = true\n"), "`chunks`");
     let alone = "devices = 1\ninterception = \"socks5\"\ndual = true\n";
-    wrong(scheme, alone, "on two devices");
+    wrong(scheme, alone, "with two devices");
     let killed = "bytes = \"512 KiB\"\n[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"\n";
     let good = GOOD.replace("bytes = \"512 KiB\"\n", killed);
     Experiment::parse("t.toml", &good).unwrap();
@@ -641,7 +657,7 @@ fn schemes_that_need_more_say_what() {
 }
 
 #[test]
-fn links_that_are_others_are_noticed() {
+fn changed_links_are_noticed() {
     let more = "[[workload]]\nname = \"again\"\ndirection = \"down\"\nbytes = 9\n\
                 [[workload]]\nname = \"falls\"\ndirection = \"down\"\nbytes = 9\n\
                 [[workload.change]]\nlink = \"ps\"\nat = \"1s\"\ndown = 1\n";

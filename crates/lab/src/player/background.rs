@@ -1,4 +1,4 @@
-//! Files that a thread of their own writes, so that no link waits for a disk.
+//! Files written by a thread of their own, so that links do not wait for the disk.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,15 +8,15 @@ use std::thread::JoinHandle;
 
 use crate::error::{Doing, Error, Result};
 
-/// Batches that may wait for the disk; beyond that the player waits too, which
-/// its lateness then shows.
+/// Maximum number of batches that wait for the disk. Beyond it the player waits too, which shows in
+/// its lateness.
 const BATCHES_WAITING: usize = 256;
 
-/// One entry of a file.
+/// An entry of a file.
 pub(crate) trait Entry: Send + 'static {
-    /// What the file begins with.
+    /// Start of the file.
     const HEADER: &'static [u8];
-    /// Entries handed to the writer at once.
+    /// Number of entries passed to the writer at once.
     const BATCH: usize;
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()>;
@@ -29,17 +29,17 @@ pub(crate) struct LogFile<E: Entry> {
     path: PathBuf,
 }
 
-/// The thread that writes to the disk, and the way to it.
+/// The writing thread and its channel.
 struct Writer<E> {
     batches: SyncSender<Vec<E>>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
 impl<E: Entry> LogFile<E> {
-    /// Starts a file, replacing any at `path`.
+    /// Creates a file, replacing any at `path`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).at("write", path)?;
         let (batches, receiver) = sync_channel(BATCHES_WAITING);
@@ -64,15 +64,15 @@ impl<E: Entry> LogFile<E> {
     fn hand_over(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(E::BATCH));
         if let Some(writer) = &self.writer {
-            // A writer that failed says why in `finish`.
+            // `finish` reports errors of the writer.
             let _ = writer.batches.send(batch);
         }
     }
 
-    /// Writes what is left and reports whether all of it could be written.
+    /// Writes the rest, and reports errors of all writing.
     ///
     /// # Errors
-    /// What the disk said.
+    /// Errors of the file system.
     pub fn finish(mut self) -> Result<()> {
         self.hand_over();
         let Some(Writer { batches, thread }) = self.writer.take() else {

@@ -1,4 +1,4 @@
-//! The player's thread.
+//! Thread of the link player.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,21 +14,24 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 
+use super::clock::Clock;
+use super::link::{Logs, PlayedLink, TimedChange};
+use super::observed::{Conditions, Passed};
 use super::packet_log::{Flow, PacketLog, Record};
 use super::pcap::{self, Captured, Pcap};
 use super::rest::{REST, Rests};
-use super::{Clock, Conditions, Logs, Passed, PlayedLink, TimedChange};
 use crate::device::Device;
 use crate::error::{Doing, Result};
 use crate::experiment::Direction;
 use crate::sys;
 
-/// Packets read from one device before the others get a turn, and what is due
-/// is released: with eight links full both ways, a quarter of a millisecond.
+/// Maximum number of packets read from one device before the next device is served and due packets
+/// are released: a quarter of a millisecond with eight links full in both directions.
 const READ_BURST: usize = 16;
-/// The MTU of every device, and a little room.
+/// MTU of all devices, and spare room.
 const PACKET_BYTES: usize = 2048;
-/// Of these a transfer's account is made; 160 MB of memory, 6 GB of traffic.
+/// Maximum number of packets kept for the accounts of a transfer: 160 MB of memory, 6 GB of
+/// traffic.
 const MAX_PASSED: usize = 4_000_000;
 
 pub(super) enum Command {
@@ -41,26 +44,26 @@ pub(super) enum Command {
     Stop,
 }
 
-/// One direction of a link. Its packets come out of the device that has the
-/// lane's own number and go into device `to`.
+/// A direction of a link. Its packets come from the device with the lane's own number and go to
+/// device `to`.
 struct Lane {
     name: Arc<str>,
     direction: Direction,
     seat: Seat,
-    /// Brings the model back to what the experiment says.
+    /// Change that restores the model to the experiment's values.
     restore: LinkChange,
     to: usize,
-    /// Whether the device that it goes to has a carrier.
+    /// Whether the device at its end has a carrier.
     carrier: bool,
-    /// The capture of its link, in [`Files::pcaps`].
+    /// Index of the link's capture in [`Files::pcaps`].
     pcap: usize,
 }
 
-/// What is written down.
+/// Logs of packets.
 #[derive(Default)]
 pub(super) struct Files {
     log: Option<PacketLog>,
-    /// One a link, or none at all.
+    /// One for each link, or none.
     pcaps: Vec<Pcap>,
 }
 
@@ -79,7 +82,7 @@ impl Files {
 
     fn finish(self) -> Result<()> {
         let pcaps = self.pcaps.into_iter().map(Pcap::finish);
-        // All are written, whichever fails.
+        // All are finished, even after an error.
         let done: Vec<Result<()>> = pcaps.chain(self.log.map(PacketLog::finish)).collect();
         done.into_iter().collect()
     }
@@ -90,9 +93,9 @@ pub(super) struct Engine {
     devices: Vec<Device>,
     lanes: Vec<Lane>,
     models: Models<Vec<u8>>,
-    /// Changes still to come, the next one last.
+    /// Pending changes, the next one last.
     agenda: Vec<(Timestamp, TimedChange)>,
-    /// Buffers not in use.
+    /// Unused packet buffers.
     pool: Vec<Vec<u8>>,
     files: Files,
     passed: Vec<Passed>,
@@ -101,7 +104,7 @@ pub(super) struct Engine {
     lateness_ns: Histogram<u64>,
     lost: u64,
     realtime: bool,
-    /// This thread's processor time at the last `Begin`.
+    /// Processor time of this thread at the last `Begin`.
     cpu_before: Duration,
 }
 
@@ -122,7 +125,7 @@ impl Engine {
             let (near, far) = (devices.len(), devices.len() + 1);
             devices.extend([link.near, link.far]);
             let name: Arc<str> = link.name.into();
-            // Each lane draws its own losses.
+            // Each lane draws losses from a seed of its own.
             let seed = seed
                 .wrapping_mul(1_000_003)
                 .wrapping_add(lanes.len() as u64);
@@ -130,7 +133,7 @@ impl Engine {
             let [up, down] = [(link.up, seed), (link.down, seed.wrapping_add(1))]
                 .map(|(config, seed)| Link::starting_at(config, seed, start));
             let seats = models.add(&name, &link.shared, up, down);
-            // In the order of the devices: up comes out of the near one.
+            // In the order of devices: packets up come from the near one.
             let ends = [(Direction::Up, far), (Direction::Down, near)];
             for (((direction, to), seat), restore) in ends.into_iter().zip(seats).zip(restores) {
                 lanes.push(Lane {
@@ -164,7 +167,7 @@ impl Engine {
 
     pub fn run(mut self) -> Result<()> {
         self.realtime = sys::sched::become_fifo().is_ok();
-        // Real-time threads have no slack; others would be up to 50 us late.
+        // Real-time threads have no timer slack; others would be up to 50 us late.
         nix::sys::prctl::set_timerslack(1).doing("cannot set the timer slack")?;
         let mut rests = Rests::default();
         loop {
@@ -189,7 +192,7 @@ impl Engine {
         self.models.next_event().into_iter().chain(agenda).min()
     }
 
-    /// Sleeps until `next`, a packet or a command.
+    /// Sleeps until `next`, or until a packet or a command arrives.
     fn sleep_until(&self, next: Option<Timestamp>) -> Result<()> {
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds = vec![readable(self.wake.as_fd())];
@@ -205,7 +208,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Offers what the hosts have sent to the links; returns how many packets.
+    /// Passes packets from the hosts to the models; returns their number.
     fn take_in_all(&mut self) -> usize {
         (0..self.devices.len()).map(|d| self.take_in(d)).sum()
     }
@@ -240,7 +243,7 @@ impl Engine {
         READ_BURST
     }
 
-    /// Hands on every packet that is due; returns how many.
+    /// Passes due packets to the hosts; returns their number.
     fn release(&mut self) -> usize {
         let mut packets = 0;
         for lane in 0..self.lanes.len() {
@@ -251,10 +254,9 @@ impl Engine {
                 self.lateness_ns
                     .saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
                 let to = self.lanes[lane].to;
-                // A device that is down or a queue that is full: the packet is
-                // lost as on any network, but not by the model's choice.
+                // The device is down, or its queue is full: a loss that the model did not decide.
                 if self.devices[to].write(&delivered.packet).is_err() {
-                    // Without a carrier it is the experiment's choice.
+                    // Without a carrier, the experiment decided it.
                     self.lost += u64::from(self.lanes[lane].carrier);
                 } else if self.lanes[lane].direction == Direction::Down {
                     self.capture(lane, released, &delivered.packet);
@@ -291,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// The device that `lane` goes to loses its carrier, or has it again.
+    /// Sets the carrier of the device at the end of `lane`.
     fn set_carrier(&mut self, lane: usize, carrier: bool) {
         let lane = &mut self.lanes[lane];
         if lane.carrier == carrier {
@@ -299,13 +301,12 @@ impl Engine {
         }
         match self.devices[lane.to].set_carrier(carrier) {
             Ok(()) => lane.carrier = carrier,
-            // The link is as dead either way; that the host was not told is
-            // known from this.
+            // The link is down in any case; this reports that the host does not see it.
             Err(e) => eprintln!("mpbond: link {}: cannot set its carrier: {e}", lane.name),
         }
     }
 
-    /// Every link as its configuration says.
+    /// Restores every link to its configuration.
     fn restore(&mut self, now: Timestamp) {
         for lane in 0..self.lanes.len() {
             self.set_carrier(lane, true);
@@ -314,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// Does what was asked; `false` when it is to stop.
+    /// Handles pending commands; returns `false` on a stop.
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -328,7 +329,7 @@ impl Engine {
                     let now = self.clock.now();
                     self.restore(now);
                     self.agenda = changes.into_iter().map(|c| (now + c.at, c)).collect();
-                    // What happens at the same time happens in the given order.
+                    // Simultaneous changes keep the given order.
                     self.agenda.reverse();
                     self.agenda.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
                     self.lateness_ns = lateness_histogram();
@@ -389,7 +390,7 @@ impl Engine {
         }
     }
 
-    /// Notes a packet that the near host's device sends or receives.
+    /// Captures a packet sent or received by the near host's device.
     fn capture(&mut self, lane: usize, at: Timestamp, packet: &[u8]) {
         if let Some(pcap) = self.files.pcaps.get_mut(self.lanes[lane].pcap) {
             pcap.push(Captured {
@@ -430,14 +431,13 @@ impl Engine {
     }
 }
 
-/// Processor time of the calling thread; zero where the kernel does not say.
+/// Processor time of the calling thread; zero where the kernel does not report it.
 fn cpu_used() -> Duration {
     let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
     clock.now().map(Duration::from).unwrap_or_default()
 }
 
-/// The change that makes a link what its configuration says. A schedule or
-/// trace starts over with it.
+/// The change that restores a link to its configuration. Schedules and recordings start over.
 pub(crate) fn restoring(config: &LinkConfig) -> LinkChange {
     LinkChange {
         rate: Some(config.rate.clone()),
@@ -450,7 +450,7 @@ pub(crate) fn restoring(config: &LinkConfig) -> LinkChange {
     }
 }
 
-/// Up to ten seconds, to three digits.
+/// A histogram up to ten seconds, with three digits.
 fn lateness_histogram() -> Histogram<u64> {
     match Histogram::new_with_bounds(1, 10_000_000_000, 3) {
         Ok(histogram) => histogram,

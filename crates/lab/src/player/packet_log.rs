@@ -1,5 +1,5 @@
-//! The packet log: one CSV line for every packet that a link carried or
-//! dropped. The format is documented in `docs/packet-log.md`.
+//! Packet log: a CSV line for every packet that a link carried or dropped. docs/packet-log.md
+//! describes the format.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,11 +14,11 @@ use crate::experiment::Direction;
 /// The columns, in order.
 const HEADER: &str =
     "enqueue_ns,depart_ns,link,direction,bytes,src,dst,proto,sport,dport,dropped\n";
-/// One packet's line.
+/// A packet's line.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub enqueued: Timestamp,
-    /// `None` when it never left the queue.
+    /// `None` for a packet that never left the queue.
     pub departed: Option<Timestamp>,
     pub link: Arc<str>,
     pub direction: Direction,
@@ -27,7 +27,7 @@ pub(crate) struct Record {
     pub dropped: Option<DropReason>,
 }
 
-/// The 5-tuple of a packet; what it does not have is zero or `None`.
+/// 5-tuple of a packet; missing parts are zero or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Flow {
     pub source: Option<IpAddr>,
@@ -38,7 +38,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Reads the 5-tuple of an IP packet; of anything else, nothing.
+    /// The 5-tuple of an IP packet; empty for other packets.
     pub fn of(packet: &[u8]) -> Self {
         Self::v4(packet)
             .or_else(|| Self::v6(packet))
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_survived() {
+    fn any_bytes_are_accepted() {
         let whole = packet();
         for length in 0..whole.len() {
             Flow::of(&whole[..length]);

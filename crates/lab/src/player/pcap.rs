@@ -1,9 +1,9 @@
-//! Captures of links: one pcap file (draft-ietf-opsawg-pcap) for each, with
-//! nanoseconds and raw IP packets.
+//! Captures of links: a pcap file (draft-ietf-opsawg-pcap) for each, with nanoseconds and raw IP
+//! packets.
 //!
-//! A file has what a capture on the near host's device would have: what the
-//! host sends when it sends it, lost on the link or not, and what it receives
-//! when it receives it. Times are those of the packet log.
+//! A file is equivalent to a capture at the near host's device: packets sent by the host at their
+//! time of sending, lost on the link or not, and packets received at their time of receipt. Times
+//! are those of the packet log.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,14 +13,14 @@ use mpbond_units::Timestamp;
 use super::background::{Entry, LogFile};
 use crate::error::Result;
 
-/// Packets are captured whole; no device has a larger MTU.
+/// Maximum size of a captured packet; no device has a larger MTU.
 const SNAP_BYTES: u32 = 65_535;
-/// LINKTYPE_RAW: a packet begins with its IPv4 or IPv6 header.
+/// LINKTYPE_RAW: packets start with their IPv4 or IPv6 header.
 const RAW_IP: u32 = 101;
 
 const HEADER: [u8; 24] = {
     let mut header = [0; 24];
-    // Times have nanoseconds; version 2.4; zone and accuracy are always 0.
+    // Nanosecond times; version 2.4; zone and accuracy are always 0.
     let fields: [(usize, u32); 4] = [
         (0, 0xa1b2_3c4d),
         (4, 0x0004_0002),
@@ -41,17 +41,17 @@ const HEADER: [u8; 24] = {
     header
 };
 
-/// A packet at a device.
+/// A captured packet.
 pub(crate) struct Captured {
-    /// When, by the clock of whoever captures.
+    /// Time by the clock of the capture.
     pub at: Timestamp,
-    /// From its IP header on.
+    /// Octets from the IP header on.
     pub packet: Vec<u8>,
 }
 
 impl Entry for Captured {
     const HEADER: &'static [u8] = &HEADER;
-    // As many as may wait hold 24 MB at most.
+    // The batches that may wait hold 24 MB at most.
     const BATCH: usize = 64;
 
     fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -72,10 +72,10 @@ impl Entry for Captured {
 /// The capture of one link.
 pub(crate) type Pcap = LogFile<Captured>;
 
-/// Starts the capture of `link` in `folder`.
+/// Creates the capture of `link` in `folder`.
 ///
 /// # Errors
-/// When the file cannot be made.
+/// When the file cannot be created.
 pub(crate) fn create(folder: &Path, link: &str) -> Result<Pcap> {
     Pcap::create(&folder.join(format!("{link}.pcap")))
 }

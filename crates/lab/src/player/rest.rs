@@ -1,30 +1,29 @@
-//! When a busy player rests.
+//! Rests of a busy player.
 //!
-//! Waking for each packet costs twice what the packet does. So turns with work
-//! that follow each other closely are kept apart by a rest, in which arrivals
-//! wake nobody. A turn with nothing to do ends that, and a packet now and then
-//! is served at once.
+//! Waking up for each packet costs twice as much as handling it. So after a turn with work that
+//! follows another one closely, the player rests for a moment, during which arrivals do not wake
+//! it. A turn without work ends this, and occasional packets are handled at once.
 
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-/// What a packet may be late on its way in, and again on its way out: together
-/// less than half of the 0.5 ms by which a delay may be wrong.
+/// Duration of a rest. A packet may be delayed by it on its way in and again on its way out:
+/// together less than half of the tolerance of 0.5 ms.
 pub(super) const REST: Duration = Duration::from_micros(100);
-/// Turns that begin no further apart are those of a busy player: a rest, a
-/// timer that is late, and the work itself.
+/// Maximum distance of the starts of two turns of a busy player: a rest, a late timer, and the
+/// work.
 const CLOSE: Duration = Duration::from_micros(250);
 
-/// Knows when the last turn began.
+/// Start of the last turn.
 #[derive(Debug, Default)]
 pub(super) struct Rests {
     last: Option<Timestamp>,
 }
 
 impl Rests {
-    /// Whether a turn that began at `now` and moved so many packets is followed
-    /// by a [`REST`]; otherwise by sleep until something happens.
+    /// Whether a turn that began at `now` and handled `packets` is followed by a [`REST`];
+    /// otherwise the player sleeps until the next event.
     pub fn after(&mut self, now: Timestamp, packets: usize) -> bool {
         let last = self.last.replace(now);
         packets > 0 && last.is_some_and(|last| now - last <= CLOSE)
@@ -42,7 +41,7 @@ mod tests {
     #[test]
     fn a_packet_now_and_then_is_served_at_once() {
         let mut rests = Rests::default();
-        // 10 Mbit/s of full packets.
+        // Full packets at 10 Mbit/s.
         for n in 0..10 {
             assert!(!rests.after(at(1200 * n), 1));
         }
@@ -50,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_stream_of_packets_is_taken_in_portions() {
-        // One each 15 us, in virtual time; a turn takes no time.
+        // One packet every 15 us, in virtual time; a turn takes no time.
         let mut rests = Rests::default();
         let (mut now_us, mut seen, mut turns) = (0, 0, 0);
         while now_us < 100_000 {

@@ -1,37 +1,30 @@
-//! Which pictures an experiment's results make.
+//! The pictures of an experiment's results.
 
-use super::plot::{Bar, BarChart, Chart, Form, Group, Point, Series};
+use mpbond_plot::{Bar, BarChart, Chart, Form, Group, Point, Series};
+
+use super::section::{Section, titled};
 use super::study::Study;
 use crate::bins;
 use crate::paper::Measure;
 use crate::quantity::Quantity;
-use crate::record::{Download, Estimate};
+use crate::record::{Estimate, Transfer};
 use crate::statistics::estimate;
 
-/// Pictures that belong together.
-pub(super) struct Section {
-    pub title: String,
-    /// What to look at.
-    pub note: &'static str,
-    /// Each an SVG element.
-    pub pictures: Vec<String>,
-}
-
-/// Bars whose heights differ by more than that need pictures of their own.
+/// Largest ratio of bars in one picture; beyond it each workload gets a picture of its own.
 const MAX_SPAN: f64 = 6.0;
-/// A distribution of fewer values is none.
+/// Minimum number of values of a distribution.
 const MIN_VALUES: usize = 10;
-/// The same of bins of throughput, which follow each other.
+/// Minimum number of values of a distribution of bins of throughput, which follow each other.
 const MIN_BINS: usize = 30;
 
 /// Workloads that are drawn in one picture.
 struct Cluster {
     title: String,
-    /// Name in the picture, name in the record.
+    /// Names in the picture, and names in the record.
     groups: Vec<(String, String)>,
 }
 
-/// Every picture of the study.
+/// All pictures of the study.
 pub(super) fn sections(study: &Study) -> Vec<Section> {
     let plain = |quantity| Measure {
         quantity,
@@ -47,13 +40,13 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
         bars(
             study,
             &plain(Quantity::Ratio),
-            "1 is what no scheme can beat.",
+            "1 is the fluid bound, which no scheme can beat.",
         ),
     ];
     for quantity in Quantity::ALL {
-        let noticed = |d: &Download| d.noticed.contains_key(&quantity);
-        if study.report.downloads.iter().any(noticed) {
-            all.push(bars(study, &plain(quantity), "What the user noticed."));
+        let noticed = |d: &Transfer| d.noticed.contains_key(&quantity);
+        if study.report.transfers.iter().any(noticed) {
+            all.push(bars(study, &plain(quantity), "As the user perceives it."));
         }
     }
     for model in &study.experiment.energy {
@@ -80,8 +73,7 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
 }
 
 impl Study {
-    /// Every picture as an SVG file, with a name for the file: letters, digits
-    /// and dashes.
+    /// All pictures as SVG files, each with a name of letters, digits and dashes.
     pub fn pictures(&self) -> Vec<(String, String)> {
         let plain = |text: &str| {
             let dashed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -106,17 +98,17 @@ fn scheme_names(study: &Study) -> Vec<String> {
 }
 
 fn values(study: &Study, m: &Measure, workload: &str, scheme: &str) -> Vec<f64> {
-    let mine = |d: &&Download| d.fit && d.workload == workload && d.name == scheme;
-    let mine = study.report.downloads.iter().filter(mine);
+    let mine = |d: &&Transfer| d.fit && d.workload == workload && d.name == scheme;
+    let mine = study.report.transfers.iter().filter(mine);
     mine.filter_map(|d| m.of(d)).collect()
 }
 
 fn of(study: &Study, m: &Measure, workload: &str, scheme: &str) -> Option<Estimate> {
-    m.estimate(workload, scheme, &study.report.downloads)
+    m.estimate(workload, scheme, &study.report.transfers)
 }
 
-/// One picture for each workload of the file where there are settings; else
-/// one for all, or for each where they differ too much.
+/// One picture for each workload of the file when there are settings; otherwise one for all
+/// workloads, or one for each when they differ too much.
 fn clusters(study: &Study, m: &Measure) -> Vec<Cluster> {
     let e = &study.experiment;
     let schemes = scheme_names(study);
@@ -164,17 +156,6 @@ fn clusters(study: &Study, m: &Measure) -> Vec<Cluster> {
     all
 }
 
-pub(super) fn titled(what: &str, cluster: &str) -> String {
-    let mut what = what.to_owned();
-    if let Some(first) = what.get(..1) {
-        what = first.to_uppercase() + what.get(1..).unwrap_or_default();
-    }
-    match cluster {
-        "" => what,
-        cluster => format!("{what}: {cluster}"),
-    }
-}
-
 fn section_title(m: &Measure) -> String {
     let title = titled(m.quantity.label(), "");
     match &m.model {
@@ -188,7 +169,7 @@ fn bars(study: &Study, m: &Measure, note: &'static str) -> Section {
     let bound = |workload: &str, scheme: &str| match m.quantity {
         Quantity::Ratio => Some(1.0),
         Quantity::Seconds => {
-            let mut mine = study.report.downloads.iter();
+            let mut mine = study.report.transfers.iter();
             let mine = mine.find(|d| d.workload == workload && d.name == scheme);
             mine.map(|d| d.ideal_seconds)
         }
@@ -227,7 +208,7 @@ fn bars(study: &Study, m: &Measure, note: &'static str) -> Section {
     }
 }
 
-/// The form of the paper's Figure 9: closer to the corner is better.
+/// A picture in the form of the paper's Figure 9: closer to the corner is better.
 fn scatter(study: &Study, m: &Measure) -> Section {
     let time = Measure {
         quantity: Quantity::Seconds,
@@ -244,8 +225,8 @@ fn scatter(study: &Study, m: &Measure) -> Section {
             ) else {
                 continue;
             };
-            let mine = |d: &&Download| d.fit && d.workload == *workload && d.name == scheme;
-            let each = study.report.downloads.iter().filter(mine);
+            let mine = |d: &&Transfer| d.fit && d.workload == *workload && d.name == scheme;
+            let each = study.report.transfers.iter().filter(mine);
             let each: Vec<Point> = each
                 .filter_map(|d| Some(Point::from((d.seconds, m.of(d)?))))
                 .collect();
@@ -286,7 +267,7 @@ fn scatter(study: &Study, m: &Measure) -> Section {
     }
 }
 
-/// Against the experiment's parameter: a line a series.
+/// Results over the experiment's parameter, a line for each series.
 fn parameter(study: &Study) -> Section {
     let e = &study.experiment;
     let mut pictures = Vec::new();
@@ -299,7 +280,7 @@ fn parameter(study: &Study) -> Section {
         model: Some(m.name.get_ref().clone()),
     }));
     for m in measures.iter().filter(|_| e.parameter.is_some()) {
-        // Title of the picture, name of the line, and its points.
+        // Title of the picture, name of the line, its points.
         let mut lines: Vec<(String, String, Vec<Point>)> = Vec::new();
         for w in &e.workloads {
             for s in &e.schemes {
@@ -404,21 +385,21 @@ fn distributions(study: &Study) -> Section {
     }
     Section {
         title: "Distributions".into(),
-        note: "The share of transfers, or of bins of 100 ms of all transfers, with at most the value \
-               below.",
+        note: "The share of transfers, or of bins of 100 ms of all transfers, with at most the \
+               value below.",
         pictures,
     }
 }
 
-/// The form of the paper's Figure 15: all bins of all transfers.
+/// A picture in the form of the paper's Figure 15: all bins of all transfers.
 fn throughput_bins(study: &Study, workload: &str) -> Option<String> {
     let e = &study.experiment;
     let mut series = Vec::new();
     for (style, scheme) in scheme_names(study).into_iter().enumerate() {
         let called = e.workloads.iter().filter(|w| w.is_called(workload));
         let names: Vec<&String> = called.map(|w| w.name.get_ref()).collect();
-        let mine = |d: &&Download| d.fit && d.name == scheme && names.contains(&&d.workload);
-        let mine = study.report.downloads.iter().filter(mine);
+        let mine = |d: &&Transfer| d.fit && d.name == scheme && names.contains(&&d.workload);
+        let mine = study.report.transfers.iter().filter(mine);
         let all: Vec<f64> = mine
             .flat_map(|d| bins::throughput_mbps(&d.progress, d.seconds))
             .collect();
@@ -450,7 +431,7 @@ fn cdf(name: String, style: usize, mut values: Vec<f64>) -> Series {
     }
 }
 
-/// The mean of `values` for a table of processor time.
+/// The mean of `values`, if there are any.
 pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     estimate(values).map(|e| e.mean)
 }

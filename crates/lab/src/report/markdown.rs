@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use super::page::{overview, provenance};
 use super::sheet::Sheet;
 use super::study::Study;
+use crate::grid::cell;
 use crate::table;
 
-/// Overview, and each experiment's tables, as Markdown.
+/// An overview and each experiment's tables, as Markdown.
 pub fn to_markdown(studies: &[Study]) -> String {
     to_markdown_with(studies, &[])
 }
 
-/// The same with measurements whose subject is no transfer.
+/// As [`to_markdown`], with the records of measurements.
 pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
     let mut out = overview(studies, sheets).to_markdown();
     for study in studies {
@@ -37,26 +38,6 @@ pub fn to_markdown_with(studies: &[Study], sheets: &[Sheet]) -> String {
     }
     for sheet in sheets {
         out += &sheet.to_markdown();
-    }
-    out
-}
-
-/// A cell of a Markdown table: nothing in it ends the cell, the row, or
-/// becomes mark-up.
-pub(crate) fn cell(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '|' | '\\' | '*' | '_' | '`' | '[' | ']' | '~' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
     }
     out
 }

@@ -1,11 +1,11 @@
-//! Reports that stand beside the paper: records in, HTML and Markdown with
-//! SVG pictures out. Pure.
+//! Reports: records in; HTML and Markdown with SVG pictures out, published figures beside ours.
+//! Pure.
 
 mod figures;
-pub(crate) mod markdown;
+mod markdown;
 mod page;
-mod plot;
 mod progress;
+mod section;
 mod setting;
 mod sheet;
 mod study;

@@ -1,30 +1,30 @@
-//! One HTML file with everything in it.
+//! The report as one HTML file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use mpbond_plot::escaped;
 
-use super::figures::{self, Section};
+use super::figures;
+use super::section::Section;
 use super::setting;
 use super::sheet::Sheet;
 use super::study::Study;
 use crate::grid::Grid;
-use crate::record::{Download, RunReport, Verdict};
+use crate::record::{RunReport, Transfer, Verdict};
 use crate::table;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Reasons for unfit runs beyond that are counted, not listed.
+/// Maximum number of unfit transfers that are listed; more are counted.
 const MAX_UNFIT: usize = 200;
 
-/// The report as one HTML file that needs nothing else. `date` is when it is
-/// made.
+/// The report as one HTML file without references to other files. `date` is when it is made.
 pub fn to_html(title: &str, date: &str, studies: &[Study]) -> String {
     to_html_with(title, date, studies, &[])
 }
 
-/// The same with measurements whose subject is no transfer.
+/// As [`to_html`], with the records of measurements.
 pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]) -> String {
     let title = escaped(title);
     let mut out = format!(
@@ -38,8 +38,8 @@ pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]
     out.push_str(
         "<p class=\"note\">Intervals are 95 %: of means by Student's t, of medians by order \
          statistics. Changes are paired by repetition, within which schemes follow each other. \
-         Unfit transfers, whose emulated links did not keep their own conditions, are in no \
-         figure. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
+         Unfit transfers, during which the emulated links did not keep their properties, enter \
+         no figure. \"ideal\" is the fluid bound on the links of the scheme.</p>\n",
     );
     for (index, study) in studies.iter().enumerate() {
         section(&mut out, index, study);
@@ -51,34 +51,33 @@ pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]
     out
 }
 
-/// Every experiment in a line: also the head of the Markdown form.
+/// One line for each experiment; the Markdown form begins with it, too.
 pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
     let header = [
         "experiment",
-        "what",
+        "title",
         "transfers",
         "unfit",
-        "asserts that hold",
-        "paper's figures: as published or better",
-        "verdict",
+        "own asserts",
+        "published figures",
+        "verdict on asserts",
     ];
     let mut grid = Grid::new(header, &[0, 1, 6]);
     for s in studies {
         let r = &s.report;
-        let of = |part: usize, all: usize| match all {
-            0 => "-".to_owned(),
-            all => format!("{part} of {all}"),
-        };
         let held = r.asserts.iter().filter(|j| j.holds == Some(true)).count();
-        let good = r.paper.iter().filter(|c| c.is_reached()).count();
+        let asserts = match r.asserts.len() {
+            0 => "-".to_owned(),
+            all => format!("{held} of {all} hold"),
+        };
         grid.row(vec![
             r.experiment.clone(),
             r.title.clone(),
-            r.downloads.len().to_string(),
+            r.transfers.len().to_string(),
             unfit(r).count().to_string(),
-            of(held, r.asserts.len()),
-            of(good, r.paper.len()),
-            r.verdict().words().to_owned(),
+            asserts,
+            r.published_words().unwrap_or_else(|| "-".to_owned()),
+            r.verdict().words(!r.asserts.is_empty()).to_owned(),
         ]);
     }
     for sheet in sheets {
@@ -87,16 +86,17 @@ pub(super) fn overview(studies: &[Study], sheets: &[Sheet]) -> Grid {
     grid
 }
 
-fn unfit(r: &RunReport) -> impl Iterator<Item = &Download> {
-    r.downloads.iter().filter(|d| !d.fit)
+fn unfit(r: &RunReport) -> impl Iterator<Item = &Transfer> {
+    r.transfers.iter().filter(|d| !d.fit)
 }
 
 fn section(out: &mut String, index: usize, study: &Study) {
     let r = &study.report;
-    let (class, words) = match r.verdict() {
-        Verdict::Passed => ("passed", "passed"),
-        Verdict::Failed => ("failed", "FAILED"),
-        Verdict::Unfit => ("unfit", "not everything could be judged"),
+    let words = r.verdict().words(!r.asserts.is_empty());
+    let class = match r.verdict() {
+        Verdict::Passed => "passed",
+        Verdict::Failed => "failed",
+        Verdict::Unfit => "unfit",
     };
     let _ = writeln!(
         out,
@@ -116,14 +116,14 @@ fn section(out: &mut String, index: usize, study: &Study) {
         }
     };
     titled(
-        "Beside the paper",
+        "Published figures",
         "\"as published\": our mean lies in the published range; else it is better or worse, and \
          \"within the noise\" where its interval reaches that range.",
         &table::comparisons(&r.paper),
     );
-    titled("What had to come out", "", &table::judgements(&r.asserts));
+    titled("Own asserts", "", &table::judgements(&r.asserts));
     titled("Results", "", &table::summaries(&r.summary));
-    titled("What users noticed", "", &table::noticed(&r.summary));
+    titled("As users perceive it", "", &table::noticed(&r.summary));
     for Section {
         title,
         note,
@@ -167,12 +167,12 @@ fn section(out: &mut String, index: usize, study: &Study) {
     let _ = writeln!(
         out,
         "<details><summary>The experiment's file</summary><pre>{}</pre></details>",
-        // Line by line: `escaped` makes spaces of line ends.
+        // Line by line, since `escaped` replaces line ends by spaces.
         e.text.lines().map(escaped).collect::<Vec<_>>().join("\n")
     );
 }
 
-/// When, from what, and how well the links kept their time.
+/// Date, commit, sources, and the lateness of links.
 pub(super) fn provenance(study: &Study) -> String {
     let r = &study.report;
     let commit = r.commit.as_deref().unwrap_or("unknown");
@@ -199,7 +199,7 @@ pub(super) fn provenance(study: &Study) -> String {
             out.concat()
         );
     }
-    let lateness = || r.downloads.iter().filter_map(|d| d.lateness_us);
+    let lateness = || r.transfers.iter().filter_map(|d| d.lateness_us);
     let worst = lateness().map(|l| l.p99).fold(0.0, f64::max);
     let realtime = lateness().all(|l| l.realtime);
     format!(
@@ -214,7 +214,7 @@ pub(super) fn provenance(study: &Study) -> String {
 
 fn processor(r: &RunReport) -> Grid {
     let hosts: BTreeSet<&str> = r
-        .downloads
+        .transfers
         .iter()
         .flat_map(|d| d.cpu_s.keys().map(String::as_str))
         .collect();
@@ -224,7 +224,7 @@ fn processor(r: &RunReport) -> Grid {
     let mut grid = Grid::new(header, &[0, 1]);
     for s in &r.summary {
         let mine = || {
-            let all = r.downloads.iter().filter(|d| d.fit);
+            let all = r.transfers.iter().filter(|d| d.fit);
             all.filter(|d| d.name == s.scheme && d.workload == s.workload)
         };
         if mine().all(|d| d.cpu_s.is_empty()) {
@@ -240,9 +240,9 @@ fn processor(r: &RunReport) -> Grid {
     grid
 }
 
-/// Transfers that do not count, and those that came out damaged.
+/// Lists of unfit and of damaged transfers.
 fn troubles(out: &mut String, r: &RunReport) {
-    let damaged: Vec<&Download> = r.downloads.iter().filter(|d| !d.sha256_ok).collect();
+    let damaged: Vec<&Transfer> = r.transfers.iter().filter(|d| !d.sha256_ok).collect();
     if !damaged.is_empty() {
         out.push_str("<h3>Damaged transfers</h3>\n<ul>\n");
         for d in damaged {
@@ -264,7 +264,7 @@ fn troubles(out: &mut String, r: &RunReport) {
     }
 }
 
-fn place(d: &Download) -> String {
+fn place(d: &Transfer) -> String {
     format!(
         "{}, {}, repetition {}",
         d.name,

@@ -1,20 +1,21 @@
-//! Progress of single transfers, in the form of the paper's Figure 4: what
-//! each link had carried by when, against the bound.
+//! Progress of single transfers, in the form of the paper's Figure 4: bytes that each link had
+//! carried over time, beside the fluid bound.
 
-use super::figures::{Section, titled};
-use super::plot::{Chart, Form, Point, Series};
+use mpbond_plot::{Chart, Form, Point, Series};
+
+use super::section::{Section, titled};
 use super::study::Study;
 use crate::experiment::{Experiment, Role, Workload};
-use crate::record::Download;
+use crate::record::Transfer;
 
-/// More pictures than that nobody looks at.
+/// Maximum number of pictures.
 const MAX_PICTURES: usize = 24;
 
-/// One picture for each scheme and workload: the transfer in the middle.
+/// One picture for each scheme and workload: its transfer of median time.
 pub(super) fn section(study: &Study) -> Section {
     let e = &study.experiment;
     let mut pictures = Vec::new();
-    // Long transfers show more, where not all can be shown.
+    // When there are too many, the longest transfers, whose curves show more.
     let mut workloads: Vec<&Workload> = e.workloads.iter().collect();
     if workloads.len() * e.schemes.len() > MAX_PICTURES {
         workloads.sort_by_key(|w| std::cmp::Reverse(w.bytes));
@@ -40,19 +41,19 @@ pub(super) fn section(study: &Study) -> Section {
     }
 }
 
-/// The fit transfer with curves whose time is in the middle.
-fn typical<'s>(study: &'s Study, workload: &str, scheme: &str) -> Option<&'s Download> {
+/// The transfer of median time among the fit ones that have curves.
+fn typical<'s>(study: &'s Study, workload: &str, scheme: &str) -> Option<&'s Transfer> {
     let mine =
-        |d: &&Download| d.fit && d.workload == workload && d.name == scheme && !d.links.is_empty();
-    let mut all: Vec<&Download> = study.report.downloads.iter().filter(mine).collect();
+        |d: &&Transfer| d.fit && d.workload == workload && d.name == scheme && !d.links.is_empty();
+    let mut all: Vec<&Transfer> = study.report.transfers.iter().filter(mine).collect();
     all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     all.get(all.len().saturating_sub(1) / 2).copied()
 }
 
-fn picture(study: &Study, d: &Download, title: String) -> String {
+fn picture(study: &Study, d: &Transfer, title: String) -> String {
     let mebibytes = |(at, bytes): &(f64, u64)| Point::from((*at, *bytes as f64 / 1_048_576.0));
     let mut series: Vec<Series> = Vec::new();
-    // A link that was done early stays where it was.
+    // A link that finished early keeps its last value.
     let ends = d.links.iter().filter_map(|l| l.points.last());
     let end = ends.map(|(at, _)| *at).fold(0.0, f64::max);
     let to_the_end = |points: &[(f64, u64)]| {
@@ -62,7 +63,7 @@ fn picture(study: &Study, d: &Download, title: String) -> String {
     for (style, link) in d.links.iter().enumerate() {
         series.push(Series {
             name: link.link.clone(),
-            // Those of the sums stand for nothing else.
+            // Skips the styles that stand for sums.
             style: if style < ARRIVED { style } else { style + 2 },
             form: Form::Line,
             points: to_the_end(&link.points).iter().map(mebibytes).collect(),
@@ -105,14 +106,14 @@ fn picture(study: &Study, d: &Download, title: String) -> String {
     chart.to_svg()
 }
 
-/// The style of the sum over links, a line without gaps ...
+/// Style of the sum over links, a solid line.
 const ARRIVED: usize = 4;
-/// ... and of what the application had.
+/// Style of the bytes that the application had read.
 const READ: usize = 5;
 
-/// The curves of the links that end at the receiver's side: at the primary for
-/// a download, at the proxy for an upload.
-fn last_links<'d>(e: &Experiment, d: &'d Download) -> Vec<&'d [(f64, u64)]> {
+/// The curves of links that end at the receiver's side: at the primary for a download, at the proxy
+/// for an upload.
+fn last_links<'d>(e: &Experiment, d: &'d Transfer) -> Vec<&'d [(f64, u64)]> {
     use crate::experiment::Direction::{Down, Up};
     let ends = |name: &str| {
         let link = e.links.iter().find(|l| l.name.get_ref() == name);
@@ -125,7 +126,7 @@ fn last_links<'d>(e: &Experiment, d: &'d Download) -> Vec<&'d [(f64, u64)]> {
     mine.map(|l| l.points.as_slice()).collect()
 }
 
-/// All curves added up.
+/// The sum of all curves.
 fn sum(curves: &[&[(f64, u64)]]) -> Vec<(f64, u64)> {
     let mut steps: Vec<(f64, u64)> = Vec::new();
     for curve in curves {

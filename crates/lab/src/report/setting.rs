@@ -1,14 +1,16 @@
-//! What was run: links, settings, schemes, as tables.
+//! Links, settings, schemes and workloads of an experiment, as tables.
 
 use mpbond_sim::link::BurstLoss;
+use mpbond_sim::world::{BufferDelay, Idleness};
+use mpbond_units::Size;
 use serde::Serialize;
 
 use crate::experiment::{
-    Application, BufferDelay, Carrier, Change, Connection, Experiment, Link, Size, Start, name_of,
+    Application, Carrier, Change, Connection, Experiment, Link, Start, name_of,
 };
 use crate::grid::Grid;
 
-/// A value as experiment files write it.
+/// A value in the form that experiment files use.
 fn text(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
@@ -38,7 +40,7 @@ fn changes(all: &[Change]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What few links have.
+/// Properties that few links have.
 fn beside(l: &Link) -> String {
     let mut what = Vec::new();
     if l.burst_loss != BurstLoss::default() {
@@ -54,7 +56,7 @@ fn beside(l: &Link) -> String {
     what.join("\n")
 }
 
-/// The links.
+/// A table of links.
 pub(super) fn links(e: &Experiment) -> Grid {
     let header = [
         "link", "between", "down", "up", "delay", "jitter", "queue", "loss", "beside", "changes",
@@ -84,7 +86,7 @@ pub(super) fn links(e: &Experiment) -> Grid {
     grid
 }
 
-/// What differs between settings; empty without any.
+/// A table of what differs between settings; empty when there are none.
 pub(super) fn settings(e: &Experiment) -> Grid {
     let header = ["setting", "link", "instead"];
     let mut grid = Grid::new(header, &[0, 1, 2]);
@@ -107,7 +109,7 @@ pub(super) fn settings(e: &Experiment) -> Grid {
     grid
 }
 
-/// The schemes.
+/// A table of schemes.
 pub(super) fn schemes(e: &Experiment) -> Grid {
     let header = [
         "scheme",
@@ -133,15 +135,19 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
             _ => "-".into(),
         };
         let carrier = match s.scheme {
-            Carrier::Combine => format!("combine, {} a chunk", Size(s.chunk_bytes())),
+            Carrier::Combine => format!(
+                "combine, {} a chunk, hand-over {}",
+                Size(s.chunk_bytes()),
+                text(s.hand_over)
+            ),
             other => name_of(other),
         };
-        let mut scheduler = match s.direct_share {
-            Some(share) => format!("{} {share}", name_of(s.scheduler)),
-            None => name_of(s.scheduler),
-        };
+        let mut scheduler = s.scheduler.to_string();
         if s.buffer_delay == BufferDelay::Measured {
             scheduler += ", measured delay at helpers";
+        }
+        if s.idleness == Idleness::Published {
+            scheduler += ", published idleness";
         }
         grid.row(vec![
             s.name.get_ref().clone(),
@@ -157,14 +163,14 @@ pub(super) fn schemes(e: &Experiment) -> Grid {
             if_ours(scheduler),
             if_ours(name_of(s.interception)),
             if_ours(if s.split { "yes" } else { "no" }.into()),
-            if_ours(if s.reinjection { "yes" } else { "no" }.into()),
+            if_ours(name_of(s.reinjection)),
             if_ours(text(s.feedback)),
         ]);
     }
     grid
 }
 
-/// What was carried.
+/// A table of workloads.
 pub(super) fn workloads(e: &Experiment) -> Grid {
     let header = ["transfer", "direction", "bytes", "changes", "faults"];
     let mut grid = Grid::new(header, &[0, 1, 3, 4]);
@@ -198,7 +204,7 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
     grid
 }
 
-/// The models of radios; empty without any.
+/// A table of energy models; empty when there are none.
 pub(super) fn energy(e: &Experiment) -> Grid {
     let header = ["energy model", "WWAN", "pipe", "access point"];
     let mut grid = Grid::new(header, &[0, 1, 2, 3]);

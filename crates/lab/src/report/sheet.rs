@@ -1,66 +1,65 @@
-//! Results whose subject is no transfer: tables, what had to come out, and the paper's figures
-//! beside ours.
+//! Records of measurements that are not transfers: tables, checks, and the paper's figures beside
+//! ours.
 
 use std::fmt::Write as _;
 
 use mpbond_plot::escaped;
 use serde::{Deserialize, Serialize};
 
-use super::markdown::cell;
 use crate::error::{Error, Result};
-use crate::grid::Grid;
+use crate::grid::{Grid, cell};
 use crate::record::Verdict;
 
 /// The record of a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sheet {
-    /// Which measurement; records of transfers have no such field.
+    /// Kind of measurement; records of transfers have no such field.
     pub measure: String,
     /// The experiment's name.
     pub experiment: String,
-    /// One line for the reader.
+    /// One line for readers.
     pub title: String,
-    /// When, UTC (RFC 3339).
+    /// Time of the measurement, UTC (RFC 3339).
     pub date: String,
-    /// The repository's commit.
+    /// Commit of the repository.
     pub commit: Option<String>,
     /// Kernel release.
     pub kernel: String,
-    /// What had to come out.
+    /// The experiment's own checks.
     pub checks: Vec<Check>,
-    /// What the paper found.
+    /// Published figures beside ours.
     pub paper: Vec<Beside>,
-    /// What was measured.
+    /// Measured values.
     pub tables: Vec<SheetTable>,
-    /// What the reader has to know of it.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
-    /// The experiment's file.
+    /// Text of the experiment's file.
     pub file: String,
 }
 
-/// Something that had to come out.
+/// A check of a measured figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What.
+    /// The figure.
     pub what: String,
-    /// What it had to be.
+    /// Its bounds.
     pub wanted: String,
-    /// What it was.
+    /// Its value.
     pub got: String,
-    /// Whether it is; `None` when that could not be judged.
+    /// Whether the value is within the bounds; `None` when there is no value.
     pub holds: Option<bool>,
 }
 
-/// A published figure and ours.
+/// A published figure beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Where it stands in the paper.
+    /// Figure or section of the paper.
     pub figure: String,
-    /// What it is of.
+    /// The quantity.
     pub what: String,
-    /// As published.
+    /// The published value.
     pub published: String,
-    /// As measured here.
+    /// The value measured here.
     pub ours: String,
 }
 
@@ -69,18 +68,18 @@ pub struct Beside {
 pub struct SheetTable {
     /// Its title.
     pub title: String,
-    /// What its columns mean.
+    /// Explanation of its columns.
     pub note: String,
-    /// Names of columns, with their units.
+    /// Names of columns, with units.
     pub header: Vec<String>,
-    /// Columns of words, not numbers.
+    /// Numbers of the columns that hold text.
     pub words: Vec<usize>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Sheet {
-    /// The record, where `text` is one of a measurement; `None` where it is of something else.
+    /// The record in `text`; `None` when it is a record of transfers.
     ///
     /// # Errors
     /// [`Error::Experiment`] naming `source`, line and reason.
@@ -98,12 +97,13 @@ impl Sheet {
             let why = why.split(" at line ").next().unwrap_or_default();
             let line = e.line();
             Error::Experiment(format!(
-                "{source}:{line}: no record of a measurement: {why}"
+                "{source}:{line}: not a record of a measurement: {why}"
             ))
         })
     }
 
-    /// With name, title and text of the experiment's file at `path`, here and now.
+    /// An empty record with name, title and text of the experiment's file at `path`, this machine
+    /// and the present time.
     pub fn begin(
         measure: &str,
         path: &std::path::Path,
@@ -123,7 +123,7 @@ impl Sheet {
         }
     }
 
-    /// The measurement as a whole.
+    /// The verdict on all checks.
     pub fn verdict(&self) -> Verdict {
         if self.checks.iter().any(|c| c.holds == Some(false)) {
             Verdict::Failed
@@ -151,12 +151,12 @@ impl Sheet {
             let row = [&c.what, &c.wanted, &c.got].map(Clone::clone);
             checks.row(row.into_iter().chain([word.to_owned()]).collect());
         }
-        all.push(("Beside the paper", "", beside));
-        all.push(("What had to come out", "", checks));
+        all.push(("Published figures", "", beside));
+        all.push(("Own asserts", "", checks));
         for t in &self.tables {
             let mut grid = Grid::new(t.header.iter().map(String::as_str), &t.words);
             for row in &t.rows {
-                // A row of another length would be no table.
+                // All rows get the length of the header.
                 let mut row = row.clone();
                 row.resize(t.header.len(), String::new());
                 grid.row(row);
@@ -172,7 +172,7 @@ impl Sheet {
         format!("Commit {commit}, Linux {}, {}.", self.kernel, self.date)
     }
 
-    /// For a terminal.
+    /// The record as text for a terminal.
     pub fn to_text(&self) -> String {
         let mut out = format!("{}: {}\n", self.experiment, self.title);
         for (title, note, grid) in self.grids() {
@@ -187,11 +187,11 @@ impl Sheet {
         for note in &self.notes {
             let _ = writeln!(out, "note: {note}");
         }
-        let _ = writeln!(out, "\n{}", self.verdict().words());
+        let _ = writeln!(out, "\n{}", self.verdict().words(!self.checks.is_empty()));
         out
     }
 
-    /// As a section of Markdown.
+    /// The record as a section of Markdown.
     pub fn to_markdown(&self) -> String {
         let mut out = format!(
             "\n### {}: {}\n\n{}\n",
@@ -212,15 +212,17 @@ impl Sheet {
         out
     }
 
-    /// As a section of an HTML page.
+    /// The record as a section of an HTML page.
     pub(super) fn to_html(&self) -> String {
-        let (class, words) = match self.verdict() {
-            Verdict::Passed => ("passed", "passed"),
-            Verdict::Failed => ("failed", "FAILED"),
-            Verdict::Unfit => ("unfit", "not everything could be judged"),
+        let words = self.verdict().words(!self.checks.is_empty());
+        let class = match self.verdict() {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::Unfit => "unfit",
         };
         let mut out = format!(
-            "<h2>{}: {} <span class=\"verdict {class}\">{words}</span></h2>\n<p class=\"meta\">{}</p>\n",
+            "<h2>{}: {} <span class=\"verdict {class}\">{words}</span></h2>\n\
+             <p class=\"meta\">{}</p>\n",
             escaped(&self.experiment),
             escaped(&self.title),
             escaped(&self.provenance())
@@ -247,7 +249,7 @@ impl Sheet {
         out
     }
 
-    /// Its line in an overview of all.
+    /// Its line in an overview of all experiments.
     pub(super) fn overview(&self) -> Vec<String> {
         let held = self.checks.iter().filter(|c| c.holds == Some(true)).count();
         vec![
@@ -255,9 +257,12 @@ impl Sheet {
             self.title.clone(),
             "-".to_owned(),
             "-".to_owned(),
-            format!("{held} of {}", self.checks.len()),
+            match self.checks.len() {
+                0 => "-".to_owned(),
+                all => format!("{held} of {all} hold"),
+            },
             "-".to_owned(),
-            self.verdict().words().to_owned(),
+            self.verdict().words(!self.checks.is_empty()).to_owned(),
         ]
     }
 }
@@ -294,17 +299,17 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_and_others_are_left() {
+    fn a_record_is_read_and_others_are_ignored() {
         let text = serde_json::to_string(&sheet()).unwrap();
         assert_eq!(Sheet::parse("it", &text).unwrap(), Some(sheet()));
-        assert_eq!(Sheet::parse("it", "{\"downloads\": []}").unwrap(), None);
+        assert_eq!(Sheet::parse("it", "{\"transfers\": []}").unwrap(), None);
         assert_eq!(Sheet::parse("it", "no JSON").unwrap(), None);
         let e = Sheet::parse("it", "{\"measure\": \"merge\",\n\"title\": 3}").unwrap_err();
-        assert!(e.to_string().starts_with("it:2: no record"), "{e}");
+        assert!(e.to_string().starts_with("it:2: not a record"), "{e}");
     }
 
     #[test]
-    fn what_names_hold_is_no_mark_up() {
+    fn names_are_escaped_in_markup() {
         let s = sheet();
         let page = super::super::to_html_with("t", "d", &[], std::slice::from_ref(&s));
         assert!(page.contains("&lt;title&gt;") && !page.contains("<title>:"));

@@ -4,36 +4,36 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::error::{Error, Result};
-use crate::experiment::Experiment;
-use crate::record::{Download, IdealProgress, RunReport, Simulated};
-use crate::{paper, simulate, summary};
+use crate::experiment::{Experiment, leave_out};
+use crate::record::{IdealProgress, RunReport, Simulated, Transfer};
+use crate::{paper, summary};
 
-/// A record as it is read for a report: what can be computed again is.
+/// A record as reports read it, without what can be computed again.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Saved {
     /// The experiment's name.
     pub experiment: String,
-    /// When the run began, UTC (RFC 3339).
+    /// Start of the run, UTC (RFC 3339).
     pub date: String,
-    /// The repository's commit.
+    /// Commit of the repository.
     pub commit: Option<String>,
     /// Kernel release.
     pub kernel: String,
-    /// Every transfer.
-    pub downloads: Vec<Download>,
-    /// The text of the experiment's file.
+    /// All transfers.
+    pub transfers: Vec<Transfer>,
+    /// Text of the experiment's file.
     #[serde(default)]
     pub file: Option<String>,
-    /// How transfers would go on by the fluid bound.
+    /// Curves of the fluid bound.
     #[serde(default)]
     pub ideal: Vec<IdealProgress>,
-    /// What was left out so that the run was short.
+    /// What a short run left out.
     #[serde(default)]
     pub reduced: Option<String>,
-    /// That it was simulated.
+    /// Seeds and omissions of a simulation.
     #[serde(default)]
     pub simulated: Option<Simulated>,
-    /// Where it was read from, for people.
+    /// Name of the file that it was read from.
     #[serde(skip)]
     pub source: String,
 }
@@ -48,20 +48,20 @@ impl Saved {
             let why = e.to_string();
             let why = why.split(" at line ").next().unwrap_or_default();
             let line = e.line();
-            Error::Experiment(format!("{source}:{line}: no record of the lab: {why}"))
+            Error::Experiment(format!("{source}:{line}: not a record of the lab: {why}"))
         })?;
         source.clone_into(&mut saved.source);
         Ok(saved)
     }
 
-    /// A run that has just ended.
+    /// The record of a run that has just ended.
     pub fn of_run(source: &str, report: &RunReport) -> Self {
         Self {
             experiment: report.experiment.clone(),
             date: report.date.clone(),
             commit: report.commit.clone(),
             kernel: report.kernel.clone(),
-            downloads: report.downloads.clone(),
+            transfers: report.transfers.clone(),
             file: report.file.clone(),
             ideal: report.ideal.clone(),
             reduced: report.reduced.clone(),
@@ -71,15 +71,15 @@ impl Saved {
     }
 }
 
-/// One of the runs that a study is made of.
+/// One of the runs of a study.
 #[derive(Debug, Clone)]
 pub struct Provenance {
     pub(crate) source: String,
     pub(crate) date: String,
     pub(crate) transfers: usize,
-    /// What was left out so that it was short.
+    /// What a short run left out.
     pub(crate) reduced: Option<String>,
-    /// That it was simulated.
+    /// Seeds and omissions of a simulation.
     pub(crate) simulated: Option<Simulated>,
 }
 
@@ -92,23 +92,22 @@ pub struct Study {
 }
 
 impl Study {
-    /// The record of all its runs together, summed up anew.
+    /// The record of all its runs together, with new summaries.
     pub fn report(&self) -> &RunReport {
         &self.report
     }
 }
 
-/// Joins records of the same experiment, in the order of their dates, and
-/// sums each up anew. `experiments` are (name of file, text) of experiment
-/// files: what they say of title, asserts and paper is taken instead of what
-/// the records keep.
+/// Joins records of the same experiment, in the order of their dates, and summarizes each anew.
+/// `experiments` are names and texts of experiment files: their titles, asserts and published
+/// figures replace those in the records.
 ///
-/// A transfer that two records both hold (one run was taken up by the other)
-/// counts once; repetitions of separate runs go on counting.
+/// A transfer that is in two records (because one run continued the other) counts once; repetitions
+/// of separate runs get numbers of their own.
 ///
 /// # Errors
-/// [`Error::Experiment`] where records are not of one thing: the setting, the
-/// commit or the kernel differs; or a record does not say its setting.
+/// [`Error::Experiment`] when records differ in setting, commit or kernel, or when a record does
+/// not contain its setting.
 pub fn join(mut records: Vec<Saved>, experiments: &[(String, String)]) -> Result<Vec<Study>> {
     records.sort_by(|a, b| a.date.cmp(&b.date));
     let mut named: Vec<(&str, Experiment)> = Vec::new();
@@ -116,7 +115,7 @@ pub fn join(mut records: Vec<Saved>, experiments: &[(String, String)]) -> Result
         let experiment = Experiment::parse(file, text)?;
         if !records.iter().any(|r| r.experiment == experiment.name) {
             return Err(Error::Experiment(format!(
-                "{file}: no record is of its experiment \"{}\"",
+                "{file}: there is no record of its experiment \"{}\"",
                 experiment.name
             )));
         }
@@ -149,33 +148,31 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             if let Some(kept) = kept
                 && let Some(key) = difference(kept, &experiment.text)
             {
-                return Err(wrong(format!(
-                    "what was run is not what {file} says: `{key}` differs"
-                )));
+                return Err(wrong(format!("the run differs from {file} in `{key}`")));
             }
             experiment
         }
         (None, Some(text)) => Experiment::parse(&format!("{source} (its experiment)"), text)?,
         (None, None) => {
             return Err(wrong(
-                "it does not say what was run: name the experiment's file with --experiment".into(),
+                "it does not contain its experiment: give the file by --experiment".into(),
             ));
         }
     };
     if experiment.name != record.experiment {
         return Err(wrong(format!(
-            "the record of \"{}\" holds the file of \"{}\"",
+            "the record of \"{}\" contains the file of \"{}\"",
             record.experiment, experiment.name
         )));
     }
     let mut experiment = experiment;
     if record.simulated.is_some() {
-        // What needs the kernel is neither judged nor compared.
-        simulate::leave_out(&mut experiment);
+        // A simulation neither judges nor compares what needs the kernel.
+        leave_out(&mut experiment);
     }
     known_names(&experiment, &record)?;
     Ok(Study {
-        runs: vec![provenance(&record, record.downloads.len())],
+        runs: vec![provenance(&record, record.transfers.len())],
         report: RunReport {
             experiment: record.experiment,
             title: experiment.title.clone(),
@@ -183,7 +180,7 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
             commit: record.commit,
             kernel: record.kernel,
             simulated: record.simulated,
-            downloads: record.downloads,
+            transfers: record.transfers,
             summary: Vec::new(),
             asserts: Vec::new(),
             paper: Vec::new(),
@@ -195,10 +192,9 @@ fn begin(record: Saved, named: Option<(&str, Experiment)>) -> Result<Study> {
     })
 }
 
-/// Every transfer must be one that the experiment knows; what is not would
-/// vanish from tables.
+/// Checks that the experiment knows every transfer; unknown ones would be missing in tables.
 fn known_names(e: &Experiment, record: &Saved) -> Result<()> {
-    for (i, d) in record.downloads.iter().enumerate() {
+    for (i, d) in record.transfers.iter().enumerate() {
         let scheme = e.schemes.iter().any(|s| *s.name.get_ref() == d.name);
         let workload = e.workloads.iter().any(|w| *w.name.get_ref() == d.workload);
         if !scheme || !workload {
@@ -238,8 +234,8 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
         return refuse(format!("commit {a}, not {b}"));
     }
     match (&record.simulated, &study.report.simulated) {
-        (Some(_), None) => return refuse("it was simulated, the other was not".into()),
-        (None, Some(_)) => return refuse("the other was simulated, it was not".into()),
+        (Some(_), None) => return refuse("it is simulated, the other is not".into()),
+        (None, Some(_)) => return refuse("the other is simulated, it is not".into()),
         _ => {}
     }
     if record.kernel != study.report.kernel {
@@ -252,23 +248,23 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
         return refuse(format!("`{key}` of the experiment differs"));
     }
     known_names(&study.experiment, &record)?;
-    let have = &mut study.report.downloads;
+    let have = &mut study.report.transfers;
     let next = have.iter().map(|d| d.repetition + 1).max().unwrap_or(0);
-    let new: Vec<Download> = record
-        .downloads
+    let new: Vec<Transfer> = record
+        .transfers
         .iter()
         .filter(|d| !have.iter().any(|h| is_same(h, d)))
         .cloned()
         .collect();
-    // A run that was taken up again goes on where it stopped; a separate one
-    // starts at 0, and its repetitions are further ones.
+    // A run that continued another has the same transfers; a separate run starts at repetition 0,
+    // and its repetitions are additional ones.
     let clash = new.iter().any(|d| {
         have.iter()
             .any(|h| (h.repetition, &h.name, &h.workload) == (d.repetition, &d.name, &d.workload))
     });
     let shift = if clash { next } else { 0 };
     study.runs.push(provenance(&record, new.len()));
-    // Short runs may have left out workloads.
+    // Short runs may lack workloads.
     let ideal = &mut study.report.ideal;
     for curve in record.ideal {
         let same = |c: &IdealProgress| (&c.scheme, &c.workload) == (&curve.scheme, &curve.workload);
@@ -283,10 +279,10 @@ fn add(study: &mut Study, record: Saved) -> Result<()> {
     Ok(())
 }
 
-/// Whether two records tell of one transfer. Times of separate ones do not
-/// agree to the nanosecond; those of one may differ in the last bit, by having
-/// been written and read again.
-fn is_same(a: &Download, b: &Download) -> bool {
+/// Whether two records contain the same transfer. Times of separate transfers differ by
+/// nanoseconds; those of the same one may differ in the last bit, after having been written and
+/// read.
+fn is_same(a: &Transfer, b: &Transfer) -> bool {
     if let (Some(one), Some(other)) = (a.seed, b.seed) {
         return (one, &a.name, &a.workload) == (other, &b.name, &b.workload);
     }
@@ -298,13 +294,13 @@ fn is_same(a: &Download, b: &Download) -> bool {
 
 fn sum_up(study: &mut Study) {
     let (e, report) = (&study.experiment, &mut study.report);
-    report.summary = summary::summaries(e, &report.downloads);
-    report.asserts = summary::judge(e, &report.downloads, &report.summary);
-    report.paper = paper::comparisons(e, &report.downloads);
+    report.summary = summary::summaries(e, &report.transfers);
+    report.asserts = summary::judge(e, &report.transfers, &report.summary);
+    report.paper = paper::comparisons(e, &report.transfers);
 }
 
-/// The first key in which two experiments differ, but for what only says how
-/// results are looked at, and how many.
+/// The first key in which two experiments differ, ignoring keys that only say how results are
+/// judged or shown, and how many there are.
 fn difference(a: &str, b: &str) -> Option<String> {
     let table = |text: &str| {
         let mut table: Table = text.parse().unwrap_or_default();

@@ -1,3 +1,5 @@
+//! Tests of reports: joined records, HTML, Markdown and pictures.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -45,10 +47,10 @@ fn transfer(scheme: &str, workload: &str, repetition: u32, seconds: f64) -> Valu
     })
 }
 
-fn record(source: &str, file: &str, downloads: Vec<Value>) -> Saved {
+fn record(source: &str, file: &str, transfers: Vec<Value>) -> Saved {
     let text = json!({
         "experiment": "t", "title": "old", "date": format!("2026-01-01T{source}"),
-        "commit": "c0ffee", "kernel": "6.1", "downloads": downloads, "file": file,
+        "commit": "c0ffee", "kernel": "6.1", "transfers": transfers, "file": file,
     });
     Saved::parse(source, &text.to_string()).unwrap()
 }
@@ -68,8 +70,8 @@ fn study() -> Study {
             transfer(SCHEMES[1], "w", r, b),
         ]
     };
-    let downloads = all.into_iter().flat_map(both).collect();
-    let one = record("1", &experiment(SCHEMES, "w", MORE), downloads);
+    let transfers = all.into_iter().flat_map(both).collect();
+    let one = record("1", &experiment(SCHEMES, "w", MORE), transfers);
     join(vec![one], &[]).unwrap().remove(0)
 }
 
@@ -88,7 +90,7 @@ fn the_page_holds_the_numbers() {
     let page = to_html("All <results>", "today", &[study]);
     for text in [
         "<title>All &lt;results&gt;</title>",
-        "t: a &lt;title&gt; <span class=\"verdict failed\">FAILED</span>",
+        "t: a &lt;title&gt; <span class=\"verdict failed\">asserts MISSED</span>",
         "Commit c0ffee, Linux 6.1, from 1 (4 transfers, 2026-01-01T1)",
         "at most 12 µs late",
         "<td class=\"n\">-30 to -10 %</td><td class=\"n\">-26.7 %</td>",
@@ -115,7 +117,9 @@ fn the_page_holds_the_numbers() {
 fn markdown_has_the_tables() {
     let text = to_markdown(&[study()]);
     let rows: Vec<&str> = text.lines().filter(|l| l.starts_with("| ")).collect();
-    assert!(rows[2].starts_with("| t | a &lt;title&gt; | 4 | 0 | 1 of 2 | 1 of 2 | FAILED |"));
+    assert!(rows[2].starts_with(
+        "| t | a &lt;title&gt; | 4 | 0 | 1 of 2 hold | 1 of 2 reached | asserts MISSED |"
+    ));
     assert!(
         text.contains("| Fig. 9 | w | plain &lt;one&gt; |"),
         "{text}"
@@ -169,7 +173,7 @@ fn runs_are_joined() {
     };
     let report = study.report();
     let all: Vec<(u32, f64)> = report
-        .downloads
+        .transfers
         .iter()
         .map(|d| (d.repetition, d.seconds))
         .collect();
@@ -181,10 +185,10 @@ fn runs_are_joined() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_refused() {
+fn records_of_different_runs_are_not_joined() {
     let file = experiment(SCHEMES, "w", MORE);
     let good = || record("1", &file, vec![transfer(SCHEMES[0], "w", 0, 1.0)]);
-    let complaint = |change: &dyn Fn(&mut Saved), named: &[(String, String)]| {
+    let error_text = |change: &dyn Fn(&mut Saved), named: &[(String, String)]| {
         let mut other = good();
         other.source = "2".into();
         change(&mut other);
@@ -193,26 +197,26 @@ fn what_does_not_belong_together_is_refused() {
         e.to_string()
     };
     assert_eq!(
-        complaint(&|s| s.commit = Some("beef".into()), &[]),
+        error_text(&|s| s.commit = Some("beef".into()), &[]),
         "2: cannot be joined with 1: commit beef, not c0ffee"
     );
-    let e = complaint(&|s| s.kernel = "5.0".into(), &[]);
+    let e = error_text(&|s| s.kernel = "5.0".into(), &[]);
     assert!(e.contains("kernel 5.0, not 6.1"), "{e}");
     let slower = file.replace("down = 8", "down = 7");
-    let e = complaint(&|s| s.file = Some(slower.clone()), &[]);
+    let e = error_text(&|s| s.file = Some(slower.clone()), &[]);
     assert!(e.contains("`link` of the experiment differs"), "{e}");
-    let e = complaint(&|_| (), &[("t.toml".into(), slower.clone())]);
-    assert!(e.contains("not what t.toml says: `link` differs"), "{e}");
-    let e = complaint(&|s| s.downloads[0].name = "three".into(), &[]);
+    let e = error_text(&|_| (), &[("t.toml".into(), slower.clone())]);
+    assert!(e.contains("differs from t.toml in `link`"), "{e}");
+    let e = error_text(&|s| s.transfers[0].name = "three".into(), &[]);
     assert!(e.contains("transfer 1: scheme \"three\""), "{e}");
     let no_file = |s: &mut Saved| {
         s.experiment = "u".into();
         s.file = None;
     };
-    let e = complaint(&no_file, &[]);
+    let e = error_text(&no_file, &[]);
     assert!(e.contains("--experiment"), "{e}");
     let e = Saved::parse("x.json", "{\n\"experiment\": 5}").unwrap_err();
-    assert!(e.to_string().starts_with("x.json:2: no record"), "{e}");
+    assert!(e.to_string().starts_with("x.json:2: not a record"), "{e}");
     assert!(!e.to_string().contains('\n'));
 }
 
@@ -257,11 +261,11 @@ proptest! {
         w in "[<>&\"'|`\\\\*\n]{1,8}",
     ) {
         prop_assume!(a != b);
-        let downloads = |names: [&str; 2], w: &str| {
+        let transfers = |names: [&str; 2], w: &str| {
             names.iter().map(|n| transfer(n, w, 0, 1.0)).collect()
         };
         let all = |names: [&str; 2], w: &str| {
-            let one = record("1", &experiment(names, w, ""), downloads(names, w));
+            let one = record("1", &experiment(names, w, ""), transfers(names, w));
             join(vec![one], &[]).unwrap()
         };
         let plain = all(["x", "y"], "z");

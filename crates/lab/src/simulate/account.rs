@@ -1,4 +1,4 @@
-//! From what a world gave to the lab's records.
+//! Records of simulated transfers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,32 +18,31 @@ use crate::ideal::ideal_time;
 use crate::link_progress;
 use crate::player::Passed;
 use crate::quantity::Quantity;
-use crate::record::{Download, SubflowShare};
+use crate::record::{SubflowShare, Transfer};
 use crate::watch::Watch;
 
-/// Of more repetitions the links' curves are not kept: nobody looks at them,
-/// and they are most of a record.
+/// Maximum number of repetitions whose link curves are kept; they are most of a record.
 const MAX_CURVES: u32 = 20;
 
-/// Which of the run's worlds it is.
+/// Position of a world in the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub repetition: u32,
     pub seed: u64,
 }
 
-/// The records of a world's transfers. Where it failed, that of the transfer
-/// during which it did says so, and what was to follow is missing.
+/// Records of the transfers of a world. Where the world failed, the record of the transfer during
+/// which it did says so, and later transfers are missing.
 ///
 /// # Errors
-/// Where energy cannot be accounted, or there is no bound.
-pub(super) fn downloads(
+/// When energy cannot be accounted, or there is no bound.
+pub(super) fn transfers(
     e: &Experiment,
     accountants: &[Accountant],
     world: &Prepared,
     place: Place,
     observed: &Observed,
-) -> Result<Vec<Download>> {
+) -> Result<Vec<Transfer>> {
     let passed: Vec<Passed> = observed.passed.iter().map(passed).collect();
     let mut all = Vec::new();
     for part in &world.parts {
@@ -54,7 +53,7 @@ pub(super) fn downloads(
             all.push(failed(e, world.scheme, part, place, observed));
             break;
         };
-        all.push(download(
+        all.push(transfer(
             e,
             accountants,
             world,
@@ -67,7 +66,7 @@ pub(super) fn downloads(
     Ok(all)
 }
 
-fn download(
+fn transfer(
     e: &Experiment,
     accountants: &[Accountant],
     world: &Prepared,
@@ -75,7 +74,7 @@ fn download(
     place: Place,
     outcomes: &[&ExchangeOutcome],
     passed: &[Passed],
-) -> Result<Download> {
+) -> Result<Transfer> {
     let (scheme, workload) = (world.scheme, part.workload);
     let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
     let start = outcomes.iter().map(|x| x.started).min();
@@ -107,7 +106,7 @@ fn download(
     } else {
         Vec::new()
     };
-    Ok(Download {
+    Ok(Transfer {
         bytes,
         seconds,
         ideal_seconds: ideal.as_secs_f64(),
@@ -117,7 +116,7 @@ fn download(
         first_byte_s: first.map(|d| d.as_secs_f64()),
         longest_stall_s,
         subflows,
-        // As in real time, where curl does not say.
+        // As in real time, where curl does not report progress.
         progress: match e.client {
             Client::Fetch => watch.into_series(),
             Client::Curl => Vec::new(),
@@ -131,21 +130,21 @@ fn download(
     })
 }
 
-/// A transfer that never came to its end.
+/// The record of a transfer that did not end.
 fn failed(
     e: &Experiment,
     scheme: &Scheme,
     part: &Part,
     place: Place,
     observed: &Observed,
-) -> Download {
+) -> Transfer {
     let why = match &observed.failure {
         Some(failure) => failure.to_string(),
         None => "not all of it arrived".to_owned(),
     };
     let seconds = observed.ended.as_secs_f64();
     let ideal = part.ideal.unwrap_or_default().as_secs_f64();
-    Download {
+    Transfer {
         seconds,
         ideal_seconds: ideal,
         longest_stall_s: seconds,
@@ -154,16 +153,16 @@ fn failed(
     }
 }
 
-/// What is known before it runs.
-fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> Download {
+/// A record with everything that is known before the transfer.
+fn blank(e: &Experiment, scheme: &Scheme, workload: &Workload, place: Place) -> Transfer {
     let has_session = scheme.scheme == Carrier::Mpbond;
-    Download {
+    Transfer {
         scheme: name_of(scheme.scheme),
         name: scheme.name.get_ref().clone(),
         workload: workload.name.get_ref().clone(),
         repetition: place.repetition,
         seed: Some(place.seed),
-        scheduler: has_session.then(|| name_of(scheme.scheduler)),
+        scheduler: has_session.then(|| scheme.scheduler.name().to_owned()),
         direction: workload.direction,
         devices: scheme.devices,
         interception: scheme.interception,
@@ -201,7 +200,7 @@ fn passed(p: &mpbond_sim::world::Passed) -> Passed {
     }
 }
 
-/// What each route carried of all exchanges.
+/// Bytes of each route over all exchanges.
 fn shares(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Vec<SubflowShare> {
     let mut all: Vec<SubflowShare> = Vec::new();
     for x in outcomes {
@@ -224,9 +223,9 @@ fn shares(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Vec<SubflowShare> 
     all
 }
 
-/// The receiver's bytes as the lab's client would have seen them.
+/// The receiver's bytes over time, as the lab's client sees them.
 fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
-    // Only differences count.
+    // Only differences of instants matter.
     let zero = Instant::now();
     let mut watch = Watch::since(zero);
     let mut before = 0;

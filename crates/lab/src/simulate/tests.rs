@@ -1,6 +1,11 @@
-use super::*;
-use crate::experiment::name_of;
+//! Tests of simulated experiments.
+
+use super::options::SimulateOptions;
+use super::seeds::all_seeds;
+use crate::experiment::{Experiment, Scope, leave_out, name_of};
 use crate::quantity::Quantity;
+use crate::record::{Simulated, Transfer};
+use crate::summary;
 
 const HEAD: &str = r#"
 name = "tiny"
@@ -65,7 +70,7 @@ fn experiment(rest: &str) -> Experiment {
     Experiment::parse("tiny.toml", &format!("{HEAD}{rest}")).unwrap()
 }
 
-fn run(e: &Experiment, first_seed: u64, threads: usize) -> Vec<Download> {
+fn run(e: &Experiment, first_seed: u64, threads: usize) -> Vec<Transfer> {
     let simulated = Simulated {
         first_seed,
         seeds: e.repetitions,
@@ -79,9 +84,9 @@ fn run(e: &Experiment, first_seed: u64, threads: usize) -> Vec<Download> {
     all_seeds(e, &simulated, &options).unwrap()
 }
 
-fn of<'a>(all: &'a [Download], scheme: &str, workload: &str) -> Vec<&'a Download> {
-    let mine = |d: &&Download| d.name == scheme && d.workload == workload;
-    let found: Vec<&Download> = all.iter().filter(mine).collect();
+fn of<'a>(all: &'a [Transfer], scheme: &str, workload: &str) -> Vec<&'a Transfer> {
+    let mine = |d: &&Transfer| d.name == scheme && d.workload == workload;
+    let found: Vec<&Transfer> = all.iter().filter(mine).collect();
     assert!(!found.is_empty(), "{scheme}, {workload}");
     for d in &found {
         assert!(d.fit && d.sha256_ok, "{:?}", d.unfit_because);
@@ -89,7 +94,7 @@ fn of<'a>(all: &'a [Download], scheme: &str, workload: &str) -> Vec<&'a Download
     found
 }
 
-fn seconds(all: &[Download], scheme: &str, workload: &str) -> f64 {
+fn seconds(all: &[Transfer], scheme: &str, workload: &str) -> f64 {
     let mine = of(all, scheme, workload);
     mine.iter().map(|d| d.seconds).sum::<f64>() / mine.len() as f64
 }
@@ -100,7 +105,7 @@ fn small() -> Experiment {
     experiment(
         &(links([8, 10, 5], loss)
             + &mpbond("pams", "")
-            + &mpbond("min-rtt", "scheduler = \"min-rtt\"\nreinjection = false")
+            + &mpbond("min-rtt", "scheduler = \"min-rtt\"\nreinjection = \"none\"")
             + SINGLE
             + &workload("down", "down", "bytes = \"1 MiB\"")
             + &workload("up", "up", "bytes = \"1 MiB\"")),
@@ -110,12 +115,12 @@ fn small() -> Experiment {
 #[test]
 fn a_seed_replays_to_the_byte_whatever_the_threads() {
     let e = small();
-    let text = |all: &[Download]| serde_json::to_string(all).unwrap();
+    let text = |all: &[Transfer]| serde_json::to_string(all).unwrap();
     let once = run(&e, 5, 1);
     assert_eq!(text(&once), text(&run(&e, 5, 3)));
     // A later run that begins with the second seed finds the same transfers.
     let later = run(&e, 6, 2);
-    let seed_6 = |all: &[Download]| -> Vec<(String, u64)> {
+    let seed_6 = |all: &[Transfer]| -> Vec<(String, u64)> {
         let mine = all.iter().filter(|d| d.seed == Some(6));
         mine.map(|d| (format!("{} {}", d.name, d.workload), d.seconds.to_bits()))
             .collect()
@@ -215,7 +220,7 @@ fn what_links_share_and_radios_hold_counts() {
 fn a_helper_may_only_forward() {
     let falls = "bytes = \"4 MB\"\n[[workload.change]]\nat = \"2s\"\nlink = \"hs\"\n\
                  down = 1\nup = 1";
-    let share = "scheduler = \"fixed-ratio\"\ndirect_share = 0.4\nreinjection = false";
+    let share = "scheduler = \"fixed-ratio=0.4\"\nreinjection = \"none\"";
     let e = experiment(
         &(links([5, 10, 5], NO_MORE)
             + &mpbond("split", share)
@@ -265,7 +270,7 @@ fn chunks_and_downloads_of_a_time_run() {
 }
 
 #[test]
-fn what_never_ends_is_told_with_its_seed() {
+fn a_transfer_without_end_names_its_seed() {
     let lost = "bytes = \"1 MiB\"\n[[workload.fault]]\nat = \"100ms\"\nblackhole = \"ps\"";
     let e = experiment(&(links([8, 10, 5], NO_MORE) + SINGLE + &workload("lost", "down", lost)));
     // The bound knows that it never ends.
@@ -274,10 +279,10 @@ fn what_never_ends_is_told_with_its_seed() {
         seeds: 1,
         left_out: Vec::new(),
     };
-    let complaint = all_seeds(&e, &simulated, &SimulateOptions::default()).unwrap_err();
+    let error_text = all_seeds(&e, &simulated, &SimulateOptions::default()).unwrap_err();
     assert!(
-        complaint.to_string().contains("within a day"),
-        "{complaint}"
+        error_text.to_string().contains("within a day"),
+        "{error_text}"
     );
     // Of one that gets nowhere, the seed is said.
     let all_lost = ["loss = 1.0", "", ""];
@@ -289,7 +294,7 @@ fn what_never_ends_is_told_with_its_seed() {
 }
 
 #[test]
-fn what_needs_the_kernel_is_left_out_and_said() {
+fn what_needs_the_kernel_is_left_out_and_named() {
     let baselines = "[[scheme]]\nname = \"k\"\nscheme = \"kibbutz\"\ndevices = 2\n\
         workloads = [\"file\"]\n\
         [[scheme]]\nname = \"c\"\nscheme = \"combine\"\ndevices = 2\nworkloads = [\"file\"]\n";

@@ -1,9 +1,9 @@
-//! From an experiment's hosts, links, schemes and workloads to a world.
+//! Worlds from the hosts, links, schemes and workloads of an experiment.
 //!
-//! What the lab does with its daemons is done here with exchanges and faults:
-//! all is joined, then idles, then a transfer runs; between transfers radios
-//! rest and links are as at the start; a session lives on from workload to
-//! workload, unless what it has learnt would be of another place.
+//! Exchanges and faults of a world take the place of clients and daemons: all subflows join, the
+//! session idles, a transfer runs. Between transfers, radios rest and links are as at the start. A
+//! session continues from workload to workload, unless its estimates would be wrong for the next
+//! one.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,58 +12,55 @@ use mpbond_radio::Profiles;
 use mpbond_sim::ideal;
 use mpbond_sim::link::{LinkChange, LinkConfig, Rate};
 use mpbond_sim::world::{
-    Ending, Exchange, Fault, FeedbackRule, Happening, HelperId, Route, Scenario, SchedulerKind,
-    TwoWay, When,
+    Ending, Exchange, Fault, Happening, HelperId, Route, Scenario, TwoWay, When,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::app::chunks::gaps;
+use crate::app::gaps;
+use crate::client::WARM_UP_BYTES;
 use crate::error::{Error, Result};
 use crate::experiment::{
-    Application, Carrier, Connection, Direction, Experiment, Feedback, Link, Scheduler, Scheme,
-    Start, Workload,
+    Application, Carrier, Connection, Direction, Experiment, Link, Scheme, Start, Workload,
 };
-use crate::fetch::WARM_UP_BYTES;
 use crate::ideal::ideal_time;
 use crate::links::{self, timed_changes};
 use crate::player::restoring;
 
-/// Each link is longer by up to this, as the seed has it: without loss or
-/// jitter all seeds would be one, and a packet more or less decides what the
-/// next estimate is. It is less than a packet takes on most links.
+/// Maximum additional delay of each link, drawn from the seed. Without it, all seeds would be equal
+/// where there is neither loss nor jitter, although a single packet more or less changes estimates.
+/// It is less than the time of one packet on most links.
 const MAX_EXTRA_DELAY: Duration = Duration::from_millis(1);
-/// More than any of the links carries in an hour.
+/// More bytes than any of the links carries in an hour.
 const ENDLESS_BYTES: u64 = 1 << 40;
-/// What closes a transfer wakes radios, too, and belongs to it: a few round
-/// trips, about as long as the lab needs to hear that it is closed.
+/// Time after a transfer that belongs to it, since its closing packets wake radios too: a few round
+/// trips, about as long as the lab takes to notice the end.
 pub(super) const CLOSING: Duration = Duration::from_millis(100);
-/// Everything is joined by then.
+/// Time limit for joining.
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Workloads that one session carries, or one without a session, ready to run.
+/// The world of the workloads that one session carries, or of one workload without a session.
 #[derive(Debug)]
 pub(super) struct Prepared<'e> {
     pub scheme: &'e Scheme,
     pub parts: Vec<Part<'e>>,
-    /// Names of the world's links.
+    /// Names of the links of the world.
     pub links: Vec<String>,
     scenario: Scenario,
 }
 
-/// One transfer of a world.
+/// A transfer in a world.
 #[derive(Debug)]
 pub(super) struct Part<'e> {
     pub workload: &'e Workload,
-    /// Which of the world's exchanges it is.
+    /// Its exchanges in the world, by number.
     pub exchanges: Range<usize>,
-    /// The bound; of a transfer that ends with its time it depends on what
-    /// came.
+    /// Fluid bound; `None` for a download of given duration, whose bound depends on the bytes.
     pub ideal: Option<Duration>,
 }
 
 impl Prepared<'_> {
-    /// The world of one seed.
+    /// The scenario for a seed.
     pub fn scenario(&self, seed: u64) -> Scenario {
         let mut scenario = self.scenario.clone();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -92,11 +89,10 @@ impl Prepared<'_> {
     }
 }
 
-/// Everything that `scheme` carries, a world for each session.
+/// The worlds of all workloads that `scheme` carries, one for each session.
 ///
 /// # Errors
-/// When a recording or profile cannot be read, or the links never carry a
-/// workload.
+/// When a recording or profile cannot be read, or the links never carry a workload.
 pub(super) fn prepare<'e>(e: &'e Experiment, scheme: &'e Scheme) -> Result<Vec<Prepared<'e>>> {
     let mut sessions: Vec<Vec<&Workload>> = Vec::new();
     for workload in e.workloads_of(scheme) {
@@ -112,7 +108,7 @@ pub(super) fn prepare<'e>(e: &'e Experiment, scheme: &'e Scheme) -> Result<Vec<P
         .collect()
 }
 
-/// Whether the session that carried `before` carries `next` as well.
+/// Whether the session of `before` carries `next` as well.
 fn lives_on(e: &Experiment, scheme: &Scheme, before: Option<&Workload>, next: &Workload) -> bool {
     let before = before.filter(|b| b.faults.is_empty() && !b.leaves_other_links(e, next));
     before.is_some() && scheme.scheme == Carrier::Mpbond && scheme.start == Start::Warm
@@ -121,7 +117,7 @@ fn lives_on(e: &Experiment, scheme: &Scheme, before: Option<&Workload>, next: &W
 struct Builder<'e> {
     e: &'e Experiment,
     scheme: &'e Scheme,
-    /// The links that the scheme uses, in the order of the world's.
+    /// Links of the scheme, in the order of the world's.
     used: Vec<&'e Link>,
     scenario: Scenario,
 }
@@ -149,20 +145,17 @@ impl<'e> Builder<'e> {
             });
         }
         let profiles = Profiles::shipped().map_err(Error::run)?;
-        // All of them are of one setting.
+        // All workloads have the same setting.
         let first = workloads.first().copied();
         let world_links = used.iter().map(|link| two_way(e, first, link, &profiles));
         let mut scenario = Scenario::new(world_links.collect::<Result<_>>()?, routes);
-        let kind = scheduler(scheme);
         for config in [&mut scenario.client, &mut scenario.server] {
-            config.scheduler = kind;
-            config.reinjection.rebalance = scheme.reinjection;
+            config.scheduler = scheme.scheduler;
+            config.reinjection = scheme.reinjection.into();
+            config.idleness = scheme.idleness;
+            config.feedback = scheme.feedback;
+            config.buffer_delay = scheme.buffer_delay;
         }
-        scenario.client.feedback = match scheme.feedback {
-            Feedback::Flexible => FeedbackRule::Flexible,
-            Feedback::FixedAlways => FeedbackRule::FixedAlways,
-            Feedback::FixedOnDemand => FeedbackRule::FixedOnDemand,
-        };
         scenario.keeps_log = true;
         scenario.linger = CLOSING;
         scenario.has_bounds = false;
@@ -221,7 +214,7 @@ impl<'e> Builder<'e> {
         let first = self.scenario.exchanges.len();
         self.exchanges(workload, start, kept);
         for exchange in &mut self.scenario.exchanges {
-            // It is HTTP.
+            // HTTP: the length is known, and the connection stays open.
             exchange.by_length = true;
         }
         let begins = |after| When::AfterStart(first, after);
@@ -246,7 +239,7 @@ impl<'e> Builder<'e> {
             }
         }
         let least = workload.application().map(|app| app.least_time());
-        // As long as the lab waits.
+        // The time limit of a run in real time.
         let longest = Duration::from_secs(30) + least.unwrap_or_default() * 2 + ideal * 10;
         self.scenario.stall_limit = self.scenario.stall_limit.max(longest);
         self.scenario.limit += longest + idle;
@@ -265,7 +258,7 @@ impl<'e> Builder<'e> {
             Some(Application::Chunks(chunks)) => {
                 let pauses = gaps(chunks, self.e.seed);
                 for (number, pause) in (0..chunks.count).zip(pauses) {
-                    // The first one's pause comes after it.
+                    // The pause of the first chunk follows it.
                     let when = match all.len().checked_sub(1) {
                         Some(last) if number > 0 => When::AfterEnd(last, pause),
                         _ => start,
@@ -282,7 +275,7 @@ impl<'e> Builder<'e> {
                 exchange.continues = continues;
                 all.push(exchange);
             }
-            // What else there is cannot be simulated and was left out.
+            // Other applications cannot be simulated and were left out.
             _ => {
                 let exchange = match workload.direction {
                     Direction::Down => Exchange::download(start, bytes),
@@ -300,7 +293,7 @@ impl<'e> Builder<'e> {
         self.scenario.faults.push(Fault { when, what });
     }
 
-    /// Every link is as at the start; schedules and recordings begin.
+    /// Restores every link to its state at the start; schedules and recordings begin.
     fn restore(&mut self, when: When) {
         for link in 0..self.scenario.links.len() {
             let both = &self.scenario.links[link];
@@ -334,7 +327,7 @@ fn two_way(
         // A plain wire.
         None => Ok(LinkConfig::new(Rate::Unlimited)),
         Some(spec) => spec
-            .resolve(|file| links::read(e, file))
+            .resolve(|file| e.read_recording(file))
             .map_err(|error| Error::Experiment(format!("link \"{name}\": {error}"))),
     };
     Ok(TwoWay {
@@ -345,21 +338,7 @@ fn two_way(
     })
 }
 
-fn scheduler(scheme: &Scheme) -> SchedulerKind {
-    match scheme.scheduler {
-        Scheduler::Pams => SchedulerKind::Pams,
-        Scheduler::MinPad => SchedulerKind::MinPad,
-        Scheduler::MinRtt => SchedulerKind::MinRtt,
-        Scheduler::RoundRobin => SchedulerKind::RoundRobin,
-        Scheduler::Redundant => SchedulerKind::Redundant,
-        Scheduler::FixedRatio => SchedulerKind::FixedRatio {
-            direct: scheme.direct_share.unwrap_or(0.5),
-        },
-        Scheduler::Single => SchedulerKind::Single,
-    }
-}
-
-/// The bound's word for a direction.
+/// Converts a direction of the bound.
 pub(super) fn direction(of: ideal::Direction) -> Direction {
     match of {
         ideal::Direction::Down => Direction::Down,

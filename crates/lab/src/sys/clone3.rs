@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::unistd::Pid;
 
-/// What [`spawn`] starts. Everything is prepared beforehand, because between
-/// the call and the exec nothing may allocate.
+/// Argument of [`spawn`], prepared beforehand because nothing may allocate between the call and the
+/// exec.
 pub(crate) struct Program {
     /// The file to execute.
     pub exe: CString,
@@ -34,7 +34,7 @@ enum Step {
 /// Starts `program` as the first process of its new namespaces.
 ///
 /// # Errors
-/// What `clone3`, a write, or `execve` answered; no process is left then.
+/// Errors of `clone3`, of a write, or of `execve`; no process remains then.
 pub(crate) fn spawn(program: &Program) -> io::Result<Pid> {
     let pointers = |list: &[CString]| {
         list.iter()

@@ -1,5 +1,5 @@
-//! The lab's few system calls that have no safe wrapper elsewhere, one module
-//! a call family. Nothing outside this folder is `unsafe`.
+//! System calls without a safe wrapper elsewhere, one module for each family. Nothing outside of
+//! this folder is `unsafe`.
 #![allow(unsafe_code)]
 
 pub(crate) mod clone3;

@@ -1,4 +1,4 @@
-//! `getsockopt(2)` of Multipath TCP: what each subflow has carried.
+//! `getsockopt(2)` of Multipath TCP: bytes of each subflow.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_TCPINFO: libc::c_int = 2;
 const MPTCP_SUBFLOW_ADDRS: libc::c_int = 3;
-/// More than the kernel makes.
+/// Maximum number of subflows; the kernel makes fewer.
 const MAX_SUBFLOWS: usize = 9;
 /// `struct mptcp_subflow_data`, before the elements: its own size, how many
 /// there are (out), the kernel's size of one (out), ours (in).
@@ -25,23 +25,23 @@ const BYTES_RETRANS: usize = 208;
 const ADDRESSES_BYTES: usize = 256;
 const IPV4_ADDRESS: usize = 4;
 
-/// One subflow of a connection, as the kernel accounts for it.
+/// A subflow of a connection, by the kernel's account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subflow {
-    /// The address that it leaves from.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Bytes that it has brought.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes that it has sent, without what it sent again.
+    /// Bytes sent, retransmissions not counted.
     pub bytes_out: u64,
-    /// Since it last brought data; a clock tick's resolution.
+    /// Time since it last received data, in the resolution of a clock tick.
     pub idle_in: Duration,
 }
 
 /// The subflows of `stream`.
 ///
 /// # Errors
-/// When it is no Multipath TCP connection (any more).
+/// When it is not, or no longer, a Multipath TCP connection.
 pub(crate) fn subflows(stream: &TcpStream) -> io::Result<Vec<Subflow>> {
     let infos = elements(stream, MPTCP_TCPINFO, INFO_BYTES)?;
     let addresses = elements(stream, MPTCP_SUBFLOW_ADDRS, ADDRESSES_BYTES)?;
@@ -63,7 +63,7 @@ fn read(info: &[u8], addresses: &[u8]) -> Subflow {
     }
 }
 
-/// N bytes from `at`; zeros where there are not so many.
+/// N bytes from `at`; zeros beyond the end.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let found = bytes.get(at..at + N).and_then(|b| b.try_into().ok());
     found.unwrap_or([0; N])

@@ -5,11 +5,10 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Ask the kernel for at least this much room for packets that wait to be
-/// read. It gives what the administrator allows.
-const ROOM_BYTES: libc::c_int = 4 << 20;
+/// Requested size of the receive buffer; the administrator may allow less.
+pub(super) const ROOM_BYTES: libc::c_int = 4 << 20;
 
-fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
+pub(super) fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
     if rc < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -21,7 +20,6 @@ fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
 /// `device`, in the calling thread's network namespace: each read takes one
 /// frame that came in, each write sends one.
 pub(crate) fn open(device: u32) -> io::Result<File> {
-    let protocol = (libc::ETH_P_ALL as u16).to_be();
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // Protocol 0: nothing comes in before it is bound to one device.
     // SAFETY: a plain system call; the descriptor it gives is owned below.
@@ -32,10 +30,16 @@ pub(crate) fn open(device: u32) -> io::Result<File> {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM_BYTES);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM_BYTES);
 
+    bind(fd, device)?;
+    Ok(File::from(socket))
+}
+
+/// Binds the socket to a device, whose packets it receives from then on.
+pub(super) fn bind(fd: RawFd, device: u32) -> io::Result<()> {
     // SAFETY: an all-zero `sockaddr_ll` is a valid value of that C struct.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = device as libc::c_int;
     // SAFETY: the address outlives the call, and its true size is given.
     check(unsafe {
@@ -45,10 +49,15 @@ pub(crate) fn open(device: u32) -> io::Result<File> {
             size_of::<libc::sockaddr_ll>() as libc::socklen_t,
         )
     })?;
-    Ok(File::from(socket))
+    Ok(())
 }
 
-fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(super) fn set(
+    fd: RawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: `value` outlives the call, and its true size is given.
     check(unsafe {
         libc::setsockopt(
@@ -62,7 +71,7 @@ fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -
     .map(drop)
 }
 
-/// Frames that found no room at a socket of [`open`] since the last question.
+/// Number of frames dropped at a full socket of [`open`] since the last call.
 pub(crate) fn lost(socket: &File) -> io::Result<u64> {
     let mut counts = libc::tpacket_stats {
         tp_packets: 0,
@@ -93,9 +102,9 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Asks whether the device called `name` in the network namespace of `socket`
-/// has a carrier. The kernel looks at changes of carriers at most once a
-/// second, but at this device's before it answers.
+/// Whether the device called `name`, in the network namespace of `socket`, has a carrier. The
+/// kernel processes changes of carriers at most once a second, but those of this device before it
+/// answers.
 pub(crate) fn see_carrier(socket: &std::net::UdpSocket, name: &str) -> io::Result<bool> {
     const ETHTOOL_GLINK: u32 = 0xa;
     let mut value = EthtoolValue {

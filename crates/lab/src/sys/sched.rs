@@ -2,15 +2,15 @@
 
 use std::io;
 
-/// Gives the calling thread real-time priority, so that the link player is
-/// woken at once even while daemons keep every core busy.
+/// Gives the calling thread real-time priority, so that the link player wakes up at once while
+/// daemons keep every core busy.
 ///
 /// # Errors
 /// `EPERM` for an ordinary user, also inside a user namespace.
 pub(crate) fn become_fifo() -> io::Result<()> {
     let param = libc::sched_param {
-        // Above ordinary threads is all that is needed; kernel threads that
-        // serve interrupts run at 50 and must stay ahead.
+        // Above ordinary threads is enough; kernel threads that serve interrupts run at 50 and must
+        // stay ahead.
         sched_priority: 10,
     };
     // SAFETY: `param` lives across the call; pid 0 means the calling thread.

@@ -1,4 +1,4 @@
-//! `socket(2)` of the packet family and `recvmsg(2)`, for packets with the kernel's own stamps
+//! `socket(2)` of the packet family and `recvmsg(2)`, for packets with the kernel's time stamps
 //! (packet(7), socket(7): SO_TIMESTAMPNS).
 
 use std::fs::File;
@@ -6,69 +6,32 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Room for packets that wait for a tap whose thread gets no processor.
-const ROOM_BYTES: libc::c_int = 4 << 20;
+use super::packet::{ROOM_BYTES, bind, check, set};
 
-/// What a tap saw.
+/// A packet seen by a tap.
 pub(crate) struct Seen {
-    /// Octets, from the IP header on.
+    /// Octets from the IP header on.
     pub(crate) bytes: usize,
-    /// When the kernel had it, ns since the Unix epoch.
+    /// Time stamp of the kernel, ns since the Unix epoch.
     pub(crate) at_ns: Option<u64>,
 }
 
-fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
-    if rc < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(rc)
-}
-
-/// A socket that sees all that the device with index `device`, of the calling thread's network
-/// namespace, sends and receives. The link's own header is taken off.
+/// A socket for all packets that the device with index `device`, in the calling thread's network
+/// namespace, sends and receives, without their link-layer headers.
 pub(crate) fn open(device: u32) -> io::Result<File> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain system call; the descriptor it gives is owned below.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
     // SAFETY: `fd` was just made and belongs to nobody else.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    for (option, value, must) in [
-        (libc::SO_TIMESTAMPNS, 1, true),
-        (libc::SO_RCVBUF, ROOM_BYTES, false),
-        (libc::SO_RCVBUFFORCE, ROOM_BYTES, false),
-    ] {
-        let value: libc::c_int = value;
-        // SAFETY: `value` outlives the call, and its true size is given.
-        let done = check(unsafe {
-            libc::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                option,
-                (&raw const value).cast(),
-                size_of_val(&value) as libc::socklen_t,
-            )
-        });
-        if must {
-            done?;
-        }
-    }
-    // SAFETY: an all-zero `sockaddr_ll` is a valid value of that C struct.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = device as libc::c_int;
-    // SAFETY: the address outlives the call, and its true size is given.
-    check(unsafe {
-        libc::bind(
-            fd,
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    })?;
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM_BYTES);
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM_BYTES);
+    bind(fd, device)?;
     Ok(File::from(socket))
 }
 
-/// Takes the next packet. `None`: there is none now.
+/// The next packet; `None` when there is none.
 pub(crate) fn receive(socket: &File, buffer: &mut [u8]) -> io::Result<Option<Seen>> {
     let mut control = [0_u64; 16];
     // SAFETY: a plain C structure, for which zero is valid.

@@ -1,8 +1,7 @@
 //! `tcsetpgrp(3)`.
 
-/// Gives the terminal behind standard input, if there is one, back to this
-/// process's group: a shell in namespaces of its own takes it and cannot name
-/// the group that had it before.
+/// Gives the terminal at standard input, if there is one, back to this process's group: a shell in
+/// namespaces of its own takes it and cannot name the group that had it before.
 pub(crate) fn take_back() {
     // SAFETY: plain system calls on values. SIGTTOU, which stops a background
     // process that does this, is blocked on this thread meanwhile.

@@ -17,7 +17,7 @@ nix::ioctl_write_ptr_bad!(
     libc::c_int
 );
 
-/// Whether the device behind `file`, made by [`open`], has a carrier.
+/// Sets the carrier of the device behind `file`, which [`open`] returned.
 ///
 /// # Errors
 /// `ENOTTY` from kernels before 5.0.
@@ -29,10 +29,10 @@ pub(crate) fn set_carrier(file: &File, carrier: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a TUN device called `name` in the calling thread's network namespace.
+/// Creates a TUN device called `name` in the calling thread's network namespace.
 ///
-/// The descriptor is non-blocking; each read or write is one IP packet with
-/// no header before it. The device lives as long as the descriptor.
+/// The descriptor is non-blocking; each read or write is one IP packet without any header before
+/// it. The device lives as long as the descriptor.
 pub(crate) fn open(name: &str) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -44,7 +44,7 @@ pub(crate) fn open(name: &str) -> io::Result<File> {
     if name.is_empty() || name.len() >= request.ifr_name.len() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("\"{name}\" is no interface name"),
+            format!("\"{name}\" cannot be the name of an interface"),
         ));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {

@@ -5,11 +5,11 @@ use std::mem::size_of;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// Makes the kernel cut what is sent at once into packets of `bytes` payload
-/// each (Linux 4.18). One call then costs little more than a packet.
+/// Makes the kernel split sent data into packets of `bytes` payload each (Linux 4.18), so that one
+/// call costs little more than one packet.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors of the kernel.
 pub(crate) fn cut_into(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     let value = libc::c_int::from(bytes);
     // SAFETY: `value` outlives the call, and its true size is given.

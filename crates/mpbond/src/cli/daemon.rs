@@ -9,16 +9,14 @@ use clap::{Args, Subcommand};
 use mpbond::config::{
     HelperConfig, PrimaryConfig, ProxyConfig, Role, TrustFile, TrustStore, config_file, example,
 };
-
-use super::failure::Failure;
-use super::output::print;
+use mpbond_command::{Failure, print};
 
 #[derive(Debug, Args)]
 struct Which {
     /// The configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only say whether the configuration is right.
+    /// Only check the configuration.
     #[arg(long)]
     check: bool,
 }
@@ -31,7 +29,7 @@ impl Which {
 
 /// Use all links: run on the device where the applications are.
 ///
-/// Applications reach it as a SOCKS5 or HTTP proxy, or with no settings at all. What they send is
+/// Applications reach it as a SOCKS5 or HTTP proxy, or with no settings at all. Their traffic is
 /// split over this device's own links and those of its helpers, and joined again at the proxy.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,10 +61,10 @@ pub(super) struct HelperArgs {
     which: Which,
 }
 
-/// Be the far end: run on a server that all paths reach.
+/// Run the proxy: on a server that all paths reach.
 ///
-/// It joins what arrives over all paths of a primary and connects to the servers that the
-/// applications asked for; those need no change. It serves only devices that it trusts, and
+/// It joins the streams that arrive over all paths of a primary and connects to the servers that
+/// applications ask for, which need no change. It serves only devices that it trusts, and
 /// connects only to public addresses unless its configuration says otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -143,7 +141,7 @@ fn fine(file: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The devices that may connect. None at all is no error: trust takes effect while running.
+/// The devices that may connect. There may be none: trust takes effect while running.
 fn trust(identity: &Path, configured: &[mpbond_net::DeviceId]) -> Arc<TrustStore> {
     let store = TrustStore::new(identity, configured.iter().copied());
     if store.count() == 0 {
@@ -159,7 +157,7 @@ fn trust(identity: &Path, configured: &[mpbond_net::DeviceId]) -> Arc<TrustStore
 impl PrimaryArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Primary);
-        let config = PrimaryConfig::load(&file)?;
+        let config = PrimaryConfig::load(&file).map_err(Failure::input)?;
         if self.which.check {
             return fine(&file);
         }
@@ -171,7 +169,7 @@ impl PrimaryArgs {
 impl HelperArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Helper);
-        let config = HelperConfig::load(&file)?;
+        let config = HelperConfig::load(&file).map_err(Failure::input)?;
         if self.which.check {
             return fine(&file);
         }
@@ -191,7 +189,7 @@ impl ProxyArgs {
         let mut config = if none {
             ProxyConfig::default()
         } else {
-            ProxyConfig::load(&file)?
+            ProxyConfig::load(&file).map_err(Failure::input)?
         };
         if self.serve.is_some() {
             config.serve = self.serve;

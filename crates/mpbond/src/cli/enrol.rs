@@ -9,43 +9,42 @@ use std::time::Duration;
 use clap::Args;
 use mpbond::config::{Enrolment, EnrolmentBook, ProxyConfig, Role, config_file};
 use mpbond::pairing::now_s;
+use mpbond_command::{Failure, print};
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{EnrolmentSecret, EnrolmentToken};
-use mpbond_sim::duration_text;
+use mpbond_units::duration_text;
 use serde_json::json;
 
-use super::failure::Failure;
-use super::output::print;
 use super::pair::picture;
 use super::trust::one_line;
-use super::units::span;
+use mpbond_units::human::span;
 
-/// A token that outlives everybody's memory of it is a hole.
+/// Maximum validity: a forgotten token would stay a way in.
 const VALID_S: std::ops::RangeInclusive<u64> = 1..=365 * 24 * 3600;
 
-/// Make a token by which a primary comes to be trusted by this proxy.
+/// Make a token with which a primary becomes trusted by this proxy.
 ///
-/// It is a secret: whoever presents it first is trusted. Give it to the primary's owner over a
-/// way that others do not read; there, `mpbond pair TOKEN` does the rest. This device keeps only
-/// a hash of it. A proxy that runs already takes it at once.
+/// It is a secret: the first device that presents it is trusted. Give it to the primary's owner
+/// over a private channel; there, run `mpbond pair TOKEN`. This device stores only a hash of it. A
+/// running proxy accepts it at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mpbond proxy enrol --for \"Anna's laptop\"
   mpbond proxy enrol --address 203.0.113.1:4433 --valid 1h --uses 3")]
 pub(super) struct EnrolArgs {
-    /// Under which name the device is trusted. Otherwise the one that it gives itself.
+    /// Name under which the device is trusted. Otherwise its own.
     #[arg(long = "for", value_name = "NAME", value_parser = one_line)]
     name: Option<String>,
-    /// How long the token is good: a number with s, min or h.
+    /// Validity of the token: a number with s, min or h.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
     valid: Duration,
-    /// How many devices may use it.
+    /// Number of devices that may use it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     uses: u32,
-    /// Where primaries reach this proxy. Otherwise the address that it listens at, or the one
-    /// that it reaches the Internet from.
+    /// Address at which primaries reach this proxy. Otherwise the one that it listens at, or the
+    /// one from which it reaches the Internet.
     #[arg(long, value_name = "ADDRESS:PORT")]
     address: Option<SocketAddr>,
     /// The proxy's configuration. Otherwise proxy.toml in /etc/mpbond (root) or ~/.config/mpbond.
@@ -64,9 +63,9 @@ fn valid(text: &str) -> Result<Duration, String> {
     Ok(valid)
 }
 
-/// The address that packets to the Internet leave from; none is sent.
+/// Source address of packets to the Internet; none is sent.
 fn outward() -> Option<IpAddr> {
-    /// Of TEST-NET-1 (RFC 5737): nobody, reached by the default route.
+    /// An address of TEST-NET-1 (RFC 5737), unassigned and reached by the default route.
     const ANYBODY: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(ANYBODY).ok()?;
@@ -83,12 +82,12 @@ impl EnrolArgs {
         let config = if self.config.is_none() && !file.exists() {
             ProxyConfig::default()
         } else {
-            ProxyConfig::load(&file)?
+            ProxyConfig::load(&file).map_err(Failure::input)?
         };
         let address = self.reached(&config)?;
         let identity = Identity::load_or_create(&config.identity).map_err(Failure::run)?;
         let secret =
-            EnrolmentSecret::generate().map_err(|_| Failure::run("no randomness to be had"))?;
+            EnrolmentSecret::generate().map_err(|_| Failure::run("cannot read random bytes"))?;
         let expires_s = now_s() + self.valid.as_secs();
         let book = EnrolmentBook::beside(&config.identity);
         let enrolment = Enrolment {
@@ -97,7 +96,7 @@ impl EnrolArgs {
             uses: self.uses,
             name: self.name.clone().unwrap_or_default(),
         };
-        book.add(enrolment, now_s())?;
+        book.add(enrolment, now_s()).map_err(Failure::input)?;
         let token = EnrolmentToken {
             address,
             id: identity.id(),

@@ -5,20 +5,18 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond::config::{identity, identity_and_trust};
+use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
 
-use super::failure::Failure;
-use super::output::print;
-
-/// Show this device's id, which others trust it by.
+/// Show this device's id, by which others trust it.
 ///
-/// The id is the fingerprint of the device's key. It is no secret: write it into the
+/// The id is the fingerprint of the device's key. It is not a secret: write it into the
 /// configuration of devices that call this one, and `mpbond trust` it on devices that this one
 /// calls. The key is made when there is none yet.
 ///
-/// With `--rotate` the device gets another key, and with it another id: for a key that others may
-/// have seen. To everybody else it is then a device that they have never met. Nothing hands trust
-/// over from the old key to the new one, since whoever has stolen the old one could do so too.
+/// With `--rotate` the device gets a new key, and with it a new id: for a key that others may have
+/// seen. To all other devices it is then an unknown device. Trust is not transferred from the old
+/// key to the new one, since a thief of the old key could do that too.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,14 +24,14 @@ Examples:
   mpbond id --config /etc/mpbond/helper.toml
   mpbond id --rotate                     another key; pair again afterwards")]
 pub(super) struct IdArgs {
-    /// Make another key; the old one is destroyed.
+    /// Make a new key; the old one is destroyed.
     #[arg(long)]
     rotate: bool,
     #[command(flatten)]
     device: Device,
 }
 
-/// Which identity is meant.
+/// Selects an identity.
 #[derive(Debug, Args)]
 pub(super) struct Device {
     /// The file with the device's key. Otherwise identity.pem in /etc/mpbond (root) or
@@ -50,7 +48,7 @@ impl Device {
     pub(super) fn resolve(&self) -> Result<(PathBuf, Vec<mpbond_net::DeviceId>), Failure> {
         match (&self.identity, &self.config) {
             (Some(file), _) => Ok((file.clone(), Vec::new())),
-            (None, Some(config)) => Ok(identity_and_trust(config)?),
+            (None, Some(config)) => Ok(identity_and_trust(config).map_err(Failure::input)?),
             (None, None) => Ok((identity(), Vec::new())),
         }
     }

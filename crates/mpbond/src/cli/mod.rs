@@ -1,40 +1,24 @@
 //! The command line.
 
-mod capture;
-mod completions;
-mod cpulog;
 mod daemon;
+mod dispatch;
 mod doctor;
-mod energy;
 mod enrol;
-mod failure;
 mod id;
-mod lab;
-mod lab_chain;
-mod lab_relay;
-mod lab_report;
-mod link;
-mod logs;
-mod man;
-mod output;
 mod pair;
-mod probe;
-mod rows;
 mod status;
-mod trace;
-mod traffic;
 mod trust;
-mod units;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use mpbond_command::{CompletionsArgs, LogArgs, ManArgs};
 
 /// Makes a person's devices share their networks.
 ///
-/// The phone, the tablet and the laptop that somebody carries each have a link to the Internet.
-/// mpbond lets one of them use all of those links at once: a download takes every path, and the
-/// application notices only that it is faster and that it survives when a link goes.
+/// A person's phone, tablet and laptop each have a link to the Internet.
+/// mpbond lets one of them use all these links at once: a download takes every path, is faster, and
+/// survives the loss of a link. Applications need no change.
 #[derive(Debug, Parser)]
 #[command(
     name = "mpbond",
@@ -47,19 +31,19 @@ use clap::{CommandFactory, Parser, Subcommand};
 )]
 struct Cli {
     #[command(flatten)]
-    logs: logs::LogArgs,
+    logs: LogArgs,
     #[command(subcommand)]
     command: Command,
 }
 
 const HELP_TAIL: &str = "\
 Roles:
-  primary  the device where the applications are. They reach it as a SOCKS5 or HTTP proxy, or with
+  primary  the device with the applications. They reach it as a SOCKS5 or HTTP proxy, or with
            no settings at all (transparent interception).
   helper   a device that lends its link. It forwards encrypted bytes to the proxies that its owner
            allows, and cannot read them.
-  proxy    the far end, on a server: it joins what comes over all paths and connects to ordinary
-           servers, which notice nothing.
+  proxy    on a server: it joins the traffic of all paths and connects to ordinary servers, which
+           need no change.
 
 Examples:
   mpbond pair                         on two devices: make them trust each other
@@ -68,11 +52,11 @@ Examples:
   mpbond proxy                        with /etc/mpbond/proxy.toml
   mpbond helper --config helper.toml
   mpbond primary --config primary.toml
-  mpbond doctor primary               what is wrong, and what to do about it
-  mpbond status --watch               what every path carries, once a second
-  mpbond trace report trace.dat       where a device's time goes
+  mpbond doctor primary               find errors, with their remedies
+  mpbond status --watch               the traffic of every path, once a second
 
-`mpbond ROLE --help` shows a complete configuration of that role.
+`mpbond ROLE --help` shows a complete configuration for that role. Subcommands from `lab` on are part
+of the program mpbond-lab, which is built and installed beside this one.
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage or configuration.";
 
 #[derive(Debug, Subcommand)]
@@ -82,30 +66,33 @@ enum Command {
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
-    Energy(energy::EnergyArgs),
-    Capture(capture::CaptureArgs),
-    Probe(probe::ProbeArgs),
-    ProbeServer(probe::ProbeServerArgs),
-    Cpulog(cpulog::CpulogArgs),
     Id(id::IdArgs),
     Pair(pair::PairArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
-    Lab(lab::LabArgs),
-    Link(link::LinkArgs),
-    Trace(trace::TraceArgs),
-    Traffic(traffic::TrafficArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
+    #[command(after_help = "\
+Example:
+  mpbond completions bash > /etc/bash_completion.d/mpbond")]
+    Completions(CompletionsArgs),
+    #[command(after_help = "\
+Example:
+  mpbond man /usr/local/share/man/man1")]
+    Man(ManArgs),
 }
 
-/// The program as clap describes it: for completions and manual pages.
+/// The command line for clap. Subcommands of `mpbond-lab` have only a name and a description here.
 fn command() -> clap::Command {
-    Cli::command()
+    let others = dispatch::SUBCOMMANDS.map(|(name, about)| clap::Command::new(name).about(about));
+    Cli::command().subcommands(others)
 }
 
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+pub(crate) fn main() -> ExitCode {
+    if let Some(subcommand) = dispatch::called(std::env::args_os()) {
+        let Err(failure) = dispatch::run(subcommand);
+        return failure.report();
+    }
+    let parsed = command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version come this way too, with code 0 and on standard output.
@@ -123,27 +110,23 @@ pub fn main() -> ExitCode {
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Doctor(args) => args.run(),
-        Command::Energy(args) => energy::energy(&args).map_err(failure::Failure::bad_input),
-        Command::Capture(args) => args.run(),
-        Command::Probe(args) => args.run(),
-        Command::ProbeServer(args) => args.run(),
-        Command::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
         Command::Id(args) => args.run(),
         Command::Pair(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
-        Command::Lab(args) => args.run(),
-        Command::Link(args) => args.run(),
-        Command::Trace(args) => args.run(),
-        Command::Traffic(args) => args.run(),
-        Command::Completions(args) => args.run(),
-        Command::Man(args) => args.run(),
+        Command::Completions(args) => args.run(command()),
+        Command::Man(args) => {
+            let theirs = dispatch::SUBCOMMANDS.map(|(name, _)| format!("mpbond-{name}"));
+            args.run(command(), &theirs.each_ref().map(String::as_str))
+        }
     });
     done.unwrap_or_else(|failure| failure.report())
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
@@ -165,6 +148,7 @@ mod tests {
                 check(sub, &path);
             }
         }
-        check(&super::command(), "");
+        // The others are explained by their own program.
+        check(&super::Cli::command(), "");
     }
 }

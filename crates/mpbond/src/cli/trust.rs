@@ -4,15 +4,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond::config::{TrustFile, TrustedDevice};
+use mpbond_command::{Failure, print};
 use mpbond_net::DeviceId;
 
-use super::failure::Failure;
 use super::id::Device;
-use super::output::print;
 
 /// Let a device connect: on a proxy or a helper, with the id of a primary.
 ///
-/// A running daemon takes note at the next connection; nothing needs restarting.
+/// A running daemon reads the change at the next connection, without a restart.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,19 +21,19 @@ pub(super) struct TrustArgs {
     /// The device's id, as `mpbond id` prints it there.
     #[arg(required_unless_present = "list")]
     id: Option<DeviceId>,
-    /// A name, for people.
+    /// Name shown to people.
     #[arg(long, requires = "id", value_parser = one_line)]
     name: Option<String>,
-    /// Show who is trusted.
+    /// Show the trusted devices.
     #[arg(long, conflicts_with = "id")]
     list: bool,
     #[command(flatten)]
     device: Device,
 }
 
-/// No longer let a device connect.
+/// Revoke a device's permission to connect.
 ///
-/// A running daemon takes note at once: what it does for that device ends.
+/// A running daemon closes that device's sessions at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -62,7 +61,9 @@ impl TrustArgs {
             return list(&file, &configured);
         };
         let name = self.name.unwrap_or_default();
-        let new = file.add(&TrustedDevice { id, name })?;
+        let new = file
+            .add(&TrustedDevice { id, name })
+            .map_err(Failure::input)?;
         print(&format!(
             "{id} {} ({})\n",
             if new {
@@ -81,7 +82,7 @@ fn list(file: &TrustFile, configured: &[DeviceId]) -> Result<ExitCode, Failure> 
     for id in configured {
         text.push_str(&format!("{id}  (in the configuration)\n"));
     }
-    for device in file.devices()? {
+    for device in file.devices().map_err(Failure::input)? {
         let line = format!("{}  {}", device.id, device.name);
         text.push_str(line.trim_end());
         text.push('\n');
@@ -97,7 +98,7 @@ impl UntrustArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let (identity, configured) = self.device.resolve()?;
         let file = TrustFile::beside(&identity);
-        let removed = file.remove(&self.id)?;
+        let removed = file.remove(&self.id).map_err(Failure::input)?;
         if let Some(config) = self.device.config()
             && configured.contains(&self.id)
         {

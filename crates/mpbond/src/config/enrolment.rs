@@ -1,7 +1,7 @@
-//! Which tokens a proxy takes: `identity.enrol` beside `identity.pem`.
+//! Enrolment tokens that a proxy accepts: `identity.enrol` beside `identity.pem`.
 //!
-//! One token a line: the hash of its secret, when it expires (seconds since 1970), how often it
-//! may still be used, and a name for whoever gets it; `#` begins a comment line. `mpbond proxy
+//! One token per line: the hash of its secret, its expiry (seconds since 1970), the number of uses
+//! left, and a name for the device; `#` begins a comment line. `mpbond proxy
 //! enrol` writes it, and so does the daemon when a token is used. From the file alone no token
 //! can be made.
 
@@ -15,38 +15,38 @@ use super::source::ConfigError;
 
 const EXTENSION: &str = "enrol";
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// More tokens at a time are a script gone wild.
+/// Maximum number of tokens; more are the work of a faulty script.
 const MAX_TOKENS: usize = 1000;
-/// Lines of used and expired tokens stay so long that their bearers are told what is wrong.
+/// How long used and expired tokens are kept, so that a late bearer gets the reason.
 const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 const HEADER: &str = "\
 # Tokens that this proxy takes: hash, when it expires, how often it may be used, for whom.
 # `mpbond proxy enrol` makes one; deleting its line takes it back.
 ";
 
-/// One token, as a proxy knows it.
+/// A token as the proxy stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
-    /// Of its secret ([`mpbond_net::pairing::EnrolmentSecret::hash`]).
+    /// Hash of its secret ([`mpbond_net::pairing::EnrolmentSecret::hash`]).
     pub hash: [u8; 32],
-    /// Seconds since 1970.
+    /// Expiry, seconds since 1970.
     pub expires_s: u64,
-    /// How often it may still be used.
+    /// Number of uses left.
     pub uses: u32,
-    /// For whom; may be empty.
+    /// Name given to the device; may be empty.
     pub name: String,
 }
 
-/// Why a token is not taken.
+/// Reason to refuse a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenProblem {
-    /// Never made here, or long gone.
+    /// It was not made here, or was removed after its time.
     #[error("an unknown token")]
     Unknown,
-    /// Its time is over.
+    /// It has expired.
     #[error("a token that has expired")]
     Expired,
-    /// Used as often as it may be.
+    /// It has no uses left.
     #[error("a token that has been used")]
     Used,
 }
@@ -58,25 +58,25 @@ pub struct EnrolmentBook {
 }
 
 impl EnrolmentBook {
-    /// That of the proxy whose identity is in this file.
+    /// The book of the proxy whose identity is in this file.
     pub fn beside(identity: &Path) -> Self {
         Self {
             path: identity.with_extension(EXTENSION),
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether anybody's token could be taken now, or its bearer be told why not. Where the file
-    /// cannot be read, nobody's.
+    /// Whether any token could be accepted now, or refused with a reason. Never, where the file
+    /// cannot be read.
     pub fn is_open(&self, now_s: u64) -> bool {
         match self.tokens() {
             Ok(tokens) => tokens.iter().any(|t| t.is_remembered(now_s)),
             Err(error) => {
-                tracing::warn!("{error}; no token is taken");
+                tracing::warn!("{error}; no token is accepted");
                 false
             }
         }
@@ -85,7 +85,7 @@ impl EnrolmentBook {
     /// Adds a token.
     ///
     /// # Errors
-    /// When the file can't be read or written, or holds too many.
+    /// When the file cannot be read or written, or holds too many.
     pub fn add(&self, token: Enrolment, now_s: u64) -> Result<(), ConfigError> {
         let _lock = self.lock()?;
         let mut tokens = self.tokens()?;
@@ -98,10 +98,11 @@ impl EnrolmentBook {
         self.write(&tokens)
     }
 
-    /// Uses a token up by one. Gives the name it was made for, or why it is not taken.
+    /// Takes one use off a token. Returns the name that it was made for, or the reason to refuse
+    /// it.
     ///
     /// # Errors
-    /// When the file can't be read or written: then nothing has been used.
+    /// When the file cannot be read or written: then nothing has been used.
     pub fn redeem(
         &self,
         hash: &[u8; 32],
@@ -237,7 +238,7 @@ mod tests {
             "all are used, and their bearers shall be told"
         );
         assert!(!book.is_open(NOW + 3600 + KEPT_SECONDS));
-        // After a week nobody remembers them.
+        // Removed after a week.
         book.add(token(4, 1), NOW + 3600 + KEPT_SECONDS).unwrap();
         assert_eq!(redeem(1, NOW), Err(TokenProblem::Unknown));
     }

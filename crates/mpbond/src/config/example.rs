@@ -1,20 +1,23 @@
-//! A complete configuration of each role, as `--help` shows it. What is commented out is the
-//! default. Lines fit a terminal of 80 columns.
+//! A complete configuration of each role, as shown by `--help`. Commented lines are defaults. Lines
+//! fit a terminal of 80 columns.
 
 /// `proxy.toml`.
 pub const PROXY: &str = r#"listen = "0.0.0.0:4433"            # or a list of addresses
 trust = ["DEVICE-ID"]              # who may connect; or `mpbond trust ID`
 scheduler = "pams"                 # pams, min-pad, min-rtt, round-robin,
                                    # redundant, single, fixed-ratio=0.5
-reinjection = true                 # resend what slow paths still owe
+reinjection = "ours"               # copies of what slow paths still owe;
+                                   # or published, none
 congestion = "cubic"               # of TCP; left out: the system's
 resume_for = "60s"                 # sessions are kept so long without a path
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"
 # sandbox = true                   # false: give no privileges up
+# idleness = "ours"                # or published: when a subflow takes more
+# feedback = "helper-radio"        # as at the primary
 # buffer_delay = "estimated"       # or measured: how long bytes wait at a
-                                   # helper (for experiments)
+                                   # helper (all three for experiments)
 # serve = "127.0.0.1:80"           # end every stream at this one service
 # workers = 2                      # threads; left out: one a core
 # memory = "512 MiB"               # of all sessions; left out: half of the
@@ -46,13 +49,16 @@ metrics = "127.0.0.1:9091"         # Prometheus; left out: none
 
 /// `primary.toml`.
 pub const PRIMARY: &str = r#"scheduler = "pams"                 # for the uplink; see proxy.toml
-reinjection = true                 # resend what slow paths still owe
-feedback = "flexible"              # or fixed-always, fixed-on-demand
+reinjection = "ours"               # copies of what slow paths still owe;
+                                   # or published, none
+feedback = "helper-radio"          # or flexible, fixed-always,
+                                   # fixed-on-demand, here and at the proxy
 congestion = "cubic"               # of TCP; left out: the system's
 resume_for = "60s"                 # open connections wait so long for a path
                                    # when none is left; see proxy.toml
 on_proxy_loss = "direct"           # or "fail": new connections meanwhile
 metrics = "127.0.0.1:9092"         # Prometheus; left out: none
+# idleness = "ours"                # or published
 # buffer_delay = "estimated"       # or measured, here and at the proxy
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/primary.sock"

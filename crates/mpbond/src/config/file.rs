@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// The owner's alone: whoever writes these files decides who may connect.
+/// Permissions of a new file: its owner's alone, since these files decide which devices may
+/// connect.
 const MODE: u32 = 0o600;
 
-/// Who may give files to others.
+/// User id of root, who may change the owner of a file.
 const ROOT: u32 = 0;
 
 fn folder(path: &Path) -> &Path {
@@ -18,8 +19,8 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Two commands at the same time must not undo each other's work: what is returned keeps others
-/// out of the file's folder, which is made if it is missing.
+/// Locks the file's folder, which is made if it is missing, until the result is dropped, so that
+/// commands that run at the same time do not undo each other's changes.
 pub(super) fn lock(path: &Path) -> io::Result<File> {
     let folder = folder(path);
     if !folder.exists() {
@@ -31,7 +32,7 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// The text of a file, if there is one.
+/// The text of a file; `None` where there is no such file.
 pub(super) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
     let mut text = String::new();
     match File::open(path) {
@@ -46,9 +47,9 @@ pub(super) fn read(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Puts another text in a file's place. A file that is there keeps its owner and permissions, so
-/// that a daemon which runs as another user still reads it; a link to it stays a link. A new one
-/// that root makes belongs to whom its folder does, for the same reason.
+/// Replaces a file's text. An existing file keeps its owner and permissions, so that a daemon that
+/// runs as another user can still read it; a link to it stays a link. A new file made by root gets
+/// the owner of its folder, for the same reason.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
@@ -71,7 +72,7 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
         }
         None if new.uid() == ROOT => {
             let owner = fs::metadata(folder(&target))?;
-            // Root of a namespace that knows no such user keeps it.
+            // In a user namespace without that user, root stays the owner.
             let _ = fchown(file.as_file(), Some(owner.uid()), Some(owner.gid()));
         }
         _ => {}
@@ -84,6 +85,8 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use mpbond_testing::Need;
+
     use super::*;
 
     #[test]
@@ -91,7 +94,7 @@ mod tests {
         const OTHER: u32 = 65_534;
         let folder = tempfile::tempdir().unwrap();
         if std::os::unix::fs::chown(folder.path(), Some(OTHER), Some(OTHER)).is_err() {
-            return eprintln!("skipped: only root gives files to others");
+            return Need::Root.is_missing("only root gives files to others");
         }
         let file = folder.path().join("file");
         let owner = || {

@@ -1,53 +1,57 @@
+//! Configuration of a helper.
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
+use mpbond_units::Size;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, Interface, Name, OneOrMore, Size, Text};
+use super::value::{Congestion, Interface, Name, OneOrMore, Text};
 
-/// The paper's bound (MPBond, section 4.3.2): enough to run ahead, too little to drown.
+/// Default bound of bytes waiting at a helper: enough to run ahead of the pipe, too little for
+/// queueing delays of many seconds.
 const DEFAULT_BUFFER_BYTES: u64 = 4 << 20;
-/// Less holds no window of a fast link; more is bufferbloat by configuration.
+/// Allowed bounds: less does not hold the window of a fast link, more is bufferbloat.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(256 << 20);
 
 /// `mpbond helper --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HelperConfig {
-    /// For people.
+    /// Name shown to people.
     pub name: String,
-    /// Where primaries connect: the pipe's address.
+    /// Listening addresses for primaries: those of the pipe.
     pub listen: SocketAddr,
-    /// The device's key; made at the first start.
+    /// File of the device's key; made at the first start.
     pub identity: PathBuf,
-    /// Where `mpbond status` asks.
+    /// Path of the status socket.
     pub status_socket: PathBuf,
-    /// Where Prometheus asks.
+    /// Listening address of the metrics.
     pub metrics: Option<SocketAddr>,
     /// Whether the daemon gives up what it does not need once it is set up.
     pub sandbox: bool,
     /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
-    /// The only places that relays may go.
+    /// Proxies: the only destinations of relays.
     pub proxies: Vec<SocketAddr>,
-    /// How to leave towards the proxy.
+    /// Binding of connections to proxies.
     pub uplink: Uplink,
-    /// Bytes that may wait here, each way and relay.
+    /// Maximum bytes waiting here, for each relay and direction.
     pub buffer_bytes: u64,
-    /// Most bytes to relay in a calendar month.
+    /// Maximum bytes relayed in a calendar month.
     pub max_bytes_per_month: Option<u64>,
-    /// The off switch.
+    /// Whether this device lends its link.
     pub enabled: bool,
-    /// Whether primaries that it trusts find it on the local network.
+    /// Whether it announces itself on the local network to primaries that it trusts.
     pub announce: bool,
     /// TCP congestion control of both hops; unset: the system's.
     pub congestion: Option<String>,
 }
 
-/// How to leave towards the proxy; by default as routes say.
+/// Binding of connections to proxies; none by default: routes decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uplink {
     /// Bind to this interface.
@@ -56,7 +60,7 @@ pub struct Uplink {
     pub source: Option<IpAddr>,
 }
 
-/// The file's form.
+/// Form of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HelperFile {
@@ -84,7 +88,7 @@ struct UplinkFile {
 }
 
 impl HelperConfig {
-    /// Where it listens unless told otherwise.
+    /// Default listening addresses.
     pub const LISTEN: SocketAddr =
         SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 4434);
 
@@ -138,7 +142,7 @@ impl HelperConfig {
     }
 }
 
-/// What this machine is called; "helper" where that is no name for a hello.
+/// Host name of this machine; "helper" where a hello cannot carry it.
 pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()

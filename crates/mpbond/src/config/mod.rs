@@ -1,8 +1,8 @@
-//! What the three daemons are told by their TOML files, and whom they trust.
+//! Configuration of the three daemons (TOML files), trust files and enrolment tokens.
 //!
 //! A file is read in two steps: its form (the private `*File` structs, whose keys are what may be
-//! written), then its meaning (the public structs, in which everything has a value). Whatever is
-//! wrong is one [`ConfigError`], and nothing has been touched then.
+//! written), then its meaning (the public structs, in which everything has a value). Any error is a
+//! [`ConfigError`], and nothing has been changed then.
 
 mod enrolment;
 pub mod example;
@@ -35,8 +35,7 @@ pub use trust::{TrustFile, TrustStore, TrustedDevice};
 
 use source::Source;
 
-/// How long a session without any path is kept, unless the file says otherwise: a tunnel, a lift, a
-/// change of trains.
+/// Default time for which a session without any path is kept: a tunnel, a lift, a change of trains.
 const RESUME_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
 fn identity_of(source: &Source<'_>, written: Option<String>) -> PathBuf {
@@ -47,11 +46,11 @@ fn identity_of(source: &Source<'_>, written: Option<String>) -> PathBuf {
 /// that the file itself trusts.
 ///
 /// # Errors
-/// When the file can't be read, is no TOML, or one of these two keys is wrong.
+/// When the file cannot be read, is no TOML, or one of these two keys is wrong.
 pub fn identity_and_trust(
     path: &Path,
 ) -> Result<(PathBuf, Vec<mpbond_net::DeviceId>), ConfigError> {
-    /// Two keys of any role's file; the others are for that role to judge.
+    /// Two keys that every role's file has; the others are not checked.
     #[derive(Deserialize)]
     struct Keys {
         identity: Option<String>,

@@ -1,4 +1,4 @@
-//! Where things are when a configuration does not say.
+//! Default places of files.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ const IDENTITY: &str = "identity.pem";
 /// One of the three daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Where the applications are.
+    /// The device with the applications.
     Primary,
-    /// Lends its link.
+    /// A device that lends its link.
     Helper,
     /// The end point in the network.
     Proxy,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Primary, Self::Helper, Self::Proxy];
 
-    /// As in subcommands, file names and status.
+    /// The name used in subcommands, file names and status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
@@ -45,16 +45,16 @@ fn folder_in(variable: &str) -> Option<PathBuf> {
         .filter(|p| p.is_absolute())
 }
 
-/// What systemd tells a service (systemd.exec(5), ConfigurationDirectory and RuntimeDirectory):
-/// paths, with colons between them.
+/// Folders that systemd gives a service (systemd.exec(5), ConfigurationDirectory and
+/// RuntimeDirectory): paths, with colons between them.
 fn folder_of_service(variable: &str) -> Option<PathBuf> {
     let folders = std::env::var_os(variable)?;
     let first = std::env::split_paths(&folders).next();
     first.filter(|folder| folder.is_absolute())
 }
 
-/// Where systemd says, else `/etc/mpbond` for root, else `$XDG_CONFIG_HOME/mpbond`, else
-/// `~/.config/mpbond`.
+/// The configuration folder: systemd's, else `/etc/mpbond` for root, else
+/// `$XDG_CONFIG_HOME/mpbond`, else `~/.config/mpbond`.
 pub fn config_folder() -> PathBuf {
     if let Some(folder) = folder_of_service("CONFIGURATION_DIRECTORY") {
         return folder;
@@ -67,18 +67,19 @@ pub fn config_folder() -> PathBuf {
         .map_or_else(|| PathBuf::from("/etc/mpbond"), |base| base.join("mpbond"))
 }
 
-/// Where this device's key is.
+/// The file of this device's key.
 pub fn identity() -> PathBuf {
     config_folder().join(IDENTITY)
 }
 
-/// Where the configuration of a role is.
+/// The configuration file of a role.
 pub fn config_file(role: Role) -> PathBuf {
     config_folder().join(format!("{role}.toml"))
 }
 
-/// Where systemd says, else `/run/mpbond/ROLE.sock` for root, else `$XDG_RUNTIME_DIR/mpbond-ROLE.sock`, else beside the
-/// configuration: a folder that others write to is no place for it.
+/// The status socket: in systemd's folder, else `/run/mpbond/ROLE.sock` for root, else
+/// `$XDG_RUNTIME_DIR/mpbond-ROLE.sock`, else beside the configuration. Never in a folder that
+/// others can write to.
 pub fn status_socket(role: Role) -> PathBuf {
     if let Some(folder) = folder_of_service("RUNTIME_DIRECTORY") {
         return folder.join(format!("{role}.sock"));

@@ -1,31 +1,35 @@
+//! Configuration of a primary, checked.
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
-use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
 /// `mpbond primary --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrimaryConfig {
-    /// The device's key; made at the first start.
+    /// File of the device's key; made at the first start.
     pub identity: PathBuf,
-    /// Where `mpbond status` asks.
+    /// Path of the status socket.
     pub status_socket: PathBuf,
-    /// Where Prometheus asks.
+    /// Listening address of the metrics.
     pub metrics: Option<SocketAddr>,
     /// Whether the daemon gives up what it does not need once it is set up.
     pub sandbox: bool,
-    /// For the uplink.
+    /// Scheduler of the uplink.
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.
-    pub reinjection: bool,
-    /// Over which subflows feedback travels.
+    pub reinjection: ReinjectionRule,
+    /// Condition under which a subflow counts as idle.
+    pub idleness: Idleness,
+    /// Routing of pipe information.
     pub feedback: FeedbackRule,
-    /// How the time that bytes wait at a helper is known: for the uplink, and whether the proxy is
-    /// told what helpers measure.
+    /// Source of the queueing delay at helpers: for the uplink, and whether helpers' measurements
+    /// are sent to the proxy.
     pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
@@ -33,11 +37,11 @@ pub struct PrimaryConfig {
     pub resume_for: Duration,
     /// What happens to new connections while no path to the proxy works.
     pub on_proxy_loss: OnProxyLoss,
-    /// The far end.
+    /// The proxy.
     pub proxy: ProxyRef,
     /// Own links to the proxy.
     pub paths: Vec<PathConfig>,
-    /// Devices that lend theirs.
+    /// Helpers.
     pub helpers: Vec<HelperRef>,
     /// SOCKS5 front.
     pub socks5: Option<FrontAddress>,
@@ -47,18 +51,18 @@ pub struct PrimaryConfig {
     pub transparent: Option<Transparent>,
 }
 
-/// What to do with new connections while no path to the proxy works.
+/// Handling of new connections while no path to the proxy works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnProxyLoss {
-    /// They go the ordinary way, single path; a warning says so.
+    /// They go direct, over one path, with a warning.
     #[default]
     Direct,
     /// They are refused.
     Fail,
 }
 
-/// The proxy and how to know it.
+/// Address and identity of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRef {
     /// Address and port.
@@ -70,7 +74,7 @@ pub struct ProxyRef {
 /// A PS-Path: one of the primary's own links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
-    /// For people.
+    /// Name shown to people.
     pub name: String,
     /// Bind to this interface.
     pub interface: Option<String>,
@@ -83,9 +87,9 @@ pub struct PathConfig {
 /// A helper and the pipe to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperRef {
-    /// For people.
+    /// Name shown to people.
     pub name: String,
-    /// Where it is on the pipe.
+    /// Its address on the pipe.
     pub address: HelperAddress,
     /// Its device id.
     pub id: DeviceId,
@@ -97,16 +101,16 @@ pub struct HelperRef {
     pub backup: bool,
 }
 
-/// Where a helper is.
+/// Address of a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelperAddress {
     /// At this address and port.
     At(SocketAddr),
-    /// On the local network, wherever it announces itself.
+    /// Found on the local network by its announcements.
     Discover,
 }
 
-/// Where a front listens.
+/// Listening address of a front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontAddress {
     /// Address and port.
@@ -116,34 +120,34 @@ pub struct FrontAddress {
 /// Interception without any setting in the applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transparent {
-    /// How the kernel hands connections over.
+    /// Kernel mechanism of interception.
     pub mode: TransparentMode,
-    /// Where it hands them to; ports are chosen by the kernel when zero.
+    /// Addresses that it redirects to; a port of zero lets the kernel choose.
     pub listen: SocketAddr,
-    /// Resolvers that DNS questions go to, over the session.
+    /// Resolvers for DNS queries, which go over the session.
     pub resolvers: Vec<SocketAddr>,
-    /// Destinations that are left alone.
+    /// Destinations that are not intercepted.
     pub exclude: Vec<IpNet>,
     /// Interfaces whose hosts' traffic is intercepted too.
     pub forwarded: Vec<String>,
-    /// What becomes of UDP that is neither DNS nor QUIC.
+    /// Handling of UDP other than DNS and QUIC.
     pub udp: UdpPolicy,
-    /// What becomes of IPv6.
+    /// Handling of IPv6.
     pub ipv6: Ipv6Policy,
 }
 
-/// What becomes of UDP that is neither DNS nor QUIC, while interception is on.
+/// Handling of UDP other than DNS and QUIC while interception is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UdpPolicy {
-    /// It goes past the session, over one path.
+    /// It bypasses the session, over one path.
     #[default]
     Pass,
     /// It is answered with port unreachable.
     Reject,
 }
 
-/// What becomes of IPv6, while interception is on.
+/// Handling of IPv6 while interception is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ipv6Policy {
@@ -154,7 +158,7 @@ pub enum Ipv6Policy {
     Reject,
 }
 
-/// How the kernel hands connections over.
+/// Kernel mechanism of interception.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransparentMode {

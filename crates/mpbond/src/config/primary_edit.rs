@@ -1,16 +1,16 @@
 //! A proxy or a helper, added to a primary's configuration by a program.
 //!
-//! People write that file, with comments and an order of their own: it is changed where it has to
-//! be, and otherwise left as it is. Nothing is written that could not be read again.
+//! The file is written by people, with comments and an order of their own, which stay as they are.
+//! Nothing is written that could not be read again.
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml_edit::{
+    ArrayOfTables, Document, DocumentMut, Item, Table, TableLike, TomlError, Value, value,
+};
 
 use super::file;
 use super::primary::PrimaryConfig;
@@ -22,25 +22,25 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// A device that a primary calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FarEnd {
-    /// The end of its sessions.
+    /// The proxy of its sessions.
     Proxy {
-        /// Where it listens.
+        /// Its address.
         address: SocketAddr,
         /// Its id.
         id: DeviceId,
     },
-    /// One that lends its link.
+    /// A helper.
     Helper {
-        /// For people.
+        /// Name shown to people.
         name: String,
-        /// Where it listens.
+        /// Its address.
         address: SocketAddr,
         /// Its id.
         id: DeviceId,
     },
 }
 
-/// A change that was made, and can be taken back.
+/// A change of the file, which can be undone.
 #[derive(Clone, Debug)]
 pub struct PrimaryEdit {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl PrimaryEdit {
     /// yet. One that is known already gets its new address.
     ///
     /// # Errors
-    /// When the file can't be read or written, is no primary's configuration, or names another
+    /// When the file cannot be read or written, is no primary's configuration, or names another
     /// proxy. Nothing has been changed then.
     pub fn make(path: &Path, far: &FarEnd) -> Result<Self, ConfigError> {
         let wrong = |what: &str, e: &io::Error| {
@@ -66,7 +66,7 @@ impl PrimaryEdit {
         let after = edited(&source, far)?;
         let result = Source::of_text(path, after);
         check_form(&result)?;
-        // What a daemon could start with before, it can start with now.
+        // A file that a daemon could start with is still one afterwards.
         if PrimaryConfig::of_source(&source).is_ok() {
             PrimaryConfig::of_source(&result)?;
         }
@@ -84,7 +84,7 @@ impl PrimaryEdit {
     /// Whether a file, if it exists, is one that can be added to.
     ///
     /// # Errors
-    /// When it can't be read or has a key that is none of a primary's.
+    /// When it cannot be read or has a key that a primary's configuration does not have.
     pub fn check(path: &Path) -> Result<(), ConfigError> {
         if path.exists() {
             check_form(&Source::read(path)?)?;
@@ -92,15 +92,15 @@ impl PrimaryEdit {
         Ok(())
     }
 
-    /// Whether anything had to be written.
+    /// Whether the file was changed.
     pub fn is_change(&self) -> bool {
         self.before.as_ref() != Some(&self.after)
     }
 
-    /// Takes the change back, unless somebody has edited the file since.
+    /// Undoes the change, unless the file has been edited since.
     ///
     /// # Errors
-    /// When the file can't be read or written.
+    /// When the file cannot be read or written.
     pub fn undo(&self) -> Result<(), ConfigError> {
         let undo = || {
             let _lock = file::lock(&self.path)?;
@@ -120,105 +120,122 @@ impl PrimaryEdit {
 
 /// The text with the device in it.
 fn edited(source: &Source<'_>, far: &FarEnd) -> Result<String, ConfigError> {
-    let text = source.text();
-    let Ok(document) = DeTable::parse(text) else {
-        // The form has been read already.
-        return Err(ConfigError::about_file(source.file, "no TOML"));
-    };
-    let document = document.get_ref();
+    let refused = |e: &TomlError| ConfigError::about_file(source.file, e.message());
+    let document = Document::parse(source.text()).map_err(|e| refused(&e))?;
+    // An empty line before a new section, unless it begins the file.
+    let prefix = if source.text().is_empty() { "" } else { "\n" };
+    let proxy_span = document.get("proxy").and_then(Item::span);
+    let mut document = document.into_mut();
     match far {
         FarEnd::Proxy { address, id } => {
-            let proxy = document.get("proxy");
-            let Some((table, span)) = proxy.and_then(|p| Some((p.get_ref().as_table()?, p.span())))
-            else {
-                return Ok(section(
-                    text,
-                    &format!("[proxy]\naddress = \"{address}\"\nid = \"{id}\"\n"),
-                ));
+            let Some(proxy) = document.get_mut("proxy") else {
+                document.insert("proxy", Item::Table(far_end(None, *address, *id, prefix)));
+                return Ok(document.to_string());
             };
-            let known = string(table, "id").map(|(known, _)| known);
-            match known.as_deref().map(str::parse::<DeviceId>) {
-                Some(Ok(known)) if known == *id => {
-                    Ok(readdressed(text, string(table, "address"), *address))
+            match proxy.as_table_like_mut() {
+                Some(known) if is_device(known, *id) => readdress(known, *address),
+                _ => {
+                    return Err(source.wrong(
+                        proxy_span.unwrap_or_default(),
+                        "proxy",
+                        "names another proxy, and a primary has one: remove this section to use \
+                         the new one",
+                    ));
                 }
-                _ => Err(source.wrong(
-                    span,
-                    "proxy",
-                    "names another proxy, and a primary has one: remove this section to use the \
-                     new one",
-                )),
             }
         }
         FarEnd::Helper { name, address, id } => {
-            let helpers = tables(document, "helper");
-            let known = helpers.iter().find(|table| {
-                string(table, "id").is_some_and(|(known, _)| known.parse() == Ok(*id))
-            });
-            if let Some(known) = known {
-                return Ok(readdressed(text, string(known, "address"), *address));
+            let name = unused(&document, name);
+            let helpers = document
+                .entry("helper")
+                .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+            if tables(helpers).any(|known| is_device(known, *id)) {
+                tables_mut(helpers)
+                    .filter(|known| is_device(*known, *id))
+                    .for_each(|known| readdress(known, *address));
+                return Ok(document.to_string());
             }
-            let name = toml::Value::String(unused(document, name)).to_string();
-            Ok(section(
-                text,
-                &format!("[[helper]]\nname = {name}\naddress = \"{address}\"\nid = \"{id}\"\n"),
-            ))
+            let helper = far_end(Some(name), *address, *id, prefix);
+            match helpers {
+                Item::ArrayOfTables(all) => all.push(helper),
+                Item::Value(Value::Array(all)) => all.push(helper.into_inline_table()),
+                // The form has been checked.
+                _ => return Err(ConfigError::about_file(source.file, "helper: not a list")),
+            }
         }
     }
+    Ok(document.to_string())
 }
 
-/// The text with one more section at its end.
-fn section(text: &str, section: &str) -> String {
-    let mut text = text.to_owned();
-    if !text.is_empty() {
-        if !text.ends_with('\n') {
-            text.push('\n');
+/// A section for a device.
+fn far_end(name: Option<String>, address: SocketAddr, id: DeviceId, prefix: &str) -> Table {
+    let mut table = Table::new();
+    if let Some(name) = name {
+        table.insert("name", value(name));
+    }
+    table.insert("address", value(address.to_string()));
+    table.insert("id", value(id.to_string()));
+    table.decor_mut().set_prefix(prefix);
+    table
+}
+
+fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
+    text(table, "id").is_some_and(|known| known.parse() == Ok(id))
+}
+
+/// Writes another address in the place of the one that is there, whose comment stays.
+fn readdress(table: &mut dyn TableLike, address: SocketAddr) {
+    let Some(written) = table.get_mut("address").and_then(Item::as_value_mut) else {
+        return;
+    };
+    let old = written.as_str().unwrap_or_default();
+    // A helper that is looked for is found at its new address anyway.
+    if old != "discover" && old.parse() != Ok(address) {
+        let decor = written.decor().clone();
+        *written = Value::from(address.to_string());
+        *written.decor_mut() = decor;
+    }
+}
+
+fn text<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a str> {
+    table.get(key)?.as_str()
+}
+
+/// The tables of a list, which is written `[[name]]` or `name = [{}]`.
+fn tables(list: &Item) -> Box<dyn Iterator<Item = &dyn TableLike> + '_> {
+    match list {
+        Item::ArrayOfTables(all) => Box::new(all.iter().map(|t| t as &dyn TableLike)),
+        Item::Value(Value::Array(all)) => {
+            let inline = all.iter().filter_map(Value::as_inline_table);
+            Box::new(inline.map(|t| t as &dyn TableLike))
         }
-        text.push('\n');
+        _ => Box::new(std::iter::empty()),
     }
-    text.push_str(section);
-    text
 }
 
-/// The text with another address in the place of one that is written there.
-fn readdressed(text: &str, written: Option<(String, Range<usize>)>, address: SocketAddr) -> String {
-    let mut text = text.to_owned();
-    // Whoever looks for a helper finds it at its new address anyway.
-    if let Some((old, span)) = written
-        && old != "discover"
-        && old.parse() != Ok(address)
-        && text.get(span.clone()).is_some()
-    {
-        text.replace_range(span, &format!("\"{address}\""));
+fn tables_mut(list: &mut Item) -> Box<dyn Iterator<Item = &mut dyn TableLike> + '_> {
+    match list {
+        Item::ArrayOfTables(all) => Box::new(all.iter_mut().map(|t| t as &mut dyn TableLike)),
+        Item::Value(Value::Array(all)) => {
+            let inline = all.iter_mut().filter_map(Value::as_inline_table_mut);
+            Box::new(inline.map(|t| t as &mut dyn TableLike))
+        }
+        _ => Box::new(std::iter::empty()),
     }
-    text
 }
 
-fn string(table: &DeTable<'_>, key: &str) -> Option<(String, Range<usize>)> {
-    let value = table.get(key)?;
-    Some((value.get_ref().as_str()?.to_owned(), value.span()))
-}
-
-fn tables<'a, 'i>(document: &'a DeTable<'i>, key: &str) -> Vec<&'a DeTable<'i>> {
-    let array = document.get(key).map(Spanned::get_ref);
-    let items = array.and_then(DeValue::as_array);
-    let items = items.map(|items| items.iter());
-    items
-        .into_iter()
-        .flatten()
-        .filter_map(|item| item.get_ref().as_table())
-        .collect()
-}
-
-/// The name, or where a link has it already, the name with a number.
-fn unused(document: &DeTable<'_>, name: &str) -> String {
+/// The name; with a number where another link has it.
+fn unused(document: &DocumentMut, name: &str) -> String {
     let mut taken = vec!["direct".to_owned()];
-    for table in tables(document, "path")
-        .iter()
-        .chain(&tables(document, "helper"))
-    {
+    let lists = ["path", "helper"].map(|list| document.get(list));
+    for table in lists.into_iter().flatten().flat_map(tables) {
         // A link without a name is called by one of the others.
         let names = ["name", "interface", "source", "address"];
-        taken.extend(names.iter().filter_map(|key| Some(string(table, key)?.0)));
+        taken.extend(
+            names
+                .iter()
+                .filter_map(|k| text(table, k).map(str::to_owned)),
+        );
     }
     let with_number = |n: usize| match n {
         1 => name.to_owned(),
@@ -325,6 +342,19 @@ mod tests {
     }
 
     #[test]
+    fn lists_in_one_line_stay_so() {
+        let file = File::new(Some("helper = []\n"));
+        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.2:1")).unwrap();
+        let text = file.text();
+        assert!(
+            text.starts_with("helper = [{") && text.lines().count() == 1,
+            "{text}"
+        );
+        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.3:1")).unwrap();
+        assert_eq!(file.text(), text.replace("10.0.0.2", "10.0.0.3"));
+    }
+
+    #[test]
     fn a_file_is_begun_and_taken_back() {
         let file = File::new(None);
         let edit = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
@@ -355,7 +385,7 @@ mod tests {
                 "primary.toml:1: proxi: unknown key",
             ),
             (
-                "helper = []\n",
+                "helper = 3\n",
                 helper(2, "h", "10.0.0.2:1"),
                 "primary.toml:",
             ),

@@ -1,4 +1,4 @@
-//! The form of a primary's configuration file, and what it means.
+//! Form of a primary's configuration file, and its checks.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use mpbond_intercept::rules::private_networks;
 use mpbond_net::DeviceId;
-use mpbond_session::{BufferDelay, FeedbackRule, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -20,16 +20,17 @@ use super::primary::{
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, Text};
 
-/// Only this host's applications: whoever reaches a front uses the session.
+/// Default listening addresses of fronts: this host only, since anyone who reaches a front can use
+/// the session.
 const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
-/// Two public resolvers of different operators. The host's own is often an address that only its
-/// own network reaches, and the proxy is not in it.
+/// Default resolvers: two public ones of different operators. The host's own resolver is often
+/// reachable only from its own network, where the proxy is not.
 const RESOLVERS: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9)), 53),
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1)), 53),
 ];
-/// The session holds this many subflows, and each link makes one.
+/// Maximum number of links: each is a subflow, of which a session has this many.
 const MAX_LINKS: usize = 16;
 
 #[derive(Deserialize)]
@@ -40,7 +41,8 @@ struct PrimaryFile {
     metrics: Option<Text<SocketAddr>>,
     sandbox: Option<bool>,
     scheduler: Option<Text<SchedulerKind>>,
-    reinjection: Option<bool>,
+    reinjection: Option<ReinjectionRule>,
+    idleness: Option<Idleness>,
     feedback: Option<FeedbackRule>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
@@ -151,7 +153,7 @@ impl PrimaryConfig {
         };
         let mut socks5 = front(file.socks5, SOCKS5);
         let http = front(file.http, HTTP);
-        // A primary that nothing can be sent through would be of no use.
+        // A primary needs a link.
         if socks5.is_none() && http.is_none() && transparent.is_none() {
             socks5 = Some(FrontAddress { listen: SOCKS5 });
         }
@@ -164,7 +166,8 @@ impl PrimaryConfig {
             metrics: file.metrics.map(|t| t.0),
             sandbox: file.sandbox.unwrap_or(true),
             scheduler: file.scheduler.map_or_else(SchedulerKind::default, |t| t.0),
-            reinjection: file.reinjection.unwrap_or(true),
+            reinjection: file.reinjection.unwrap_or_default(),
+            idleness: file.idleness.unwrap_or_default(),
             feedback: file.feedback.unwrap_or_default(),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
@@ -180,7 +183,7 @@ impl PrimaryConfig {
     }
 }
 
-/// Whether every key of a file, complete or not, is one of a primary's.
+/// Checks that every key of a file, complete or not, belongs to a primary's configuration.
 pub(super) fn check_form(source: &Source<'_>) -> Result<(), ConfigError> {
     source.parse::<PrimaryFile>().map(|_| ())
 }
@@ -211,7 +214,7 @@ fn proxy(source: &Source<'_>, proxy: Option<Spanned<ProxyFile>>) -> Result<Proxy
     Ok(ProxyRef { address, id })
 }
 
-/// The names of links; status and results tell links apart by them.
+/// Names of links, which status and results show.
 struct Names<'a> {
     source: &'a Source<'a>,
     lines: HashMap<String, std::ops::Range<usize>>,

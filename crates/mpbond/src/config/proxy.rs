@@ -1,60 +1,67 @@
+//! Configuration of a proxy.
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpbond_net::DeviceId;
 use mpbond_net::dest::Rule;
-use mpbond_session::{BufferDelay, SchedulerKind};
+use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_units::Size;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, OneOrMore, ResumeFor, Size, Text};
+use super::value::{Congestion, OneOrMore, ResumeFor, Text};
 
-/// More threads than this is a slip of the finger.
+/// Maximum number of worker threads; more are a typing error.
 const MAX_WORKERS: usize = 1024;
 
-/// Less than this serves nobody.
+/// Minimum memory for sessions.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
 /// `mpbond proxy --config FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyConfig {
-    /// Where primaries and helpers connect.
+    /// Listening addresses for primaries and helpers.
     pub listen: Vec<SocketAddr>,
-    /// The device's key; made at the first start.
+    /// File of the device's key; made at the first start.
     pub identity: PathBuf,
-    /// Where `mpbond status` asks.
+    /// Path of the status socket.
     pub status_socket: PathBuf,
-    /// Where Prometheus asks.
+    /// Listening address of the metrics.
     pub metrics: Option<SocketAddr>,
     /// Whether the daemon gives up what it does not need once it is set up.
     pub sandbox: bool,
     /// Primaries that may connect, besides those in the trust file.
     pub trust: Vec<DeviceId>,
-    /// For the downlink.
+    /// Scheduler of the downlink.
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.
-    pub reinjection: bool,
-    /// How the time that bytes wait at a helper is known.
+    pub reinjection: ReinjectionRule,
+    /// Condition under which a subflow counts as idle.
+    pub idleness: Idleness,
+    /// Source of pipe information: reports alone under a published rule.
+    pub feedback: FeedbackRule,
+    /// Source of the queueing delay at helpers.
     pub buffer_delay: BufferDelay,
     /// TCP congestion control of subflows; unset: the system's.
     pub congestion: Option<String>,
     /// How long a session is kept when none of its paths is left.
     pub resume_for: Duration,
-    /// Where streams may lead.
+    /// Allowed destinations of streams.
     pub destinations: Destinations,
-    /// Ends every stream at this one service, whatever destination it names.
+    /// Service at which every stream ends, whatever destination it names.
     pub serve: Option<SocketAddr>,
-    /// Worker threads; unset: one a core.
+    /// Worker threads; unset: one per core.
     pub workers: Option<usize>,
-    /// What all sessions together may hold; unset: half of the machine's memory.
+    /// Maximum memory of all sessions; unset: half of the machine's memory.
     pub memory_bytes: Option<u64>,
 }
 
-/// Where streams may lead. By default public addresses only.
+/// Allowed destinations of streams: public addresses by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Destinations {
     /// Exceptions to the default refusal.
@@ -63,7 +70,7 @@ pub struct Destinations {
     pub deny: Vec<Rule>,
 }
 
-/// The file's form.
+/// Form of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProxyFile {
@@ -74,7 +81,9 @@ struct ProxyFile {
     sandbox: Option<bool>,
     trust: Option<OneOrMore<DeviceId>>,
     scheduler: Option<Text<SchedulerKind>>,
-    reinjection: Option<bool>,
+    reinjection: Option<ReinjectionRule>,
+    idleness: Option<Idleness>,
+    feedback: Option<FeedbackRule>,
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
     resume_for: Option<Text<ResumeFor>>,
@@ -92,7 +101,7 @@ struct DestinationsFile {
 }
 
 impl Default for ProxyConfig {
-    /// What holds without a file.
+    /// The configuration without a file.
     fn default() -> Self {
         Self {
             listen: vec![SocketAddr::from(([0, 0, 0, 0], 4433))],
@@ -102,7 +111,9 @@ impl Default for ProxyConfig {
             sandbox: true,
             trust: Vec::new(),
             scheduler: SchedulerKind::default(),
-            reinjection: true,
+            reinjection: ReinjectionRule::default(),
+            idleness: Idleness::default(),
+            feedback: FeedbackRule::default(),
             buffer_delay: BufferDelay::default(),
             congestion: None,
             resume_for: RESUME_FOR,
@@ -168,7 +179,9 @@ impl ProxyConfig {
             sandbox: file.sandbox.unwrap_or(true),
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             scheduler: file.scheduler.map_or(default.scheduler, |t| t.0),
-            reinjection: file.reinjection.unwrap_or(default.reinjection),
+            reinjection: file.reinjection.unwrap_or_default(),
+            idleness: file.idleness.unwrap_or_default(),
+            feedback: file.feedback.unwrap_or_default(),
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
             resume_for: file.resume_for.map_or(default.resume_for, |t| t.0.0),

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Nobody writes a longer configuration; a longer file is some other file.
+/// Maximum size of a configuration file; a longer file is some other file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// What is wrong with a configuration: one line that names file, line, key and what is allowed.
+/// Error in a configuration: one line that names file, line, key and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     file: PathBuf,
@@ -65,7 +65,7 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// A configuration file that was read and not yet understood.
+/// Text of a configuration file, not yet parsed.
 pub(super) struct Source<'a> {
     pub file: &'a Path,
     text: String,
@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
         Ok(Self { file, text })
     }
 
-    /// A text that is to become this file's.
+    /// A new text for this file, not yet written.
     pub(super) fn of_text(file: &'a Path, text: String) -> Self {
         Self { file, text }
     }
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
         toml::from_str(&self.text).map_err(|e| {
             let span = e.span();
             let key = span.clone().and_then(|s| match e.message() {
-                // Not in the document, which does not get beyond it.
+                // The document ends at the error, so the key is not in it.
                 "duplicate key" => self.text.get(s).map(str::to_owned),
                 _ => self.key_at(s.start),
             });
@@ -200,7 +200,7 @@ fn find_in_value(value: &Spanned<DeValue<'_>>, offset: usize, path: &mut Vec<Str
     inside || value.span().contains(&offset)
 }
 
-/// The reader's messages speak to programmers; people know keys and values.
+/// Rewrites a parser's message in terms of keys and values.
 fn plain_words(message: &str) -> String {
     let allowed = |list: &str| {
         let list = list.strip_prefix("one of ").unwrap_or(list);

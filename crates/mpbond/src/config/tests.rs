@@ -1,3 +1,5 @@
+//! Configurations of all roles: complete ones, and errors that name line, key and remedy.
+
 use std::path::Path;
 
 use super::*;
@@ -32,8 +34,8 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         (
             "shceduler = \"pams\"\n",
             "c.toml:1: shceduler: unknown key; allowed here are identity, status_socket, metrics, \
-             sandbox, scheduler, reinjection, feedback, buffer_delay, congestion, resume_for, \
-             on_proxy_loss, proxy, path, helper, socks5, http, transparent",
+             sandbox, scheduler, reinjection, idleness, feedback, buffer_delay, congestion, \
+             resume_for, on_proxy_loss, proxy, path, helper, socks5, http, transparent",
         ),
         (
             "\nscheduler = \"best\"\n",
@@ -49,13 +51,14 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         ),
         (
             "feedback = \"always\"\n",
-            "c.toml:1: feedback: \"always\" is not allowed; allowed are flexible, fixed-always, \
-             fixed-on-demand",
+            "c.toml:1: feedback: \"always\" is not allowed; allowed are helper-radio, flexible, \
+             fixed-always, fixed-on-demand",
         ),
         (
             "reinjection = \"yes\"\n",
-            "c.toml:1: reinjection: invalid type: string \"yes\", expected a boolean",
+            "c.toml:1: reinjection: \"yes\" is not allowed; allowed are ours, published, none",
         ),
+        ("idleness = true\n", "c.toml:1: idleness:"),
         (
             "[proxy]\naddress = \"example.net:4433\"\n",
             "c.toml:2: proxy.address: \"example.net:4433\" is not an address and port",
@@ -74,7 +77,7 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         ),
         (
             "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"ABC\"\n",
-            "c.toml:3: proxy.id: a device id has 56 letters and digits in groups of 7, this one has 3",
+            "c.toml:3: proxy.id: a device id has 56 letters and digits in groups of 7, not 3",
         ),
         (
             PROXY,
@@ -187,7 +190,7 @@ fn wrong_proxies_are_told_what_is_wrong_and_where() {
         ),
         (
             "[destinations]\nallow = [\"10.0.0.0/33\"]\n",
-            "c.toml:2: destinations.allow: \"10.0.0.0/33\" is no destination rule",
+            "c.toml:2: destinations.allow: \"10.0.0.0/33\" is not a destination rule",
         ),
         (
             "[destinations]\npermit = []\n",
@@ -229,7 +232,8 @@ fn files_that_are_none() {
 fn defaults() {
     let proxy = with("", ProxyConfig::load).unwrap();
     assert_eq!(proxy.listen, ["0.0.0.0:4433".parse().unwrap()]);
-    assert!(proxy.reinjection && proxy.trust.is_empty());
+    assert_eq!(proxy.reinjection, mpbond_session::ReinjectionRule::Ours);
+    assert!(proxy.trust.is_empty());
     assert_eq!(proxy.scheduler, mpbond_session::SchedulerKind::Pams);
 
     let helper = with("proxies = \"203.0.113.1:4433\"\n", HelperConfig::load).unwrap();
@@ -279,11 +283,11 @@ fn the_examples_in_the_help_are_valid() {
     assert!(primary.transparent.is_some());
 }
 
-/// What the lab writes for its daemons.
+/// The form that the lab writes for its daemons.
 #[test]
 fn the_labs_form() {
     let text = "identity = \"/x/i.pem\"\nstatus_socket = \"/x/s.sock\"\nscheduler = \"pams\"\n\
-                reinjection = true\ncongestion = \"cubic\"\n[proxy]\naddress = \"203.0.113.1:4433\"\n\
+                reinjection = \"ours\"\nidleness = \"published\"\ncongestion = \"cubic\"\n[proxy]\naddress = \"203.0.113.1:4433\"\n\
                 id = \"ID\"\n[[path]]\nname = \"lte\"\ninterface = \"lte\"\n[[helper]]\n\
                 name = \"phone\"\naddress = \"10.0.1.2:4434\"\nid = \"ID\"\n\
                 [transparent]\nenabled = true\nmode = \"redirect\"\n";

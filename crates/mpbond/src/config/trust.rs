@@ -1,8 +1,8 @@
-//! Which devices may connect: those in the configuration, and those in the trust file.
+//! Devices that may connect: those in the configuration, and those in the trust file.
 //!
-//! The trust file lies beside the identity: `identity.trusted` beside `identity.pem`. It holds one device a line:
-//! its id, then a name for people; `#` begins a comment line. `mpbond trust` and `mpbond untrust`
-//! write it; a running daemon notices at the next handshake.
+//! The trust file is beside the identity: `identity.trusted` beside `identity.pem`. It has one line
+//! per device: its id, then a name for people; `#` begins a comment line. `mpbond trust` and
+//! `mpbond untrust` write it; a running daemon notices at the next handshake.
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
@@ -18,7 +18,7 @@ use super::file;
 use super::source::ConfigError;
 
 const EXTENSION: &str = "trusted";
-/// About 15 000 devices: far more than a person has.
+/// Maximum size of a trust file: about 15,000 devices.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const HEADER: &str = "\
 # Devices that may connect: an id and a name on every line.
@@ -28,9 +28,9 @@ const HEADER: &str = "\
 /// A line of the trust file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedDevice {
-    /// Which device.
+    /// Id of the device.
     pub id: DeviceId,
-    /// For people; may be empty.
+    /// Name shown to people; may be empty.
     pub name: String,
 }
 
@@ -48,7 +48,7 @@ impl TrustFile {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -56,7 +56,7 @@ impl TrustFile {
     /// The devices in it; none when it does not exist.
     ///
     /// # Errors
-    /// When it can't be read, or a line of it is no device.
+    /// When it cannot be read, or a line of it is not a device.
     pub fn devices(&self) -> Result<Vec<TrustedDevice>, ConfigError> {
         let mut devices = Vec::new();
         for line in self.lines()? {
@@ -67,10 +67,10 @@ impl TrustFile {
         Ok(devices)
     }
 
-    /// Adds a device, or gives it another name. Tells whether it is new.
+    /// Adds a device, or gives it another name. Returns whether it is new.
     ///
     /// # Errors
-    /// When the file can't be read or written, or a line of it is no device.
+    /// When the file cannot be read or written, or a line of it is not a device.
     pub fn add(&self, device: &TrustedDevice) -> Result<bool, ConfigError> {
         let _lock = self.lock()?;
         let mut lines = self.lines()?.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +88,7 @@ impl TrustFile {
         Ok(new)
     }
 
-    /// Removes a device. Tells whether it was there.
+    /// Removes a device. Returns whether it was there.
     ///
     /// # Errors
     /// As [`TrustFile::add`].
@@ -110,7 +110,7 @@ impl TrustFile {
         Ok(true)
     }
 
-    /// Puts things back: the device under the name that it had before, or not at all.
+    /// Undoes a change: the device gets the name that it had before, or is removed.
     ///
     /// # Errors
     /// As [`TrustFile::add`].
@@ -192,7 +192,7 @@ impl Line {
     }
 }
 
-/// Decides at every handshake which devices may connect. Clones share what was read.
+/// Devices that may connect, checked at every handshake. Clones share the cached trust file.
 #[derive(Clone, Debug)]
 pub struct TrustStore(Arc<Shared>);
 
@@ -203,15 +203,14 @@ struct Shared {
     seen: Mutex<Seen>,
 }
 
-/// What was last read from the trust file.
+/// Content of the trust file when it was last read.
 #[derive(Debug, Default)]
 struct Seen {
     stamp: Option<Stamp>,
     devices: HashSet<DeviceId>,
 }
 
-/// Differs between two versions of a file: replacing it makes a new inode, editing it in place
-/// moves its times on.
+/// Version of a file: replacing it makes a new inode, editing it in place changes its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -240,7 +239,7 @@ impl TrustStore {
             file: TrustFile::beside(identity),
             seen: Mutex::default(),
         }));
-        // What is wrong with the file is said at the start, not at the first call.
+        // Errors in the file are reported at the start, not at the first connection.
         store.count();
         store
     }
@@ -251,8 +250,8 @@ impl TrustStore {
         self.0.configured.union(&seen.devices).count()
     }
 
-    /// Reads the trust file again if it has changed. Where it is unreadable, nobody is trusted by
-    /// it, and a line that is no device trusts nobody: a mistake locks out, it never lets in.
+    /// Reads the trust file again if it has changed. An unreadable file or line trusts no device,
+    /// so that a mistake never lets one in.
     fn refresh(&self) -> std::sync::MutexGuard<'_, Seen> {
         let shared = &*self.0;
         let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +269,7 @@ impl TrustStore {
                         }
                     }
                 }
-                Err(error) => tracing::error!("{error}; nobody in it is trusted"),
+                Err(error) => tracing::error!("{error}; no device in it is trusted"),
             }
         }
         seen

@@ -13,11 +13,11 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::primary::HelperAddress;
 
-/// Something that is written as text.
+/// A value that is written as text.
 pub(super) trait FromText: Sized {
     /// Completes "expected ...".
     const EXPECTED: &'static str;
-    /// Reads it, or says what is wrong in a sentence of its own.
+    /// Parses it; the error is a sentence.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
@@ -102,7 +102,7 @@ impl FromText for Resolver {
     }
 }
 
-/// A name for people. It travels in hellos, which bound it in octets.
+/// Name shown to people. Hellos carry it and bound its length in octets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(pub String);
 
@@ -120,7 +120,7 @@ impl FromText for Name {
     }
 }
 
-/// A network interface. What Linux allows: up to 15 octets, no slash, no space.
+/// Name of a network interface, as Linux allows it: up to 15 octets, no slash, no space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interface(pub String);
 
@@ -139,7 +139,7 @@ impl FromText for Interface {
     }
 }
 
-/// A congestion control algorithm's name; whether the kernel has it shows when it is used.
+/// Name of a congestion control algorithm; whether the kernel has it shows when it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Congestion(pub String);
 
@@ -158,13 +158,13 @@ impl FromText for Congestion {
     }
 }
 
-/// How long a session without any path is kept.
+/// Time for which a session without any path is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ResumeFor(pub Duration);
 
 impl ResumeFor {
-    /// Shorter than a second is no chance to come back; what waits for longer than an hour waits in
-    /// vain, and in memory.
+    /// Less than a second is too short for a path to come back; after more than an hour none does,
+    /// and the session holds memory.
     const ALLOWED: std::ops::RangeInclusive<Duration> =
         Duration::from_secs(1)..=Duration::from_secs(3600);
 }
@@ -172,7 +172,7 @@ impl ResumeFor {
 impl FromText for ResumeFor {
     const EXPECTED: &'static str = "a span of time such as \"60s\", from 1s to 1h";
     fn from_text(text: &str) -> Result<Self, String> {
-        mpbond_sim::duration_text::parse(text)
+        mpbond_units::duration_text::parse(text)
             .ok()
             .filter(|span| Self::ALLOWED.contains(span))
             .map(Self)
@@ -226,88 +226,5 @@ impl<'de, T: FromText> Deserialize<'de> for OneOrMore<T> {
             }
         }
         d.deserialize_any(Values(PhantomData))
-    }
-}
-
-const UNITS: [(&str, u64); 8] = [
-    ("TB", 1_000_000_000_000),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
-    ("B", 1),
-];
-
-/// A number of bytes: `"4 MiB"`, `"1.5 GB"`, or a bare integer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size(pub u64);
-
-const SIZE: &str = "a size such as \"4 MiB\" or \"2 GB\", or a number of bytes";
-
-fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (name, unit) = UNITS.iter().find(|(name, _)| text.ends_with(name))?;
-    let number = text.strip_suffix(name)?.trim();
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(*unit);
-    }
-    let plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let bytes = number.parse::<f64>().ok().filter(|_| plain)? * *unit as f64;
-    (bytes < u64::MAX as f64).then_some(bytes.round() as u64)
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Size;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(SIZE)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-                parse_size(text)
-                    .map(Size)
-                    .ok_or_else(|| E::custom(format_args!("\"{text}\" is not {SIZE}")))
-            }
-            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes)
-                    .map(Size)
-                    .map_err(|_| E::custom("a size must not be negative"))
-            }
-        }
-        d.deserialize_any(Bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes() {
-        for (text, bytes) in [
-            ("4 MiB", 4 << 20),
-            ("2GB", 2_000_000_000),
-            ("1.5 GB", 1_500_000_000),
-            ("64 KiB", 65_536),
-            ("10 kB", 10_000),
-            ("7 B", 7),
-        ] {
-            assert_eq!(parse_size(text), Some(bytes), "{text}");
-        }
-        for bad in [
-            "",
-            "4",
-            "MiB",
-            "-1 MiB",
-            "1e3 MB",
-            "inf GB",
-            "999999999 TB",
-            "1.2.3 GB",
-        ] {
-            assert_eq!(parse_size(bad), None, "{bad}");
-        }
     }
 }

@@ -1,3 +1,5 @@
+//! The daemon's clock.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,15 +19,15 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// The present instant.
     pub fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.start.elapsed()
     }
 
-    /// The instant that tokio's timers understand.
+    /// A timestamp as an instant of tokio's timers.
     pub fn instant(&self, at: Timestamp) -> tokio::time::Instant {
         let since = at.since(Timestamp::ZERO);
-        // Far enough for anybody; an instant beyond what the platform can hold must not panic.
+        // Later than any daemon runs: an instant that the platform cannot represent would panic.
         let since = since.min(Duration::from_secs(10 * 365 * 86_400));
         tokio::time::Instant::from_std(*self.start + since)
     }

@@ -1,3 +1,5 @@
+//! Streams that have ended, for `mpbond status`.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -5,10 +7,10 @@ use mpbond_session::{StreamStats, SubflowId};
 
 use crate::status::{ShareStatus, TransferStatus};
 
-/// Streams that are over and still told of.
+/// Ended streams kept.
 const KEPT: usize = 64;
 
-/// The last streams of a daemon, over all its sessions.
+/// The last streams of a daemon that have ended, over all its sessions.
 #[derive(Clone, Default)]
 pub struct TransferLog {
     // Written once a stream, read by status: contention does not occur on the data path.
@@ -35,13 +37,13 @@ impl TransferLog {
         entries.push_back(transfer(session, stats, name));
     }
 
-    /// Those that are over, the oldest first.
+    /// The streams, oldest first.
     pub fn closed(&self) -> Vec<TransferStatus> {
         self.lock().iter().cloned().collect()
     }
 }
 
-/// A stream as status tells it.
+/// State of a stream for `mpbond status`.
 pub fn transfer(
     session: &str,
     s: &StreamStats,
@@ -56,7 +58,7 @@ pub fn transfer(
     for share in &s.subflows {
         let name = name(share.subflow);
         let (finished_in, finished_out) = (share.last_in.map(since), share.last_out.map(since));
-        // A path that was lost and joined again is one path to people.
+        // A path that was lost and joined again counts as one path.
         match subflows.iter_mut().find(|x| x.name == name) {
             Some(x) => {
                 x.bytes_in += share.bytes_in;

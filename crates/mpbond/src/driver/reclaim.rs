@@ -1,27 +1,29 @@
+//! Taking an application's connection back from the session.
+
 use mpbond_session::{ResetCode, StreamId};
 
-use super::{AppSocket, Driver};
+use super::Driver;
+use super::app_socket::AppSocket;
 
-/// An application's connection that was taken back from the session.
+/// An application's connection that the session no longer carries.
 pub struct Reclaimed {
     /// The connection itself.
     pub socket: Box<dyn AppSocket>,
-    /// What the application has said so far.
+    /// Bytes that the application has written so far.
     pub said: Vec<u8>,
 }
 
 impl Driver {
-    /// Primary: whether the proxy has neither acknowledged nor answered anything of a stream.
+    /// Primary: whether the proxy has neither acknowledged nor answered anything of a stream that
+    /// is open.
     pub fn is_unheard(&self, id: StreamId) -> bool {
         let inner = self.shared.borrow();
-        inner.streams.contains_key(&id)
-            && !inner.session.is_lost()
-            && inner.session.unheard(id).is_some()
+        inner.streams.contains_key(&id) && !inner.session.is_lost() && inner.session.is_unheard(id)
     }
 
     /// Primary: takes an application's connection back from a stream of which the proxy has
-    /// acknowledged nothing, if what was said on it is such that it may be said twice: the proxy may
-    /// have heard it nevertheless. The stream is given up.
+    /// acknowledged nothing, and resets the stream. The proxy may have received the bytes written
+    /// so far nevertheless: `None` unless `harmless` holds for them.
     pub fn reclaim(&self, id: StreamId, harmless: impl Fn(&[u8]) -> bool) -> Option<Reclaimed> {
         self.with(|inner| {
             if inner.session.is_lost() {

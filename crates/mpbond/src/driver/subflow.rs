@@ -1,122 +1,21 @@
+//! Subflows: records between the session and TLS connections.
+
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::net::IpAddr;
 use std::rc::Weak;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use mpbond_net::tcp::{self, TcpInfo};
-use mpbond_net::tls::{TlsError, TlsStream};
-use mpbond_session::{CloseCode, PathInfo, SubflowId};
-use mpbond_units::{BitRate, Timestamp};
-use tokio::sync::oneshot;
+use mpbond_net::tcp::TcpInfo;
+use mpbond_net::tls::TlsError;
+use mpbond_session::{CloseCode, SubflowId, driving};
 use tracing::{debug, info, trace};
 
-use super::turns::CALL;
-use super::{Driver, Inner, Notice, say_close};
-
-/// Facts on a path are asked from the kernel no more often than this while data flows: a fraction
-/// of the shortest round trips of interest, and rare against the records of the fastest paths.
-const PATH_INFO_EVERY: Duration = Duration::from_millis(1);
-
-/// Octets given to a socket in one write(2): one record on ordinary paths, so that decisions are
-/// made late; more on fast ones, where system calls are what costs.
-const ROOM: u64 = 16 << 10;
-const FAST_ROOM: u64 = 256 << 10;
-const FAST: BitRate = BitRate::from_bps(300_000_000);
-
-/// Unsent octets that the kernel keeps: what the path takes in this time, so that it never runs
-/// dry while a wake-up is under way.
-const LOWAT_TIME: Duration = Duration::from_millis(5);
-const LOWAT: std::ops::RangeInclusive<u64> = (16 << 10)..=(1 << 20);
-
-/// The connection of one subflow.
-pub(super) struct SubflowIo {
-    tls: TlsStream,
-    /// Octets that `bytes_acked` of TCP_INFO is ahead of the TLS stream's.
-    acked_base: Option<i128>,
-    asked: Option<Timestamp>,
-    lowat: u64,
-    fast: bool,
-    /// The socket takes no more; the task waits until it does.
-    blocked: bool,
-    room: u64,
-    closing: bool,
-    /// The other end has answered on it.
-    pub(super) answered: bool,
-    pub(super) waker: Option<Waker>,
-    /// Dropped with the subflow, which tells whoever wants to join anew.
-    _gone: oneshot::Sender<()>,
-}
-
-impl SubflowIo {
-    pub(super) fn new(tls: TlsStream, gone: oneshot::Sender<()>) -> Self {
-        let acked_base = acked_base(&tls);
-        Self {
-            tls,
-            acked_base,
-            asked: None,
-            lowat: 0,
-            fast: false,
-            blocked: false,
-            room: 0,
-            closing: false,
-            answered: false,
-            waker: None,
-            _gone: gone,
-        }
-    }
-
-    /// The own address that it runs from.
-    pub(super) fn local(&self) -> Option<IpAddr> {
-        self.tls.tcp().local_addr().ok().map(|a| a.ip())
-    }
-
-    fn path_info(&self, info: &TcpInfo) -> Option<PathInfo> {
-        let acked = i128::from(info.bytes_acked?) - self.acked_base?;
-        Some(PathInfo {
-            cwnd_bytes: info.cwnd_bytes,
-            srtt: info.rtt.unwrap_or_default(),
-            min_rtt: info.min_rtt.unwrap_or_default(),
-            bytes_arrived: u64::try_from(acked).unwrap_or(0) + info.sacked_bytes,
-            delivery_rate: info.delivery_rate.unwrap_or_default(),
-            app_limited: info.delivery_rate_app_limited,
-            slow_start: info.slow_start,
-        })
-    }
-
-    /// Keeps the kernel's queue of unsent octets as short as the path's pace allows.
-    fn tune(&mut self, rate: BitRate) {
-        self.fast = rate > FAST;
-        let wanted = rate
-            .bytes_in(LOWAT_TIME)
-            .clamp(*LOWAT.start(), *LOWAT.end());
-        if wanted > self.lowat * 3 / 2 || wanted < self.lowat / 2 {
-            let tuning =
-                socket2::SockRef::from(self.tls.tcp()).set_tcp_notsent_lowat(wanted as u32);
-            if let Err(e) = tuning {
-                debug!(error = %e, "can't set TCP_NOTSENT_LOWAT");
-            }
-            self.lowat = wanted;
-        }
-    }
-}
-
-/// Octets that the peer's TCP had acknowledged when the TLS stream began: those of the SYN, and of
-/// what went before TLS. Taken twice, until nothing moved in between.
-fn acked_base(tls: &TlsStream) -> Option<i128> {
-    for _ in 0..8 {
-        let before = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
-        let queued = tcp::send_queue_bytes(tls.tcp()).ok()?;
-        let after = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
-        if before == after {
-            let written = tls.ciphertext_out() - tls.queued_bytes() as u64;
-            return Some(i128::from(before) + i128::from(queued) - i128::from(written));
-        }
-    }
-    None
-}
+use super::fair_queue::CALL;
+use super::farewell::say_close;
+use super::inner::{Inner, with};
+use super::notice::Notice;
 
 impl Inner {
     /// Fetches records from the session and writes them; whether there was any.
@@ -148,7 +47,7 @@ impl Inner {
                     }
                 }
                 Err(e) => {
-                    debug!(subflow = %t.subflow, error = %e, "can't write a record");
+                    debug!(subflow = %t.subflow, error = %e, "cannot write a record");
                     self.close_subflow(t.subflow);
                     continue;
                 }
@@ -189,28 +88,21 @@ impl Inner {
     fn give_room(&mut self, id: SubflowId) {
         if let Some(io) = self.subflows.get_mut(&id) {
             io.blocked = false;
-            io.room = if io.fast { FAST_ROOM } else { ROOM };
+            io.room = io.room_bytes();
             self.session.handle_room(id, io.room);
         }
     }
 
-    /// Asks the kernel about paths while data flows.
+    /// Reads the kernel's view of paths while data flows.
     fn refresh_paths(&mut self) {
         let now = self.clock.now();
-        if self
-            .subflows
-            .values()
-            .all(|io| io.asked.is_some_and(|at| now.since(at) < PATH_INFO_EVERY))
-        {
+        let is_due = |asked, sending| driving::is_path_info_due(now, asked, sending);
+        if !self.subflows.values().any(|io| is_due(io.asked, true)) {
             return;
         }
         let sending = self.session.is_sending();
         for (id, io) in &mut self.subflows {
-            let due = match io.asked {
-                None => true,
-                Some(at) => sending && now.since(at) >= PATH_INFO_EVERY,
-            };
-            if !due {
+            if !is_due(io.asked, sending) {
                 continue;
             }
             io.asked = Some(now);
@@ -225,14 +117,14 @@ impl Inner {
         }
     }
 
-    /// A connection failed on its own.
+    /// A connection failed.
     fn broken(&mut self, id: SubflowId, e: &dyn std::fmt::Display) {
         let name = self.name(id);
         info!(subflow = %id, name, error = %e, "subflow's connection is gone");
         self.close_subflow(id);
     }
 
-    /// Lets a subflow go, here and in the session.
+    /// Closes a subflow, here and in the session.
     pub(super) fn close_subflow(&mut self, id: SubflowId) {
         let now = self.clock.now();
         self.session.handle_subflow_closed(now, id);
@@ -240,7 +132,7 @@ impl Inner {
             return;
         };
         self.account.give_back(crate::memory::SUBFLOW);
-        // A reset, not a farewell: a helper then discards what it holds in both directions.
+        // A reset and not FIN: a helper then discards the bytes that it holds in both directions.
         if io.tls.queued_bytes() > 0 || io.blocked || !io.closing {
             let _ = socket2::SockRef::from(io.tls.tcp()).set_linger(Some(Duration::ZERO));
         }
@@ -305,7 +197,7 @@ impl Inner {
         self.say_last(id, e);
     }
 
-    /// Tells the other end why, and closes.
+    /// Sends the reason to the other end, and closes.
     pub(super) fn say_last(&mut self, id: SubflowId, e: &mpbond_session::SubflowError) {
         if let Some(io) = self.subflows.get_mut(&id) {
             say_close(&mut io.tls, e);
@@ -319,7 +211,7 @@ impl Inner {
             let mut cx = Context::from_waker(Waker::noop());
             let _: Poll<io::Result<()>> = io.tls.poll_flush(&mut cx);
         }
-        // From the proxy itself: no one else can say so once the handshake is done.
+        // The handshake is done, so this comes from the proxy itself.
         if matches!(e, TlsError::NotTrusted { .. }) {
             self.notice(Notice::Distrusted);
             self.session.handle_distrust();
@@ -338,13 +230,13 @@ enum Received {
 pub(super) async fn run(shared: Weak<RefCell<Inner>>, id: SubflowId) {
     // The hello, and what came with the handshake.
     if let Some(shared) = shared.upgrade() {
-        Driver { shared }.with(|inner| inner.give_room(id));
+        with(&shared, |inner| inner.give_room(id));
     }
     poll_fn(|cx| {
         let Some(shared) = shared.upgrade() else {
             return Poll::Ready(());
         };
-        Driver { shared }.with(|inner| {
+        with(&shared, |inner| {
             let Some(io) = inner.subflows.get_mut(&id) else {
                 return Poll::Ready(());
             };

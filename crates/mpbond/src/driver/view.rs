@@ -1,12 +1,12 @@
-//! A session as status tells it.
+//! State of a session for `mpbond status`.
 
-use mpbond_session::SubflowState;
+use mpbond_session::{SubflowId, SubflowState};
 
 use super::{Driver, log};
 use crate::status::{SessionStatus, SubflowStatus, TransferStatus};
 
 impl Driver {
-    /// The session as it stands.
+    /// State of the session.
     pub fn status(&self) -> SessionStatus {
         self.inspect(|session, clock, peer| {
             let now = clock.now();
@@ -39,10 +39,13 @@ impl Driver {
 
     /// The open streams.
     pub fn open_transfers(&self) -> Vec<TransferStatus> {
-        let names = self.subflow_names();
+        let names = self.shared.borrow().names.clone();
         self.inspect(|session, _, _| {
             let id = session.id().map(|id| id.to_string()).unwrap_or_default();
-            let name = |s| names.get(&s).cloned().unwrap_or_else(|| s.to_string());
+            let name = |s: SubflowId| {
+                let name = names.get(s).map(str::to_owned);
+                name.unwrap_or_else(|| s.to_string())
+            };
             session
                 .streams()
                 .iter()
@@ -68,7 +71,7 @@ fn subflow_status(s: &mpbond_session::SubflowStats) -> SubflowStatus {
             SubflowState::Up => "up",
             SubflowState::Backup => "backup",
             SubflowState::Express => "express",
-            SubflowState::Suspect => "suspect",
+            SubflowState::PotentiallyFailed => "potentially-failed",
         }
         .to_owned(),
         bytes_in: s.bytes_in,

@@ -1,4 +1,5 @@
-//! `max_bytes_per_month`: counted over restarts, enforced byte by byte in the relays.
+//! Monthly budget (`max_bytes_per_month`): kept across restarts, enforced to the byte in the
+//! relays.
 
 use std::future::Future;
 use std::io;
@@ -12,32 +13,33 @@ use tracing::{info, warn};
 
 use crate::status::BudgetStatus;
 
-/// What a crash may forget at the most is what passes in this time.
+/// Interval of writing the account. A crash forgets at most the bytes of this time.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
 
-/// Bytes used in a month, as the file beside the identity has them.
+/// Bytes used in a month: the file beside the identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Account {
     month: String,
     used_bytes: u64,
-    /// Other months of late: a clock that was wrong, before it was set or after, must not make a
-    /// month's budget whole again.
+    /// Recent other months, so that a clock that was wrong for a time does not renew a month's
+    /// budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<Month>,
 }
 
-/// What was used in another month.
+/// Bytes used in another month.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Month {
     month: String,
     used_bytes: u64,
 }
 
-/// A clock that starts at 1970, one that was set wrong, the true one, and one to spare.
+/// Other months kept: that of a clock that starts in 1970, of one that was set wrong, the true one,
+/// and a spare one.
 const OTHERS: usize = 4;
 
 impl Account {
-    /// The account of `month`, and what else is known of it.
+    /// The account of `month`.
     fn turn(&mut self, month: &str) {
         if self.month == month {
             return;
@@ -64,13 +66,13 @@ struct Inner {
     bytes: Arc<Budget>,
     max_bytes: u64,
     path: PathBuf,
-    /// As of the last look.
+    /// State at the last update.
     account: Mutex<Account>,
     saved: Mutex<Option<Account>>,
 }
 
 impl MonthlyBudget {
-    /// Goes on where the last run ended. The account is kept beside the identity.
+    /// Loads the account of the last run, which is kept beside the identity.
     pub(super) fn load(identity: &Path, max_bytes: u64) -> io::Result<Self> {
         let path = identity.with_extension("budget");
         let month = month_of(SystemTime::now());
@@ -102,7 +104,7 @@ impl MonthlyBudget {
         })
     }
 
-    /// What relays take from.
+    /// The budget that relays consume.
     pub(super) fn bytes(&self) -> Arc<Budget> {
         Arc::clone(&self.inner.bytes)
     }
@@ -125,7 +127,7 @@ impl MonthlyBudget {
         }
     }
 
-    /// Writes the account now and then, and begins a new one with the month.
+    /// Writes the account at intervals, and begins a new one with each month.
     pub(super) fn keep(&self) -> impl Future<Output = ()> + 'static {
         let budget = self.clone();
         async move {
@@ -143,13 +145,13 @@ impl MonthlyBudget {
             account.used_bytes = self.used();
             account.turn(now);
             let used = account.used_bytes;
-            info!(month = now, used, "another month: its own budget counts");
+            info!(month = now, used, "new month: its budget applies");
             let left = self.inner.max_bytes.saturating_sub(used);
             self.inner.bytes.set_left_bytes(left);
         }
     }
 
-    /// Writes the account, if it has changed; whole or not at all.
+    /// Writes the account atomically, if it has changed.
     pub(super) fn save(&self) {
         let account = {
             let mut account = lock(&self.inner.account);
@@ -168,7 +170,7 @@ impl MonthlyBudget {
             .and_then(|()| std::fs::rename(&new, path));
         match write {
             Ok(()) => *saved = Some(account),
-            Err(e) => warn!(path = %path.display(), error = %e, "can't keep the monthly account"),
+            Err(e) => warn!(path = %path.display(), error = %e, "cannot keep the monthly account"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The conversation with one primary: it asks for relays, we answer and report.
+//! Control connection of one primary: requests for relays, their answers, reports.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use mpbond_manager::REPORT_EVERY;
 use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
 use mpbond_net::relay::RelayHandle;
 use mpbond_net::tcp::{self, TcpOptions};
@@ -19,27 +20,23 @@ use tracing::{debug, info};
 use super::{Helper, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
 use crate::quota::{Full, Share};
 
-/// Reports follow each other by this much while bytes move: a few of the pipe's round trips, and
-/// nothing that a radio would notice beside the data.
-const REPORT_EVERY: Duration = Duration::from_millis(100);
-
-/// A relay that has been quiet for so long is not reported on: an idle device sleeps.
+/// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Something happened to a relay that this conversation asked for.
+/// Event of a relay that was requested over this connection.
 pub(super) enum Event {
     Opened(RequestId, RelayHandle, Kind),
     Closed(RequestId),
     Unreachable(RequestId, String),
 }
 
-/// What a relay is for.
+/// Use of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A subflow that carries whatever there is.
+    /// An ordinary subflow.
     Regular,
-    /// One that is idle nearly always: no keepalive wakes a radio for it. Should the primary be
-    /// gone without a word, its other connections tell, so that it ends with the one that asked.
+    /// An express, idle most of the time: no keep-alive wakes a radio for it. Whether the primary
+    /// is gone is detected on the control connection, with which it ends.
     Express,
 }
 
@@ -51,7 +48,7 @@ struct Reported {
     moved: Instant,
 }
 
-/// What a connection holds while nobody knows who it is.
+/// Shares that a connection holds until its peer is authenticated.
 pub(super) type Stranger = (OwnedSemaphorePermit, Share<IpAddr>);
 
 /// Serves one control connection until it ends. `stranger` is held while the peer is unknown.
@@ -104,7 +101,7 @@ pub(super) async fn serve(
                 if !helper.trust.trusts(&primary) {
                     let reason = "no longer trusted".to_owned();
                     control.queue(&Message::Bye { reason })?;
-                    // It is told if its socket takes it, and not waited for.
+                    // The message is sent if the socket takes it at once.
                     poll_fn(|cx| {
                         let _ = std::pin::pin!(control.flush()).poll(cx);
                         Poll::Ready(())
@@ -133,7 +130,7 @@ pub(super) async fn serve(
                     control.send(&Message::Refused { request, code, reason }).await?;
                 }
             },
-            // While nothing moves, nothing ticks.
+            // No timer runs while no bytes move.
             _ = tick.tick(), if busy => {
                 for (request, r) in &mut relays {
                     r.report(*request, &mut control)?;
@@ -149,7 +146,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Waits until the helper leaves; says why.
+/// Waits until the helper stops. Returns the reason.
 async fn leaves(leaving: &mut watch::Receiver<Option<&'static str>>) -> Option<&'static str> {
     let reason = leaving.wait_for(Option::is_some).await.ok()?;
     *reason
@@ -232,7 +229,7 @@ impl Helper {
             Message::Ping { token } => return Ok(control.send(&Message::Pong { token }).await?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
             other => {
-                debug!(?other, "message passed over");
+                debug!(?other, "message ignored");
                 return Ok(());
             }
         };
@@ -249,7 +246,7 @@ impl Helper {
         Ok(())
     }
 
-    /// Why a relay to `proxy` is out of the question.
+    /// The refusal of a relay to `proxy`, if the owner's configuration does not allow it.
     fn refusal(&self, proxy: std::net::SocketAddr) -> Option<(RefusalCode, String)> {
         if !self.config.enabled {
             return Some((
@@ -272,7 +269,7 @@ impl Helper {
         None
     }
 
-    /// Opens the HS-Path while the primary comes back with the ticket.
+    /// Issues a ticket, and opens the HS-Path while the primary connects with it.
     fn promise(
         &self,
         primary: mpbond_net::DeviceId,
@@ -286,7 +283,7 @@ impl Helper {
             reason,
         };
         let now = std::time::Instant::now().into();
-        // Promises that nobody came back for count no more.
+        // Relays whose ticket was not used in time no longer count.
         self.tickets.borrow_mut().expire(now);
         let share = match self.relay_quota.take(primary) {
             Ok(share) => share,
@@ -322,7 +319,7 @@ impl Helper {
         match ticket {
             Some(ticket) => Message::Relay { request, ticket },
             None => {
-                // Nobody would come for it.
+                // No ticket, no relay.
                 connecting.abort();
                 refused("too many tickets are waiting to be used".to_owned())
             }

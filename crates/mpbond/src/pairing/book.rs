@@ -1,3 +1,5 @@
+//! Where a pairing is recorded: a trust file, or a primary's configuration.
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -5,21 +7,21 @@ use mpbond_net::pairing::{Peer, Role};
 
 use crate::config::{ConfigError, FarEnd, PrimaryEdit, TrustFile, TrustedDevice};
 
-/// Where a device writes down whom it trusts: the same places that a person would.
+/// Record of trusted devices: the same files that a person would edit.
 #[derive(Clone, Debug)]
 pub enum Book {
-    /// A helper or proxy lets primaries in: as `mpbond trust` does.
+    /// Of a helper or proxy: primaries that may connect, as with `mpbond trust`.
     Trust(TrustFile),
-    /// A primary calls proxies and helpers: a section of its configuration.
+    /// Of a primary: a section of its configuration for each proxy and helper.
     Primary(PathBuf),
 }
 
-/// One device, written down.
+/// A recorded device.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The file.
     pub path: PathBuf,
-    /// Whether anything in it had to change.
+    /// Whether the file was changed.
     pub is_new: bool,
     undo: Undo,
 }
@@ -43,7 +45,7 @@ pub(super) fn service(peer: &Peer, by: IpAddr) -> Option<SocketAddr> {
 }
 
 impl Book {
-    /// Writes a device down; `by` is the address at which the conversation with it is held.
+    /// Records a device; `by` is the address of the conversation with it.
     pub(super) fn enter(&self, peer: &Peer, by: IpAddr) -> Result<Entry, ConfigError> {
         match self {
             Self::Trust(file) => {
@@ -80,7 +82,7 @@ fn far_end(path: &Path, peer: &Peer, by: IpAddr) -> Result<FarEnd, ConfigError> 
             address,
             id,
         }),
-        // The roles have been compared, and whoever is called says where.
+        // The roles have been compared, and a called device names its address.
         _ => Err(ConfigError::about_file(
             path,
             "the other device is neither proxy nor helper",
@@ -89,7 +91,7 @@ fn far_end(path: &Path, peer: &Peer, by: IpAddr) -> Result<FarEnd, ConfigError> 
 }
 
 impl Entry {
-    /// Takes it back.
+    /// Undoes it.
     pub(super) fn undo(&self) -> Result<(), ConfigError> {
         match &self.undo {
             Undo::Trust(file, peer, before) => file.restore(&peer.id, before.as_ref()),

@@ -1,3 +1,5 @@
+//! The device that calls: a pairing with a code, or an enrolment with a token.
+
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,17 +18,18 @@ use super::{Own, PairError, Paired};
 use crate::driver::Clock;
 use crate::stop::Stop;
 
-/// A device on the same network answers at once; one of several addresses may lead nowhere.
+/// Time limit of a connection attempt: a device on the same network answers at once, and one of
+/// several addresses may be unreachable.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// A proxy far away writes two short files.
+/// Time limit of an enrolment: a distant proxy writes two short files.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Calls a device that shows a code, at the first of these addresses that answers. `expect` is
-/// its id where the invitation names it. `ask` asks the person about it.
+/// Pairs with a device that shows a code, at the first of these addresses that answers. `expect` is
+/// its id where the invitation names it. `ask` asks the person for consent.
 ///
 /// # Errors
-/// Why nothing came of it; nothing is written then.
+/// The reason of a failure; nothing is written then.
 pub async fn call(
     own: &Own,
     addresses: &[SocketAddr],
@@ -41,7 +44,7 @@ pub async fn call(
         let parties = Parties {
             own,
             code,
-            // A caller's own proof is not limited: the listener does that.
+            // The listener limits attempts, not the caller.
             attempts: &RefCell::new(Attempts::default()),
             clock: &Clock::start(),
             quit,
@@ -53,8 +56,7 @@ pub async fn call(
     with_signals(stop, &give_up, conversation).await
 }
 
-/// Runs a conversation; at SIGINT or SIGTERM it is told to end, and gets the time to undo what it
-/// has done.
+/// Runs a conversation; at SIGINT or SIGTERM it is cancelled, with time to undo its changes.
 async fn with_signals<T>(
     mut stop: Stop,
     give_up: &watch::Sender<bool>,
@@ -69,7 +71,7 @@ async fn with_signals<T>(
     give_up.send_replace(true);
     match timeout(UNDONE_WITHIN, conversation).await {
         Ok(result) => result,
-        // It was still connecting: nothing has been done.
+        // It was still connecting: there is nothing to undo.
         Err(_) => Err(PairingError::GivenUp.into()),
     }
 }
@@ -104,11 +106,11 @@ async fn reach(
     Err(last)
 }
 
-/// Presents an enrolment token to the proxy that it names, after asking the person about it.
+/// Presents an enrolment token to the proxy that it names, with the person's consent.
 ///
 /// # Errors
-/// Why nothing came of it; then nothing is written here. A token may have been used all the same
-/// if the connection broke at the last moment: presented again by the same device it is good.
+/// The reason of a failure; nothing is written here then. If the connection broke at the last
+/// moment the token may have been used; the same device can present it again.
 pub async fn enrol(
     own: &Own,
     token: &EnrolmentToken,
@@ -129,7 +131,7 @@ pub async fn enrol(
             part(&mut tls).await;
             return Err(PairingError::Declined.into());
         }
-        // Only the proxy that the token names is told its secret.
+        // The secret is sent only to the proxy that the token names.
         let message = Message::Enrol {
             secret: token.secret.clone(),
             name: own.introduction.name.clone(),

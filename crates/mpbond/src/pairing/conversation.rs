@@ -1,3 +1,5 @@
+//! One conversation of a pairing, over its connection.
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_net::pairing::{
-    Attempts, Bounds, End, Exchange, Message, PairingCode, PairingError, Peer, Step,
+    Attempts, ChannelBinding, End, Exchange, Message, PairingCode, PairingError, Peer, Step,
 };
 use mpbond_net::tls::{TlsError, TlsStream};
 use tokio::sync::watch;
@@ -17,7 +19,7 @@ use super::book::Entry;
 use super::{Own, Paired};
 use crate::driver::Clock;
 
-/// The last words reach the other end, or it has gone.
+/// Time limit for the last message to reach the other end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The next record; `None` when the other end closed the stream. May be dropped and called again.
@@ -39,8 +41,8 @@ pub(super) async fn say(tls: &mut TlsStream, octets: &[u8]) -> Result<(), TlsErr
     Ok(poll_fn(|cx| tls.poll_flush(cx)).await?)
 }
 
-/// Closes a connection so that what was said last is read: a socket closed over unread octets
-/// would take it with it.
+/// Closes a connection so that the last message is read: closing a socket with unread octets would
+/// discard it.
 pub(super) async fn part(tls: &mut TlsStream) {
     tls.close();
     let _ = tokio::time::timeout(LAST_WORDS, async {
@@ -51,27 +53,27 @@ pub(super) async fn part(tls: &mut TlsStream) {
     .await;
 }
 
-/// What one end of a conversation needs besides its connection.
+/// Parameters of one end of a conversation, besides its connection.
 pub(super) struct Parties<'a, A> {
     pub own: &'a Own,
     pub code: &'a PairingCode,
     pub attempts: &'a RefCell<Attempts>,
     pub clock: &'a Clock,
-    /// Becomes true when the person gives up.
+    /// Becomes true when the person cancels.
     pub quit: watch::Receiver<bool>,
-    /// Asks the person about the other device.
+    /// Asks the person for consent to the other device.
     pub ask: A,
 }
 
-/// How a conversation has ended.
+/// Result of a conversation.
 pub(super) struct Ending {
     /// Whether the other end has proven to have the code.
     pub proven: bool,
     pub result: Result<Paired, PairingError>,
 }
 
-/// Holds a conversation to its end, whatever that is; then everything is as it was, or both
-/// trust each other.
+/// Runs a conversation to its end. Afterwards both devices trust each other, or nothing has
+/// changed.
 pub(super) async fn hold<A: AsyncFn(&Peer) -> bool>(
     end: End,
     tls: &mut TlsStream,
@@ -80,10 +82,10 @@ pub(super) async fn hold<A: AsyncFn(&Peer) -> bool>(
 ) -> Ending {
     let own = parties.own;
     let clock = parties.clock;
-    let bounds = Bounds {
+    let bounds = ChannelBinding {
         own: own.identity.id(),
         peer: tls.peer_id(),
-        exporter: tls.exporter(Bounds::EXPORTER),
+        exporter: tls.exporter(ChannelBinding::EXPORTER_LABEL),
     };
     let introduction = own.introduction.clone();
     let (mut exchange, steps) = Exchange::new(end, parties.code, bounds, introduction, clock.now());
@@ -95,7 +97,7 @@ pub(super) async fn hold<A: AsyncFn(&Peer) -> bool>(
         while let Some(step) = steps.pop_front() {
             match step {
                 Step::Send(octets) => {
-                    // A peer that takes nothing is found out by the next reading, or is late.
+                    // A peer that does not read is found by the next read, or by its deadline.
                     let _ = tokio::time::timeout(LAST_WORDS, say(tls, &octets)).await;
                 }
                 Step::Ask(peer) => answer = Some(Box::pin(async move { ask(&peer).await })),
@@ -151,16 +153,16 @@ async fn given(answer: &mut Option<Pin<Box<dyn Future<Output = bool> + '_>>>) ->
     }
 }
 
-/// Waits for the person to give up.
+/// Waits for the person to cancel.
 pub(super) async fn quits(quit: &mut watch::Receiver<bool>) -> bool {
     match quit.wait_for(|quit| *quit).await {
         Ok(_) => true,
-        // Nobody is left who could.
+        // The sender is gone: no one can cancel any more.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// One message of the other end, as far as it is one.
+/// Parses a message of the other end.
 pub(super) async fn hear(tls: &mut TlsStream) -> Result<Message, PairingError> {
     match next(tls).await {
         Ok(Some(octets)) => Ok(Message::decode(&octets)?),

@@ -1,3 +1,5 @@
+//! The proxy's side of an enrolment.
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mpbond_net::pairing::{Message, PairingError, StopReason};
@@ -7,13 +9,13 @@ use tracing::{info, warn};
 use super::conversation::{hear, part, say};
 use crate::config::{EnrolmentBook, TokenProblem, TrustFile, TrustedDevice};
 
-/// Seconds since 1970, by which tokens expire.
+/// Current time in seconds since 1970, the clock of tokens.
 pub fn now_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |d| d.as_secs())
 }
 
-/// A proxy's answer to somebody who has come with a token.
+/// A proxy's answer to a device that presents a token.
 pub(crate) async fn serve(
     mut tls: TlsStream,
     book: &EnrolmentBook,
@@ -32,12 +34,11 @@ pub(crate) async fn serve(
             return Err(e.into());
         }
     };
-    // Used first, trusted afterwards: whatever breaks in between, no token is good once more
-    // than it says.
+    // Used first, trusted afterwards: a failure in between never gives a token an additional use.
     let redeemed = book.redeem(&secret.hash(), now_s());
     let for_whom = match redeemed {
         Ok(Ok(for_whom)) => for_whom,
-        // Its own token, whose answer it did not get: it has what it wants.
+        // The device has used this token before and missed the answer: it is trusted already.
         Ok(Err(TokenProblem::Used)) if trust.trusts(&device) => {
             say(&mut tls, &Message::Enrolled.encode()).await?;
             part(&mut tls).await;

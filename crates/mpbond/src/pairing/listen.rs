@@ -1,3 +1,5 @@
+//! The device that shows a code and waits to be called.
+
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -20,22 +22,22 @@ use super::{Own, PairError, Paired};
 use crate::driver::Clock;
 use crate::stop::Stop;
 
-/// Callers at a time; a person has one device to pair, and more than these wait.
+/// Maximum number of callers at a time; more wait in the kernel's queue.
 const MAX_CALLERS: usize = 8;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// What an invitation names at most.
+/// Maximum number of addresses in an invitation.
 const MAX_ADDRESSES: usize = 4;
 
-/// What happens while a device waits to be called, for the person to see.
+/// Event while a device waits, to be shown to the person.
 #[derive(Debug)]
 pub enum Event {
-    /// Somebody came and was sent away.
+    /// A caller was refused.
     Refused {
-        /// From where.
+        /// Address of the caller.
         from: SocketAddr,
-        /// Its key, if it has shown one.
+        /// Id of its key, if it has presented one.
         device: Option<DeviceId>,
-        /// Why.
+        /// Reason.
         problem: String,
     },
 }
@@ -47,7 +49,7 @@ pub struct Listener {
     address: SocketAddr,
     local_only: bool,
     code: PairingCode,
-    /// From before anybody is told that it waits.
+    /// Signals, handled from before the invitation is shown.
     stop: Stop,
 }
 
@@ -56,14 +58,14 @@ impl Listener {
     /// machine's own networks.
     ///
     /// # Errors
-    /// When the address is not to be had, or no code can be made.
+    /// When the address cannot be bound, or no code can be made.
     pub async fn bind(address: SocketAddr, local_only: bool) -> Result<Self, PairError> {
         let socket = TcpListener::bind(address).await.map_err(|e| {
             PairError::Listen(std::io::Error::new(e.kind(), format!("{address}: {e}")))
         })?;
         let address = socket.local_addr().map_err(PairError::Listen)?;
         let code = PairingCode::generate()
-            .map_err(|_| PairError::Listen(std::io::Error::other("no randomness to be had")))?;
+            .map_err(|_| PairError::Listen(std::io::Error::other("cannot read random bytes")))?;
         Ok(Self {
             socket,
             address,
@@ -73,7 +75,7 @@ impl Listener {
         })
     }
 
-    /// What the other device has to know.
+    /// Data for the other device: addresses, code, id.
     pub fn invitation(&self, own: &Own) -> Invitation {
         Invitation {
             addresses: addresses(self.address),
@@ -82,11 +84,11 @@ impl Listener {
         }
     }
 
-    /// Waits for a device that has the code, for so long at most, and pairs with it. `ask` asks
-    /// the person about it; `tell` hears of the others.
+    /// Waits for a device that has the code, within a time limit, and pairs with it. `ask` asks the
+    /// person for consent; `tell` gets the events of other callers.
     ///
     /// # Errors
-    /// Why nothing came of it; everything is as it was then.
+    /// The reason of a failure; nothing has changed then.
     pub async fn serve<A>(
         self,
         own: &Own,
@@ -126,17 +128,19 @@ impl Listener {
         loop {
             let taken = room.attempts.borrow().is_used();
             if taken && callers.is_empty() {
-                // Whoever had the code has reported, and that returned.
+                // The caller with the code has reported, which returned above.
                 return Err(PairingError::Void.into());
             }
-            // Only who has the code may have left something that is to be undone.
+            // Only the caller with the code may have made changes to undo.
             if given_up && (!taken || callers.is_empty()) {
                 return Err(PairingError::GivenUp.into());
             }
             tokio::select! {
-                accepted = self.socket.accept(), if !taken && !given_up && callers.len() < MAX_CALLERS => {
+                accepted = self.socket.accept(),
+                    if !taken && !given_up && callers.len() < MAX_CALLERS =>
+                {
                     let Ok((tcp, from)) = accepted else {
-                        // Out of descriptors, most likely: it lasts, so do not spin.
+                        // Probably out of descriptors, which lasts: do not spin.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
@@ -153,7 +157,7 @@ impl Listener {
                         continue;
                     };
                     let problem = match end {
-                        // The one that had the code: with it, it all ends.
+                        // The caller with the code ends the wait.
                         Ok(Ending { proven: true, result }) => return Ok(result?),
                         Ok(Ending { result: Ok(_), .. }) => continue,
                         Ok(Ending { result: Err(e), .. }) => e.to_string(),
@@ -177,14 +181,14 @@ impl Listener {
     }
 }
 
-/// One caller, when it has gone.
+/// Result of one caller.
 struct Visit {
     from: SocketAddr,
     device: Option<DeviceId>,
     end: Result<Ending, TlsError>,
 }
 
-/// What all callers share: above all, how often the code may still be tried.
+/// State shared by all callers, among it the number of attempts left.
 struct Room<A> {
     own: Own,
     code: PairingCode,
@@ -224,7 +228,7 @@ fn ip(address: Option<&SockaddrStorage>) -> Option<IpAddr> {
     v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
 }
 
-/// This machine's addresses with their networks, those of interfaces that are up.
+/// Addresses of this machine's interfaces that are up, with their networks.
 fn networks() -> Vec<(IpAddr, IpNet, InterfaceAddress)> {
     let all = getifaddrs().into_iter().flatten();
     let up = all.filter(|i| i.flags.contains(InterfaceFlags::IFF_UP));
@@ -236,7 +240,7 @@ fn networks() -> Vec<(IpAddr, IpNet, InterfaceAddress)> {
     .collect()
 }
 
-/// Whether an address is on a network that this machine is on itself.
+/// Whether an address is on one of this machine's own networks.
 fn is_local(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     networks()
@@ -244,7 +248,7 @@ fn is_local(ip: IpAddr) -> bool {
         .any(|(_, network, _)| network.contains(&ip))
 }
 
-/// Where others reach a socket that listens here; networks at home first.
+/// Addresses at which others reach a socket that listens here; private networks first.
 fn addresses(listen: SocketAddr) -> Vec<SocketAddr> {
     if !listen.ip().is_unspecified() {
         return vec![listen];

@@ -1,7 +1,7 @@
 //! Pairing over real sockets: `mpbond pair` at both ends, and the proxy's part in enrolment.
 //!
-//! What is said and in which order is decided by [`mpbond_net::pairing`]; here it gets its
-//! sockets, its clock, its person, and the files in which trust is written down.
+//! Messages and their order are those of [`mpbond_net::pairing`]; this module adds sockets, clock,
+//! the person's consent, and the files that record trust.
 
 mod book;
 mod call;
@@ -21,33 +21,33 @@ pub use enrol::now_s;
 pub(crate) use enrol::serve as serve_enrolment;
 pub use listen::{Event, Listener};
 
-/// Where `mpbond pair` listens unless told otherwise: beside the helper's 4434.
+/// Default port of `mpbond pair`, beside the helper's 4434.
 pub const DEFAULT_PORT: u16 = 4435;
 
-/// This device, as it pairs.
+/// This device in a pairing.
 #[derive(Clone, Debug)]
 pub struct Own {
-    /// The key that it will be known by.
+    /// Its identity.
     pub identity: Identity,
-    /// What it says of itself.
+    /// Its own description: role, name, address.
     pub introduction: Introduction,
-    /// Where it writes down whom it trusts.
+    /// Its record of trusted devices.
     pub book: Book,
 }
 
-/// Two devices trust each other.
+/// Result of a pairing: two devices trust each other.
 #[derive(Clone, Debug)]
 pub struct Paired {
-    /// The other one.
+    /// The other device.
     pub peer: Peer,
-    /// Where this device has written that down.
+    /// This device's record of it.
     pub entry: Entry,
 }
 
-/// Why a device could not be paired.
+/// Reason why a device could not be paired.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
-    /// Said by one end of the conversation or the other.
+    /// Refused by one end of the conversation.
     #[error(transparent)]
     Pairing(#[from] PairingError),
     /// No connection to any of the addresses.
@@ -55,27 +55,27 @@ pub enum PairError {
     Unreached {
         /// The last one tried.
         address: SocketAddr,
-        /// What came of it.
+        /// Error of the attempt.
         problem: String,
     },
-    /// Somebody answers there, but does not pair.
+    /// The program that answers there does not pair.
     #[error("{address}: {problem}")]
     Handshake {
-        /// Who was called.
+        /// Address that was called.
         address: SocketAddr,
-        /// What came of it.
+        /// Error of the attempt.
         problem: TlsError,
     },
-    /// Nobody came with the code in time.
+    /// No device with the code called in time.
     #[error("nobody came with the code in time")]
     NobodyCame,
-    /// The socket to listen on.
+    /// The listening socket failed.
     #[error("cannot listen: {0}")]
     Listen(std::io::Error),
 }
 
 impl PairError {
-    /// Whether the person here has ended it.
+    /// Whether the person here cancelled it.
     pub fn is_given_up(&self) -> bool {
         matches!(self, Self::Pairing(PairingError::GivenUp))
     }

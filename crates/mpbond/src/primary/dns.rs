@@ -1,4 +1,4 @@
-//! DNS look-ups over the session, so that interception leaks none.
+//! DNS look-ups of intercepted applications, over the session.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,17 +10,18 @@ use mpbond_session::StreamClass;
 use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Primary;
-use super::fronts::{NO_EARLY, connect, destination};
-use super::rescue::rescue;
+use super::direct::connect;
+use super::fronts::{NO_EARLY, destination, usable_session};
+use super::rescue;
+use super::state::Primary;
 use crate::config::OnProxyLoss;
 
-/// Room for a DNS message either way.
+/// Buffer for a DNS message in each direction.
 const DUPLEX_BYTES: usize = 4 << 10;
 
 type Call = (Destination, oneshot::Sender<io::Result<DuplexStream>>);
 
-/// Starts the stub; returns its port.
+/// Starts the stub. Returns its addresses.
 pub(super) async fn start(
     primary: &Rc<Primary>,
     listen: Vec<SocketAddr>,
@@ -35,14 +36,15 @@ pub(super) async fn start(
     }
     let stub = DnsStub::bind(config).await?;
     let local = stub.local_addrs()?;
-    // The stub's tasks may run anywhere, the session's may not: calls go over a channel.
+    // The stub's tasks may run on any thread, the session's only on this one: calls go over a
+    // channel.
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
     let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {
         while let Some((to, answer)) = called.recv().await {
             let primary = Rc::clone(&primary);
             tokio::task::spawn_local(async move {
-                // An asker that has given up needs no answer.
+                // The stub may have given the look-up up.
                 let _ = answer.send(dial(&primary, &to).await);
             });
         }
@@ -59,7 +61,8 @@ pub(super) async fn start(
     Ok(local)
 }
 
-/// Connections that go direct need names as well, and go where everybody sees them.
+/// A look-up without the proxy, for connections that go direct: the resolver is reached direct,
+/// too.
 async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
     if primary.config.on_proxy_loss == OnProxyLoss::Fail {
         return Err(io::ErrorKind::NotConnected.into());
@@ -67,25 +70,22 @@ async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<Duplex
     let mut resolver = connect(to).await?;
     let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     tokio::task::spawn_local(async move {
-        // Either end may go first; the stub notices.
+        // Errors show at the stub.
         let _ = copy_bidirectional(&mut ours, &mut resolver).await;
     });
     Ok(theirs)
 }
 
 async fn dial(primary: &Rc<Primary>, to: &Destination) -> io::Result<DuplexStream> {
-    let Some(driver) = primary.usable_session().await else {
+    let Some(driver) = usable_session(primary).await else {
         return without_proxy(primary, to).await;
     };
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     let stream = driver
         .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
-    let (primary, to) = (Rc::clone(primary), to.clone());
-    tokio::task::spawn_local(async move {
-        // A resolver may be asked twice.
-        rescue(&primary, &driver, stream, &to, |_| true).await;
-    });
+    // A resolver may be asked twice.
+    rescue::watch(primary, stream, to.clone(), |_| true);
     Ok(theirs)
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::config::PrimaryConfig;
 
-    /// A primary whose proxy nobody is.
+    /// A primary whose proxy does not exist.
     fn lonely(on_proxy_loss: &str) -> Rc<Primary> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("primary.toml");

@@ -1,27 +1,21 @@
-//! Where applications' connections come in, and which way they go.
+//! Fronts: listeners for applications' connections, which go into the session or past it.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use mpbond_intercept as intercept;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Refusal};
+use mpbond_manager::Admission;
 use mpbond_session::{Destination, OpenError, StreamClass};
-use socket2::{Domain, Socket, Type};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tracing::{debug, info, warn};
 
-use super::Primary;
 use super::repeatable::is_repeatable;
-use super::rescue::rescue;
+use super::state::Primary;
+use super::{direct, rescue};
 use crate::config::OnProxyLoss;
-use crate::driver::Client;
-
-/// A destination reached without the proxy has to answer within this.
-pub(super) const DIRECT_WITHIN: Duration = Duration::from_secs(10);
+use crate::driver::{Client, Driver};
 
 /// Opens the configured fronts.
 pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
@@ -61,11 +55,11 @@ pub(super) fn open(
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let asked = connection.destination().clone();
     let to = destination(&asked);
-    let Some(driver) = primary.usable_session().await else {
+    let Some(driver) = usable_session(&primary).await else {
         return without_proxy(&primary, connection).await;
     };
-    // The application is told to go ahead at once, so that its first bytes travel with the OPEN
-    // and no connection costs a round trip more than without us. A destination that refuses
+    // The application is told that it is connected, so that its first bytes travel with the OPEN
+    // and no connection costs an additional round trip (ADR 0004). A refusal by the destination
     // shows as a reset.
     let early = connection.take_early();
     let peer = connection.peer();
@@ -76,11 +70,28 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     match driver.open(to.clone(), StreamClass::Bulk, early, Client::new(client)) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
-            rescue(&primary, &driver, stream, &asked, is_repeatable).await;
+            rescue::watch(&primary, stream, asked, is_repeatable);
         }
-        // The client has been told yes and is reset now, as its socket is dropped.
+        // The client was told that it is connected. Dropping its socket resets it.
         Err(e @ (OpenError::Limit | OpenError::Closed)) => {
             warn!(%peer, %to, error = %e, "connection reset");
+        }
+    }
+}
+
+/// The session, once it has a path that works; `None` if none has worked for too long.
+pub(super) async fn usable_session(primary: &Rc<Primary>) -> Option<Driver> {
+    let mut changed = primary.changed.subscribe();
+    primary.manage_with_facts(|_, _| ());
+    loop {
+        let admission = primary.manager.borrow().admission(primary.clock.now());
+        match admission {
+            Admission::Session => return primary.driver.borrow().clone(),
+            Admission::WithoutProxy => return None,
+            Admission::Wait(until) => {
+                let until = primary.clock.instant(until);
+                let _ = tokio::time::timeout_at(until, changed.changed()).await;
+            }
         }
     }
 }
@@ -95,66 +106,12 @@ async fn without_proxy(primary: &Primary, connection: Intercepted) {
         }
         OnProxyLoss::Direct => {
             warn!(%to, "no path to the proxy: connection goes direct, over one path");
-            direct(connection, &to).await;
+            direct::serve(connection, &to).await;
         }
     }
 }
 
-async fn direct(connection: Intercepted, to: &intercept::Destination) {
-    let mut origin = match tokio::time::timeout(DIRECT_WITHIN, connect(to)).await {
-        Ok(Ok(origin)) => origin,
-        Ok(Err(e)) => {
-            info!(%to, error = %e, "destination not reached");
-            let refusal = match e.kind() {
-                std::io::ErrorKind::ConnectionRefused => Refusal::ConnectionRefused,
-                std::io::ErrorKind::NotFound => Refusal::NameNotFound,
-                _ => Refusal::HostUnreachable,
-            };
-            return connection.refused(refusal).await;
-        }
-        Err(_) => return connection.refused(Refusal::TimedOut).await,
-    };
-    match connection.accepted().await {
-        Ok(mut client) => {
-            if let Err(e) = copy_bidirectional(&mut client, &mut origin).await {
-                debug!(%to, error = %e, "direct connection broke");
-            }
-        }
-        Err(e) => debug!(%to, error = %e, "client left"),
-    }
-}
-
-/// A connection past our own interception.
-pub(super) async fn connect(to: &intercept::Destination) -> std::io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = match to {
-        intercept::Destination::Addr(a) => vec![*a],
-        intercept::Destination::Name { host, port } => {
-            lookup_host((host.as_str(), *port)).await?.collect()
-        }
-    };
-    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
-    for address in addresses {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM.nonblocking().cloexec(),
-            None,
-        )?;
-        // Needs CAP_NET_ADMIN, as interception does; without interception nothing needs it.
-        if let Err(e) = socket.set_mark(super::transparent::OWN_MARK) {
-            debug!(error = %e, "can't mark a direct connection");
-        }
-        match TcpSocket::from_std_stream(socket.into())
-            .connect(address)
-            .await
-        {
-            Ok(tcp) => return Ok(tcp),
-            Err(e) => last = e,
-        }
-    }
-    Err(last)
-}
-
-/// The session's word for an interceptor's destination.
+/// An interceptor's destination in the session's type.
 pub(super) fn destination(to: &intercept::Destination) -> Destination {
     match to {
         intercept::Destination::Addr(a) => Destination::Addr(*a),
@@ -165,5 +122,5 @@ pub(super) fn destination(to: &intercept::Destination) -> Destination {
     }
 }
 
-/// Early data of a connection that has none.
+/// Early data of a connection without any.
 pub(super) const NO_EARLY: Bytes = Bytes::new();

@@ -1,9 +1,9 @@
-//! What an application may be taken to have said once though it was said twice.
+//! Bytes of an application that may be sent to its destination twice.
 //!
 //! Bytes that the proxy did not acknowledge may still have reached it, and the origin through it.
-//! Only what does nothing there may be repeated over another way: nothing at all, and the ClientHello
-//! by which TLS begins, which opens a conversation and says nothing in it. Early data (RFC 8446,
-//! section 4.2.10) are records of another type, and are never repeated.
+//! They may be sent again on another way only if they have no effect at the origin: no bytes at
+//! all, or the ClientHello that begins a TLS connection. Early data (RFC 8446, section 4.2.10) are
+//! records of another type, and are never sent twice.
 
 /// TLS record type (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -11,15 +11,15 @@ const HANDSHAKE: u8 = 22;
 /// TLS handshake type (RFC 8446, section 4).
 const CLIENT_HELLO: u8 = 1;
 
-/// Octets of a record's header, and the most that one holds (RFC 8446, section 5.1).
+/// Octets of a record's header, and maximum length of its content (RFC 8446, section 5.1).
 const RECORD_HEADER: usize = 5;
 const MAX_RECORD: usize = 1 << 14;
 
 /// Octets of a handshake message's header.
 const MESSAGE_HEADER: usize = 4;
 
-/// Whether nothing at an origin can depend on hearing `said` once rather than twice: it is empty, or
-/// a ClientHello or its beginning, and nothing else.
+/// Whether `said` may be sent twice: it is empty, or a ClientHello or the beginning of one, and
+/// nothing else.
 pub(super) fn is_repeatable(said: &[u8]) -> bool {
     let mut message = Vec::new();
     let mut rest = said;
@@ -35,7 +35,7 @@ pub(super) fn is_repeatable(said: &[u8]) -> bool {
         message.extend_from_slice(part);
         rest = after;
     }
-    // What is left is shorter than a header: it must be the beginning of one that would do.
+    // The rest is shorter than a header: it must be the beginning of a handshake record.
     if rest.first().is_some_and(|kind| *kind != HANDSHAKE) {
         return false;
     }

@@ -1,45 +1,57 @@
-//! New connections that went into a session of which nobody knew that the proxy was gone.
+//! Connections taken back from a session whose proxy never heard of them, and connected direct.
 
-use std::time::Duration;
+use std::rc::Rc;
 
 use mpbond_intercept::Destination;
 use mpbond_session::StreamId;
 use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::fronts::{DIRECT_WITHIN, connect};
-use super::{Primary, WAIT_FOR_PATH};
+use super::direct::{DIRECT_WITHIN, connect};
+use super::handles::Rescuable;
+use super::state::Primary;
 use crate::config::OnProxyLoss;
-use crate::driver::{Driver, Reclaimed};
+use crate::driver::Reclaimed;
 
-/// How often it is looked whether the proxy has heard of a connection that waits for it.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Waits until the proxy has heard of a new stream. Where it does not, and no path works, the
-/// connection goes direct after all, if what the application has said may be said twice. Otherwise
-/// it stays with the session.
-pub(super) async fn rescue(
-    primary: &Primary,
-    driver: &Driver,
+/// Has the manager watch over a new stream.
+pub(super) fn watch(
+    primary: &Rc<Primary>,
     stream: StreamId,
-    to: &Destination,
+    to: Destination,
     may_repeat: fn(&[u8]) -> bool,
 ) {
-    if primary.config.on_proxy_loss != OnProxyLoss::Direct {
+    if primary.config.on_proxy_loss == OnProxyLoss::Direct {
+        let rescuable = Rescuable { to, may_repeat };
+        primary.rescuable.borrow_mut().insert(stream, rescuable);
+        primary.manage(|m, now| m.handle_opened(now, stream));
+    }
+}
+
+/// Tells the manager whether the proxy has heard of a stream.
+pub(super) fn check(primary: &Primary, stream: StreamId) {
+    let driver = primary.driver.borrow();
+    let heard = driver.as_ref().is_none_or(|d| !d.is_unheard(stream));
+    if heard {
+        primary.rescuable.borrow_mut().remove(&stream);
+    }
+    let now = primary.clock.now();
+    let mut manager = primary.manager.borrow_mut();
+    manager.handle_stream(now, stream, heard);
+}
+
+/// Takes the application's connection back and connects it direct, if that can do no harm.
+/// Otherwise it stays with the session.
+pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
+    let driver = primary.driver.borrow().clone();
+    let rescuable = primary.rescuable.borrow_mut().remove(&stream);
+    let (Some(driver), Some(Rescuable { to, may_repeat })) = (driver, rescuable) else {
         return;
-    }
-    sleep(WAIT_FOR_PATH).await;
-    while driver.is_usable() && driver.is_unheard(stream) {
-        sleep(LOOK_EVERY).await;
-    }
-    if !driver.is_unheard(stream) {
-        return;
-    }
+    };
     match driver.reclaim(stream, may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
-            go_direct(connection, to).await;
+            tokio::task::spawn_local(direct(connection, to));
         }
         None => info!(
             %to,
@@ -49,9 +61,9 @@ pub(super) async fn rescue(
     }
 }
 
-async fn go_direct(connection: Reclaimed, to: &Destination) {
+async fn direct(connection: Reclaimed, to: Destination) {
     let Reclaimed { mut socket, said } = connection;
-    let reached = timeout(DIRECT_WITHIN, connect(to)).await;
+    let reached = timeout(DIRECT_WITHIN, connect(&to)).await;
     let result = match reached {
         Ok(Ok(mut origin)) => match origin.write_all(&said).await {
             Ok(()) => copy_bidirectional(&mut socket, &mut origin).await.map(drop),
@@ -61,7 +73,7 @@ async fn go_direct(connection: Reclaimed, to: &Destination) {
         Err(e) => Err(e.into()),
     };
     if let Err(e) = result {
-        // It has been told yes.
+        // The application was told that it is connected.
         debug!(%to, error = %e, "direct connection broke");
         socket.abort();
     }

@@ -1,4 +1,4 @@
-//! Interception without any setting in the applications.
+//! Transparent interception: applications need no settings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
@@ -6,17 +6,16 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use mpbond_intercept::Protocol;
 use mpbond_intercept::rules::{
-    Ipv6, Method, Rules, RulesConfig, Udp, private_networks, remove_left_overs,
+    Ipv6, Method, Rules, RulesConfig, Udp, private_networks, remove_stale,
 };
 use tracing::{debug, info, warn};
 
-use super::{Primary, dns, fronts};
+use super::direct::OWN_MARK;
+use super::state::Primary;
+use super::{dns, fronts};
 use crate::config::{HelperAddress, Ipv6Policy, TransparentMode, UdpPolicy};
 
-/// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
-pub(super) const OWN_MARK: u32 = 0x6d70_0001;
-
-/// Sets interception up, if configured. The rules go when the result is dropped.
+/// Sets interception up, if configured. Dropping the result removes the rules.
 pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>> {
     let Some(config) = primary.config.transparent.clone() else {
         clean();
@@ -56,7 +55,7 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
     }));
     let mut exclude = config.exclude;
     if helpers.iter().any(|h| h.address == HelperAddress::Discover) {
-        // It will be found somewhere on a local network.
+        // The helper's address on the local network is not known yet.
         exclude.extend(private_networks());
     }
     let rules = RulesConfig {
@@ -77,8 +76,8 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
         .notes
         .borrow_mut()
         .extend(rules.notes().into_iter().map(str::to_owned));
-    // On this thread, though it blocks it for a moment: another one would go on with privileges
-    // that this one is about to give up.
+    // On this thread, though it blocks for a moment: another thread would keep privileges that this
+    // one is about to give up.
     let installed = Rules::install(&rules)?;
     info!(
         table = installed.table(),
@@ -88,21 +87,20 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
     Ok(Some(installed))
 }
 
-/// Removes what an earlier run left that did intercept, and was killed with all that would have
-/// done it.
+/// Removes rules of an earlier run that was killed together with its guard process.
 fn clean() {
-    match remove_left_overs() {
+    match remove_stale() {
         Ok(found) if found.is_empty() => {}
         Ok(found) => warn!(
             ?found,
             "removed interception rules that a dead process left"
         ),
-        // Without nft, or without privileges, nothing can have been left either.
-        Err(error) => debug!(%error, "no look for rules of earlier runs"),
+        // Without nft or privileges, an earlier run cannot have left any.
+        Err(error) => debug!(%error, "cannot look for rules of earlier runs"),
     }
 }
 
-/// Whether this host has IPv6 at all.
+/// Whether this host has IPv6.
 fn ipv6_works() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }

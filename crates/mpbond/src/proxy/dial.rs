@@ -1,7 +1,10 @@
+//! Connections to the destinations of streams.
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use mpbond_net::dest::InternalAddresses;
 use mpbond_net::tcp::{self, TcpError, TcpOptions};
 use mpbond_session::{Destination, ResetCode};
 use tokio::net::TcpStream;
@@ -9,13 +12,13 @@ use tracing::debug;
 
 use super::Proxy;
 
-/// An origin that has not answered by then is given up.
+/// Time limit of a connection to an origin.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Addresses of one name that are tried.
+/// Maximum number of addresses tried for a name.
 const MAX_ADDRESSES: usize = 4;
 
-/// Connects to where a stream leads, if policy allows.
+/// Connects to a stream's destination, if policy allows.
 pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, ResetCode> {
     if let Some(service) = proxy.config.serve {
         return connect(service).await;
@@ -26,14 +29,15 @@ pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, R
     };
     let mut refused = None;
     for address in addresses.into_iter().take(MAX_ADDRESSES) {
-        if let Err(e) = proxy.policy.check(address) {
+        let checked = proxy.internal.with(|i| proxy.policy.check_from(address, i));
+        if let Err(e) = checked {
             debug!(%to, %address, reason = %e, "destination refused");
             refused.get_or_insert(ResetCode::Forbidden);
             continue;
         }
         match connect(address).await {
-            Ok(tcp) if is_own_port(proxy, &tcp) => {
-                debug!(%to, %address, "destination refused: this proxy's own port");
+            Ok(tcp) if is_own(proxy, &tcp) => {
+                debug!(%to, %address, "destination refused: this proxy itself");
                 refused.get_or_insert(ResetCode::Forbidden);
             }
             Ok(tcp) => return Ok(tcp),
@@ -43,14 +47,19 @@ pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, R
     Err(refused.unwrap_or(ResetCode::NameNotFound))
 }
 
-/// Whether a connection has come back to where this proxy listens, by whichever of this host's
-/// addresses.
-fn is_own_port(proxy: &Proxy, tcp: &TcpStream) -> bool {
+/// Whether a connection has reached this host: one of the proxy's listening ports, or an address
+/// that the policy does not allow. The kernel gives such a connection its destination as source,
+/// also where the address has been added since, or belongs to a local prefix.
+fn is_own(proxy: &Proxy, tcp: &TcpStream) -> bool {
     let (Ok(local), Ok(peer)) = (tcp.local_addr(), tcp.peer_addr()) else {
         return false;
     };
+    if local.ip() != peer.ip() {
+        return false;
+    }
     let listens = proxy.config.listen.iter().any(|a| a.port() == peer.port());
-    listens && local.ip() == peer.ip()
+    let own = InternalAddresses::new([peer.ip()], "");
+    listens || proxy.policy.check_from(peer, &own).is_err()
 }
 
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResetCode> {
@@ -85,7 +94,7 @@ fn reset_code(e: &io::Error) -> ResetCode {
         io::ErrorKind::ConnectionRefused => ResetCode::ConnectionRefused,
         io::ErrorKind::ConnectionReset => ResetCode::ConnectionReset,
         io::ErrorKind::TimedOut => ResetCode::TimedOut,
-        // EMFILE and ENFILE have no kind of their own.
+        // EMFILE and ENFILE have no `ErrorKind`.
         _ if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => ResetCode::Overloaded,
         _ => ResetCode::Unreachable,
     }

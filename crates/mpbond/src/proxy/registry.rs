@@ -1,27 +1,29 @@
+//! Sessions of a proxy: their workers and their devices.
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use mpbond_net::DeviceId;
 use mpbond_session::SessionId;
 
-/// Sessions that one device may have at a time: one in use, and those that it left behind without
-/// a word, which last a minute.
+/// Maximum number of sessions of one device at a time: one in use, and abandoned ones, which last a
+/// minute.
 pub(super) const MAX_SESSIONS_EACH: usize = 16;
 
-/// Sessions of all devices: with 48 KiB for an idle one, less than a gigabyte.
+/// Maximum number of sessions of all devices: with 48 KiB for an idle one, less than a gigabyte.
 pub(super) const MAX_SESSIONS: usize = 16_384;
 
-/// Which worker holds which session, and whose it is.
+/// Worker and device of each session.
 #[derive(Default)]
 pub(super) struct Registry {
-    // Touched when subflows come and sessions go, never while bytes move.
+    // Locked when subflows join and sessions end, never while bytes move.
     tables: Mutex<Tables>,
 }
 
 #[derive(Default)]
 struct Tables {
     sessions: HashMap<SessionId, (usize, DeviceId)>,
-    /// How many sessions a device has.
+    /// Number of sessions of each device.
     devices: HashMap<DeviceId, usize>,
 }
 
@@ -32,10 +34,10 @@ impl Registry {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes a session in.
+    /// Registers a session.
     ///
     /// # Errors
-    /// It is not taken in: the device has too many, or all have.
+    /// When the device or all devices have too many.
     pub(super) fn insert(
         &self,
         session: SessionId,

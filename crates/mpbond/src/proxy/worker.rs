@@ -1,3 +1,5 @@
+//! Worker threads, each with its sessions.
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -13,9 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{Proxy, dial};
-use crate::driver::{Driver, Notice, Seat, Tcp, Turns, refuse};
+use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::random;
-use crate::seldom::Seldom;
+use crate::rate_limited_log::RateLimitedLog;
 use crate::status::{SessionStatus, TransferStatus};
 
 /// A connection whose hello has been read.
@@ -29,16 +31,16 @@ pub(super) struct Arrival {
 
 type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
 
-/// What a worker is told.
+/// Message to a worker.
 pub(super) enum Order {
     Subflow(Box<Arrival>),
     Status(oneshot::Sender<Report>),
-    /// Whom we trust may have changed.
+    /// Trust may have changed.
     Revoke,
     Stop,
 }
 
-/// A thread with sessions.
+/// Handle of a thread with sessions.
 pub(super) struct Worker {
     orders: mpsc::UnboundedSender<Order>,
     sessions: Arc<AtomicUsize>,
@@ -61,7 +63,7 @@ impl Worker {
                         number,
                         proxy,
                         count,
-                        turns: Turns::start(),
+                        turns: FairQueue::start(),
                         drivers: RefCell::default(),
                         overloaded: Rc::default(),
                     });
@@ -71,13 +73,13 @@ impl Worker {
         Ok(Self { orders, sessions })
     }
 
-    /// How many sessions it has.
+    /// Number of its sessions.
     pub(super) fn sessions(&self) -> usize {
         self.sessions.load(Ordering::Relaxed)
     }
 
     pub(super) fn order(&self, order: Order) {
-        // A worker ends only with the daemon.
+        // A worker ends only together with the daemon.
         let _ = self.orders.send(order);
     }
 
@@ -86,15 +88,15 @@ impl Worker {
     }
 }
 
-/// What happens on the thread.
+/// State of the thread.
 struct Work {
     number: usize,
     proxy: Arc<Proxy>,
     count: Arc<AtomicUsize>,
-    turns: Turns,
+    turns: FairQueue,
     drivers: RefCell<HashMap<SessionId, Driver>>,
-    /// That descriptors are used up.
-    overloaded: Rc<Seldom>,
+    /// Limits the warning that no descriptors are left.
+    overloaded: Rc<RateLimitedLog>,
 }
 
 impl Work {
@@ -144,11 +146,11 @@ impl Work {
         let tls = match tls.rehome() {
             Ok(tls) => tls,
             Err(e) => {
-                warn!(error = %e, "can't move a connection to its worker");
+                warn!(error = %e, "cannot move a connection to its worker");
                 return;
             }
         };
-        // Trust may have been taken back since the handshake, before there was a session to end.
+        // Trust may have been revoked since the handshake, before there was a session to close.
         if !self.proxy.trust.trusts(&tls.peer_id()) {
             info!(peer = tls.peer_id().short(), "no longer trusted");
             return;
@@ -164,7 +166,7 @@ impl Work {
             },
             Hello::Join { session, .. } => self.drivers.borrow().get(session).cloned(),
         };
-        // A session may end while its newcomer is under way.
+        // A session may end while a subflow is on its way to it.
         let Some(driver) = driver else {
             return;
         };
@@ -184,7 +186,7 @@ impl Work {
             by_peer: false,
         };
         let (Ok(id), Ok(random)) = (random::bytes(), random::bytes()) else {
-            return Err(refused(CloseCode::TooMuch, "no randomness to be had"));
+            return Err(refused(CloseCode::TooMuch, "cannot read random bytes"));
         };
         let id = SessionId(id);
         let registry = &self.proxy.registry;
@@ -211,7 +213,7 @@ impl Work {
         Ok(driver)
     }
 
-    /// Does what a session wants until it ends.
+    /// Handles the notices of a session until it ends.
     async fn attend(
         self: Rc<Self>,
         id: SessionId,

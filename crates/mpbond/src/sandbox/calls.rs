@@ -1,10 +1,10 @@
-//! Which system calls are refused (seccomp(2)): those that no daemon makes once it is set up, and
-//! that whoever takes it over would like to make.
+//! Refused system calls (seccomp(2)): those that no daemon makes once it is set up, and that an
+//! attacker in control of it would use.
 //!
-//! A list of what is refused, not of what is allowed: name look-ups run whatever libraries the
-//! system's administrator has chosen, and a C library of next year calls what nobody has heard of
-//! today. What is on no list stops at the capabilities and files that are gone. (The systemd units
-//! have a list of what is allowed besides.) A refused call fails with EPERM, as it does for any
+//! The list names refused calls, not allowed ones: name look-ups run libraries that the system's
+//! administrator has chosen, and future C libraries make calls that do not exist today. Calls on no
+//! list are still limited by the dropped capabilities and files. (The systemd units have a list of
+//! allowed calls as well.) A refused call fails with EPERM, as it does for any
 //! ordinary user; nothing is killed.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const ARCH: TargetArch = TargetArch::aarch64;
 
 /// Refused whatever their arguments.
 const REFUSED: &[libc::c_long] = &[
-    // Running other programs: whoever cannot needs to bring all with him.
+    // Running other programs.
     libc::SYS_execve,
     libc::SYS_execveat,
     // Reading and changing other processes.
@@ -53,7 +53,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_quotactl_fd,
     libc::SYS_swapon,
     libc::SYS_swapoff,
-    // Files by another way than their path, and special files.
+    // Files by other means than their path, and special files.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_mknodat,
@@ -91,7 +91,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
     libc::SYS_personality,
-    // Where holes have been found again and again, and which nothing here uses.
+    // Calls with a history of vulnerabilities, which nothing here uses.
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -100,7 +100,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// What only this processor has.
+/// Calls of this processor only.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_fork,
@@ -128,8 +128,8 @@ const TWIN: Option<libc::c_long> = None;
 /// process_vm_writev, execveat (arch/x86/entry/syscalls/syscall_64.tbl).
 const WITHOUT_TWIN: [libc::c_long; 7] = [520, 521, 528, 533, 539, 540, 545];
 
-/// Families of sockets that daemons make: connections, status, and what name look-ups and multicast
-/// DNS ask the kernel about addresses.
+/// Allowed socket families: connections, status, and netlink for the addresses that name look-ups
+/// and multicast DNS need.
 const FAMILIES: [libc::c_int; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -137,7 +137,7 @@ const FAMILIES: [libc::c_int; 4] = [
     libc::AF_NETLINK,
 ];
 
-/// The part of socket(2)'s second argument that is no flag.
+/// Mask of the socket type in socket(2)'s second argument, without flags.
 const SOCKET_TYPE: u64 = 0xf;
 
 /// Refuses them to this thread and those that it will start; returns how many are refused
@@ -157,7 +157,7 @@ pub(super) fn refuse() -> Result<usize, seccompiler::Error> {
         rules = rules.into_iter().chain(twins).chain(others).collect();
     }
     install(rules, libc::EPERM)?;
-    // Its flags are in memory, where no filter sees them. Told that there is no such call, the C
+    // clone3's flags are in memory, which a filter cannot read. On ENOSYS the C
     // library starts threads by clone(2).
     let clone3 = [Some(0), TWIN].into_iter().flatten();
     let clone3 = clone3.map(|bit| (libc::SYS_clone3 | bit, Vec::new()));
@@ -175,7 +175,7 @@ fn install(
     apply_filter(&program)
 }
 
-/// A clone(2) that makes no thread.
+/// clone(2) without CLONE_THREAD: a new process.
 fn process() -> Result<SeccompRule, BackendError> {
     let thread = libc::CLONE_THREAD.unsigned_abs().into();
     SeccompRule::new(vec![is(0, SeccompCmpOp::MaskedEq(thread), 0)?])

@@ -1,4 +1,4 @@
-//! Processors whose system calls the filter's crate does not know.
+//! Processors for which the filter's crate has no system call numbers.
 
 /// Refuses nothing.
 pub(super) fn refuse() -> Result<usize, &'static str> {

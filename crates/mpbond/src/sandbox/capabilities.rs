@@ -1,5 +1,5 @@
-//! Which capabilities (capabilities(7)) a daemon keeps: those that the kernel turns out to ask for
-//! in what the daemon goes on doing, tried out before the others are given up.
+//! Capabilities (capabilities(7)) that a daemon keeps: those that this kernel requires for the
+//! daemon's remaining operations, found by trying them before the others are dropped.
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -12,7 +12,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::files::Place;
 
-/// Something that a kernel may let only the privileged do.
+/// Operation that a kernel may reserve for privileged processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Marks of own sockets (SO_MARK), which keep them from being intercepted: CAP_NET_RAW since
@@ -25,7 +25,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// What it may take, the least first.
+    /// Capabilities that may allow it, the weakest first.
     fn choices(&self) -> &'static [CapabilitySet] {
         match self {
             Self::Mark => &[CapabilitySet::NET_RAW, CapabilitySet::NET_ADMIN],
@@ -52,22 +52,22 @@ impl Need {
     }
 }
 
-/// Those that this thread may use.
+/// Effective capabilities of this thread.
 pub(super) fn held() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted)
 }
 
-/// As people write them.
+/// Names as people write them.
 pub(super) fn names(set: CapabilitySet) -> Vec<String> {
     let names = set.iter_names();
     names.map(|(name, _)| format!("CAP_{name}")).collect()
 }
 
-/// Gives up all capabilities, for this thread and those that it will start, but those that one of
-/// these needs; returns the names of what is left.
+/// Drops all capabilities of this thread and those that it will start, except those that one of
+/// these needs; returns the names of the rest.
 ///
 /// # Errors
-/// The kernel refuses; then nothing is certain.
+/// When the kernel refuses; the resulting set is then unknown.
 pub(super) fn drop_all_but(needs: &[Need], places: &[Place]) -> io::Result<Vec<String>> {
     let before = capabilities(None)?;
     if before.permitted.is_empty() {
@@ -78,13 +78,14 @@ pub(super) fn drop_all_but(needs: &[Need], places: &[Place]) -> io::Result<Vec<S
     for need in needs {
         keep = with_least(before, keep, need.choices(), || need.works().is_ok())?;
     }
-    // Of root, say, where the files are another user's: it may read them, and they stay his.
+    // For example of root, where the files are another user's: it may read them and keep their
+    // owner.
     let owners = CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN;
     keep = with_least(before, keep, &[owners], || {
         places.iter().all(Place::in_reach)
     })?;
-    // Nothing is executed any more that could get them from there; but it costs nothing. It takes
-    // CAP_SETPCAP, which a service that starts with a few may lack.
+    // Nothing is executed any more that could regain them; dropping them is a second barrier. It
+    // needs CAP_SETPCAP, which a service that starts with few capabilities may lack.
     for (_, capability) in CapabilitySet::all().iter_names() {
         if !keep.contains(capability) && capability_is_in_bounding_set(capability).unwrap_or(false)
         {
@@ -111,8 +112,8 @@ fn unknown_is_none(e: rustix::io::Errno) -> rustix::io::Result<()> {
     }
 }
 
-/// What is kept anyway, with the first choice with which it works, if it takes one. Where it does
-/// not work with any, it is no matter of capabilities.
+/// The set so far, with the first capability that makes the operation work, if it needs one. If
+/// none does, capabilities are not the cause.
 fn with_least(
     before: CapabilitySets,
     keep: CapabilitySet,

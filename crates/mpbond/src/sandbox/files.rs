@@ -1,8 +1,7 @@
-//! Which files a daemon still reaches, held by Landlock (landlock(7)).
+//! Files that a daemon can still access, enforced by Landlock (landlock(7)).
 //!
-//! A rule is about what lies at a path now. A file that programs replace by another one (all of
-//! ours, and `resolv.conf` when the network changes) is reached only through a rule about its
-//! folder.
+//! A rule is about the file that is at a path now. A file that programs replace (all of ours, and
+//! `resolv.conf` when the network changes) is accessible only through a rule about its folder.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,11 +14,11 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat, geteuid};
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// The rights that are taken away, as far as the kernel knows them. Later versions also keep
-/// processes from sockets of name services (/run/nscd/socket and the like).
+/// Newest Landlock version whose rights are restricted, as far as the kernel knows them. Later
+/// versions also block sockets of name services (/run/nscd/socket and others).
 const ABI_KNOWN: ABI = ABI::V7;
 
-/// What name look-ups read (nsswitch.conf(5), resolver(3), gai.conf(5)).
+/// Files that name look-ups read (nsswitch.conf(5), resolver(3), gai.conf(5)).
 const NAMES: [&str; 11] = [
     "/etc/resolv.conf",
     "/etc/nsswitch.conf",
@@ -34,7 +33,7 @@ const NAMES: [&str; 11] = [
     "/run/resolvconf",
 ];
 
-/// Where the libraries are that nsswitch.conf may name.
+/// Folders of the libraries that nsswitch.conf may name.
 const LIBRARIES: [&str; 6] = [
     "/lib",
     "/lib64",
@@ -44,12 +43,12 @@ const LIBRARIES: [&str; 6] = [
     "/nix/store",
 ];
 
-/// What a daemon does with a file, or with all in a folder.
+/// Access to a file, or to everything in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading.
     Read,
-    /// Reading, and making others in their place.
+    /// Reading and replacing.
     Change,
     /// Removing files from the folder.
     Remove,
@@ -69,7 +68,7 @@ impl Access {
     }
 }
 
-/// A file or folder that a daemon goes on using.
+/// File or folder that a daemon still uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     path: PathBuf,
@@ -77,8 +76,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// This file, or all in this folder. One that does not exist stays out of reach, if it is
-    /// made later.
+    /// This file, or everything in this folder. A missing one stays inaccessible if it is made
+    /// later.
     pub fn new(path: &Path, access: Access) -> Self {
         let path = match path.as_os_str().is_empty() {
             true => PathBuf::from("."),
@@ -87,8 +86,8 @@ impl Place {
         Self { path, access }
     }
 
-    /// A file that is replaced, with the folders that the next one may lie in: its own, and, where
-    /// it is a link, that of what it points to.
+    /// A file that programs replace, with the folders in which the next one may be: its own and,
+    /// for a link, that of its target.
     pub fn around(file: &Path, access: Access) -> Vec<Self> {
         let target = std::fs::canonicalize(file).ok();
         let files = [Some(file), target.as_deref()].into_iter().flatten();
@@ -99,11 +98,11 @@ impl Place {
             .collect()
     }
 
-    /// Whether this thread, as it is, can do what it will have to: because of the permissions of
-    /// the file and of the folders above it, and because a changed file keeps its owner.
+    /// Whether this thread, with its present capabilities, has the access that it will need: by the
+    /// permissions of the file and its folders, and because a replaced file keeps its owner.
     pub(super) fn in_reach(&self) -> bool {
         let Ok(meta) = std::fs::metadata(&self.path) else {
-            // Not there, or in a folder that cannot be entered.
+            // Missing, or in a folder that cannot be entered.
             return self.path.parent().is_none_or(may_enter);
         };
         let search = match meta.is_dir() {
@@ -125,14 +124,14 @@ impl Place {
 }
 
 fn may_enter(folder: &Path) -> bool {
-    // A folder that is not there keeps nobody out.
+    // A missing folder blocks nothing.
     !folder.exists() || faccessat(AT_FDCWD, folder, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok()
 }
 
-/// What resolving names needs.
+/// Files for name resolution.
 ///
-/// Where `resolv.conf` is a file in /etc and no link, all of /etc can be read: whoever changes it
-/// puts another file in its place.
+/// Where `resolv.conf` is a file in /etc and not a link, all of /etc can be read: programs that
+/// change it replace the file.
 pub fn for_names() -> Vec<Place> {
     let mut places = Vec::new();
     for path in NAMES.iter().chain(&LIBRARIES) {
@@ -145,7 +144,7 @@ pub fn for_names() -> Vec<Place> {
     places
 }
 
-/// Why files are not confined.
+/// Reason why files are not confined.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FilesError {
     /// Linux before 5.13, or a kernel without it.
@@ -154,14 +153,13 @@ pub(super) enum FilesError {
     /// By `lsm=` on the kernel's command line.
     #[error("Landlock is switched off in this kernel")]
     Off,
-    /// Something else.
+    /// Another error.
     #[error("{0}")]
     Refused(#[from] landlock::RulesetError),
 }
 
-/// Keeps this thread, and those that it will start, to these places. Also from sending signals to
-/// others, and from others' abstract sockets, where the kernel can. Returns which version of
-/// Landlock did it.
+/// Confines this thread and those that it will start to these places. Where the kernel can, it also
+/// blocks signals to other processes and their abstract sockets. Returns the Landlock version.
 pub(super) fn restrict(places: &[Place]) -> Result<u32, FilesError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -170,7 +168,7 @@ pub(super) fn restrict(places: &[Place]) -> Result<u32, FilesError> {
         .create()?;
     for place in places {
         let Ok(at) = PathFd::new(&place.path) else {
-            // It is not there.
+            // It is missing.
             continue;
         };
         let rights = place.access.rights(place.path.is_dir());

@@ -1,10 +1,10 @@
-//! A daemon gives up what it does not need once it is set up, so that whoever takes it over gets
-//! little with it: capabilities, the way to more privileges, files, system calls.
+//! Privileges that a daemon drops once it is set up, so that an attacker in control of it gains
+//! little: capabilities, the way to new privileges, files, system calls.
 //!
 //! It is done between opening what only a privileged process can open (listeners, interception
-//! rules, the identity) and the first octet from a stranger. The kernel holds a thread and those
-//! that it starts later to it, for good: so it has to come before other threads are started. What
-//! a kernel is too old for is left out and told; no part keeps a daemon from running.
+//! rules, the identity) and the first octet from a stranger. It applies to a thread and those that
+//! it starts later, for good, so it must precede other threads. What an old kernel does not support
+//! is left out and reported; no part prevents a daemon from running.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod calls;
@@ -24,17 +24,17 @@ pub use files::{Access, Place, for_names};
 
 use crate::status::SandboxStatus;
 
-/// What a daemon goes on needing.
+/// Privileges that a daemon keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What may take a capability, depending on the kernel.
+    /// Operations that may need a capability, depending on the kernel.
     pub needs: Vec<Need>,
-    /// Files and folders; all others are out of reach.
+    /// Files and folders; all others are inaccessible.
     pub places: Vec<Place>,
 }
 
 impl Plan {
-    /// Adds what it takes to name congestion control for new connections.
+    /// Adds setting the congestion control of new connections.
     pub fn congestion(&mut self, name: Option<&str>) {
         self.needs
             .extend(name.map(|name| Need::Congestion(name.to_owned())));
@@ -47,9 +47,9 @@ impl Plan {
         }
     }
 
-    /// Confines this thread and those that it will start. For good: there is no way back.
+    /// Confines this thread and those that it will start, for good.
     ///
-    /// Whatever fails is a problem in the answer, and has been logged.
+    /// Failures are logged and listed as problems in the result.
     pub fn enter(&self) -> SandboxStatus {
         let mut status = SandboxStatus::default();
         let mut problem = |what: String| {

@@ -167,7 +167,7 @@ fn role_needs() {
 #[test]
 fn root_goes_on_reading_files_of_others() {
     if !geteuid().is_root() {
-        return eprintln!("skipped: only root reads what is another user's");
+        return mpbond_testing::Need::Root.is_missing("only root reads what is another user's");
     }
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");

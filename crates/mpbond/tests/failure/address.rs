@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::apart::Apart;
 use crate::daemons::{download, origin};
-use crate::namespaces::{is_called_for, play};
+use mpbond_testing::namespaces::{is_called_for, play};
 
 #[test]
 fn another_address_is_joined_from_at_once() {
@@ -12,7 +12,7 @@ fn another_address_is_joined_from_at_once() {
 }
 
 #[test]
-#[ignore = "a role: see tests/namespaces"]
+#[ignore = "a role: see mpbond_testing::namespaces"]
 fn role() {
     if !is_called_for() {
         return;

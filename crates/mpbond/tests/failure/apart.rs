@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 
 use crate::daemons::{Bond, Daemon, Ways};
-use crate::namespaces::sh;
+use mpbond_testing::namespaces::sh;
 
 /// This host's address towards the application, over a link that stays as it is.
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);

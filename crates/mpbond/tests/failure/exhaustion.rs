@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::daemons::{Bond, Daemon, Ways, origin, text, until};
-use crate::namespaces::unshare;
+use mpbond_testing::namespaces::unshare;
 
 /// More than a daemon with so few descriptors can serve.
 const CLIENTS: usize = 80;
@@ -69,7 +69,7 @@ fn a_proxy_without_descriptors_for_connections_says_so_and_recovers() {
     let strangers: Vec<TcpStream> = (0..60)
         .map(|_| TcpStream::connect(bond.proxy).unwrap())
         .collect();
-    proxy.logs("can't accept connections");
+    proxy.logs("cannot accept connections");
     does_not_spin(&proxy);
     drop(strangers);
     let _primary = bond.start("primary");
@@ -91,7 +91,7 @@ fn a_primary_without_descriptors_lets_clients_wait_says_so_and_recovers() {
             false => TcpStream::connect(bond.socks5).unwrap(),
         })
         .collect();
-    primary.logs("can't accept a connection");
+    primary.logs("cannot accept a connection");
     does_not_spin(&primary);
     drop(clients);
     until("it recovers", || bond.works(origin));

@@ -9,8 +9,7 @@ mod address;
 mod apart;
 mod daemons;
 mod exhaustion;
-#[path = "../namespaces/mod.rs"]
-mod namespaces;
 mod origin;
+mod own_addresses;
 mod restart;
 mod silence;

@@ -12,8 +12,12 @@ use crate::daemons::{Bond, Ways, download, origin, until};
 
 const MB: u32 = 1_000_000;
 
+/// 1.5 s, which the path manager's own tests hold to the millisecond, and as much for a busy
+/// machine.
+pub const WITHIN_THREE_SECONDS: Duration = Duration::from_secs(3);
+
 #[test]
-fn a_proxy_that_dies_and_comes_back() {
+fn new_connections_go_direct_within_three_seconds_of_a_proxys_death_until_it_is_back() {
     let origin = origin();
     let bond = Bond::new(Ways::Own, "on_proxy_loss = \"direct\"", "");
     let proxy = bond.start("proxy");
@@ -26,10 +30,7 @@ fn a_proxy_that_dies_and_comes_back() {
     assert!(bond.works(origin), "{}", primary.log());
     // `--nocapture` shows the figures.
     eprintln!("figure: the first went direct after {:?}", asked.elapsed());
-    assert!(
-        asked.elapsed() < Duration::from_secs(20),
-        "issue 5 wants 2 s"
-    );
+    assert!(asked.elapsed() < WITHIN_THREE_SECONDS, "{}", primary.log());
     let asked = Instant::now();
     assert!(bond.works(origin), "{}", primary.log());
     eprintln!("figure: the second went direct after {:?}", asked.elapsed());
@@ -246,7 +247,7 @@ pub fn accept(listener: &TcpListener) -> TcpStream {
 
 /// Nothing is under way when the proxy falls silent: only the first new connections can find out.
 #[test]
-fn a_proxy_that_falls_silent_at_rest_keeps_new_connections_for_two_seconds() {
+fn new_connections_go_direct_within_three_seconds_of_a_silence_at_rest() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     let origin = listener.local_addr().unwrap();
@@ -257,7 +258,8 @@ fn a_proxy_that_falls_silent_at_rest_keeps_new_connections_for_two_seconds() {
     bond.joined(2);
     sleep(Duration::from_secs(6));
     proxy.signal(Signal::SIGSTOP);
-    // One that says nothing, one that opens a TLS connection, and one whose bytes nobody may repeat.
+    // One that says nothing, one that opens a TLS connection, and one whose bytes nobody may
+    // repeat.
     let asked = Instant::now();
     let _quiet = bond.connect(origin).unwrap();
     let mut tls = bond.connect(origin).unwrap();
@@ -267,7 +269,7 @@ fn a_proxy_that_falls_silent_at_rest_keeps_new_connections_for_two_seconds() {
     let mut accepted = [accept(&listener), accept(&listener)];
     let took = asked.elapsed();
     eprintln!("figure: silent at rest, the first two went direct after {took:?}");
-    assert!(took < Duration::from_secs(8), "issue 5 wants 2 s: {took:?}");
+    assert!(took < WITHIN_THREE_SECONDS, "{took:?}");
     for at_origin in &mut accepted {
         let wait = Some(Duration::from_secs(3));
         at_origin.set_read_timeout(wait).unwrap();

@@ -1,3 +1,5 @@
+//! A control connection: control messages in TLS records.
+
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
@@ -15,25 +17,25 @@ pub struct ControlChannel<S = TcpStream> {
     decoder: Decoder,
 }
 
-/// Why a control connection failed.
+/// Error of a control connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The TLS stream.
+    /// The TLS stream failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The socket.
+    /// The socket failed.
     #[error("the control connection failed: {0}")]
     Io(#[from] io::Error),
-    /// A message of the peer.
+    /// The peer sent an invalid message.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A message of ours.
+    /// A message could not be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
-    /// Speaks over `tls`, whose handshake said who the peer is.
+    /// A channel over `tls`, whose handshake has authenticated the peer.
     pub fn new(tls: TlsStream<S>) -> Self {
         Self {
             tls,
@@ -58,8 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
         Ok(())
     }
 
-    /// Waits until everything queued is with the kernel. May be dropped and
-    /// called again.
+    /// Waits until the kernel has accepted everything queued. Cancel-safe.
     ///
     /// # Errors
     /// When the socket fails.
@@ -67,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
         Ok(poll_fn(|cx| self.tls.poll_flush(cx)).await?)
     }
 
-    /// Queues a message and waits until it is with the kernel.
+    /// Queues a message and waits until the kernel has accepted it.
     ///
     /// # Errors
     /// As [`ControlChannel::queue`] and [`ControlChannel::flush`].
@@ -76,12 +77,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
         self.flush().await
     }
 
-    /// Waits for the next message that this version knows, sending what is
-    /// queued meanwhile; `None` when the peer closed the connection. May be
-    /// dropped and called again: nothing is lost.
+    /// Receives the next message of a known type, and sends queued messages meanwhile. `None` when
+    /// the peer has closed the connection. Cancel-safe.
     ///
     /// # Errors
-    /// When the connection or a message is no good.
+    /// When the connection fails or a message is invalid.
     pub async fn receive(&mut self) -> Result<Option<Message>, ChannelError> {
         loop {
             match self.decoder.next_message()? {
@@ -109,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
         }
     }
 
-    /// Says that no more follows and waits until that is with the kernel.
+    /// Sends close_notify and waits until the kernel has accepted it.
     ///
     /// # Errors
     /// When the socket fails.

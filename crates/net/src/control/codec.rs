@@ -1,40 +1,43 @@
+//! Encoding of control messages: a length of two octets, then JSON.
+
 use bytes::{Buf, BytesMut};
 
 use super::Message;
 
-/// Longest message. All are short; a reader must know what to hold at most.
+/// Maximum length of a message in octets. All messages are short; the bound limits what a receiver
+/// buffers.
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024;
-/// A message is preceded by its length in octets, most significant first.
+/// Length field before each message: octets, big-endian.
 const LENGTH_BYTES: usize = 2;
 
-/// A message that cannot be sent.
+/// Error of encoding a control message.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// It is longer than a reader accepts.
-    #[error("a control message of {0} bytes is longer than {MAX_MESSAGE_BYTES}")]
+    /// The message is longer than a receiver accepts.
+    #[error("control message of {0} bytes exceeds {MAX_MESSAGE_BYTES} bytes")]
     TooLong(usize),
-    /// It has no form on the wire.
+    /// The message cannot be represented as JSON.
     #[error("control message: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Octets that are no message.
+/// Error of decoding a control message.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// A length above the bound.
-    #[error("a control message of {0} bytes is announced, the most is {MAX_MESSAGE_BYTES}")]
+    /// The length field exceeds the bound.
+    #[error("control message length {0} exceeds {MAX_MESSAGE_BYTES} bytes")]
     TooLong(usize),
-    /// Not the JSON of a message.
+    /// The body is not valid JSON of a message.
     #[error("control message {number}: {source}")]
     Json {
-        /// Which message of the connection, counted from 1.
+        /// Index of the message on the connection, from 1.
         number: u64,
-        /// What is wrong, and at which column.
+        /// JSON error with its column.
         source: serde_json::Error,
     },
 }
 
-/// The octets of a message, length first.
+/// Encodes a message with its length field.
 ///
 /// # Errors
 /// When the message is too long.
@@ -51,7 +54,7 @@ pub fn encode(message: &Message) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// Finds messages in octets that arrive in any pieces.
+/// Incremental decoder of a stream of messages.
 #[derive(Debug, Default)]
 pub struct Decoder {
     received: BytesMut,
@@ -59,16 +62,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes what arrived.
+    /// Appends received octets.
     pub fn push(&mut self, octets: &[u8]) {
         self.received.extend_from_slice(octets);
     }
 
-    /// The next whole message, if there is one. Messages of a later version
-    /// are [`Message::Unknown`].
+    /// The next complete message, if any. Messages of unknown types are [`Message::Unknown`].
     ///
     /// # Errors
-    /// When the octets are no message; the connection is of no use then.
+    /// When the octets are not a message; the connection cannot be used afterwards.
     pub fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
         let Some(&length) = self.received.first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -93,7 +95,7 @@ impl Decoder {
         Ok(Some(message))
     }
 
-    /// Whether a message has begun and not ended.
+    /// Whether part of a message has been received.
     pub fn is_mid_message(&self) -> bool {
         !self.received.is_empty()
     }

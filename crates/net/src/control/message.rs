@@ -1,18 +1,19 @@
+//! Control messages, their fields and their JSON form.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use mpbond_units::BitRate;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Ticket;
 
-/// The version of this conversation. Both ends say theirs in
-/// [`Message::Hello`]; the lower one is spoken. Fields and messages may be
-/// added within a version: what a reader does not know, it skips.
+/// Version of the control protocol. Both ends send theirs in [`Message::Hello`]; the lower one is
+/// used. Fields and message types may be added within a version: a receiver ignores those that it
+/// does not know.
 pub const VERSION: u32 = 1;
 
-/// Names a request, so that its answer can be told from others. Chosen by the
-/// primary, and never used twice on one connection.
+/// Identifies a request and its answer. Chosen by the primary, unique within a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub u64);
@@ -21,102 +22,106 @@ pub struct RequestId(pub u64);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
-    /// First message of either end.
+    /// First message of each end.
     Hello {
-        /// Highest version spoken.
+        /// Highest version supported.
         version: u32,
-        /// A name for people to read; identity is the TLS key.
+        /// Display name; identity is the TLS key.
+        #[serde(deserialize_with = "printable_text")]
         name: String,
     },
     /// Primary: open a relay for the first subflow of a session (INIT_MP).
     InitMp {
-        /// Names the answer.
+        /// Identifies the answer.
         request: RequestId,
-        /// The proxy to relay to.
+        /// Proxy to relay to.
         proxy: SocketAddr,
     },
     /// Primary: open a relay for a further subflow (INIT_MP_JOIN).
     InitMpJoin {
-        /// Names the answer.
+        /// Identifies the answer.
         request: RequestId,
-        /// The proxy to relay to.
+        /// Proxy to relay to.
         proxy: SocketAddr,
-        /// It is idle nearly always, beside another one to the same proxy (an express): no
-        /// keepalive shall wake a radio for it, and it ends with this connection.
+        /// Marks an express: a second subflow through this helper to the same proxy, idle nearly
+        /// always. No keepalive is sent on it, so that no radio is woken, and it ends with this
+        /// connection.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         express: bool,
     },
-    /// Helper: the relay may be opened with this ticket.
+    /// Helper: grants a ticket with which the relay may be opened.
     Relay {
-        /// What this answers; also names the relay in reports.
+        /// The request answered; also identifies the relay in reports.
         request: RequestId,
-        /// Good for one connection within [`super::TICKET_LIFETIME`].
+        /// Valid for one connection within [`super::TICKET_LIFETIME`].
         ticket: Ticket,
     },
-    /// Helper: there will be no relay.
+    /// Helper: refuses to open a relay.
     Refused {
-        /// What this answers.
+        /// The request answered.
         request: RequestId,
-        /// Why, for programs.
+        /// Reason code.
         code: RefusalCode,
-        /// Why, for people.
+        /// Reason as text for the user.
+        #[serde(deserialize_with = "printable_text")]
         reason: String,
     },
-    /// Helper: how it is doing; sent when it changes.
+    /// Helper: battery, budget and links; sent on change.
     HelperState(HelperState),
-    /// Helper: how a relay is doing.
+    /// Helper: measurements of one relay.
     Report(RelayReport),
-    /// Either end: are you there?
+    /// Either end: asks for a [`Message::Pong`].
     Ping {
-        /// Comes back in the answer.
+        /// Returned in the answer.
         token: u64,
     },
-    /// Either end: yes.
+    /// Either end: answers a [`Message::Ping`].
     Pong {
-        /// The token of the [`Message::Ping`].
+        /// Token of the [`Message::Ping`].
         token: u64,
     },
-    /// Either end: no more from me.
+    /// Either end: closes the connection.
     Bye {
-        /// Why, for people.
+        /// Reason as text for the user.
+        #[serde(deserialize_with = "printable_text")]
         reason: String,
     },
-    /// A message of a later version; skipped.
+    /// A message of an unknown type; ignored.
     #[serde(other, skip_serializing)]
     Unknown,
 }
 
-/// Why a helper opens no relay.
+/// Reason code for refusing a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// Its policy does not name this proxy.
+    /// The helper's policy does not list this proxy.
     ProxyNotAllowed,
-    /// Its monthly budget is used up.
+    /// The monthly budget is used up.
     BudgetSpent,
-    /// Its owner has switched lending off.
+    /// The owner has switched lending off.
     SwitchedOff,
-    /// Its battery is low.
+    /// The battery is low.
     BatteryLow,
-    /// It serves as many relays as it can.
+    /// The limit of simultaneous relays is reached.
     TooMany,
-    /// It could not reach the proxy.
+    /// The proxy cannot be reached.
     Unreachable,
-    /// A reason of a later version.
+    /// An unknown reason code.
     #[serde(other)]
     Other,
 }
 
-/// How a helper is doing. What it can't or won't tell is `None`.
+/// State of a helper. A field is `None` when the helper does not know or disclose it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HelperState {
-    /// Charge of its battery.
+    /// Battery charge in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
-    /// Bytes its owner still lends this month.
+    /// Bytes left of the monthly budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_left: Option<u64>,
-    /// Its links to the Internet.
+    /// Links to the Internet.
     #[serde(default)]
     pub links: Vec<LinkState>,
 }
@@ -124,40 +129,40 @@ pub struct HelperState {
 /// One link of a helper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// What it is.
+    /// Technology.
     pub kind: LinkKind,
     /// Signal strength in dBm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_dbm: Option<i16>,
 }
 
-/// What a link is made of.
+/// Technology of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
-    /// A cable.
+    /// Wired Ethernet.
     Ethernet,
     /// IEEE 802.11.
     Wifi,
-    /// Third generation.
+    /// UMTS (3G).
     Umts,
-    /// Fourth generation.
+    /// LTE (4G).
     Lte,
-    /// Fifth generation.
+    /// 5G NR.
     Nr,
-    /// Something else.
+    /// Another technology.
     #[serde(other)]
     Other,
 }
 
-/// What a helper knows about one relay and the primary needs for its path
-/// delays: the pipe hop as its sender sees it, and the buffer between the hops.
+/// A helper's measurements of one relay, from which the primary computes path delays (MPBond
+/// section 4.3.2): the pipe as its sender sees it, and the buffer between the two hops.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RelayReport {
-    /// Counts the reports of this relay; a lower number than the last one seen
-    /// is old news.
+    /// Sequence number of the report on this relay; a report with a lower number than the last one
+    /// received is stale.
     pub number: u64,
-    /// The relay: the request that opened it.
+    /// The request that opened the relay.
     pub relay: RequestId,
     /// Throughput of the pipe towards the primary (Th_p).
     #[serde(with = "as_bps", default)]
@@ -165,9 +170,9 @@ pub struct RelayReport {
     /// Round-trip time of the pipe.
     #[serde(with = "as_micros", default)]
     pub pipe_rtt: Option<Duration>,
-    /// Bytes held that go to the primary.
+    /// Bytes buffered for the primary (B_p).
     pub level_down_bytes: u64,
-    /// Bytes held that go to the proxy.
+    /// Bytes buffered for the proxy (B_h).
     pub level_up_bytes: u64,
     /// Throughput of the HS-Path towards the proxy (Th_hs of an uplink).
     #[serde(with = "as_bps", default)]
@@ -175,26 +180,34 @@ pub struct RelayReport {
     /// Round-trip time of the HS-Path.
     #[serde(with = "as_micros", default)]
     pub hs_rtt: Option<Duration>,
-    /// Time since the last byte passed the HS-Path, either way.
+    /// Time since the last byte on the HS-Path, either direction.
     #[serde(with = "as_micros", default)]
     pub since_hs_byte: Option<Duration>,
-    /// Time since the last byte came down the HS-Path. The pipe goes on for as
-    /// long as the helper holds bytes; its radio may long be at rest by then,
-    /// and feedback should not wake it.
+    /// Time since the last byte received on the HS-Path. The pipe stays busy while the helper holds
+    /// bytes; its cellular radio may be idle by then, and feedback should not wake it.
     #[serde(with = "as_micros", default)]
     pub since_hs_down: Option<Duration>,
-    /// How long the last byte that left for the primary had been at the helper.
+    /// Sojourn time at the helper of the last byte sent to the primary.
     #[serde(with = "as_micros", default)]
     pub sojourn_down: Option<Duration>,
-    /// The same towards the proxy.
+    /// Sojourn time at the helper of the last byte sent to the proxy.
     #[serde(with = "as_micros", default)]
     pub sojourn_up: Option<Duration>,
-    /// How old these readings were when sent.
+    /// Age of these measurements when sent.
     #[serde(with = "as_micros", default)]
     pub age: Option<Duration>,
 }
 
-/// Rates travel as whole bits per second.
+/// Maximum length of a received name or reason in octets; longer ones are cut.
+const MAX_TEXT_BYTES: usize = 256;
+
+/// Text of a peer, made printable when it is decoded, because it is shown on terminals.
+fn printable_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
+    Ok(mpbond_units::printable(&text, MAX_TEXT_BYTES))
+}
+
+/// Serialization of rates as whole bits per second.
 mod as_bps {
     use mpbond_units::BitRate;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -208,7 +221,7 @@ mod as_bps {
     }
 }
 
-/// Spans travel as whole microseconds.
+/// Serialization of durations as whole microseconds.
 mod as_micros {
     use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! What a primary and a helper say to each other.
+//! Control protocol between a primary and a helper.
 //!
-//! One TLS connection a pair carries [`Message`]s. A relay is a further TCP
-//! connection to the same port: it begins with a [`Ticket`] that the helper
-//! gave out on the control connection, and is opaque bytes from then on. Four
-//! octets tell the two apart, see [`Opening`].
+//! One TLS connection per pair of devices carries [`Message`]s. A relay is a further TCP connection
+//! to the same port: it begins with a [`Ticket`] that the helper gave out on the control
+//! connection, and is opaque bytes from then on. The first octets distinguish the two kinds of
+//! connection, see [`Opening`].
 
 mod channel;
 mod codec;

@@ -1,3 +1,5 @@
+//! Tests of the control protocol: encoding, tickets, and both kinds of connection on one port.
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,9 @@ use crate::identity::{DeviceId, Identity};
 use crate::tls::TlsStream;
 
 fn any_text() -> impl Strategy<Value = String> {
-    proptest::collection::vec(any::<char>(), 0..60).prop_map(String::from_iter)
+    // Texts change in decoding unless they are printable.
+    proptest::collection::vec(any::<char>(), 0..60)
+        .prop_map(|chars| mpbond_units::printable(&String::from_iter(chars), 256))
 }
 
 fn any_span() -> impl Strategy<Value = Option<Duration>> {
@@ -162,7 +166,7 @@ fn lengths_are_bounded_both_ways() {
 }
 
 #[test]
-fn what_a_later_version_adds_is_skipped() {
+fn unknown_fields_and_messages_are_ignored() {
     let frame = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let mut decoder = Decoder::default();
     decoder.push(&frame(r#"{"type":"dance","speed":3}"#));
@@ -211,7 +215,7 @@ fn a_ticket_opens_one_relay_within_its_time() {
 }
 
 #[test]
-fn tickets_are_not_given_out_without_end() {
+fn outstanding_tickets_are_bounded() {
     let now = Instant::now();
     let mut book = TicketBook::default();
     let given = (0..1000).filter(|_| book.issue((), now).is_some()).count();
@@ -282,10 +286,16 @@ async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
     );
     let mut a = ControlChannel::new(a.unwrap());
     let mut b = ControlChannel::new(b.unwrap());
-    // Near the bound, so that it takes more than one record with its length.
-    let long = Message::Bye {
-        reason: "x".repeat(MAX_MESSAGE_BYTES - 30),
+    // Near the maximum, so that it takes more than one record with its length.
+    let link = LinkState {
+        kind: LinkKind::Wifi,
+        signal_dbm: None,
     };
+    let each = serde_json::to_string(&link).unwrap().len() + 1;
+    let long = Message::HelperState(HelperState {
+        links: vec![link; (MAX_MESSAGE_BYTES - 64) / each],
+        ..HelperState::default()
+    });
     for message in [Message::Ping { token: 1 }, long] {
         a.send(&message).await.unwrap();
         assert_eq!(b.receive().await.unwrap(), Some(message.clone()));
@@ -300,4 +310,43 @@ async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
         a.receive().await.is_err(),
         "cut off without a closing message"
     );
+}
+
+/// A peer's text is shown on terminals: it must not move the cursor, set a title or hide.
+#[test]
+fn texts_of_peers_are_printable() {
+    let text = "no\u{1b}]0;owned\u{7}\u{1b}[2J\r\nok \u{202e}txt\u{200b}\u{9b}2J";
+    let shown = "no�]0;owned��[2J��ok �txt��2J";
+    let long = "ü".repeat(4_000);
+    for (sent, expected) in [
+        (text, shown),
+        (long.as_str(), &long[..256]),
+        ("fine", "fine"),
+    ] {
+        for message in [
+            Message::Hello {
+                version: 1,
+                name: sent.to_owned(),
+            },
+            Message::Refused {
+                request: RequestId(1),
+                code: RefusalCode::Other,
+                reason: sent.to_owned(),
+            },
+            Message::Bye {
+                reason: sent.to_owned(),
+            },
+        ] {
+            let mut decoder = Decoder::default();
+            decoder.push(&encode(&message).unwrap());
+            let decoded = decoder.next_message().unwrap().unwrap();
+            let (Message::Hello { name: got, .. }
+            | Message::Refused { reason: got, .. }
+            | Message::Bye { reason: got }) = decoded
+            else {
+                panic!("{decoded:?}");
+            };
+            assert_eq!(got, expected);
+        }
+    }
 }

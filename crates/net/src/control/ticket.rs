@@ -1,3 +1,5 @@
+//! Tickets that authorize relay connections, and classification of connections to a helper's port.
+
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -9,20 +11,20 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// How long a ticket may be used. The primary opens the relay at once; the
-/// rest is a bad moment of the pipe.
+/// Lifetime of an unused ticket. The primary opens the relay at once; the rest allows for a short
+/// outage of the pipe.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(10);
-/// Tickets not yet used. A primary opens a handful of relays; who asks for
-/// more at a time is told to wait.
+/// Maximum number of unused tickets. A primary opens a handful of relays at a time; further
+/// requests are refused.
 const MAX_OUTSTANDING: usize = 64;
 const TICKET_BYTES: usize = 32;
 const RELAY_MAGIC: [u8; 4] = *b"MPR1";
-/// Octets before a relay's own bytes.
+/// Length of the preamble of a relay connection in octets.
 pub const RELAY_PREAMBLE_BYTES: usize = RELAY_MAGIC.len() + TICKET_BYTES;
 /// A TLS ClientHello begins with the record type "handshake".
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// The right to open one relay. A secret: never shown in logs.
+/// Bearer token for one relay. A secret: never logged.
 #[derive(Clone)]
 pub struct Ticket([u8; TICKET_BYTES]);
 
@@ -34,7 +36,7 @@ impl Ticket {
 }
 
 impl PartialEq for Ticket {
-    /// Takes the same time whatever the octets are.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -62,7 +64,7 @@ impl Serialize for Ticket {
 impl<'de> Deserialize<'de> for Ticket {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
-        let bad = || serde::de::Error::custom("a ticket is 64 hexadecimal digits");
+        let bad = || serde::de::Error::custom("a ticket must be 64 hexadecimal digits");
         if text.len() != 2 * TICKET_BYTES || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(bad());
         }
@@ -75,7 +77,7 @@ impl<'de> Deserialize<'de> for Ticket {
     }
 }
 
-/// The tickets a helper has given out, each with what it is good for.
+/// Unused tickets of a helper, each with the request that it authorizes.
 #[derive(Debug)]
 pub struct TicketBook<T> {
     outstanding: Vec<(Ticket, Instant, T)>,
@@ -90,8 +92,8 @@ impl<T> Default for TicketBook<T> {
 }
 
 impl<T> TicketBook<T> {
-    /// A new ticket, good for `what` until [`TICKET_LIFETIME`] after `now`.
-    /// `None` when too many wait to be used or the random source fails.
+    /// Issues a ticket for `what`, valid until [`TICKET_LIFETIME`] after `now`. `None` when too
+    /// many tickets are unused or the random source fails.
     pub fn issue(&mut self, what: T, now: Instant) -> Option<Ticket> {
         self.expire(now);
         if self.outstanding.len() >= MAX_OUTSTANDING {
@@ -105,15 +107,14 @@ impl<T> TicketBook<T> {
         Some(ticket)
     }
 
-    /// Forgets tickets that nobody has used in time, and what they were good for.
+    /// Removes expired tickets.
     pub fn expire(&mut self, now: Instant) {
         self.outstanding.retain(|(_, expires, _)| *expires > now);
     }
 
-    /// What `ticket` is good for; it is used up by this.
+    /// Consumes `ticket` and returns what it authorizes.
     ///
-    /// Every ticket is compared, each in constant time, so that timing tells a
-    /// guesser nothing.
+    /// Every ticket is compared in constant time, so that timing does not help guessing.
     pub fn redeem(&mut self, ticket: &Ticket, now: Instant) -> Option<T> {
         self.expire(now);
         let mut found = None;
@@ -125,13 +126,13 @@ impl<T> TicketBook<T> {
         found.map(|at| self.outstanding.swap_remove(at).2)
     }
 
-    /// Takes back all tickets whose purpose `gone` says is gone.
+    /// Revokes all tickets for which `gone` returns true.
     pub fn revoke(&mut self, gone: impl Fn(&T) -> bool) {
         self.outstanding.retain(|(_, _, what)| !gone(what));
     }
 }
 
-/// What a relay connection begins with.
+/// The preamble of a relay connection: magic number and ticket.
 pub fn relay_preamble(ticket: &Ticket) -> [u8; RELAY_PREAMBLE_BYTES] {
     let mut out = [0; RELAY_PREAMBLE_BYTES];
     let (magic, rest) = out.split_at_mut(RELAY_MAGIC.len());
@@ -140,34 +141,33 @@ pub fn relay_preamble(ticket: &Ticket) -> [u8; RELAY_PREAMBLE_BYTES] {
     out
 }
 
-/// What a connection to a helper's port turned out to be.
+/// Kind of a connection to a helper's port.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// A control connection; its ClientHello is still to be read.
+    /// A control connection; its ClientHello has not been read.
     Control,
-    /// A relay; what follows are its own bytes.
+    /// A relay; the payload follows.
     Relay(Ticket),
 }
 
-/// Why a connection to a helper's port is of no use.
+/// Error of classifying a connection to a helper's port.
 #[derive(Debug, thiserror::Error)]
 pub enum OpeningError {
-    /// The socket failed or ended.
-    #[error("the connection ended before it said what it is: {0}")]
+    /// The socket failed or was closed.
+    #[error("connection closed before its preamble was complete: {0}")]
     Io(#[from] io::Error),
-    /// It began like neither.
-    #[error("the connection begins like nothing known here")]
+    /// Neither TLS nor a relay preamble.
+    #[error("connection begins neither with TLS nor with a relay preamble")]
     Unknown,
-    /// It said nothing in time.
-    #[error("the connection did not say what it is in time")]
+    /// The preamble did not arrive in time.
+    #[error("no complete preamble within the deadline")]
     Deadline,
 }
 
-/// Finds out what a new connection is, without reading past that.
+/// Classifies a new connection without reading past its preamble.
 ///
 /// # Errors
-/// When it is neither a control connection nor a relay, or does not say in
-/// time.
+/// When it is neither a control connection nor a relay, or its preamble is late.
 pub async fn read_opening(tcp: &mut TcpStream, deadline: Instant) -> Result<Opening, OpeningError> {
     tokio::time::timeout_at(deadline, classify(tcp))
         .await
@@ -175,11 +175,11 @@ pub async fn read_opening(tcp: &mut TcpStream, deadline: Instant) -> Result<Open
 }
 
 impl Opening {
-    /// What a connection is that begins with these octets; `None` while they do not tell. A
-    /// relay's own bytes may stand behind its preamble.
+    /// Classifies a connection by its first octets; `None` while more are needed. Payload may
+    /// follow a relay's preamble.
     ///
     /// # Errors
-    /// [`OpeningError::Unknown`] as soon as it can be neither.
+    /// [`OpeningError::Unknown`] as soon as the octets match neither.
     pub fn of(octets: &[u8]) -> Result<Option<Self>, OpeningError> {
         if octets.first() == Some(&TLS_HANDSHAKE) {
             return Ok(Some(Self::Control));
@@ -203,7 +203,7 @@ async fn classify(tcp: &mut TcpStream) -> Result<Opening, OpeningError> {
     }
     let mut preamble = [0; RELAY_PREAMBLE_BYTES];
     let (magic, ticket) = preamble.split_at_mut(RELAY_MAGIC.len());
-    // A stranger who says something else is not waited for.
+    // Other protocols are rejected at the first wrong octet, before the deadline.
     tcp.read_exact(magic).await?;
     Opening::of(magic)?;
     tcp.read_exact(ticket).await?;

@@ -1,10 +1,11 @@
-//! Where a proxy may connect to.
+//! Destination policy of a proxy.
 //!
-//! A proxy connects on behalf of others. Without rules, anyone it serves could
-//! reach what only the proxy's own network may: its loopback, its neighbours,
-//! a cloud's metadata service. So whatever is not plainly the public Internet
-//! is refused unless the configuration names it.
+//! A proxy connects on behalf of others. Without a policy, every client could reach what only the
+//! proxy's own network may reach: its loopback addresses, its neighbours, a cloud's metadata
+//! service. Therefore every destination outside the public Internet is refused unless the
+//! configuration allows it.
 
+mod internal;
 mod special;
 
 use std::fmt;
@@ -15,12 +16,13 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use internal::InternalAddresses;
 pub use special::Kind;
 
-/// Addresses, and ports on them.
+/// A set of addresses and ports.
 ///
-/// Written as `"198.51.100.0/24"`, `"2001:db8::1"`, `"10.0.0.7 443"` or
-/// `"0.0.0.0/0 8000-8999"`; without ports, all of them.
+/// Written as `"198.51.100.0/24"`, `"2001:db8::1"`, `"10.0.0.7 443"` or `"0.0.0.0/0 8000-8999"`;
+/// without ports it covers all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     net: IpNet,
@@ -28,7 +30,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Exactly this address and port: how a proxy closes its own doors.
+    /// A rule for exactly this address and port, such as a listener of the proxy itself.
     pub fn exactly(address: SocketAddr) -> Self {
         Self {
             net: IpNet::from(address.ip()),
@@ -52,10 +54,11 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Text that is no rule.
+/// Error of parsing a [`Rule`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no destination rule: write an address or a network, and ports if not all are meant, such as \"198.51.100.0/24\" or \"10.0.0.7 80-443\""
+    "\"{0}\" is not a destination rule: write an address or a network, and optionally ports, \
+     such as \"198.51.100.0/24\" or \"10.0.0.7 80-443\""
 )]
 pub struct ParseRuleError(String);
 
@@ -105,32 +108,32 @@ impl<'de> Deserialize<'de> for Rule {
     }
 }
 
-/// Which destinations are allowed: never those in `deny`, always those in
-/// `allow`, else the public Internet only.
+/// Destination policy: rules in `deny` take precedence, then rules in `allow`; otherwise the public
+/// Internet is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DestinationPolicy {
-    /// Allowed although not public.
+    /// Destinations allowed although not public.
     pub allow: Vec<Rule>,
-    /// Refused, whatever else is said.
+    /// Destinations refused in any case.
     pub deny: Vec<Rule>,
 }
 
-/// Why a destination was refused.
+/// Reason for refusing a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A `deny` rule names it.
+    /// A `deny` rule covers the destination.
     #[error("the proxy's policy denies {0}")]
     Denied(SocketAddr),
-    /// It is no public address.
-    #[error("{address} is {kind}; the proxy's policy does not allow it")]
+    /// The address is not public.
+    #[error("{address} is {kind}, which the proxy's policy does not allow")]
     NotPublic {
         /// The destination.
         address: SocketAddr,
-        /// What it is instead.
+        /// Its special-purpose class.
         kind: Kind,
     },
-    /// Port 0 is no port.
+    /// The port is 0.
     #[error("{0} has no port")]
     NoPort(SocketAddr),
 }
@@ -138,12 +141,25 @@ pub enum Refused {
 impl DestinationPolicy {
     /// Whether a connection to `address` is allowed.
     ///
-    /// An IPv6 address that stands for an IPv4 one (mapped, NAT64, 6to4) is
-    /// judged as that one; `deny` rules may name either.
+    /// An IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4) is treated as the IPv4
+    /// address; `deny` rules may name either.
     ///
     /// # Errors
-    /// [`Refused`] says why not.
+    /// [`Refused`] with the reason.
     pub fn check(&self, address: SocketAddr) -> Result<(), Refused> {
+        self.check_from(address, &InternalAddresses::default())
+    }
+
+    /// As [`DestinationPolicy::check`], for a proxy whose own addresses and resolvers are
+    /// `internal`: these are refused unless `allow` covers them.
+    ///
+    /// # Errors
+    /// [`Refused`] with the reason.
+    pub fn check_from(
+        &self,
+        address: SocketAddr,
+        internal: &InternalAddresses,
+    ) -> Result<(), Refused> {
         let port = address.port();
         if port == 0 {
             return Err(Refused::NoPort(address));
@@ -156,13 +172,13 @@ impl DestinationPolicy {
                 return Err(Refused::Denied(address));
             }
         }
-        // The host that is really reached decides: else "::/0" would open
-        // every IPv4 network in its IPv6 spelling.
+        // The policy applies to the host that is reached: otherwise "::/0" would allow every IPv4
+        // network in its IPv6 notation.
         let reached = inner.unwrap_or(outer);
         if named(&self.allow, reached) {
             return Ok(());
         }
-        match special::kind(reached) {
+        match special::kind(reached).or_else(|| internal.kind(reached)) {
             None => Ok(()),
             Some(kind) => Err(Refused::NotPublic { address, kind }),
         }

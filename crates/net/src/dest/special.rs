@@ -1,41 +1,51 @@
+//! Special-purpose address ranges (RFC 6890) and IPv4 addresses embedded in IPv6.
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is that is not public (IANA's special-purpose registries,
-/// RFC 6890).
+/// Class of a special-purpose address (IANA special-purpose address registries, RFC 6890).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// This very host.
+    /// This host.
     Loopback,
-    /// No address at all, or "this network".
+    /// The unspecified address, or "this network" (0.0.0.0/8).
     Unspecified,
     /// The attached link.
     LinkLocal,
-    /// A private network, a carrier's NAT included.
+    /// A private network or the shared address space of carrier-grade NAT (RFC 6598).
     Private,
-    /// Many hosts at once.
+    /// Multicast.
     Multicast,
-    /// An example in a document.
+    /// Documentation (RFC 5737, RFC 3849, RFC 9637).
     Documentation,
-    /// Reserved, for tests, or not given to anybody.
+    /// Reserved, for benchmarking, or unallocated.
     Reserved,
+    /// A service that a cloud's hosts offer to their virtual machines.
+    CloudPlatform,
+    /// An address of the proxy's own host.
+    Own,
+    /// A resolver of the proxy.
+    Resolver,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "a loopback address",
-            Self::Unspecified => "no address of a host",
+            Self::Unspecified => "not the address of a host",
             Self::LinkLocal => "a link-local address",
             Self::Private => "a private address",
             Self::Multicast => "a multicast address",
             Self::Documentation => "a documentation address",
             Self::Reserved => "a reserved address",
+            Self::CloudPlatform => "an address of the cloud platform",
+            Self::Own => "an address of the proxy itself",
+            Self::Resolver => "a resolver of the proxy",
         })
     }
 }
 
-/// What `ip` is, or `None` for a public address.
+/// Class of `ip`; `None` for a public address.
 pub(super) fn kind(ip: IpAddr) -> Option<Kind> {
     match ip {
         IpAddr::V4(ip) => kind_v4(ip),
@@ -51,6 +61,8 @@ fn kind_v4(ip: Ipv4Addr) -> Option<Kind> {
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Kind::Private,
         [224..=239, ..] => Kind::Multicast,
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Kind::Documentation,
+        // Azure's WireServer: configuration and secrets of a virtual machine.
+        [168, 63, 129, 16] => Kind::CloudPlatform,
         // Protocol assignments, 6to4 relays, benchmarking, class E, broadcast.
         [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] | [240..=255, ..] => Kind::Reserved,
         _ => return None,
@@ -66,16 +78,15 @@ fn kind_v6(ip: Ipv6Addr) -> Option<Kind> {
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] | [0x64, 0xff9b, 1, ..] => Kind::Private,
         [0xff00..=0xffff, ..] => Kind::Multicast,
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0x0fff, ..] => Kind::Documentation,
-        // Protocol assignments (Teredo, benchmarking, ORCHID): no host of the
-        // Internet is reached there.
+        // Protocol assignments (Teredo, benchmarking, ORCHID): not hosts of the public Internet.
         [0x2001, 0..=0x01ff, ..] => Kind::Reserved,
-        // Of all IPv6, only 2000::/3 has been given out.
+        // Only 2000::/3 is allocated as global unicast.
         [0x2000..=0x3fff, ..] => return None,
         _ => Kind::Reserved,
     })
 }
 
-/// The IPv4 address that a packet to `ip` ends at.
+/// The IPv4 address embedded in `ip`, at which its packets arrive.
 pub(super) fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let v4 = |high: u16, low: u16| {

@@ -1,3 +1,5 @@
+//! Tests of the destination policy.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -84,7 +86,7 @@ fn only_the_public_internet_is_allowed_by_default() {
 }
 
 #[test]
-fn allow_opens_and_deny_closes_for_every_way_of_writing_an_address() {
+fn allow_and_deny_apply_to_every_notation_of_an_address() {
     let policy = policy(&["198.51.100.0/24", "10.0.0.7 80-443"], &["198.51.100.66"]);
     assert_eq!(policy.check(at("198.51.100.1")), Ok(()));
     assert_eq!(policy.check(at("::ffff:198.51.100.1")), Ok(()));
@@ -109,7 +111,7 @@ fn allowing_all_of_ipv6_allows_no_ipv4() {
 }
 
 #[test]
-fn a_door_of_the_proxy_itself_can_be_closed() {
+fn a_listener_of_the_proxy_itself_can_be_denied() {
     let own: SocketAddr = "1.2.3.4:4443".parse().unwrap();
     let policy = DestinationPolicy {
         allow: vec!["0.0.0.0/0".parse().unwrap()],
@@ -156,7 +158,7 @@ fn the_configuration_reads_the_policy() {
 }
 
 proptest! {
-    /// No spelling of a refused IPv4 address gets past the policy.
+    /// No IPv6 notation of a refused IPv4 address passes the policy.
     #[test]
     fn an_embedded_address_is_treated_as_itself(bits: u32) {
         let policy = DestinationPolicy::default();
@@ -173,4 +175,36 @@ proptest! {
             prop_assert_eq!(plain, spelled, "{} {}", v4, v6);
         }
     }
+}
+
+#[test]
+fn own_addresses_and_resolvers_are_refused_unless_allowed() {
+    let own = ["11.0.0.1", "2600::1"].map(|ip| ip.parse().unwrap());
+    let text = "# comment\nsearch example\nnameserver 185.12.64.1\nnameserver 9.9.9.9\n\
+                nameserver\nnameserver 2a01:4ff::1%eth0\nnameserver x\n";
+    let internal = InternalAddresses::new(own, text);
+    let plain = DestinationPolicy::default();
+    for (ip, expected) in [
+        ("11.0.0.1", Some(Kind::Own)),
+        ("::ffff:11.0.0.1", Some(Kind::Own)),
+        ("2600::1", Some(Kind::Own)),
+        ("185.12.64.1", Some(Kind::Resolver)),
+        ("2a01:4ff::1", Some(Kind::Resolver)),
+        ("168.63.129.16", Some(Kind::CloudPlatform)),
+        // A public resolver is of no use to an attacker, and of much use to clients.
+        ("9.9.9.9", None),
+        ("11.0.0.2", None),
+        ("2600::2", None),
+    ] {
+        let found = match plain.check_from(at(ip), &internal) {
+            Ok(()) => None,
+            Err(Refused::NotPublic { kind, .. }) => Some(kind),
+            Err(e) => panic!("{ip}: {e}"),
+        };
+        assert_eq!(found, expected, "{ip}");
+    }
+    let allowing = policy(&["11.0.0.1", "168.63.129.16 80"], &[]);
+    assert_eq!(allowing.check_from(at("11.0.0.1"), &internal), Ok(()));
+    assert!(allowing.check_from(at("2600::1"), &internal).is_err());
+    assert!(allowing.check(at("168.63.129.16")).is_err(), "another port");
 }

@@ -1,40 +1,41 @@
+//! Device ids and their text form with check characters.
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// RFC 4648 section 6: no 0, 1, 8 or 9, so that what is read aloud or typed
-/// from a screen has one meaning.
+/// Base 32 alphabet of RFC 4648, section 6: without 0, 1, 8 and 9, so that text read aloud or typed
+/// from a screen is unambiguous.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-/// 32 bytes are 52 characters of 5 bits (the last carries 1).
+/// 32 octets are 52 characters of 5 bits (the last carries 1 bit).
 const BASE32_CHARS: usize = 52;
-/// Characters of payload that one check character guards.
+/// Payload characters covered by one check character.
 const BLOCK_CHARS: usize = 13;
-/// Characters between dashes; two groups are one guarded block.
+/// Characters between dashes; two groups are one block with its check character.
 const GROUP_CHARS: usize = 7;
 const TEXT_CHARS: usize = BASE32_CHARS / BLOCK_CHARS * (BLOCK_CHARS + 1);
 
-/// A device's name for all purposes of trust: the SHA-256 of its certificate.
+/// Identifier of a device in all trust decisions: the SHA-256 of its certificate.
 ///
-/// Written as eight groups of seven letters and digits; the last character of
-/// every second group is a check character, so that a mistyped or swapped
-/// character is noticed, and where. Case, spaces and missing dashes are
-/// forgiven, and so are 0, 1 and 8 for O, I and B.
+/// Written as eight groups of seven letters and digits; the last character of every second group is
+/// a check character, which detects and locates a mistyped or swapped character. Parsing ignores
+/// case, spaces and dashes, and takes 0, 1 and 8 for O, I and B.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId([u8; 32]);
 
 impl DeviceId {
-    /// The id with this hash.
+    /// An id from its hash.
     pub const fn from_bytes(hash: [u8; 32]) -> Self {
         Self(hash)
     }
 
-    /// The hash itself.
+    /// The hash.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The id of the device whose certificate this is (DER).
+    /// The id of the device with this certificate (DER).
     pub fn of_certificate(der: &[u8]) -> Self {
         let mut hash = [0; 32];
         let digest = ring::digest::digest(&ring::digest::SHA256, der);
@@ -42,8 +43,7 @@ impl DeviceId {
         Self(hash)
     }
 
-    /// The first group: enough to tell a person's own devices apart in a log,
-    /// never enough to trust one.
+    /// The first group: distinguishes a person's devices in a log; too short for trust decisions.
     pub fn short(&self) -> String {
         self.to_string().chars().take(GROUP_CHARS).collect()
     }
@@ -65,11 +65,11 @@ impl DeviceId {
     }
 }
 
-/// Check symbol of a block: the value at x of the polynomial whose
-/// coefficients are the symbols, over GF(32) modulo x^5 + x^2 + 1.
+/// Check symbol of a block: the polynomial with the symbols as coefficients, evaluated at x over
+/// GF(32) modulo x^5 + x^2 + 1.
 ///
-/// x generates the field, so within 31 places every single wrong symbol and
-/// every swap of two different symbols changes the result.
+/// x generates the multiplicative group, so within 31 positions every single wrong symbol and every
+/// swap of two different symbols changes the result.
 fn check_symbol(block: &[u8]) -> u8 {
     block.iter().fold(0, |acc, &s| times_x(acc ^ s))
 }
@@ -125,27 +125,25 @@ impl fmt::Debug for DeviceId {
     }
 }
 
-/// Text that is no device id, and why.
+/// Error of parsing a [`DeviceId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDeviceIdError {
     /// Too few or too many characters.
-    #[error(
-        "a device id has {TEXT_CHARS} letters and digits in groups of {GROUP_CHARS}, this one has {0}"
-    )]
+    #[error("a device id has {TEXT_CHARS} letters and digits in groups of {GROUP_CHARS}, not {0}")]
     Length(usize),
-    /// A character that no device id contains.
+    /// A character outside the alphabet.
     #[error("'{0}' does not occur in a device id (letters A-Z and digits 2-7)")]
     Character(char),
-    /// A check character does not fit.
+    /// A check character does not match.
     #[error("a mistyped character between \"{first}\" and \"{last}\"")]
     Check {
-        /// The first group of the two that one check character guards.
+        /// First group of the block that failed its check.
         first: String,
-        /// The second group.
+        /// Second group of the block.
         last: String,
     },
-    /// The spare bits at the end are not zero: no id is written like that.
-    #[error("the last group cannot be right: no device id ends in it")]
+    /// The unused bits at the end are not zero.
+    #[error("the last group is mistyped: no device id ends like this")]
     Tail,
 }
 

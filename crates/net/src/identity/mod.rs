@@ -1,4 +1,5 @@
-//! Who a device is: a key, a self-signed certificate, and the id that is its hash.
+//! Device identities: a key, a self-signed certificate, and the id, which is the certificate's
+//! hash.
 
 mod device_id;
 
@@ -14,8 +15,8 @@ use rustls::sign::CertifiedKey;
 
 pub use device_id::{DeviceId, ParseDeviceIdError};
 
-/// An identity file is two PEM sections of a few hundred bytes; anything much
-/// longer is some other file.
+/// Maximum size of an identity file: two PEM sections of a few hundred bytes. Longer files are
+/// rejected unread.
 const MAX_FILE_BYTES: u64 = 16 * 1024;
 
 /// A device's key and certificate, ready for TLS.
@@ -35,20 +36,21 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Why an identity could not be loaded or made.
+/// Error of loading or creating an identity.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The file or its folder could not be read or written.
+    /// The file or its directory could not be read or written.
     #[error("identity file {path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Others may read the key, so it is no secret.
+    /// Other users may read the key.
     #[error(
-        "identity file {path} may be read by others (mode {mode:03o}): run `chmod 600 {path}`, or remove it to get a new identity"
+        "identity file {path} may be read by others (mode {mode:03o}): \
+         run `chmod 600 {path}`, or remove it to get a new identity"
     )]
     Readable {
         /// The file.
@@ -56,21 +58,21 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The content is no identity.
+    /// The content is not an identity.
     #[error("identity file {path}: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// No key or certificate could be made.
-    #[error("making a new identity: {0}")]
+    /// No key or certificate could be generated.
+    #[error("cannot generate an identity: {0}")]
     Generate(String),
 }
 
 impl Identity {
-    /// A new identity that lives in memory only.
+    /// Generates an identity in memory.
     ///
     /// # Errors
     /// When the system's random source fails.
@@ -81,15 +83,15 @@ impl Identity {
         Self::from_parts(certificate.der().clone(), key).map_err(IdentityError::Generate)
     }
 
-    /// The identity in `path`; when the file is missing, a new one is made
-    /// there with mode 0600, folders included.
+    /// Loads the identity in `path`. When the file is missing, creates it with mode 0600, and its
+    /// directories.
     ///
-    /// Two processes that start at once end with the same identity: the file
-    /// appears whole or not at all and is never replaced.
+    /// Two processes that start at once load the same identity: the file is created atomically and
+    /// never replaced.
     ///
     /// # Errors
-    /// When the file can't be read or written, may be read by other users, or
-    /// holds no key with its certificate.
+    /// When the file cannot be read or written, may be read by other users, or does not hold a key
+    /// and its certificate.
     pub fn load_or_create(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
         let path = path.as_ref();
         match Self::load(path) {
@@ -101,7 +103,7 @@ impl Identity {
         }
     }
 
-    /// The identity in `path`, which must exist.
+    /// Loads the identity in `path`, which must exist.
     ///
     /// # Errors
     /// As [`Identity::load_or_create`], and when there is no such file.
@@ -132,29 +134,29 @@ impl Identity {
             return Err(malformed(format!("longer than {MAX_FILE_BYTES} bytes")));
         }
         let certificate = CertificateDer::from_pem_slice(&pem)
-            .map_err(|e| malformed(format!("no certificate in it ({e})")))?;
+            .map_err(|e| malformed(format!("no certificate found ({e})")))?;
         let key = PrivateKeyDer::from_pem_slice(&pem)
-            .map_err(|e| malformed(format!("no private key in it ({e})")))?;
+            .map_err(|e| malformed(format!("no private key found ({e})")))?;
         Self::from_parts(certificate, key).map_err(malformed)
     }
 
-    /// Puts a new identity in the place of the one in `path`; a new one is made where none is.
-    /// Gives the old id, where it could still be read, and the new identity.
+    /// Replaces the identity in `path` by a new one, or creates it. Returns the old id, if the old
+    /// file could be read, and the new identity.
     ///
-    /// The file is replaced as a whole and keeps its owner: a daemon that runs as another user
-    /// still reads it.
+    /// The file is replaced atomically and keeps its owner, so that a daemon that runs as another
+    /// user can still read it.
     ///
     /// # Errors
-    /// When the file can't be written.
+    /// When the file cannot be written.
     pub fn rotate(path: impl AsRef<Path>) -> Result<(Option<DeviceId>, Self), IdentityError> {
         let path = path.as_ref();
         let io_error = |source| IdentityError::Io {
             path: path.to_owned(),
             source,
         };
-        // A key that others may read, or that is damaged, is what this is for.
+        // An exposed or damaged key is a reason to rotate, not an error.
         let old = Self::load(path).ok().map(|old| old.id());
-        // A link to it stays a link.
+        // A symbolic link stays a link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = write_new(&target)?;
         if let Ok(before) = fs::metadata(&target) {
@@ -174,7 +176,7 @@ impl Identity {
         let id = DeviceId::of_certificate(&certificate);
         let provider = rustls::crypto::ring::default_provider();
         let certified = CertifiedKey::from_der(vec![certificate], key, &provider)
-            .map_err(|e| format!("key and certificate do not fit together ({e})"))?;
+            .map_err(|e| format!("key and certificate do not match ({e})"))?;
         Ok(Self {
             certified: Arc::new(certified),
             id,
@@ -186,7 +188,7 @@ impl Identity {
         self.id
     }
 
-    /// An impostor: this device's certificate with another one's key.
+    /// An impostor: this device's certificate with another device's key.
     #[cfg(test)]
     pub(crate) fn certificate_with_key_of(&self, other: &Self) -> Self {
         let certified = CertifiedKey::new(self.certified.cert.clone(), other.certified.key.clone());
@@ -218,7 +220,7 @@ fn create(path: &Path) -> Result<(), IdentityError> {
     let file = write_new(path)?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
-        // Somebody else was faster: theirs is the identity.
+        // Another process was faster: its identity is used.
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(IdentityError::Io {
             path: path.to_owned(),
@@ -227,7 +229,7 @@ fn create(path: &Path) -> Result<(), IdentityError> {
     }
 }
 
-/// A new key and certificate in a file beside `path`, on the disk and not yet in its place.
+/// Writes a new key and certificate to a temporary file beside `path` and syncs it to disk.
 fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
     let io_error = |source| IdentityError::Io {
         path: path.to_owned(),
@@ -252,8 +254,8 @@ fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
         .map_err(io_error)?;
     let pem = format!("{}{}", key.serialize_pem(), certificate.pem());
     file.write_all(pem.as_bytes()).map_err(io_error)?;
-    // Made by root for a daemon that runs as another user, it is that user's. Root of a namespace
-    // that knows no such user keeps it.
+    // A file that root creates for a daemon of another user gets the owner of its directory. In a
+    // user namespace without that user, chown fails and root keeps the file.
     let owner = fs::metadata(folder).map_err(io_error)?;
     if file.as_file().metadata().map_err(io_error)?.uid() == 0 {
         let _ = fchown(file.as_file(), Some(owner.uid()), Some(owner.gid()));

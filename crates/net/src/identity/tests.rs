@@ -1,5 +1,8 @@
+//! Tests of identities and device ids.
+
 use std::os::unix::fs::PermissionsExt;
 
+use mpbond_testing::Need;
 use proptest::prelude::*;
 
 use super::*;
@@ -26,10 +29,10 @@ fn creating_never_replaces_an_identity() {
 }
 
 #[test]
-fn what_root_makes_belongs_to_whom_the_folder_does() {
+fn files_created_by_root_belong_to_the_owner_of_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     if std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).is_err() {
-        return eprintln!("skipped: only root gives files to others");
+        return Need::Root.is_missing("only root gives files to others");
     }
     let path = dir.path().join("identity.pem");
     Identity::load_or_create(&path).unwrap();
@@ -52,7 +55,7 @@ fn a_readable_key_is_refused_with_advice() {
 }
 
 #[test]
-fn files_that_are_no_identity_are_refused() {
+fn other_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("identity.pem");
     let good = Identity::load_or_create(&path).unwrap();
@@ -67,7 +70,7 @@ fn files_that_are_no_identity_are_refused() {
         (String::new(), "no certificate"),
         (text[..cut_at].to_owned(), "no certificate"),
         (text[cut_at..].to_owned(), "no private key"),
-        (swapped, "do not fit together"),
+        (swapped, "do not match"),
         ("x".repeat(20_000), "longer than"),
     ] {
         fs::write(&path, content).unwrap();
@@ -79,7 +82,7 @@ fn files_that_are_no_identity_are_refused() {
 }
 
 #[test]
-fn ids_are_forgiving_to_read() {
+fn ids_parse_without_dashes_and_with_look_alikes() {
     let id = Identity::generate().unwrap().id();
     let text = id.to_string();
     assert_eq!(text.len(), 63);
@@ -98,7 +101,7 @@ fn ids_are_forgiving_to_read() {
 }
 
 #[test]
-fn what_is_wrong_with_an_id_is_said() {
+fn errors_of_ids_name_the_defect() {
     let text = DeviceId::from_bytes([7; 32]).to_string();
     let short = &text[..text.len() - 1];
     assert_eq!(
@@ -121,8 +124,9 @@ proptest! {
     }
 
     #[test]
-    fn one_wrong_character_is_noticed(hash: [u8; 32], at in 0_usize..56, by in 1_u8..32) {
-        let plain: Vec<char> = DeviceId::from_bytes(hash).to_string().replace('-', "").chars().collect();
+    fn one_wrong_character_is_detected(hash: [u8; 32], at in 0_usize..56, by in 1_u8..32) {
+        let text = DeviceId::from_bytes(hash).to_string().replace('-', "");
+        let plain: Vec<char> = text.chars().collect();
         let mut wrong = plain.clone();
         let alphabet: Vec<char> = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".chars().collect();
         let was = alphabet.iter().position(|c| *c == plain[at]).unwrap();
@@ -131,8 +135,9 @@ proptest! {
     }
 
     #[test]
-    fn two_swapped_characters_are_noticed(hash: [u8; 32], at in 0_usize..55) {
-        let mut text: Vec<char> = DeviceId::from_bytes(hash).to_string().replace('-', "").chars().collect();
+    fn two_swapped_characters_are_detected(hash: [u8; 32], at in 0_usize..55) {
+        let text = DeviceId::from_bytes(hash).to_string().replace('-', "");
+        let mut text: Vec<char> = text.chars().collect();
         prop_assume!(text[at] != text[at + 1] && (at + 1) % 14 != 0);
         text.swap(at, at + 1);
         prop_assert!(text.iter().collect::<String>().parse::<DeviceId>().is_err());
@@ -155,7 +160,7 @@ fn a_rotated_identity_is_another_one_and_the_owners_alone() {
     assert_eq!(Identity::load(&path).unwrap().id(), second.id());
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 
-    // What cannot be used any more is replaced too.
+    // A damaged file is replaced, too.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let (old, third) = Identity::rotate(&path).unwrap();
     assert_eq!(old, None);

@@ -1,15 +1,16 @@
+//! Limit on wrong attempts at a pairing code.
+
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-/// Wrong codes after which a code is void. Three allow for a slip of the finger; somebody who
-/// guesses has three chances in a hundred million.
+/// Number of wrong attempts that voids a code. Three allow for typing errors; an attacker has three
+/// chances in a hundred million.
 pub const MAX_WRONG_CODES: u32 = 3;
-/// Between two wrong codes. A person needs longer than this to type another one.
+/// Minimum interval between two attempts. A person needs longer than this to type another code.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How often a code may still be tried. One for each code that a listener shows, whatever the
-/// number of callers.
+/// Remaining attempts at one code, shared by all callers.
 #[derive(Debug)]
 pub struct Attempts {
     left: u32,
@@ -17,12 +18,12 @@ pub struct Attempts {
     used: bool,
 }
 
-/// Why a code is not even compared.
+/// Reason for rejecting an attempt without comparing the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoAttempt {
-    /// Too many wrong ones came before, or it has been used.
+    /// The code was tried too often, or has been used.
     Void,
-    /// Too soon after a wrong one.
+    /// Too soon after another attempt.
     TooSoon,
 }
 
@@ -37,18 +38,18 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Whether the code is good for nothing any more: used, or tried too often.
+    /// Whether the code is void: used, or tried too often.
     pub fn is_void(&self) -> bool {
         self.used || self.left == 0
     }
 
-    /// Whether somebody has proven to have the code.
+    /// Whether a caller has proven knowledge of the code.
     pub fn is_used(&self) -> bool {
         self.used
     }
 
-    /// Takes one attempt; without it no proof may be looked at. It counts as a wrong one unless
-    /// [`Attempts::was_right`] follows.
+    /// Consumes one attempt; must precede the verification of a proof. The attempt counts as wrong
+    /// unless [`Attempts::succeeded`] follows.
     pub(super) fn take(&mut self, now: Timestamp) -> Result<(), NoAttempt> {
         if self.is_void() {
             return Err(NoAttempt::Void);
@@ -61,8 +62,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// The attempt just taken was right: nobody else gets one.
-    pub(super) fn was_right(&mut self) {
+    /// Records that the last attempt succeeded; no further attempt is granted.
+    pub(super) fn succeeded(&mut self) {
         self.used = true;
     }
 }

@@ -1,35 +1,40 @@
+//! The pairing code: eight random decimal digits.
+
 use std::fmt;
 use std::str::FromStr;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Digits of a code.
+/// Number of digits of a code.
 const DIGITS: usize = 8;
 const CODES: u32 = 100_000_000;
-/// The largest multiple of [`CODES`] that 32 bits hold: what lies above would favour some codes.
+/// Largest multiple of [`CODES`] that fits 32 bits; random numbers from here on are rejected,
+/// because they would bias the distribution.
 const FAIR: u32 = u32::MAX / CODES * CODES;
 
-/// The secret that a person carries from one device to the other: eight digits, shown as
-/// "1234-5678".
+/// A pairing code: eight digits, shown as "1234-5678".
 ///
-/// That is 26 bits: far too few to be searched through, and enough when every guess needs a
-/// conversation with the device and three of them end it.
+/// Its 26 bits would not withstand an offline search; they suffice because every guess takes an
+/// exchange with the device, which stops after three wrong ones.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PairingCode([u8; DIGITS]);
 
-/// Text that is no code.
+/// Error of parsing a [`PairingCode`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// A character that is no digit.
-    #[error("'{}' does not occur in a code: it has {DIGITS} digits, such as 1234-5678", .0.escape_default())]
+    /// A character other than a digit.
+    #[error(
+        "'{}' is not allowed in a code, which has {DIGITS} digits, such as 1234-5678",
+        .0.escape_default()
+    )]
     Character(char),
     /// Too few digits, or too many.
-    #[error("a code has {DIGITS} digits, this one has {0}")]
+    #[error("a code has {DIGITS} digits, not {0}")]
     Length(usize),
 }
 
 impl PairingCode {
-    /// A fresh one, each as likely as any other.
+    /// Generates a code, uniformly distributed.
     ///
     /// # Errors
     /// When the system's random source fails.
@@ -81,7 +86,7 @@ impl fmt::Debug for PairingCode {
 impl FromStr for PairingCode {
     type Err = CodeError;
 
-    /// Spaces and dashes are for the eye and may stand anywhere.
+    /// Ignores spaces and dashes.
     fn from_str(s: &str) -> Result<Self, CodeError> {
         let mut digits = Vec::new();
         for c in s.chars().filter(|c| !c.is_whitespace() && *c != '-') {

@@ -1,3 +1,5 @@
+//! The pairing state machine of one end: SPAKE2, proofs, introductions, consent and storage.
+
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
@@ -9,169 +11,173 @@ use super::message::{Message, PROOF_BYTES, SPAKE_BYTES};
 use super::{Attempts, Introduction, MAX_WRONG_CODES, MessageError, PairingCode, StopReason};
 use crate::identity::DeviceId;
 
-/// Until both have proven to have the code and said who they are: machines do that alone.
+/// Deadline of proofs and introductions, which need no person.
 const PROOF_WITHIN: Duration = Duration::from_secs(10);
-/// A person reads two lines and types a letter, on either side.
+/// Deadline of consent: on each side a person reads two lines and types a letter.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
-/// Writing a short file.
+/// Deadline of storing: writing a short file.
 const STORED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which end of the connection this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was given the code and calls.
+    /// Connects, with the code that was entered.
     Caller,
-    /// It shows the code and is called.
+    /// Shows the code and accepts connections.
     Listener,
 }
 
-/// What the proof is bound to: this TLS session, between these two devices.
+/// Channel binding of the proofs (RFC 5056): the TLS session and the ids of its two devices.
 #[derive(Clone)]
-pub struct Bounds {
+pub struct ChannelBinding {
     /// This device.
     pub own: DeviceId,
-    /// Whose certificate the TLS handshake showed.
+    /// The device whose certificate the TLS handshake verified.
     pub peer: DeviceId,
-    /// The TLS session's exporter ([`Bounds::EXPORTER`]).
+    /// Exporter secret of the TLS session ([`ChannelBinding::EXPORTER_LABEL`]).
     pub exporter: [u8; 32],
 }
 
-impl Bounds {
-    /// The label of the exporter.
-    pub const EXPORTER: &'static [u8] = b"EXPORTER-mpbond-pair-1";
+impl ChannelBinding {
+    /// Label of the TLS exporter.
+    pub const EXPORTER_LABEL: &'static [u8] = b"EXPORTER-mpbond-pair-1";
 }
 
-/// The other device, as a person is asked about it.
+/// The other device, as shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its fingerprint: proven.
+    /// Its fingerprint, authenticated.
     pub id: DeviceId,
-    /// What it says of itself.
+    /// Its introduction, not verified.
     pub introduction: Introduction,
 }
 
-/// What is to be done next, in this order.
+/// An action for the caller of [`Exchange`], to be done in the order returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Send this, as one record.
+    /// Send these octets as one record.
     Send(Vec<u8>),
-    /// Ask the person whether this is the device that is meant, then call [`Exchange::decide`].
+    /// Ask the user whether to trust this device, then call [`Exchange::decide`].
     Ask(Peer),
-    /// Write down that this device is trusted, then call [`Exchange::stored`].
+    /// Store that this device is trusted, then call [`Exchange::stored`].
     Store(Peer),
-    /// Take back what was written down.
+    /// Remove what was stored.
     Undo,
-    /// Both trust each other.
+    /// The pairing is complete: both devices trust each other.
     Done(Peer),
-    /// Nothing came of it.
+    /// The pairing failed.
     Failed(PairingError),
 }
 
-/// Why nothing came of a pairing.
+/// Error of a pairing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PairingError {
-    /// Seen by the listener: the caller could not prove that it has the code.
-    #[error("a device called that does not have the code")]
+    /// At the listener: the caller's proof is wrong.
+    #[error("a device connected with a wrong code")]
     WrongCode,
-    /// Seen by the caller: the listener could not prove it. It never comes to that by a slip of
-    /// the finger, since a listener checks first.
+    /// At the caller: the listener's proof is wrong. A typing error cannot cause this, because the
+    /// listener verifies first.
     #[error(
-        "the device that answered does not have the code, though it pretended to: somebody else may be in between"
+        "the device that answered could not prove knowledge of the code: \
+         there may be a man in the middle"
     )]
     Impostor,
-    /// The code is void.
-    #[error("this code is void after {MAX_WRONG_CODES} wrong attempts, or because it was used")]
+    /// The code is no longer valid.
+    #[error("this code is void after {MAX_WRONG_CODES} wrong attempts, or has been used")]
     Void,
-    /// Too soon after a wrong attempt.
-    #[error("another attempt has just failed: wait a few seconds")]
+    /// Too soon after a wrong attempt at the code.
+    #[error("another attempt has just failed: wait a few seconds and try again")]
     TooSoon,
-    /// The roles have no use for each other.
+    /// The roles do not match: exactly one device must be a primary.
     #[error(
-        "this device is a {own} and the other one a {peer}: one of the two has to be the primary, and only one (`--role` says what a device is)"
+        "this device is a {own} and the other one a {peer}: \
+         one of the two has to be the primary, and only one (set the role with `--role`)"
     )]
     Roles {
-        /// Of this device.
+        /// Role of this device.
         own: &'static str,
-        /// Of the other one.
+        /// Role of the other device.
         peer: &'static str,
     },
-    /// The person here said no.
+    /// The user of this device declined.
     #[error("you declined")]
     Declined,
-    /// The other end stopped.
+    /// The other device stopped.
     #[error("{}", stopped(*.0))]
     Stopped(StopReason),
     /// The connection ended.
-    #[error("the other device has gone")]
+    #[error("the other device closed the connection")]
     Gone,
-    /// Not in time.
-    #[error("the other device took too long")]
+    /// A deadline has passed.
+    #[error("the other device did not answer in time")]
     Late,
-    /// The person here gave it up.
-    #[error("given up")]
+    /// The user of this device cancelled.
+    #[error("cancelled")]
     GivenUp,
-    /// What was to be written down could not be.
+    /// The trust entry could not be stored.
     #[error("{0}")]
     NotStored(String),
-    /// Octets that are no message.
+    /// A message is malformed.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// A message that has no place here.
-    #[error("the other device sent a message out of turn")]
+    /// A message that is not allowed in this state.
+    #[error("the other device sent an unexpected message")]
     OutOfTurn,
 }
 
 fn stopped(reason: StopReason) -> &'static str {
     match reason {
         StopReason::WrongCode => {
-            "the other device says that the code is wrong (or somebody is in between)"
+            "the other device says that the code is wrong (or there is a man in the middle)"
         }
         StopReason::Void => {
-            "the other device says that the code is void: it was tried too often, or is used up; \
-             run `mpbond pair` there again"
+            "the other device says that the code is void, because it was tried too often or has \
+             been used: run `mpbond pair` there again"
         }
         StopReason::TooSoon => {
-            "another attempt has just failed on the other device: wait a few seconds"
+            "another attempt has just failed on the other device: wait a few seconds and try again"
         }
-        StopReason::Declined => "it was declined on the other device",
+        StopReason::Declined => "the user of the other device declined",
         StopReason::Roles => {
-            "the two roles do not fit: one of the two has to be the primary, and only one \
-             (`--role` says what a device is)"
+            "the two roles do not match: one of the two has to be the primary, and only one \
+             (set the role with `--role`)"
         }
         StopReason::NotStored => {
-            "the other device could not write down whom it trusts; it says why"
+            "the other device could not store the trust entry; it shows the reason"
         }
-        StopReason::Late => "the other device has waited too long",
-        StopReason::Protocol => "the other device understood a message differently",
-        StopReason::GivenUp => "it was given up on the other device",
+        StopReason::Late => "the other device gave up waiting",
+        StopReason::Protocol => {
+            "the other device rejected a message: do both run the same version of mpbond?"
+        }
+        StopReason::GivenUp => "the user of the other device cancelled",
         StopReason::TokenUnknown => {
-            "the proxy does not know this token: was it made there, by `mpbond proxy enrol`?"
+            "the proxy does not know this token: was it created there with `mpbond proxy enrol`?"
         }
         StopReason::TokenExpired => {
-            "this token has expired: `mpbond proxy enrol` on the proxy makes another one"
+            "this token has expired: run `mpbond proxy enrol` on the proxy to create another one"
         }
         StopReason::TokenUsed => {
-            "this token has been used: `mpbond proxy enrol` on the proxy makes another one"
+            "this token has been used: run `mpbond proxy enrol` on the proxy to create another one"
         }
     }
 }
 
-/// Where a conversation is.
+/// State of an exchange.
 enum State {
-    /// The other end's first message of SPAKE2 has to come.
+    /// Waiting for the other end's SPAKE2 message.
     Start(Spake2<Ed25519Group>, Vec<u8>),
-    /// Its proof has to come.
+    /// Waiting for its proof.
     Proof(Proofs),
-    /// Its introduction.
+    /// Waiting for its introduction.
     Introduction,
-    /// Both persons have to agree.
+    /// Waiting for the consent of both users.
     Deciding {
         own: bool,
         peer: bool,
     },
-    /// We are writing.
+    /// This device is storing.
     Storing,
-    /// The other end is writing; `undo` when we have done so.
+    /// The other device is storing; `undo` if this device has stored already.
     PeerStores {
         undo: bool,
     },
@@ -184,15 +190,14 @@ struct Proofs {
     peer_text: Vec<u8>,
 }
 
-/// One conversation of two devices that pair, at one of its ends.
+/// One end of a pairing.
 ///
-/// The caller starts and proves first: a listener says nothing that depends on the code to
-/// somebody who has not shown to have it. Only then do they say who they are. When both persons
-/// have agreed the listener writes first and takes it back unless the caller reports that it has
-/// done the same.
+/// The caller proves first, so that a listener sends nothing derived from the code to a device that
+/// has not proven knowledge of it. Introductions follow. After the consent of both users the
+/// listener stores first, and undoes it unless the caller reports that it has stored, too.
 pub struct Exchange {
     end: End,
-    bounds: Bounds,
+    bounds: ChannelBinding,
     introduction: Introduction,
     peer: Option<Peer>,
     state: State,
@@ -210,11 +215,11 @@ impl std::fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    /// Begins a conversation.
+    /// Starts an exchange.
     pub fn new(
         end: End,
         code: &PairingCode,
-        bounds: Bounds,
+        bounds: ChannelBinding,
         introduction: Introduction,
         now: Timestamp,
     ) -> (Self, Vec<Step>) {
@@ -241,23 +246,23 @@ impl Exchange {
         (exchange, steps)
     }
 
-    /// Whether the other end has proven to have the code.
+    /// Whether the other end has proven knowledge of the code.
     pub fn is_proven(&self) -> bool {
         self.proven
     }
 
-    /// When [`Exchange::expire`] is due.
+    /// Instant at which [`Exchange::expire`] is due.
     pub fn deadline(&self) -> Timestamp {
         self.deadline
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the exchange has ended.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// Takes one record of the other end. `attempts` are those of the listener's code; at the
-    /// caller they are not looked at.
+    /// Handles one record of the other end. `attempts` belong to the listener's code; the caller
+    /// does not use them.
     pub fn receive(&mut self, octets: &[u8], attempts: &mut Attempts, now: Timestamp) -> Vec<Step> {
         if self.is_over() {
             return Vec::new();
@@ -301,9 +306,9 @@ impl Exchange {
         sent: &[u8],
         theirs: &[u8; SPAKE_BYTES],
     ) -> Vec<Step> {
-        // An element that is none, or our own sent back.
+        // Not a group element, or a reflection of our own message.
         let Ok(key) = spake.finish(theirs) else {
-            let e = MessageError("no first message of SPAKE2").into();
+            let e = MessageError("invalid SPAKE2 element").into();
             return self.stop(StopReason::Protocol, e);
         };
         let proofs = self.proofs(&key);
@@ -315,7 +320,7 @@ impl Exchange {
         steps
     }
 
-    /// Both proofs: HMACs, by two keys out of SPAKE2's, over what the conversation is bound to.
+    /// Both proofs: HMACs under SPAKE2's key over a label and the channel binding.
     fn proofs(&self, spake_key: &[u8]) -> Proofs {
         let (caller, listener) = match self.end {
             End::Caller => (self.bounds.own, self.bounds.peer),
@@ -330,7 +335,7 @@ impl Exchange {
             ]
             .concat()
         };
-        // One end's proof, sent back to it, is not the other one's.
+        // Different labels, so that a reflected proof is not valid.
         let by_caller = text(b"mpbond pair 1: caller");
         let by_listener = text(b"mpbond pair 1: listener");
         let key = hmac::Key::new(hmac::HMAC_SHA256, spake_key);
@@ -375,7 +380,7 @@ impl Exchange {
                 if !right() {
                     return self.stop(StopReason::WrongCode, PairingError::WrongCode);
                 }
-                attempts.was_right();
+                attempts.succeeded();
                 steps.push(send(&Message::Proof(proofs.own)));
             }
         }
@@ -405,7 +410,7 @@ impl Exchange {
         vec![Step::Ask(peer)]
     }
 
-    /// What the person has said to [`Step::Ask`].
+    /// The user's answer to [`Step::Ask`].
     pub fn decide(&mut self, yes: bool, now: Timestamp) -> Vec<Step> {
         let State::Deciding { own: false, peer } = self.state else {
             return Vec::new();
@@ -436,7 +441,7 @@ impl Exchange {
         }
     }
 
-    /// What became of [`Step::Store`].
+    /// The result of [`Step::Store`].
     pub fn stored(&mut self, result: Result<(), String>, now: Timestamp) -> Vec<Step> {
         let State::Storing = self.state else {
             return Vec::new();
@@ -472,7 +477,7 @@ impl Exchange {
         vec![Step::Store(peer)]
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn gone(&mut self) -> Vec<Step> {
         if self.is_over() {
             return Vec::new();
@@ -480,7 +485,7 @@ impl Exchange {
         self.fail(PairingError::Gone)
     }
 
-    /// The person gives it up.
+    /// Cancels the exchange on behalf of the user.
     pub fn give_up(&mut self) -> Vec<Step> {
         if self.is_over() {
             return Vec::new();
@@ -488,7 +493,7 @@ impl Exchange {
         self.stop(StopReason::GivenUp, PairingError::GivenUp)
     }
 
-    /// Ends the conversation if its time is up.
+    /// Ends the exchange if its deadline has passed.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Step> {
         if self.is_over() || now < self.deadline {
             return Vec::new();
@@ -514,7 +519,7 @@ fn send(message: &Message) -> Step {
     Step::Send(message.encode())
 }
 
-/// The first message; SPAKE2's is of a fixed length.
+/// The first message; a SPAKE2 message has a fixed length.
 fn start(spake: &[u8]) -> Option<Step> {
     let spake = spake.try_into().ok()?;
     Some(send(&Message::Start(spake)))

@@ -1,3 +1,5 @@
+//! Text forms of invitations (QR codes) and enrolment tokens.
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -9,55 +11,55 @@ use subtle::ConstantTimeEq;
 use super::{CodeError, PairingCode};
 use crate::identity::{DeviceId, ParseDeviceIdError};
 
-/// Of a token's secret: out of reach of any search.
+/// Length of a token's secret in octets: 128 bits cannot be searched.
 pub const ENROLMENT_SECRET_BYTES: usize = 16;
-/// A device is reached by few addresses; more make a picture that no camera reads.
+/// Maximum number of addresses; more would make the QR code too dense for cameras.
 const MAX_ADDRESSES: usize = 4;
 const PAIR: &str = "MPBOND:PAIR/";
 const ENROL: &str = "MPBOND:ENROL/";
 
-/// Text that is neither invitation nor token, and why.
+/// Error of parsing an [`Invitation`] or an [`EnrolmentToken`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// It does not begin like one.
-    #[error("it does not begin with \"{0}\"")]
+    /// The prefix is wrong.
+    #[error("does not begin with \"{0}\"")]
     Kind(&'static str),
-    /// Too few parts, or too many.
-    #[error("it has {0} parts between slashes, not 3: was all of it copied?")]
+    /// The number of parts is not 3.
+    #[error("{0} parts between slashes instead of 3: was all of it copied?")]
     Parts(usize),
-    /// A part that should be an address.
-    #[error("\"{}\" is no address and port", .0.escape_debug())]
+    /// An invalid address.
+    #[error("\"{}\" is not an address with a port", .0.escape_debug())]
     Address(String),
-    /// More addresses than a device shows.
-    #[error("{0} addresses; at most {MAX_ADDRESSES} are looked at")]
+    /// Too many addresses.
+    #[error("{0} addresses, more than {MAX_ADDRESSES}")]
     Addresses(usize),
-    /// A part that should be a device id.
+    /// An invalid device id.
     #[error(transparent)]
     Device(#[from] ParseDeviceIdError),
-    /// A part that should be a code.
+    /// An invalid code.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// A part that should be a secret.
-    #[error("its secret is not {} letters A-F and digits", 2 * ENROLMENT_SECRET_BYTES)]
+    /// An invalid secret.
+    #[error("the secret is not {} hexadecimal digits", 2 * ENROLMENT_SECRET_BYTES)]
     Secret,
 }
 
-/// Everything that a caller needs, as a listener's QR code says it:
-/// `MPBOND:PAIR/ADDRESS:PORT/CODE/ID`, with commas between several addresses.
+/// Content of a listener's QR code: `MPBOND:PAIR/ADDRESS:PORT/CODE/ID`, with commas between several
+/// addresses.
 ///
-/// Unlike the code alone it names the listener's fingerprint, so that a device in between is
-/// noticed before anything is tried.
+/// It contains the listener's fingerprint, so that the TLS handshake detects a man in the middle
+/// before an attempt is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Where the listener is reached; the likeliest first.
+    /// Addresses of the listener, in order of preference.
     pub addresses: Vec<SocketAddr>,
     /// The short code.
     pub code: PairingCode,
-    /// Who has to answer.
+    /// Expected id of the listener.
     pub id: DeviceId,
 }
 
-/// Three parts behind a prefix, whatever their case.
+/// The three parts after a prefix, which is compared without case.
 fn parts<'a>(text: &'a str, prefix: &'static str) -> Result<[&'a str; 3], TextError> {
     let text = text.trim();
     let rest = match text.split_at_checked(prefix.len()) {
@@ -75,7 +77,7 @@ fn address(text: &str) -> Result<SocketAddr, TextError> {
 }
 
 impl Invitation {
-    /// Whether text is meant as an invitation, right or wrong.
+    /// Whether text has the prefix of an invitation, valid or not.
     pub fn is_meant(text: &str) -> bool {
         !matches!(parts(text, PAIR), Err(TextError::Kind(_)))
     }
@@ -83,7 +85,7 @@ impl Invitation {
 
 impl fmt::Display for Invitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Upper case throughout: QR codes have a denser form for that.
+        // Upper case only: QR codes encode it more densely (alphanumeric mode).
         f.write_str(PAIR)?;
         for (i, address) in self.addresses.iter().take(MAX_ADDRESSES).enumerate() {
             let comma = if i == 0 { "" } else { "," };
@@ -113,7 +115,7 @@ impl FromStr for Invitation {
     }
 }
 
-/// What lets its bearer be trusted by a proxy, once or a few times. Never shown in logs.
+/// Secret of an enrolment token. Never logged.
 #[derive(Clone)]
 pub struct EnrolmentSecret([u8; ENROLMENT_SECRET_BYTES]);
 
@@ -123,7 +125,7 @@ impl EnrolmentSecret {
         Self(octets)
     }
 
-    /// A fresh one.
+    /// Generates a secret.
     ///
     /// # Errors
     /// When the system's random source fails.
@@ -137,7 +139,7 @@ impl EnrolmentSecret {
         &self.0
     }
 
-    /// What a proxy keeps of it: SHA-256. One round will do, since nobody searches through 2^128.
+    /// The SHA-256 hash that a proxy stores. One round suffices for a secret of 128 random bits.
     pub fn hash(&self) -> [u8; 32] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(b"mpbond enrolment token 1");
@@ -149,7 +151,7 @@ impl EnrolmentSecret {
 }
 
 impl PartialEq for EnrolmentSecret {
-    /// Takes the same time whatever the octets are.
+    /// Compares in constant time.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -163,19 +165,19 @@ impl fmt::Debug for EnrolmentSecret {
     }
 }
 
-/// What a proxy's owner gives to a primary's: `MPBOND:ENROL/ADDRESS:PORT/ID/SECRET`.
+/// Token with which a primary enrols at a proxy: `MPBOND:ENROL/ADDRESS:PORT/ID/SECRET`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnrolmentToken {
-    /// Where the proxy listens.
+    /// Address of the proxy.
     pub address: SocketAddr,
-    /// Who has to answer: the secret is told to nobody else.
+    /// Expected id of the proxy; the secret is sent to no other device.
     pub id: DeviceId,
-    /// What makes the proxy trust its bearer.
+    /// Secret that authorizes the bearer.
     pub secret: EnrolmentSecret,
 }
 
 impl EnrolmentToken {
-    /// Whether text is meant as a token, right or wrong.
+    /// Whether text has the prefix of a token, valid or not.
     pub fn is_meant(text: &str) -> bool {
         !matches!(parts(text, ENROL), Err(TextError::Kind(_)))
     }

@@ -1,31 +1,34 @@
+//! Pairing messages and their encoding.
+
 use std::net::{IpAddr, SocketAddr};
 
 use super::EnrolmentSecret;
 
-/// Of these messages; told first, so that later versions can be refused by name.
+/// Version of the pairing protocol, sent in the first message, so that a mismatch is reported as
+/// such.
 pub(super) const VERSION: u8 = 1;
-/// A side letter and a point of the curve.
+/// SPAKE2 message: one octet for the side and a curve point.
 pub(super) const SPAKE_BYTES: usize = 33;
-/// HMAC-SHA256.
+/// Proof: an HMAC-SHA256.
 pub(super) const PROOF_BYTES: usize = 32;
-/// What a device may call itself, in octets.
+/// Maximum length of a device's name in octets.
 pub const MAX_NAME_BYTES: usize = 64;
-/// Longest message. A record that holds more is no message.
+/// Maximum length of a message in octets.
 pub const MAX_MESSAGE_BYTES: usize = 128;
 
-/// What a device does.
+/// Role of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Where the applications are.
+    /// Runs the applications.
     Primary,
     /// Lends its link.
     Helper,
-    /// The far end of all paths.
+    /// The remote end of all paths.
     Proxy,
 }
 
 impl Role {
-    /// As in commands and file names.
+    /// Name in commands and file names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
@@ -34,7 +37,7 @@ impl Role {
         }
     }
 
-    /// Whether devices in these roles have a use for each other: a primary, and one of the others.
+    /// Whether devices in these roles can be paired: exactly one is a primary.
     pub fn fits(self, other: Self) -> bool {
         (self == Self::Primary) != (other == Self::Primary)
     }
@@ -51,48 +54,48 @@ impl Role {
         [Self::Primary, Self::Helper, Self::Proxy]
             .into_iter()
             .find(|r| r.number() == number)
-            .ok_or(MessageError("a role that does not exist"))
+            .ok_or(MessageError("unknown role"))
     }
 }
 
-/// What a device tells of itself once the other one has proven to have the code.
+/// Description that a device sends after the other one has proven knowledge of the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// What it is to the other one.
+    /// Role of the device.
     pub role: Role,
-    /// For people: 1 to [`MAX_NAME_BYTES`] octets, no control characters.
+    /// Display name: 1 to [`MAX_NAME_BYTES`] octets without control characters (see [`is_name`]).
     pub name: String,
-    /// Where its daemon listens; none for a primary. An unspecified address stands for the one
-    /// that the pairing itself went over.
+    /// Address of its daemon; `None` for a primary. An unspecified address means the address used
+    /// for pairing.
     pub service: Option<SocketAddr>,
 }
 
-/// Why a device ends a pairing.
+/// Reason code for ending a pairing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The proof does not fit: another code, or somebody in between.
+    /// The proof is wrong: another code, or a man in the middle.
     WrongCode,
-    /// The code was tried too often, or is used up.
+    /// The code was tried too often, or has been used.
     Void,
     /// Another attempt has just failed.
     TooSoon,
-    /// The person there said no.
+    /// The user declined.
     Declined,
-    /// The two roles have no use for each other.
+    /// The roles do not match.
     Roles,
-    /// It could not write down whom it trusts.
+    /// The trust entry could not be stored.
     NotStored,
-    /// Its time was up.
+    /// A deadline has passed.
     Late,
-    /// A message that it did not expect, or of another version.
+    /// An unexpected message, or another protocol version.
     Protocol,
-    /// The person there gave it up.
+    /// The user cancelled.
     GivenUp,
-    /// A token that it does not know.
+    /// The token is unknown.
     TokenUnknown,
-    /// A token whose time is over.
+    /// The token has expired.
     TokenExpired,
-    /// A token that was used as often as it may be.
+    /// The token has been used as often as allowed.
     TokenUsed,
 }
 
@@ -111,35 +114,35 @@ const REASONS: [StopReason; 12] = [
     StopReason::TokenUsed,
 ];
 
-/// What the two devices say; one record holds one message.
+/// A pairing message; each takes one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// The first message of SPAKE2, either way.
+    /// SPAKE2 message of either end.
     Start([u8; SPAKE_BYTES]),
-    /// The proof of having the code.
+    /// Proof of knowledge of the code.
     Proof([u8; PROOF_BYTES]),
-    /// Who this is.
+    /// Description of the sending device.
     Introduction(Introduction),
-    /// The person here has agreed.
+    /// The user has agreed.
     Agreed,
-    /// This device has written down whom it trusts.
+    /// The trust entry has been stored.
     Stored,
-    /// It is over.
+    /// The sender ends the pairing.
     Stop(StopReason),
     /// A primary presents a token's secret to the proxy that the token names.
     Enrol {
         /// The token's secret.
         secret: EnrolmentSecret,
-        /// What the primary calls itself.
+        /// Name of the primary.
         name: String,
     },
-    /// The proxy trusts the primary now.
+    /// The proxy has stored that it trusts the primary.
     Enrolled,
 }
 
-/// Octets that are no message, and why.
+/// Error of decoding a [`Message`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a bad pairing message: {0}")]
+#[error("invalid pairing message: {0}")]
 pub struct MessageError(pub(super) &'static str);
 
 const START: u8 = 1;
@@ -152,7 +155,7 @@ const ENROL: u8 = 7;
 const ENROLLED: u8 = 8;
 
 impl Message {
-    /// The message's octets: its kind, then its fields, the name last.
+    /// Encodes the message: its type, then its fields, the name last.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Start(spake) => [&[START, VERSION], &spake[..]].concat(),
@@ -188,10 +191,10 @@ impl Message {
         }
     }
 
-    /// The message in one record.
+    /// Decodes the message in one record.
     ///
     /// # Errors
-    /// When it is none, the whole of it and nothing more.
+    /// When the record is not exactly one message.
     pub fn decode(octets: &[u8]) -> Result<Self, MessageError> {
         if octets.len() > MAX_MESSAGE_BYTES {
             return Err(MessageError("too long"));
@@ -206,28 +209,26 @@ impl Message {
             STOP => {
                 let [number] = exactly(rest)?;
                 let reason = REASONS.get(usize::from(number));
-                let unknown = MessageError("a reason that does not exist");
+                let unknown = MessageError("unknown reason code");
                 reason.copied().map(Self::Stop).ok_or(unknown)
             }
             ENROL => {
                 let (secret, rest) = versioned(rest)?
                     .split_first_chunk()
-                    .ok_or(MessageError("it breaks off"))?;
+                    .ok_or(MessageError("truncated"))?;
                 Ok(Self::Enrol {
                     secret: EnrolmentSecret::from_bytes(*secret),
                     name: name(rest)?,
                 })
             }
             ENROLLED => nothing(rest, Self::Enrolled),
-            _ => Err(MessageError("of an unknown kind")),
+            _ => Err(MessageError("unknown type")),
         }
     }
 }
 
 fn exactly<const N: usize>(octets: &[u8]) -> Result<[u8; N], MessageError> {
-    octets
-        .try_into()
-        .map_err(|_| MessageError("of the wrong length"))
+    octets.try_into().map_err(|_| MessageError("wrong length"))
 }
 
 fn nothing(octets: &[u8], message: Message) -> Result<Message, MessageError> {
@@ -238,13 +239,13 @@ fn nothing(octets: &[u8], message: Message) -> Result<Message, MessageError> {
 fn versioned(octets: &[u8]) -> Result<&[u8], MessageError> {
     match octets.split_first() {
         Some((&VERSION, rest)) => Ok(rest),
-        Some(_) => Err(MessageError("of another version of mpbond")),
-        None => Err(MessageError("it breaks off")),
+        Some(_) => Err(MessageError("unsupported protocol version")),
+        None => Err(MessageError("truncated")),
     }
 }
 
 fn introduction(octets: &[u8]) -> Result<Message, MessageError> {
-    const SHORT: MessageError = MessageError("it breaks off");
+    const SHORT: MessageError = MessageError("truncated");
     let ([role, family], rest) = octets.split_first_chunk().ok_or(SHORT)?;
     let role = Role::of_number(*role)?;
     let (ip, rest) = match family {
@@ -257,7 +258,7 @@ fn introduction(octets: &[u8]) -> Result<Message, MessageError> {
             let (ip, rest) = rest.split_first_chunk::<16>().ok_or(SHORT)?;
             (Some(IpAddr::from(*ip)), rest)
         }
-        _ => return Err(MessageError("an address of an unknown kind")),
+        _ => return Err(MessageError("unknown address family")),
     };
     let (service, rest) = match ip {
         None => (None, rest),
@@ -270,7 +271,7 @@ fn introduction(octets: &[u8]) -> Result<Message, MessageError> {
         }
     };
     if service.is_some() == (role == Role::Primary) {
-        return Err(MessageError("an address that does not fit its role"));
+        return Err(MessageError("service address does not match the role"));
     }
     Ok(Message::Introduction(Introduction {
         role,
@@ -279,24 +280,23 @@ fn introduction(octets: &[u8]) -> Result<Message, MessageError> {
     }))
 }
 
-/// A name is shown to a person who decides by it: nothing in it may move a cursor or hide.
+/// A name is shown to the user who decides by it, so it must not contain invisible or cursor-moving
+/// characters.
 fn name(octets: &[u8]) -> Result<String, MessageError> {
     if octets.len() > MAX_NAME_BYTES {
-        return Err(MessageError("a name that is too long"));
+        return Err(MessageError("name too long"));
     }
-    let name = std::str::from_utf8(octets).map_err(|_| MessageError("a name that is no text"))?;
+    let name = std::str::from_utf8(octets).map_err(|_| MessageError("name is not UTF-8"))?;
     if !is_name(name) {
-        return Err(MessageError("a name that cannot be shown"));
+        return Err(MessageError("name is not displayable"));
     }
     Ok(name.to_owned())
 }
 
-/// Whether a device may call itself this: something visible on one line, in reading order.
+/// Whether text is a valid device name: visible, on one line, in reading order.
 pub fn is_name(name: &str) -> bool {
-    // Marks that turn the direction of writing, and spaces without width.
-    let hides = |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !name.is_empty()
         && name.len() <= MAX_NAME_BYTES
         && name.trim() == name
-        && !name.chars().any(|c| c.is_control() || hides(c))
+        && name.chars().all(mpbond_units::is_printable)
 }

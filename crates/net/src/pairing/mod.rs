@@ -1,16 +1,17 @@
-//! How two devices that know nothing of each other come to trust each other.
+//! Pairing: mutual authentication of two devices by a short code or an enrolment token.
 //!
-//! One of them, the *listener*, shows a short [`PairingCode`]; a person brings it to the other,
-//! the *caller*. Over a TLS connection, in which both have shown the keys that they will be known
-//! by, they then prove to each other that they have the same code, by SPAKE2 ([`Exchange`]). The
-//! proof covers both fingerprints and a secret of that TLS session: somebody in between, who has
-//! two sessions, has two different things to prove, and knows the code for neither. What is left
-//! is to guess the code, once an attempt, and [`Attempts`] ends that soon.
+//! One device, the *listener*, shows a short [`PairingCode`]; a person enters it at the other, the
+//! *caller*. Over a TLS connection, in which both present their permanent certificates, they prove
+//! knowledge of the same code by SPAKE2 ([`Exchange`]). The proofs cover both fingerprints and an
+//! exporter secret of that TLS session: a man in the middle has two sessions with different
+//! secrets, and the code for neither. An attacker can only guess the code, once per attempt, and
+//! [`Attempts`] limits the attempts.
 //!
-//! Where no person can look at both, as with a proxy on a server, an [`EnrolmentToken`] takes the
-//! code's place: it names the proxy's fingerprint, and holds a secret that is too long to guess.
+//! Where no person attends both devices, as with a proxy on a server, an [`EnrolmentToken`]
+//! replaces the code: it contains the proxy's fingerprint and a secret that is too long to guess.
 //!
-//! Nothing here has a socket or reads a clock: messages and instants come in, [`Step`]s go out.
+//! The module does no I/O and reads no clock: messages and instants are inputs, [`Step`]s are
+//! outputs.
 
 mod attempts;
 mod code;
@@ -20,7 +21,7 @@ mod message;
 
 pub use attempts::{Attempts, MAX_WRONG_CODES};
 pub use code::{CodeError, PairingCode};
-pub use exchange::{Bounds, End, Exchange, PairingError, Peer, Step};
+pub use exchange::{ChannelBinding, End, Exchange, PairingError, Peer, Step};
 pub use invitation::{
     ENROLMENT_SECRET_BYTES, EnrolmentSecret, EnrolmentToken, Invitation, TextError,
 };

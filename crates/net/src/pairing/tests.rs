@@ -1,4 +1,4 @@
-//! Conversations without a network: both ends, and whoever stands between them.
+//! Tests of pairing without a network: both ends, and attackers between them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,9 +23,9 @@ fn code(text: &str) -> PairingCode {
     text.parse().unwrap()
 }
 
-/// Of a session between the devices `own` and `peer`; sessions of one number are the same one.
-fn bounds(own: u8, peer: u8, session: u8) -> Bounds {
-    Bounds {
+/// Binding to a session between the devices `own` and `peer`; equal numbers mean the same session.
+fn bounds(own: u8, peer: u8, session: u8) -> ChannelBinding {
+    ChannelBinding {
         own: id(own),
         peer: id(peer),
         exporter: [session; 32],
@@ -48,11 +48,11 @@ fn helper() -> Introduction {
     }
 }
 
-fn caller(code_: &str, bounds: Bounds) -> (Exchange, Vec<Step>) {
+fn caller(code_: &str, bounds: ChannelBinding) -> (Exchange, Vec<Step>) {
     Exchange::new(End::Caller, &code(code_), bounds, primary(), NOW)
 }
 
-fn listener(code_: &str, bounds: Bounds) -> Exchange {
+fn listener(code_: &str, bounds: ChannelBinding) -> Exchange {
     let (exchange, steps) = Exchange::new(End::Listener, &code(code_), bounds, helper(), NOW);
     assert_eq!(steps, [], "a listener waits");
     exchange
@@ -74,12 +74,12 @@ fn failure(steps: &[Step]) -> Option<&PairingError> {
     })
 }
 
-/// One end, and everything that it has said to be done.
+/// One end with the actions that it has returned.
 struct Party {
     exchange: Exchange,
     attempts: Attempts,
     inbox: Vec<Vec<u8>>,
-    /// To be done.
+    /// Actions not yet done.
     steps: Vec<Step>,
     did: Vec<Step>,
     says_yes: bool,
@@ -99,7 +99,7 @@ impl Party {
         }
     }
 
-    /// Takes what has come and does what it is told to. Gives the records for the other end.
+    /// Handles received records and performs the actions. Returns the records for the other end.
     fn turn(&mut self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         let mut steps = std::mem::take(&mut self.steps);
@@ -128,7 +128,7 @@ impl Party {
     }
 }
 
-/// Lets both talk until nothing is said. Gives what the one and what the other did.
+/// Runs both ends until no records are left. Returns the actions of each.
 fn talk(a: &mut Party, b: &mut Party) -> (Vec<Step>, Vec<Step>) {
     loop {
         b.inbox = a.turn();
@@ -150,7 +150,7 @@ fn stores(steps: &[Step]) -> usize {
 }
 
 #[test]
-fn with_the_right_code_both_learn_who_the_other_is_and_store() {
+fn with_the_right_code_both_are_introduced_and_store() {
     let (mut a, mut b) = honest("1234-5678", "12345678");
     let (a_did, b_did) = talk(&mut a, &mut b);
     let phone = Peer {
@@ -179,7 +179,7 @@ fn with_the_right_code_both_learn_who_the_other_is_and_store() {
 }
 
 #[test]
-fn with_a_wrong_code_nobody_is_asked_and_nobody_introduced() {
+fn with_a_wrong_code_there_is_neither_introduction_nor_question() {
     let (mut a, mut b) = honest("1234-5679", "1234-5678");
     let (a_did, b_did) = talk(&mut a, &mut b);
     assert_eq!(failure(&b_did), Some(&PairingError::WrongCode));
@@ -195,7 +195,7 @@ fn with_a_wrong_code_nobody_is_asked_and_nobody_introduced() {
             assert!(!matches!(message, Message::Introduction(_)), "{message:?}");
         }
     }
-    // The listener's own proof would let a guess be checked elsewhere: it never left.
+    // The listener must not send its proof, which would allow an offline search.
     let proofs = sent(&b_did)
         .into_iter()
         .map(|r| Message::decode(&r).unwrap());
@@ -210,7 +210,7 @@ fn a_code_is_void_after_three_wrong_ones_even_for_the_right_one() {
         let mut b = listener("1234-5678", bounds(2, 1, 7));
         let answer = b.receive(&sent(&start)[0], &mut attempts, NOW);
         let proof = a.receive(&sent(&answer)[0], &mut Attempts::default(), NOW);
-        // All of these conversations were begun at the same moment and end one after the other.
+        // All of these exchanges begin at the same instant and end one after the other.
         let steps = b.receive(&sent(&proof)[0], &mut attempts, at);
         failure(&steps).cloned()
     };
@@ -234,7 +234,7 @@ fn a_code_is_void_after_three_wrong_ones_even_for_the_right_one() {
 }
 
 #[test]
-fn a_right_code_shuts_out_everybody_else() {
+fn a_used_code_is_void_for_all_other_callers() {
     let mut attempts = Attempts::default();
     let mut begun = [1, 3].map(|device| {
         let (mut a, start) = caller("1234-5678", bounds(device, 2, device));
@@ -249,8 +249,8 @@ fn a_right_code_shuts_out_everybody_else() {
     assert_eq!(ends, [None, Some(PairingError::Void)]);
 }
 
-/// What the caller said is said again, word for word: in a session of the thief's own, and even
-/// in one with the same keys and the same exporter, which TLS does not allow.
+/// The caller's messages are replayed: in a session of the attacker's own, and even in one with the
+/// same keys and the same exporter, which TLS excludes.
 #[test]
 fn replayed_messages_prove_nothing() {
     let (mut a, start) = caller("1234-5678", bounds(1, 2, 7));
@@ -284,16 +284,16 @@ fn a_message_sent_back_to_its_sender_is_refused() {
     assert_eq!(failure(&steps), Some(&PairingError::Impostor));
 }
 
-/// Both have the right code, and each believes to talk to another device than it does.
+/// Both ends have the right code, and their channel bindings differ.
 #[test]
 fn swapped_identities_do_not_fit() {
     for (of_caller, of_listener) in [
-        // Somebody shows a certificate of his own to one of them.
+        // An attacker presents his own certificate to one of them.
         (bounds(1, 3, 7), bounds(2, 1, 7)),
         (bounds(1, 2, 7), bounds(2, 3, 7)),
-        // Each takes the other for itself.
+        // Each takes the other device for itself.
         (bounds(1, 2, 7), bounds(1, 2, 7)),
-        // Another session of the same two.
+        // Another session of the same devices.
         (bounds(1, 2, 7), bounds(2, 1, 8)),
     ] {
         let mut a = Party::new(caller("1234-5678", of_caller));
@@ -304,8 +304,8 @@ fn swapped_identities_do_not_fit() {
     }
 }
 
-/// Somebody in between has a session with each, under a key of his own, and passes everything on.
-/// Then he tries to be the listener to the caller, with a code that he guesses.
+/// A man in the middle has a session with each device, under a key of his own, and forwards all
+/// messages. Then he plays the listener with a guessed code.
 #[test]
 fn a_man_in_the_middle_has_one_guess() {
     let mut a = Party::new(caller("1234-5678", bounds(1, 9, 7)));
@@ -318,11 +318,11 @@ fn a_man_in_the_middle_has_one_guess() {
         let mut a = Party::new(caller("1234-5678", bounds(1, 9, 7)));
         let mut thief = Party::new((listener(guess, bounds(9, 1, 7)), Vec::new()));
         let (a_did, _) = talk(&mut a, &mut thief);
-        // The test can fail: with the code, he is whom the code was given to.
+        // The test can fail: with the right code the attacker is accepted.
         assert_eq!(stores(&a_did), usize::from(right), "{guess}: {a_did:#?}");
     }
 
-    // He answers without knowing whether his guess was right: the caller does not believe him.
+    // He answers without knowing whether his guess is right: the caller refuses his proof.
     let (mut a, start) = caller("1234-5678", bounds(1, 9, 7));
     let mut thief = listener("0000-0000", bounds(9, 1, 7));
     let answer = thief.receive(&sent(&start)[0], &mut Attempts::default(), NOW);
@@ -352,7 +352,7 @@ fn either_person_may_decline_and_then_nothing_is_stored() {
 }
 
 #[test]
-fn when_the_caller_cannot_store_the_listener_takes_it_back() {
+fn when_the_caller_cannot_store_the_listener_undoes_it() {
     let (mut a, mut b) = honest("1234-5678", "1234-5678");
     a.can_store = false;
     let (a_did, b_did) = talk(&mut a, &mut b);
@@ -372,7 +372,7 @@ fn when_the_caller_cannot_store_the_listener_takes_it_back() {
     assert_eq!((stores(&a_did), b_did.contains(&Step::Undo)), (0, false));
 }
 
-/// Both ends up to the moment when the listener has stored.
+/// A listener in the state after storing.
 fn listener_has_stored() -> Exchange {
     let mut none = Attempts::default();
     let (mut a, start) = caller("1234-5678", bounds(1, 2, 7));
@@ -389,7 +389,7 @@ fn listener_has_stored() -> Exchange {
 }
 
 #[test]
-fn a_listener_that_hears_no_more_takes_it_back() {
+fn a_listener_without_confirmation_undoes_it() {
     let ends: [fn(&mut Exchange) -> Vec<Step>; 4] = [
         Exchange::gone,
         Exchange::give_up,
@@ -409,7 +409,7 @@ fn a_listener_that_hears_no_more_takes_it_back() {
 }
 
 #[test]
-fn everything_has_its_time() {
+fn every_state_has_a_deadline() {
     let mut attempts = Attempts::default();
     let (mut a, start) = caller("1234-5678", bounds(1, 2, 7));
     assert_eq!(a.expire(after(9)), []);
@@ -419,7 +419,7 @@ fn everything_has_its_time() {
     let late = b.receive(&sent(&start)[0], &mut attempts, after(11));
     assert_eq!(failure(&late), Some(&PairingError::Late));
 
-    // A person has two minutes from the moment that there is something to decide.
+    // The user has two minutes from the question.
     let (mut a, start) = caller("1234-5678", bounds(1, 2, 7));
     let mut b = listener("1234-5678", bounds(2, 1, 7));
     let answer = b.receive(&sent(&start)[0], &mut attempts, NOW);
@@ -448,7 +448,7 @@ fn messages_out_of_turn_end_it() {
 }
 
 #[test]
-fn two_primaries_have_no_use_for_each_other() {
+fn roles_that_do_not_match_are_refused() {
     let roles = [Role::Primary, Role::Helper, Role::Proxy];
     let fitting = roles.map(|a| roles.map(|b| a.fits(b)));
     let (yes, no) = (true, false);
@@ -496,13 +496,13 @@ fn all_messages() -> Vec<Message> {
 }
 
 #[test]
-fn messages_survive_the_wire_and_only_whole() {
+fn messages_round_trip_and_truncated_ones_are_refused() {
     for message in all_messages() {
         let octets = message.encode();
         assert!(octets.len() <= MAX_MESSAGE_BYTES);
         assert_eq!(Message::decode(&octets), Ok(message.clone()));
         for cut in 0..octets.len() {
-            // A name may be shorter, but it is the last thing and never empty.
+            // A name may be shorter: it is the last field and never empty.
             let shorter = Message::decode(&octets[..cut]);
             let named = matches!(message, Message::Introduction(_) | Message::Enrol { .. });
             assert!(shorter.is_err() || named, "{message:?} cut to {cut}");
@@ -510,13 +510,13 @@ fn messages_survive_the_wire_and_only_whole() {
         let long = [&octets[..], &[b'x'; MAX_MESSAGE_BYTES]].concat();
         assert_eq!(
             Message::decode(&long).unwrap_err().to_string(),
-            "a bad pairing message: too long"
+            "invalid pairing message: too long"
         );
     }
 }
 
 #[test]
-fn names_that_deceive_are_refused() {
+fn deceptive_names_are_refused() {
     let with = |name: &str| {
         let mut i = primary();
         i.name = name.to_owned();
@@ -537,15 +537,15 @@ fn names_that_deceive_are_refused() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn other_versions_are_reported() {
     let mut octets = Message::Start([3; 33]).encode();
     octets[1] = 2;
     let error = Message::decode(&octets).unwrap_err().to_string();
-    assert!(error.contains("another version"), "{error}");
+    assert!(error.contains("unsupported protocol version"), "{error}");
 }
 
 #[test]
-fn codes_are_read_as_people_type_them() {
+fn codes_parse_with_any_spacing() {
     for text in ["12345678", "1234-5678", " 1234 5678 ", "12-34-56-78"] {
         assert_eq!(code(text).to_string(), "1234-5678");
     }
@@ -566,7 +566,7 @@ fn codes_are_read_as_people_type_them() {
 }
 
 #[test]
-fn invitations_and_tokens_are_read_as_they_are_written() {
+fn invitations_and_tokens_round_trip() {
     let addresses: Vec<SocketAddr> = ["10.42.0.1:40123", "[2001:db8::1]:40123"]
         .map(|a| a.parse().unwrap())
         .to_vec();
@@ -597,12 +597,15 @@ fn invitations_and_tokens_are_read_as_they_are_written() {
     for (text, said) in [
         ("hello", "does not begin"),
         ("MPBOND:ENROL/203.0.113.1:4433", "1 parts"),
-        ("MPBOND:ENROL/somewhere/x/y", "\"somewhere\" is no address"),
-        (&text[..text.len() - 1], "its secret is not 32"),
-        (&format!("{text}0"), "its secret is not 32"),
+        (
+            "MPBOND:ENROL/somewhere/x/y",
+            "\"somewhere\" is not an address",
+        ),
+        (&text[..text.len() - 1], "the secret is not 32"),
+        (&format!("{text}0"), "the secret is not 32"),
         (
             &format!("{}é", &text[..text.len() - 1]),
-            "its secret is not 32",
+            "the secret is not 32",
         ),
     ] {
         let error = text.parse::<EnrolmentToken>().unwrap_err().to_string();
@@ -632,13 +635,15 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_invitation_or_refused(text in "(MPBOND:(PAIR|ENROL)/)?[0-9A-F.:,/é -]{0,80}") {
+    fn any_text_is_an_invitation_or_refused(
+        text in "(MPBOND:(PAIR|ENROL)/)?[0-9A-F.:,/é -]{0,80}",
+    ) {
         let _ = text.parse::<Invitation>();
         let _ = text.parse::<EnrolmentToken>();
         let _ = text.parse::<PairingCode>();
     }
 
-    /// Whatever records come in whatever order, nobody is asked, and nothing is stored.
+    /// Random messages in any order cause neither a question nor a stored entry.
     #[test]
     fn without_the_code_nothing_is_stored(
         records in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..4),

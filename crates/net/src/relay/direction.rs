@@ -1,3 +1,5 @@
+//! One direction of a relay: splice or copy, bound, and batching of wake-ups.
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,48 +17,48 @@ use super::ring::Ring;
 use super::stats::Budget;
 use crate::tcp;
 
-/// With at least this much waiting, splice(2) beats copying; below, its work
-/// per page costs more than the copy (measured by the bench `relay_cpu`).
+/// Minimum receive queue for splice(2); below it the work per page costs more than copying
+/// (measured by the bench `relay_cpu`).
 const SPLICE_FROM_BYTES: u64 = 128 * 1024;
-/// Single packets in a pipe's slots cost more to pass on than to copy
-/// (measured: 1500-byte packets at 240 Mbit/s, 2.1 against 1.7 s/GB).
+/// Minimum mean size of a pipe slot for splicing to pay. Single packets cost more to splice than to
+/// copy (measured: 1500-byte packets at 240 Mbit/s, 2.1 against 1.7 s/GB).
 const LARGE_PIECE_BYTES: u64 = 4096;
-/// Packets may have grown since: the peer changed, an offload was switched on.
+/// Bytes after which splicing is tried again: packets may have grown, because the peer changed or
+/// an offload was switched on.
 const TRY_AGAIN_AFTER_BYTES: u64 = 64 << 20;
-/// What may be taken while nothing is held.
+/// Minimum room while the buffer is empty.
 const LEAST_ROOM_BYTES: u64 = 16 * 1024;
-/// While batching, this much arriving wakes us before the tick does.
+/// SO_RCVLOWAT while batching: as many bytes cause a wake-up before the tick.
 const BATCH_BYTES: u64 = 512 * 1024;
-/// Bytes moved before the other direction, and other tasks, get their turn.
+/// Bytes moved per turn before the other direction and other tasks run.
 const TURN_BYTES: u64 = 1 << 20;
-/// The runtime's timer counts whole milliseconds and rounds up, so this is a
-/// delay of one to two: within the 2 ms that batching may cost.
+/// Interval of ticks while batching. The runtime's timer has a resolution of 1 ms and rounds up, so
+/// the delay is 1 to 2 ms: within the 2 ms that batching may cost.
 const TICK: Duration = Duration::from_millis(1);
-/// Wake-ups closer than this, several in a row, are worth batching: a tick
-/// would have covered more than one of them.
+/// Maximum gap between wake-ups that start batching: one tick covers more than one of them.
 const BUSY_GAP: Duration = Duration::from_micros(500);
+/// Number of such wake-ups in a row that starts batching.
 const BUSY_WAKES: u32 = 4;
-/// A tick that found less than this saved no wake-up.
+/// A tick with fewer bytes than this saved no wake-up.
 const QUIET_TICK_BYTES: u64 = 4 * 1024;
-/// Ticks in a row that saved nothing before batching ends.
+/// Number of such ticks in a row that ends batching.
 const QUIET_TICKS: u32 = 4;
 
-/// Which socket failed.
+/// The socket of a direction that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Source,
     Sink,
 }
 
-/// Why a direction cannot go on.
+/// Reason for ending a direction.
 #[derive(Debug)]
 pub(super) enum Halt {
     Failed(End, io::Error),
     BudgetSpent,
 }
 
-/// One direction of a relay: what is held between its two sockets, and when to
-/// look at them again.
+/// One direction of a relay: the buffer between its sockets and the wake-up policy.
 #[derive(Debug)]
 pub(super) struct Direction {
     bound_bytes: u64,
@@ -66,21 +68,21 @@ pub(super) struct Direction {
     read_bytes: u64,
     source_ended: bool,
     finished: bool,
-    /// The sink took less than it was given.
+    /// The last write to the sink was short.
     sink_full: bool,
     /// The last turn ended before the source was empty.
     unfinished: bool,
-    /// How much the source's receive buffer may come to hold.
+    /// Upper bound of the source's receive buffer in bytes.
     source_window_bytes: u64,
-    /// The part of the bound that is kept for it, with a margin for what the
-    /// kernel does between two looks.
+    /// Part of the bound reserved for the source's receive buffer, with a margin for its growth
+    /// between two checks.
     reserved_bytes: u64,
     source_buffer_bytes: u64,
     batching: Batching,
     tick: Pin<Box<Sleep>>,
 }
 
-/// Whether splice(2) is worth its work on this source's packets.
+/// Whether splice(2) pays for this source's packet sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Splicing {
     Unknown,
@@ -90,12 +92,12 @@ enum Splicing {
 
 #[derive(Debug, Clone, Copy)]
 enum Batching {
-    /// Every arrival wakes us.
+    /// Every arrival causes a wake-up.
     Off {
         last_wake: Option<Instant>,
         close_wakes: u32,
     },
-    /// Ticks wake us, and large amounts.
+    /// Ticks and large amounts cause wake-ups.
     On { quiet_ticks: u32 },
 }
 
@@ -104,7 +106,7 @@ const BATCHING_OFF: Batching = Batching::Off {
     close_wakes: 0,
 };
 
-/// What one turn moved.
+/// Bytes moved in one turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     pub read: u64,
@@ -131,12 +133,12 @@ impl Direction {
         }
     }
 
-    /// Bytes held between the sockets.
+    /// Bytes buffered between the sockets.
     pub(super) fn held_bytes(&self) -> u64 {
         self.ring.bytes() + self.in_kernel_pipe()
     }
 
-    /// The source has ended and all of it is with the sink.
+    /// Whether the source has ended and all its bytes were written to the sink.
     pub(super) fn is_finished(&self) -> bool {
         self.finished
     }
@@ -145,9 +147,8 @@ impl Direction {
         self.kernel_pipe.as_ref().map_or(0, KernelPipe::bytes)
     }
 
-    /// Moves what can be moved, when there is reason to look. `Pending` with
-    /// the wakers of the reasons to come registered; `Ready` to be called
-    /// again, after others had a turn, or when finished.
+    /// Moves bytes if an event requires it. `Pending` once wakers for all further events are
+    /// registered; `Ready` when it must be called again after other tasks, or has finished.
     pub(super) fn poll_turn(
         &mut self,
         cx: &mut Context<'_>,
@@ -189,7 +190,7 @@ impl Direction {
         if self.source_ended && self.held_bytes() == 0 {
             self.finished = true;
             match shutdown(sink, Shutdown::Write) {
-                // The sink's peer may have reset it; reading it will tell.
+                // The peer may have reset the sink; a read reports that.
                 Ok(()) | Err(rustix::io::Errno::NOTCONN) => {}
                 Err(e) => return Poll::Ready(Err(Halt::Failed(End::Sink, e.into()))),
             }
@@ -197,13 +198,13 @@ impl Direction {
         Poll::Ready(Ok(moved))
     }
 
-    /// How many more bytes may be taken from the source.
+    /// Bytes that may still be read from the source.
     ///
-    /// The source's receive buffer counts as well, filled as far as its window
-    /// may open, because when reading stops the peer still fills it.
+    /// The source's receive buffer counts up to its largest window, because the peer fills it after
+    /// reading has stopped.
     ///
-    /// While nothing is held there is always room for a little: the sink has
-    /// taken all it was given, so no event of its own would wake us.
+    /// While the buffer is empty there is always a little room: the sink has accepted everything,
+    /// so no event of the sink would wake the task.
     fn room_bytes(&self, sink: &TcpStream) -> io::Result<u64> {
         let held = self.held_bytes();
         let limit = self.bound_bytes.saturating_sub(self.reserved_bytes);
@@ -263,7 +264,7 @@ impl Direction {
         Ok(moved)
     }
 
-    /// Gives the sink what is held, oldest first.
+    /// Writes buffered bytes to the sink, oldest first.
     fn drain(&mut self, sink: &TcpStream) -> io::Result<u64> {
         let mut written = 0;
         if self.sink_full {
@@ -301,12 +302,11 @@ impl Direction {
         Ok(written)
     }
 
-    /// Takes up to `room` bytes from the source, by the cheaper way.
-    /// In mid-turn, a remainder is left to grow until the next tick when there
-    /// will be one: copying it would keep what follows from being spliced.
+    /// Reads up to `room` bytes from the source, by splicing or copying, whichever is cheaper. In
+    /// mid-turn while batching, a small remainder is left until the next tick: copying it would
+    /// keep the following bytes from being spliced.
     fn fill(&mut self, source: &TcpStream, room: u64, mid_turn: bool) -> io::Result<Filled> {
-        // What is in the ring must be written first, so nothing may overtake
-        // it through the kernel pipe.
+        // Bytes in the ring must be written first, so splicing waits until the ring is empty.
         if self.ring.bytes() == 0 && room >= SPLICE_FROM_BYTES && self.splicing_may_pay() {
             let waiting = tcp::receive_queue_bytes(source)?;
             if waiting >= SPLICE_FROM_BYTES
@@ -322,7 +322,7 @@ impl Direction {
                 && self.splicing == Splicing::Pays
                 && matches!(self.batching, Batching::On { .. })
             {
-                // An arrival that this might make us miss, the tick finds.
+                // An arrival missed by clearing readiness here is found by the tick.
                 let _ = source.try_io(Interest::READABLE, || {
                     io::Result::<()>::Err(io::ErrorKind::WouldBlock.into())
                 });
@@ -368,14 +368,14 @@ impl Direction {
         let was_empty = pipe.bytes() == 0;
         let asked = usize::try_from(len).unwrap_or(usize::MAX);
         let n = match pipe.fill_from(source, asked) {
-            // Bytes are waiting, so this is no end of stream.
+            // Bytes are waiting, so this is not the end of the stream.
             Ok(0) => return Ok(None),
             Ok(n) => n as u64,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(e) => return Err(e),
         };
         if self.splicing == Splicing::Unknown && was_empty {
-            // Less than asked although more was waiting: all slots were used.
+            // Less than requested although more was waiting: all slots were used.
             let large_pieces = n == len || n >= pipe.slots() * LARGE_PIECE_BYTES;
             self.splicing = if large_pieces {
                 pipe.enlarge()?;
@@ -398,13 +398,11 @@ impl Direction {
         !matches!(self.splicing, Splicing::CostsUntil { .. })
     }
 
-    /// Follows how much the source's receive buffer may come to hold: what it
-    /// is large enough for, or what was announced to the peer before it was
-    /// made smaller.
+    /// Updates the bound of the source's receive buffer: its size, or the window announced to the
+    /// peer before the buffer was reduced.
     ///
-    /// [`super::limit_receive_buffer`] fixes its size where the system allows
-    /// that. Otherwise the kernel enlarges it with the rate, and whoever wants
-    /// a bound kept has to look after every read.
+    /// [`super::limit_receive_buffer`] fixes the size where the system allows. Otherwise the kernel
+    /// enlarges the buffer with the rate, so keeping the bound takes a check after every read.
     fn watch_buffer(&mut self, source: &TcpStream) -> io::Result<()> {
         let buffer = SockRef::from(source).recv_buffer_size()? as u64;
         let most = self.bound_bytes / 4 * 3;
@@ -418,8 +416,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Starts batching when wake-ups come thick, ends it when ticks find
-    /// little.
+    /// Starts batching when wake-ups are frequent, ends it when ticks find few bytes.
     fn adapt(&mut self, source: &TcpStream, read: u64, ticked: bool) -> io::Result<()> {
         let now = Instant::now();
         match &mut self.batching {
@@ -457,13 +454,12 @@ struct Filled {
     source_is_empty: bool,
 }
 
-/// Makes one non-blocking call whatever the runtime believes about the
-/// socket's readiness; `None` when it would block.
+/// Makes one non-blocking call regardless of the runtime's cached readiness of the socket; `None`
+/// when it would block.
 ///
-/// Under SO_RCVLOWAT the kernel holds events back although there is something
-/// to read, so the belief cannot be trusted to say no. It is kept right,
-/// though: a call that would block, or that moved less than `asked`, found the
-/// socket's end of it exhausted.
+/// Under SO_RCVLOWAT the kernel withholds events although bytes can be read, so a cached "not
+/// ready" may be wrong. The cache is still updated: readiness is cleared after a call that would
+/// block or moved less than `asked`.
 fn attempt(
     socket: &TcpStream,
     interest: Interest,

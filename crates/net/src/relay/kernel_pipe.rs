@@ -1,3 +1,5 @@
+//! A pipe(7) for splice(2) between sockets.
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -5,18 +7,18 @@ use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
 
-/// What F_SETPIPE_SZ gives without privileges on a stock kernel
+/// Size that F_SETPIPE_SZ grants without privileges on a default kernel
 /// (/proc/sys/fs/pipe-max-size): 256 slots.
 const LARGE_BYTES: usize = 1 << 20;
-/// The kernel's default, 16 slots; enough to see what a slot holds.
+/// The kernel's default size, 16 slots; enough to measure the bytes per slot.
 const SMALL_BYTES: usize = 64 << 10;
-/// A pipe's size is counted in pages of this size, one a slot.
+/// Page size: a pipe has one slot per page of its size.
 const PAGE_BYTES: u64 = 4096;
 
-/// A pipe(7) that socket pages pass through without being copied.
+/// A pipe(7) through which socket pages pass without a copy.
 ///
-/// It holds so many slots, not so many bytes: a slot is one piece of a packet,
-/// from a single packet's 1448 bytes to a merged one's 32 KiB.
+/// Its capacity is a number of slots, not of bytes: a slot holds one fragment, from the 1448 bytes
+/// of a single packet to the 32 KiB of a merged one (GRO).
 #[derive(Debug)]
 pub(super) struct KernelPipe {
     read_end: OwnedFd,
@@ -26,7 +28,7 @@ pub(super) struct KernelPipe {
 }
 
 impl KernelPipe {
-    /// A small pipe.
+    /// Creates a pipe of the default size.
     pub(super) fn new() -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut pipe = Self {
@@ -39,32 +41,30 @@ impl KernelPipe {
         Ok(pipe)
     }
 
-    /// Makes the pipe as large as an ordinary user may.
+    /// Enlarges the pipe to the limit of an unprivileged user.
     pub(super) fn enlarge(&mut self) -> io::Result<()> {
         self.resize(LARGE_BYTES)
     }
 
     fn resize(&mut self, bytes: usize) -> io::Result<()> {
-        // A user's pipes together may be limited; a smaller one works as well,
-        // only with more calls.
+        // The total of a user's pipes may be limited; a smaller pipe works with more calls.
         let _ = fcntl_setpipe_size(&self.write_end, bytes);
         self.slots = fcntl_getpipe_size(&self.write_end)? as u64 / PAGE_BYTES;
         Ok(())
     }
 
-    /// Pieces of packets that fit.
+    /// Capacity in slots.
     pub(super) fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// Bytes in the pipe. Nobody else has its ends, so this is FIONREAD
-    /// without asking.
+    /// Bytes in the pipe, as FIONREAD would report; the ends are not shared, so a count suffices.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Moves up to `len` bytes in. `Ok(0)` is the end of the source;
-    /// WouldBlock means that the source is empty or the pipe has no slot left.
+    /// Splices up to `len` bytes in. `Ok(0)` is the end of the source; WouldBlock means that the
+    /// source is empty or the pipe has no free slot.
     pub(super) fn fill_from(&mut self, source: &impl AsFd, len: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         let n = splice(source, None, &self.write_end, None, len, flags)?;
@@ -72,7 +72,7 @@ impl KernelPipe {
         Ok(n)
     }
 
-    /// Moves bytes out, as many as the sink takes.
+    /// Splices bytes out, as many as the sink accepts.
     pub(super) fn drain_to(&mut self, sink: &impl AsFd) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         let len = usize::try_from(self.bytes).unwrap_or(usize::MAX);

@@ -1,15 +1,14 @@
-//! The relay at a helper: bytes from the HS-Path to the pipe and back.
+//! The relay of a helper: forwards bytes between the HS-Path and the pipe.
 //!
-//! A helper cannot read what it relays, so it need not look at it: large
-//! amounts go from socket to socket inside the kernel, small ones through one
-//! block of user memory, which costs less for them. In between, up to a bound
-//! in bytes, it holds what the slower hop has not taken yet. The bound covers
-//! everything at this host, from the receive buffer of one socket to the
-//! unsent part of the other's send buffer. Below it the incoming side is read
-//! eagerly, so that a helper runs ahead of its pipe and sends no late window
-//! updates over its radio.
+//! The payload is ciphertext that the helper cannot read, so it need not enter user space: large
+//! amounts are moved from socket to socket by splice(2), small ones are copied through one block of
+//! user memory, which costs less for them. Bytes that the slower hop has not accepted are buffered
+//! up to a bound (connection split with a buffer: MPBond section 4.2). The bound covers all buffers
+//! of this host, from the receive buffer of one socket to the unsent part of the other's send
+//! buffer. Below the bound the incoming side is read eagerly, so that the HS-Path runs ahead of the
+//! pipe and no late window updates wake the helper's radio.
 //!
-//! Half-close and reset pass through as they are. An idle relay sleeps.
+//! Half-close and reset are forwarded. An idle relay causes no wake-ups.
 
 mod direction;
 mod kernel_pipe;
@@ -34,20 +33,21 @@ use direction::{Direction, End, Halt};
 pub use stats::{Budget, RelayHandle, RelayStats};
 use stats::{Shared, Sockets};
 
-/// What a helper holds for one relay unless told otherwise (MPBond section
-/// 4.1: 4 MB).
+/// Default bound of a relay in bytes. MPBond section 4.2 asks for a buffer and names no size; 4 MiB
+/// holds the whole file of its microbenchmarks (MPBond section 6.2).
 pub const DEFAULT_BOUND_BYTES: u64 = 4 << 20;
-/// Below this the pieces of the bound become smaller than what one call moves.
+/// Minimum bound in bytes: below it the fractions of the bound used as thresholds are smaller than
+/// what one system call moves.
 const MIN_BOUND_BYTES: u64 = 256 << 10;
-/// Turns in a row before other tasks get theirs.
+/// Passes in a row before yielding to other tasks.
 const PASSES: usize = 8;
 
-/// Options of a relay.
+/// Configuration of a relay.
 #[derive(Debug, Clone)]
 pub struct RelayOptions {
-    /// Most bytes held in each direction; at least 256 KiB.
+    /// Maximum number of bytes buffered in each direction; at least 256 KiB.
     pub bound_bytes: u64,
-    /// Bytes that may pass, both directions together.
+    /// Budget of bytes, both directions together.
     pub budget: Option<Arc<Budget>>,
 }
 
@@ -60,7 +60,7 @@ impl Default for RelayOptions {
     }
 }
 
-/// One of a relay's connections.
+/// One of a relay's two connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelaySide {
     /// Primary to helper.
@@ -69,16 +69,16 @@ pub enum RelaySide {
     HsPath,
 }
 
-/// How a relay ended.
+/// Outcome of a relay.
 #[derive(Debug)]
 pub enum RelayEnd {
-    /// Both sides had finished sending, and everything was delivered.
+    /// Both sides finished sending, and all bytes were delivered.
     Finished,
     /// One side failed; the other was reset.
     Failed {
         /// The side that failed.
         side: RelaySide,
-        /// What the kernel said.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// [`RelayHandle::stop`] was called; both sides were reset.
@@ -96,14 +96,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay between two connected sockets, in which nothing moves before
-    /// [`Relay::run`].
+    /// A relay between two connected sockets; it moves no bytes before [`Relay::run`].
     ///
     /// # Errors
-    /// When a socket refuses its options.
+    /// When a socket option cannot be set.
     pub fn new(pipe: TcpStream, hs: TcpStream, mut options: RelayOptions) -> io::Result<Self> {
         options.bound_bytes = options.bound_bytes.max(MIN_BOUND_BYTES);
-        // A send buffer that took everything could hide more than the bound.
+        // An unlimited send buffer could hold more than the bound.
         let unsent = u32::try_from(options.bound_bytes / 4).unwrap_or(u32::MAX);
         for socket in [&pipe, &hs] {
             let s = SockRef::from(socket);
@@ -118,7 +117,7 @@ impl Relay {
         })
     }
 
-    /// Reads and stops this relay from elsewhere.
+    /// A handle that reads statistics of the relay and stops it.
     pub fn handle(&self) -> RelayHandle {
         RelayHandle {
             shared: self.shared.clone(),
@@ -126,15 +125,14 @@ impl Relay {
         }
     }
 
-    /// Moves bytes until both sides have finished, or something ends it.
+    /// Moves bytes until both sides have finished, or the relay fails or is stopped.
     ///
-    /// Must run on a tokio runtime with timers. When dropped half-way, both
-    /// connections are closed.
+    /// Requires a tokio runtime with timers. Dropping the future closes both connections.
     pub async fn run(self) -> RelayEnd {
         let end = self.carry().await;
         if !matches!(end, RelayEnd::Finished) {
             for socket in [&self.sockets.pipe, &self.sockets.hs] {
-                // Closing then resets, which is what happened to the other side.
+                // Closing then resets this side, as happened to the other.
                 let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
             }
         }
@@ -217,9 +215,9 @@ impl Relay {
     }
 }
 
-/// Fixes the receive buffer at `bytes`, if the system's limit allows that much
-/// to us. A smaller buffer would cost throughput on long paths; then it is left
-/// to grow with the rate, and [`Direction`] holds less besides.
+/// Fixes the receive buffer at `bytes` if the system's limit allows. A smaller buffer would cost
+/// throughput on long paths; in that case the kernel's autotuning stays on, and [`Direction`]
+/// buffers less itself.
 fn limit_receive_buffer(socket: &TcpStream, bytes: u64) -> io::Result<()> {
     let s = SockRef::from(socket);
     // The kernel doubles the value for its bookkeeping.
@@ -230,15 +228,15 @@ fn limit_receive_buffer(socket: &TcpStream, bytes: u64) -> io::Result<()> {
         }
         s.set_recv_buffer_size(asked as usize)?;
     }
-    // A connection that is open already keeps to the window of its old buffer.
+    // An open connection otherwise keeps the window of its previous buffer.
     tcp::set_window_clamp(socket, u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
-/// Where the system says what receive buffer may be asked for without privileges: a relay reads it
-/// when it begins.
+/// File with the largest receive buffer that may be requested without privileges; read at the start
+/// of a relay.
 pub const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
 
-/// The largest receive buffer that may be asked for without privileges.
+/// The largest receive buffer in bytes that may be requested without privileges.
 fn system_recv_buffer_limit() -> u64 {
     std::fs::read_to_string(RECEIVE_BUFFER_LIMIT)
         .ok()
@@ -246,15 +244,15 @@ fn system_recv_buffer_limit() -> u64 {
         .unwrap_or(0)
 }
 
-/// Waits until the socket has failed; a reset is heard even while the socket
-/// is neither read nor written.
+/// Completes when the socket has failed; detects a reset even while the socket is neither read nor
+/// written.
 async fn failure(socket: &TcpStream) -> io::Error {
     if let Err(e) = socket.ready(Interest::ERROR).await {
         return e;
     }
     match socket.take_error() {
         Ok(Some(e)) | Err(e) => e,
-        // A read or write has taken the error and will report it.
+        // A read or write has consumed the error and reports it.
         Ok(None) => std::future::pending().await,
     }
 }
@@ -272,7 +270,7 @@ fn ended(halt: Halt, source: RelaySide, sink: RelaySide) -> RelayEnd {
 
 #[cfg(test)]
 thread_local! {
-    /// How often relays of this thread were woken.
+    /// Number of polls of relays on this thread.
     static POLLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

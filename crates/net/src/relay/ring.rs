@@ -1,12 +1,13 @@
+//! The user-space buffer of one direction of a relay.
+
 use std::collections::VecDeque;
 
-/// One read(2) takes up to this much.
+/// Block size: the maximum of one read(2).
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Bytes in user space on their way from one socket to the other.
+/// A FIFO buffer in blocks.
 ///
-/// Grows by blocks as the sink falls behind and gives them back, all but one,
-/// as it catches up.
+/// Grows by blocks as the sink falls behind and frees them, all but one, as it catches up.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     blocks: VecDeque<Block>,
@@ -37,7 +38,7 @@ impl Ring {
         self.bytes
     }
 
-    /// Room for the next read, never empty, at most one block.
+    /// Free space for the next read: at least one byte, at most one block.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let full = self.blocks.back().is_none_or(|b| b.end == b.buf.len());
         if full {
@@ -50,7 +51,7 @@ impl Ring {
         }
     }
 
-    /// The first `n` bytes of [`Ring::room`] were filled.
+    /// Commits the first `n` bytes of [`Ring::room`].
     pub(super) fn filled(&mut self, n: usize) {
         if let Some(b) = self.blocks.back_mut() {
             b.end = (b.end + n).min(b.buf.len());
@@ -58,7 +59,7 @@ impl Ring {
         }
     }
 
-    /// The next bytes to write, empty when there are none.
+    /// The next bytes to write; empty if there are none.
     pub(super) fn front(&self) -> &[u8] {
         self.blocks
             .front()
@@ -66,7 +67,7 @@ impl Ring {
             .unwrap_or_default()
     }
 
-    /// The first `n` bytes of [`Ring::front`] were written.
+    /// Removes the first `n` bytes of [`Ring::front`].
     pub(super) fn consume(&mut self, n: usize) {
         let Some(b) = self.blocks.front_mut() else {
             return;

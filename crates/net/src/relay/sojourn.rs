@@ -1,21 +1,20 @@
-//! How long bytes stay in a relay: offsets stamped when they come, and looked
-//! up when they leave (MPBond section 6.2). Pure: time comes in, as what has
-//! passed since the relay began.
+//! Sojourn time of bytes in a relay: offsets are stamped on arrival and looked up on departure
+//! ("direct buffering delay measurements", MPBond section 6.2). No clock: times are durations since
+//! the start of the relay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Arrivals closer than this share a stamp.
+/// Arrivals within this interval share a stamp.
 const STEP: Duration = Duration::from_millis(1);
-/// More stamps than this are not kept: the oldest bytes' are then too young.
-/// At a millisecond each they reach back eight seconds, in which a helper's
-/// usual buffer is drained at 4 Mbit/s.
+/// Maximum number of stamps; beyond it the sojourn time of the oldest bytes is underestimated. At 1
+/// ms each they cover 8 s, in which the default buffer drains at 4 Mbit/s.
 const MOST_STAMPS: usize = 8192;
 
-/// The bytes of one direction.
+/// Sojourn times of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Sojourn {
-    /// End of what came by then, rising.
+    /// Cumulative bytes and arrival time, rising.
     stamps: VecDeque<(u64, Duration)>,
     came_bytes: u64,
     left_bytes: u64,
@@ -23,7 +22,7 @@ pub(super) struct Sojourn {
 }
 
 impl Sojourn {
-    /// By now, so many bytes in all have come.
+    /// Records the cumulative number of bytes that have arrived.
     pub fn came(&mut self, bytes: u64, now: Duration) {
         if bytes <= self.came_bytes {
             return;
@@ -38,7 +37,7 @@ impl Sojourn {
         }
     }
 
-    /// By now, so many bytes in all have left.
+    /// Records the cumulative number of bytes that have departed.
     pub fn left(&mut self, bytes: u64, now: Duration) {
         if bytes <= self.left_bytes {
             return;
@@ -47,13 +46,13 @@ impl Sojourn {
         while self.stamps.front().is_some_and(|(end, _)| *end < bytes) {
             self.stamps.pop_front();
         }
-        // The stamp that covers the last of them.
+        // The stamp that covers the last of these bytes.
         if let Some((_, came)) = self.stamps.front() {
             self.last = Some(now.saturating_sub(*came));
         }
     }
 
-    /// How long the last byte that left had been here; none before one has.
+    /// Sojourn time of the last departed byte; `None` before the first.
     pub fn last(&self) -> Option<Duration> {
         self.last
     }

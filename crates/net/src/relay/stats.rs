@@ -1,3 +1,5 @@
+//! Statistics and budget of a relay, shared with the tasks that report them.
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -11,28 +13,27 @@ use super::sojourn::Sojourn;
 use crate::control::{RelayReport, RequestId};
 use crate::tcp::{self, TcpInfo};
 
-/// Bytes that may still pass, shared by all relays of a helper: what is left
-/// of `max_bytes_per_month`.
+/// Remaining bytes of `max_bytes_per_month`, shared by all relays of a helper.
 #[derive(Debug)]
 pub struct Budget(AtomicU64);
 
 impl Budget {
-    /// `bytes` may pass.
+    /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Bytes that may still pass, both directions together.
+    /// Remaining bytes, both directions together.
     pub fn left_bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Sets what may still pass, as at the start of a month.
+    /// Sets the remaining bytes, as at the start of a month.
     pub fn set_left_bytes(&self, bytes: u64) {
         self.0.store(bytes, Relaxed);
     }
 
-    /// Takes up to `wanted`; what is not used is given back.
+    /// Reserves up to `wanted` bytes; unused ones are returned with [`Budget::give_back`].
     pub(super) fn reserve(&self, wanted: u64) -> u64 {
         let take = |left: u64| Some(left - left.min(wanted));
         match self.0.fetch_update(Relaxed, Relaxed, take) {
@@ -45,7 +46,7 @@ impl Budget {
     }
 }
 
-/// A relay through which no byte has passed for so long is quiet.
+/// Time without a byte after which a relay is idle.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// The two sockets of a relay.
@@ -55,23 +56,23 @@ pub(super) struct Sockets {
     pub hs: TcpStream,
 }
 
-/// What the running relay writes and others read.
+/// State written by the running relay and read by its handles.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub stop: Notify,
-    /// The first byte after a quiet time has passed.
+    /// Notified by the first byte after an idle period.
     pub woken: Notify,
     pub bytes_down: AtomicU64,
     pub bytes_up: AtomicU64,
     pub held_down: AtomicU64,
     pub held_up: AtomicU64,
-    // One thread runs a relay and reads it: nobody ever waits for these.
+    // Uncontended: one thread runs a relay and reads its statistics.
     sojourn_down: Mutex<Sojourn>,
     sojourn_up: Mutex<Sojourn>,
     began: Instant,
-    /// Microseconds after `began`, plus one; zero for never.
+    /// Microseconds since `began`, plus one; zero for never.
     last_hs_byte_us: AtomicU64,
-    /// The same, of bytes that came down alone.
+    /// The same for received bytes only.
     last_hs_down_us: AtomicU64,
 }
 
@@ -92,10 +93,9 @@ impl Shared {
         }
     }
 
-    /// Stamps what has come and looks up what has left, both ways: after every
-    /// turn, and whenever somebody asks. What one socket has received and the
-    /// other one has not sent is at this host. Nothing where a socket cannot
-    /// be asked any more.
+    /// Updates both sojourn times: after every turn and on every read of the statistics. Bytes
+    /// received by one socket and not sent by the other are at this host. No effect when a socket
+    /// has failed.
     pub(super) fn stamp(&self, sockets: &Sockets) {
         let Sockets { pipe, hs } = sockets;
         self.stamp_one(
@@ -125,12 +125,12 @@ impl Shared {
         sojourn.left(written.saturating_sub(unsent), now);
     }
 
-    /// A byte has gone up the HS-Path.
+    /// Records a byte sent on the HS-Path.
     pub(super) fn hs_byte_went_up(&self) {
         self.hs_byte_passed();
     }
 
-    /// A byte has come down the HS-Path.
+    /// Records a byte received on the HS-Path.
     pub(super) fn hs_byte_came_down(&self) {
         let now = self.hs_byte_passed();
         self.last_hs_down_us.store(now, Relaxed);
@@ -151,53 +151,52 @@ impl Shared {
     }
 }
 
-/// Reads and stops a relay that runs elsewhere.
+/// Handle of a running relay: reads its statistics and stops it.
 #[derive(Debug, Clone)]
 pub struct RelayHandle {
     pub(super) shared: Arc<Shared>,
     pub(super) sockets: Weak<Sockets>,
 }
 
-/// How a relay is doing at this moment.
+/// Statistics of a relay at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayStats {
-    /// Bytes given to the pipe so far.
+    /// Total bytes written to the pipe.
     pub bytes_down: u64,
-    /// Bytes given to the HS-Path so far.
+    /// Total bytes written to the HS-Path.
     pub bytes_up: u64,
-    /// Bytes at this helper on their way to the primary: received and not
-    /// sent. At most the relay's bound.
+    /// Bytes buffered at this helper for the primary: received and not sent (B_p). At most the
+    /// relay's bound.
     pub level_down_bytes: u64,
-    /// Bytes at this helper on their way to the proxy.
+    /// Bytes buffered at this helper for the proxy (B_h).
     pub level_up_bytes: u64,
-    /// Time since a byte last passed the HS-Path, either way.
+    /// Time since the last byte on the HS-Path, either direction.
     pub since_hs_byte: Option<Duration>,
-    /// Time since a byte last came down the HS-Path.
+    /// Time since the last byte received on the HS-Path.
     pub since_hs_down: Option<Duration>,
-    /// How long the last byte that left for the primary had been here.
+    /// Sojourn time of the last byte sent to the primary.
     pub sojourn_down: Option<Duration>,
-    /// The same towards the proxy.
+    /// Sojourn time of the last byte sent to the proxy.
     pub sojourn_up: Option<Duration>,
-    /// The kernel's view of the pipe.
+    /// TCP statistics of the pipe.
     pub pipe: TcpInfo,
-    /// The kernel's view of the HS-Path.
+    /// TCP statistics of the HS-Path.
     pub hs: TcpInfo,
 }
 
 impl RelayHandle {
-    /// Ends the relay: both connections are reset.
+    /// Stops the relay: both connections are reset.
     pub fn stop(&self) {
         self.shared.stop.notify_one();
     }
 
-    /// Waits for the first byte after a quiet time; whoever reports on the relay can sleep until
-    /// then. One that passed while nobody waited counts.
+    /// Waits for the first byte after an idle period, so that reporting can pause meanwhile. A byte
+    /// that passed before the call completes it at once.
     pub async fn woken(&self) {
         self.shared.woken.notified().await;
     }
 
-    /// Asks the kernel how the relay is doing; costs the relay nothing. `None`
-    /// when it has ended.
+    /// Reads the statistics without disturbing the relay. `None` when it has ended.
     pub fn stats(&self) -> Option<RelayStats> {
         let sockets = self.sockets.upgrade()?;
         let Sockets { pipe, hs } = &*sockets;
@@ -227,7 +226,7 @@ impl RelayHandle {
 }
 
 impl RelayStats {
-    /// These readings as the numbered report that the primary gets.
+    /// These statistics as a report to the primary.
     pub fn report(&self, number: u64, relay: RequestId) -> RelayReport {
         RelayReport {
             number,
@@ -247,9 +246,8 @@ impl RelayStats {
     }
 }
 
-/// Throughput at a hop's sender: the measured delivery rate where it says
-/// something about the path, else the congestion window per round trip
-/// (MPBond section 4.2).
+/// Throughput at a hop's sender: the measured delivery rate unless it was limited by the
+/// application, else the congestion window per round trip (MPBond section 4.3.2).
 fn throughput(hop: &TcpInfo) -> Option<BitRate> {
     if !hop.delivery_rate_app_limited
         && let Some(rate) = hop.delivery_rate

@@ -1,4 +1,4 @@
-//! The relay between two loopback connections whose far ends the test holds.
+//! Tests of the relay between two loopback connections.
 
 use std::time::Instant;
 
@@ -170,7 +170,7 @@ async fn fill_up(proxy: &TcpStream, handle: &RelayHandle, bound: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_held_reaches_the_bound_and_never_passes_it() {
+async fn the_buffer_reaches_the_bound_and_never_exceeds_it() {
     for bound in [256 << 10, 1 << 20, 4 << 20] {
         let options = RelayOptions {
             bound_bytes: bound,
@@ -180,7 +180,7 @@ async fn what_is_held_reaches_the_bound_and_never_passes_it() {
         let most = fill_up(&w.proxy, &w.handle, bound).await;
         // The kernel's buffers fill by packets, not by bytes.
         assert!(most >= bound / 10 * 6, "only {most} of {bound} were used");
-        // The other way is not held up.
+        // The other direction is not blocked.
         w.primary.write_all(b"up").await.unwrap();
         let mut up = [0; 2];
         w.proxy.read_exact(&mut up).await.unwrap();
@@ -202,7 +202,7 @@ async fn what_is_held_reaches_the_bound_and_never_passes_it() {
 }
 
 #[tokio::test]
-async fn a_reset_is_heard_while_the_relay_is_full() {
+async fn a_reset_is_detected_while_the_relay_is_full() {
     for from_proxy in [true, false] {
         let w = world(RelayOptions::default()).await;
         fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
@@ -251,7 +251,7 @@ async fn a_spent_budget_ends_the_relay_at_the_byte() {
 }
 
 #[tokio::test]
-async fn the_handle_tells_what_passed() {
+async fn the_handle_reports_statistics() {
     let mut w = world(RelayOptions::default()).await;
     let before = w.handle.stats().unwrap();
     assert_eq!(before.since_hs_byte, None);
@@ -272,11 +272,11 @@ async fn the_handle_tells_what_passed() {
 }
 
 #[tokio::test]
-async fn what_waits_says_how_long_it_waited() {
+async fn sojourn_times_are_measured() {
     const WAIT: Duration = Duration::from_millis(200);
     let mut w = world(RelayOptions::default()).await;
     assert_eq!(w.handle.stats().unwrap().sojourn_down, None);
-    // More than the primary's socket takes by itself, so that the last of it stays here.
+    // More than the primary's socket accepts, so that the last bytes stay in the relay.
     let most = fill_up(&w.proxy, &w.handle, DEFAULT_BOUND_BYTES).await;
     tokio::time::sleep(WAIT).await;
     let mut buf = vec![0; 1 << 16];
@@ -287,7 +287,7 @@ async fn what_waits_says_how_long_it_waited() {
     let stats = w.handle.stats().unwrap();
     assert!(stats.sojourn_down.unwrap() >= WAIT, "{stats:?}");
     assert_eq!(stats.sojourn_up, None);
-    // The way up is free.
+    // The uplink is free.
     w.primary.write_all(b"up").await.unwrap();
     w.proxy.read_exact(&mut buf[..2]).await.unwrap();
     let report = w.handle.stats().unwrap();
@@ -296,10 +296,10 @@ async fn what_waits_says_how_long_it_waited() {
     assert_eq!(report.sojourn_down, stats.sojourn_down);
 }
 
-/// Steady small packets bring batching about; none may wait longer than the
-/// promise, with room for a busy machine.
+/// Steady small packets start batching; none may be delayed beyond the limit, with a margin for a
+/// busy machine.
 #[tokio::test]
-async fn batching_delays_little_and_ends() {
+async fn batching_has_a_bounded_delay_and_ends() {
     let mut w = world(RelayOptions::default()).await;
     w.proxy.set_nodelay(true).unwrap();
     let mut worst = Vec::new();
@@ -319,10 +319,9 @@ async fn batching_delays_little_and_ends() {
 #[tokio::test]
 async fn an_idle_relay_makes_no_turns() {
     let mut w = world(RelayOptions::default()).await;
-    // Enough for batching to begin, which then has to end by itself.
+    // Enough to start batching, which must then end by itself.
     send_some(&mut w).await;
-    // A busy machine may stretch the last ticks; a relay that never rests is
-    // never found resting.
+    // A busy machine may stretch the last ticks; a relay that never becomes idle fails in any case.
     let mut rested = false;
     let mut before = 0;
     for _ in 0..20 {

@@ -1,3 +1,5 @@
+//! TCP statistics of the kernel (`TCP_INFO`) with units.
+
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
@@ -7,21 +9,20 @@ use mpbond_units::BitRate;
 
 use super::sys::{self, RawTcpInfo};
 
-/// What the kernel knows about a TCP connection, in units.
+/// Statistics of a TCP connection (`TCP_INFO`), converted to typed units.
 ///
-/// A field is `None` when the kernel has no value yet, or is too old to give
-/// one.
+/// A field is `None` when the kernel has no value yet, or is too old to report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Where the connection is in its life.
+    /// Connection state.
     pub state: TcpState,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// Lowest round-trip time of the last minutes.
+    /// Minimum round-trip time, in the kernel's window (tcp_min_rtt_wlen, 300 s by default).
     pub min_rtt: Option<Duration>,
     /// Congestion window: segments times the segment size.
     pub cwnd_bytes: u64,
-    /// The window is still to grow quickly: below the slow start threshold (RFC 5681, section 3.1).
+    /// Whether the congestion window is below the slow start threshold (RFC 5681, section 3.1).
     pub slow_start: bool,
     /// Payload octets of one segment.
     pub mss_bytes: u64,
@@ -32,28 +33,26 @@ pub struct TcpInfo {
     pub bytes_received: Option<u64>,
     /// Octets sent, retransmissions included.
     pub bytes_sent: Option<u64>,
-    /// Of these, octets sent again.
+    /// Octets retransmitted, part of `bytes_sent`.
     pub bytes_retransmitted: Option<u64>,
-    /// Octets written and not sent yet.
+    /// Octets written and not sent.
     pub notsent_bytes: Option<u64>,
-    /// Sent and not acknowledged: segments times the segment size, so up to
-    /// one segment too much for a short last one.
+    /// Octets sent and not acknowledged: segments times the segment size, so up to one segment too
+    /// much when the last one is short.
     pub unacked_bytes: u64,
-    /// Of these, what has arrived out of order (SACK, RFC 2018).
+    /// Octets selectively acknowledged (SACK, RFC 2018), part of `unacked_bytes`.
     pub sacked_bytes: u64,
-    /// Rate of the last flight that measured one; see
-    /// `delivery_rate_app_limited`.
+    /// Most recent delivery rate sample; see `delivery_rate_app_limited`.
     pub delivery_rate: Option<BitRate>,
-    /// The last measured rate says how fast we wrote, not how fast the path
-    /// is.
+    /// Whether the sample was limited by the application rather than by the path.
     pub delivery_rate_app_limited: bool,
-    /// Octets the peer's receive window still allows.
+    /// Receive window of the peer in octets.
     pub snd_wnd_bytes: Option<u64>,
-    /// Octets that we last allowed the peer to send.
+    /// Receive window last advertised to the peer, in octets.
     pub rcv_wnd_bytes: Option<u64>,
-    /// Timeouts in a row without an acknowledgement.
+    /// Consecutive retransmission timeouts without an acknowledgement.
     pub retransmits: u32,
-    /// Doublings of the retransmission timeout now in force.
+    /// Current number of doublings of the retransmission timeout.
     pub backoff: u32,
     /// Time since data last arrived.
     pub since_data_received: Duration,
@@ -61,19 +60,18 @@ pub struct TcpInfo {
     pub since_ack_received: Duration,
 }
 
-/// Connection states of RFC 9293 section 3.3.2, as far as a bonded path tells
-/// them apart.
+/// Connection state (RFC 9293, section 3.3.2), reduced to what a path needs to distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpState {
-    /// Being set up.
+    /// SYN-SENT, SYN-RECEIVED or LISTEN.
     Opening,
-    /// Open both ways.
+    /// ESTABLISHED.
     Established,
-    /// The peer has finished sending.
+    /// CLOSE-WAIT: the peer has finished sending.
     PeerFinished,
-    /// We have finished sending.
+    /// FIN-WAIT-1 or FIN-WAIT-2: this end has finished sending.
     WeFinished,
-    /// Over.
+    /// Closed, or closing at both ends.
     Closed,
 }
 
@@ -91,17 +89,17 @@ impl TcpState {
 }
 
 impl TcpInfo {
-    /// Asks the kernel.
+    /// Reads `TCP_INFO` of a socket.
     ///
     /// # Errors
-    /// What getsockopt(2) says; a socket that is not TCP gives an error.
+    /// Error of getsockopt(2), for example when the socket is not TCP.
     pub fn read(socket: &impl AsFd) -> io::Result<Self> {
         let (raw, len) = sys::tcp_info(socket.as_fd())?;
         Ok(Self::from_raw(&raw, len))
     }
 
     fn from_raw(raw: &RawTcpInfo, len: usize) -> Self {
-        // A field counts when the kernel's answer reaches past its end.
+        // A field is known when the kernel's answer covers it completely.
         let known = |offset: usize, size: usize| len >= offset + size;
         let u32_at = |offset: usize, value: u32| known(offset, 4).then_some(u64::from(value));
         let u64_at = |offset: usize, value: u64| known(offset, 8).then_some(value);
@@ -137,8 +135,8 @@ impl TcpInfo {
     }
 }
 
-/// The first bit-field of its byte: C puts it at the bottom on little-endian
-/// machines and at the top on big-endian ones.
+/// Mask of the first bit-field of its byte: C allocates it from the least significant bit on
+/// little-endian machines and from the most significant on big-endian ones.
 const fn app_limited_bit() -> u8 {
     if cfg!(target_endian = "little") {
         1

@@ -1,5 +1,4 @@
-//! TCP connections: how they are opened and tuned, and what the kernel knows
-//! about them.
+//! TCP sockets: opening, tuning, and the kernel's statistics.
 
 mod info;
 mod sys;
@@ -14,27 +13,26 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 pub use info::{TcpInfo, TcpState};
 
-/// Connections that wait to be accepted; more callers than that are turned
-/// away by the kernel until some are.
+/// Backlog of a listener; the kernel drops further connection attempts.
 const LISTEN_BACKLOG: i32 = 256;
 
-/// How a connection is to be opened.
+/// Parameters of a connection attempt.
 #[derive(Debug, Clone)]
 pub struct TcpOptions {
-    /// Where to.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// The own address to call from; else the kernel chooses.
+    /// Local address; `None` lets the kernel choose.
     pub source: Option<IpAddr>,
-    /// The interface to use whatever the routes say (SO_BINDTODEVICE).
+    /// Interface to bind to regardless of routes (SO_BINDTODEVICE).
     pub interface: Option<String>,
-    /// Give up after this.
+    /// Timeout of the attempt.
     pub connect_timeout: Duration,
-    /// Options of the socket.
+    /// Socket options.
     pub tuning: Tuning,
 }
 
 impl TcpOptions {
-    /// A plain connection to `remote`, given up after 10 s.
+    /// A connection to `remote` with default options and a timeout of 10 s.
     pub fn to(remote: SocketAddr) -> Self {
         Self {
             remote,
@@ -46,26 +44,26 @@ impl TcpOptions {
     }
 }
 
-/// Options of a socket. `None` leaves the kernel's own setting.
+/// Socket options. `None` keeps the kernel's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuning {
-    /// Send small segments at once (TCP_NODELAY). On by default: records are
-    /// built to be sent.
+    /// Send small segments at once (TCP_NODELAY). On by default: a record should not wait for an
+    /// acknowledgement.
     pub nodelay: bool,
-    /// Congestion control algorithm by name, such as "cubic" or "bbr".
+    /// Name of the congestion control algorithm, such as "cubic" or "bbr".
     pub congestion: Option<String>,
-    /// The socket counts as writable only below this many unsent octets
-    /// (TCP_NOTSENT_LOWAT), so that scheduling decisions are made late.
+    /// The socket is writable only below this many unsent octets (TCP_NOTSENT_LOWAT), so that
+    /// scheduling decisions are made late.
     pub notsent_lowat_bytes: Option<u32>,
-    /// The connection fails when sent data stays unacknowledged this long
+    /// Maximum time that sent data may remain unacknowledged before the connection fails
     /// (TCP_USER_TIMEOUT).
     pub user_timeout: Option<Duration>,
-    /// After this much silence the kernel probes the peer, then every third of
-    /// it; three unanswered probes end the connection.
+    /// Idle time after which the kernel sends a keepalive probe; further probes follow at a third
+    /// of it, and three unanswered ones end the connection.
     pub keepalive: Option<Duration>,
-    /// Fixes the receive buffer (SO_RCVBUF); it then no longer tunes itself.
+    /// Fixed receive buffer (SO_RCVBUF); disables autotuning.
     pub recv_buffer_bytes: Option<usize>,
-    /// Fixes the send buffer (SO_SNDBUF); it then no longer tunes itself.
+    /// Fixed send buffer (SO_SNDBUF); disables autotuning.
     pub send_buffer_bytes: Option<usize>,
 }
 
@@ -83,65 +81,66 @@ impl Default for Tuning {
     }
 }
 
-/// Why a connection could not be opened or tuned.
+/// Error of opening or tuning a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum TcpError {
     /// The connection attempt failed.
     #[error("connecting to {remote}: {source}")]
     Connect {
-        /// Where to.
+        /// Remote address.
         remote: SocketAddr,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Nobody answered in time.
+    /// The attempt timed out.
     #[error("connecting to {remote}: no answer within {after:?}")]
     TimedOut {
-        /// Where to.
+        /// Remote address.
         remote: SocketAddr,
-        /// The time allowed.
+        /// The timeout.
         after: Duration,
     },
-    /// The source address is not one of ours, or of the wrong family.
-    #[error("calling from {source_address}: {source}")]
+    /// The source address is not local, or of the wrong family.
+    #[error("binding to source address {source_address}: {source}")]
     Source {
-        /// The address asked for.
+        /// The address requested.
         source_address: IpAddr,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no such interface, or it may not be used.
+    /// The interface does not exist, or may not be used.
     #[error("using interface \"{interface}\": {source}")]
     Interface {
-        /// The name asked for.
+        /// Name of the interface.
         interface: String,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The kernel has no such congestion control, or may not lend it.
+    /// The congestion control algorithm is not loaded, or not allowed for this process.
     #[error(
-        "congestion control \"{name}\" is not available ({source}); see /proc/sys/net/ipv4/tcp_allowed_congestion_control"
+        "congestion control \"{name}\" is not available ({source}); \
+         see /proc/sys/net/ipv4/tcp_allowed_congestion_control"
     )]
     Congestion {
-        /// The algorithm asked for.
+        /// Name of the algorithm.
         name: String,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another socket option was refused.
+    /// Another socket option could not be set.
     #[error("setting {option}: {source}")]
     Option {
-        /// The option's name.
+        /// Name of the option.
         option: &'static str,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The address could not be listened on.
+    /// The listener could not be opened.
     #[error("listening on {address}: {source}")]
     Listen {
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// What the kernel said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -154,11 +153,11 @@ fn option(name: &'static str) -> impl FnOnce(io::Error) -> TcpError {
 }
 
 impl Tuning {
-    /// Sets the options on a socket, connected or not. Buffer sizes should be
-    /// set before connecting: the window scale is fixed with the SYN.
+    /// Sets the options on a socket, connected or not. Set buffer sizes before connecting: the
+    /// window scale is negotiated in the SYN.
     ///
     /// # Errors
-    /// Which option was refused, and why.
+    /// [`TcpError`] names the option.
     pub fn apply(&self, socket: &impl AsFd) -> Result<(), TcpError> {
         let s = SockRef::from(socket);
         s.set_tcp_nodelay(self.nodelay)
@@ -185,7 +184,7 @@ impl Tuning {
                 .map_err(option("TCP_USER_TIMEOUT"))?;
         }
         if let Some(silence) = self.keepalive {
-            // The kernel counts in whole seconds, at least one.
+            // The kernel's resolution is one second, its minimum too.
             let second = Duration::from_secs(1);
             let keepalive = TcpKeepalive::new()
                 .with_time(silence.max(second))
@@ -201,8 +200,7 @@ impl Tuning {
 /// Opens a connection.
 ///
 /// # Errors
-/// [`TcpError`] names what failed: the interface, the source address, an
-/// option, or the connection itself.
+/// [`TcpError`] for the interface, the source address, an option, or the connection.
 pub async fn connect(options: &TcpOptions) -> Result<TcpStream, TcpError> {
     let TcpOptions {
         remote,
@@ -255,11 +253,11 @@ fn bind_to(socket: &Socket, interface: &str) -> Result<(), TcpError> {
         })
 }
 
-/// Listens on `address`, on one interface only if named. What `tuning` sets is
-/// inherited by accepted connections.
+/// Listens on `address`, optionally on one interface only. Accepted connections inherit the options
+/// of `tuning`.
 ///
 /// # Errors
-/// [`TcpError`] names what failed.
+/// [`TcpError`] for the interface, an option, or the listener.
 pub fn listen(
     address: SocketAddr,
     interface: Option<&str>,
@@ -272,7 +270,7 @@ pub fn listen(
         Some(Protocol::TCP),
     )
     .map_err(failed)?;
-    // A daemon that restarts must not wait for its old connections to fade.
+    // A restarted daemon must not wait for connections in TIME_WAIT.
     socket.set_reuse_address(true).map_err(failed)?;
     if let Some(interface) = interface {
         bind_to(&socket, interface)?;
@@ -287,7 +285,7 @@ pub fn listen(
 /// (SIOCOUTQ).
 ///
 /// # Errors
-/// What ioctl(2) says.
+/// Error of ioctl(2).
 pub fn send_queue_bytes(socket: &impl AsFd) -> io::Result<u64> {
     sys::send_queue_bytes(socket.as_fd())
 }
@@ -295,7 +293,7 @@ pub fn send_queue_bytes(socket: &impl AsFd) -> io::Result<u64> {
 /// Octets written and not yet sent (SIOCOUTQNSD).
 ///
 /// # Errors
-/// What ioctl(2) says.
+/// Error of ioctl(2).
 pub fn unsent_bytes(socket: &impl AsFd) -> io::Result<u64> {
     sys::unsent_bytes(socket.as_fd())
 }
@@ -304,24 +302,23 @@ pub fn unsent_bytes(socket: &impl AsFd) -> io::Result<u64> {
 /// it (FIONREAD).
 ///
 /// # Errors
-/// What ioctl(2) says.
+/// Error of ioctl(2).
 pub fn receive_queue_bytes(socket: &impl AsFd) -> io::Result<u64> {
     sys::receive_queue_bytes(socket.as_fd())
 }
 
-/// Lets readiness wait for this many octets (SO_RCVLOWAT); 1 is the default.
+/// Sets the minimum number of octets for the socket to be readable (SO_RCVLOWAT); the default is 1.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// Error of setsockopt(2).
 pub fn set_receive_lowat(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     sys::set_receive_lowat(socket.as_fd(), bytes)
 }
 
-/// Keeps the receive window from opening further than this
-/// (TCP_WINDOW_CLAMP), until the kernel next enlarges the receive buffer.
+/// Limits the receive window (TCP_WINDOW_CLAMP) until the kernel next enlarges the receive buffer.
 ///
 /// # Errors
-/// What setsockopt(2) says.
+/// Error of setsockopt(2).
 pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     sys::set_window_clamp(socket.as_fd(), bytes)
 }
@@ -329,7 +326,7 @@ pub fn set_window_clamp(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
 /// Fixes the receive buffer beyond the system's limit (SO_RCVBUFFORCE).
 ///
 /// # Errors
-/// What setsockopt(2) says; without CAP_NET_ADMIN, that it is not permitted.
+/// Error of setsockopt(2); EPERM without CAP_NET_ADMIN.
 pub fn force_recv_buffer(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     sys::force_recv_buffer(socket.as_fd(), bytes)
 }

@@ -1,13 +1,13 @@
-//! The system calls that neither the standard library nor socket2 wraps:
-//! TCP_INFO, the queue lengths of a socket, and a few socket options.
+//! System calls that neither the standard library nor socket2 wraps: TCP_INFO, queue lengths of a
+//! socket, and a few socket options.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `struct tcp_info` as Linux 6.18 has it: 280 bytes. Field names, order and
-/// units are those of include/uapi/linux/tcp.h; older kernels know a prefix.
+/// `struct tcp_info` of Linux 6.18: 280 bytes. Field names, order and units are those of
+/// include/uapi/linux/tcp.h; older kernels fill a prefix.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawTcpInfo {
@@ -101,8 +101,7 @@ pub(super) struct RawTcpInfo {
 
 const _: () = assert!(size_of::<RawTcpInfo>() == 280);
 
-/// TCP_INFO of a socket and how many bytes of it the kernel filled; the rest
-/// is zero.
+/// TCP_INFO of a socket and the number of bytes that the kernel filled; the rest is zero.
 pub(super) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<(RawTcpInfo, usize)> {
     // SAFETY: every field is an integer, for which all bits zero is a value.
     let mut info: RawTcpInfo = unsafe { zeroed() };
@@ -124,13 +123,13 @@ pub(super) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<(RawTcpInfo, usize)> {
     Ok((info, len as usize))
 }
 
-/// SO_RCVLOWAT: epoll reports the socket readable from this many octets on.
+/// SO_RCVLOWAT: minimum octets for epoll to report the socket readable.
 pub(super) fn set_receive_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// TCP_WINDOW_CLAMP: the receive window is not opened further than this. The
-/// kernel forgets it when it enlarges the receive buffer.
+/// TCP_WINDOW_CLAMP: limit of the receive window, in force until the kernel enlarges the receive
+/// buffer.
 pub(super) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }

@@ -1,3 +1,5 @@
+//! Tests of socket options and TCP statistics on loopback.
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -57,8 +59,8 @@ async fn congestion_control_is_chosen_or_refused_by_name() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
-    // Nobody listens there any more.
+async fn errors_name_the_cause() {
+    // The listener is closed.
     let gone = {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None, &Tuning::default()).unwrap();
         listener.local_addr().unwrap()
@@ -76,7 +78,7 @@ async fn what_is_wrong_is_named() {
     options.interface = None;
     options.source = Some("192.0.2.77".parse().unwrap());
     let said = connect(&options).await.unwrap_err().to_string();
-    assert!(said.contains("calling from 192.0.2.77"), "{said}");
+    assert!(said.contains("source address 192.0.2.77"), "{said}");
     let taken = listen("127.0.0.1:0".parse().unwrap(), None, &Tuning::default()).unwrap();
     let address = taken.local_addr().unwrap();
     let said = listen(address, None, &Tuning::default()).unwrap_err();
@@ -103,12 +105,12 @@ async fn the_kernels_counts_are_octets() {
     client.write_all(&[7; 3000]).await.unwrap();
     let mut got = vec![0; 1000];
     server.read_exact(&mut got).await.unwrap();
-    // Loopback delivers within write(2), so the rest is there already.
+    // Loopback delivers within write(2), so all octets have arrived.
     assert_eq!(receive_queue_bytes(&server).unwrap(), 2000);
     let mut rest = vec![0; 2000];
     server.read_exact(&mut rest).await.unwrap();
     assert_eq!(receive_queue_bytes(&server).unwrap(), 0);
-    // The answer carries the acknowledgement.
+    // The response carries the acknowledgement.
     server.write_all(&[1]).await.unwrap();
     client.read_exact(&mut got[..1]).await.unwrap();
     let after = TcpInfo::read(&client).unwrap();
@@ -161,7 +163,7 @@ async fn a_full_path_shows_in_the_queues() {
 }
 
 #[test]
-fn what_is_no_tcp_socket_has_no_info() {
+fn other_sockets_have_no_tcp_info() {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     assert!(TcpInfo::read(&udp).is_err());
 }

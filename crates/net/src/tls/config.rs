@@ -1,3 +1,5 @@
+//! Configuration of rustls: cipher suites, protocol names and certificate verifiers.
+
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,20 +16,20 @@ use rustls::{
 
 use crate::identity::{DeviceId, Identity};
 
-/// The protocol name in the handshake; the number grows when peers that speak
-/// different session protocols must not even shake hands.
-pub const ALPN: &[u8] = b"mpbond/1";
+/// ALPN protocol name (RFC 7301) of sessions and control connections. The number is the major
+/// version of the session protocol: peers with different numbers fail in the handshake.
+pub const ALPN: &[u8] = b"mpbond/2";
 
-/// The protocol name of pairing ([`crate::pairing`]). A name of its own, so that neither can be
-/// taken for the other: whoever only pairs never gets to speak of sessions.
+/// ALPN protocol name of pairing ([`crate::pairing`]). A separate name, so that a connection
+/// accepted for pairing can never be used for sessions.
 pub const PAIRING_ALPN: &[u8] = b"mpbond-pair/1";
 
-/// What a connection is for; the caller's handshake says it.
+/// Purpose of a connection, chosen by the client in ALPN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Sessions and control messages, between devices that know each other.
+    /// Sessions and control messages between devices that trust each other.
     Daemon,
-    /// Getting to know each other: the certificate proves a key and no more.
+    /// Pairing: the certificate proves possession of a key, not trust.
     Pairing,
 }
 
@@ -39,7 +41,7 @@ impl Purpose {
         }
     }
 
-    /// The purpose that the protocol name chosen in a handshake stands for.
+    /// The purpose of a negotiated protocol name.
     pub(super) fn of_protocol(name: &[u8]) -> Option<Self> {
         [Self::Daemon, Self::Pairing]
             .into_iter()
@@ -47,8 +49,8 @@ impl Purpose {
     }
 }
 
-/// Decides which devices may connect. Asked at every handshake, so that a
-/// revoked device is refused the next time it calls.
+/// Authorization of devices. Queried at every handshake, so that a revoked device is refused at its
+/// next connection.
 pub trait Trust: Send + Sync {
     /// Whether the device with this id may connect.
     fn trusts(&self, id: &DeviceId) -> bool;
@@ -60,9 +62,9 @@ impl<F: Fn(&DeviceId) -> bool + Send + Sync> Trust for F {
     }
 }
 
-/// One key exchange and two suites. AES-128-GCM first: with AES instructions,
-/// which nearly every processor of the field has, it is the cheapest a byte.
-/// Both suites hash with SHA-256, which the exporter relies on.
+/// One key exchange group and two cipher suites. AES-128-GCM first: with AES instructions, which
+/// nearly all deployed processors have, it costs least per byte. Both suites use SHA-256, on which
+/// the exporter relies.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
@@ -117,8 +119,8 @@ pub(super) fn server(
     Ok(Arc::new(config))
 }
 
-/// Gives the one certificate there is, and on the way tells the verifier what the caller wants:
-/// the protocol names stand in the first message, the caller's certificate in its last.
+/// Certificate resolver that also passes the offered protocol names to the verifier: they are in
+/// the ClientHello, the client's certificate comes later in its last flight.
 struct Resolver {
     key: Arc<CertifiedKey>,
     verifier: Arc<Trusted>,
@@ -138,7 +140,7 @@ impl ResolvesServerCert for Resolver {
                 .alpn()
                 .is_some_and(|mut names| names.any(|n| n == name))
         };
-        // Whoever names both is judged by the stricter one.
+        // A client that offers both must satisfy the stricter check.
         if self.offers_pairing && wants(PAIRING_ALPN) && !wants(ALPN) {
             self.verifier.only_pairs();
         }
@@ -146,10 +148,10 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// Receives the exporter secret of one handshake.
+/// Captures the exporter secret of one handshake.
 ///
-/// rustls's unbuffered connections have no exporter, but report its secret
-/// where other programs write a key log. Nothing else is kept.
+/// The unbuffered connections of rustls have no exporter interface, but pass its secret to the key
+/// log. No other secret is kept.
 #[derive(Debug, Default)]
 pub(super) struct ExporterSecret(OnceLock<[u8; 32]>);
 
@@ -168,13 +170,13 @@ impl KeyLog for ExporterSecret {
         if self.will_log(label)
             && let Ok(secret) = <[u8; 32]>::try_from(secret)
         {
-            // A handshake derives it once; a second value would be ignored.
+            // A handshake derives it once; a second value is ignored.
             let _ = self.0.set(secret);
         }
     }
 }
 
-/// The client's verifier: exactly one device may answer, or, to pair, any.
+/// Verifier of the client: accepts exactly one device, or any device for pairing.
 #[derive(Debug)]
 pub(super) struct Pinned {
     expect: Option<DeviceId>,
@@ -189,7 +191,7 @@ impl Pinned {
         }
     }
 
-    /// Who answered, once its certificate was seen.
+    /// The server's id, once its certificate has been received.
     pub(super) fn found(&self) -> Option<DeviceId> {
         self.found.get().copied()
     }
@@ -237,7 +239,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// The server's verifier: any device that [`Trust`] accepts, and to pair any at all.
+/// Verifier of the server: accepts devices that [`Trust`] authorizes, and any device for pairing.
 pub(super) struct Trusted {
     trust: Arc<dyn Trust>,
     pairing: OnceLock<()>,
@@ -259,12 +261,12 @@ impl Trusted {
         }
     }
 
-    /// The caller has asked to pair and for nothing else.
+    /// Restricts the connection to pairing, the only protocol that the client offered.
     fn only_pairs(&self) {
         let _ = self.pairing.set(());
     }
 
-    /// What a caller that was let in may do.
+    /// Purpose that the accepted client is authorized for.
     pub(super) fn purpose(&self) -> Purpose {
         match self.pairing.get() {
             Some(()) => Purpose::Pairing,
@@ -272,7 +274,7 @@ impl Trusted {
         }
     }
 
-    /// Who called, once its certificate was seen.
+    /// The client's id, once its certificate has been received.
     pub(super) fn found(&self) -> Option<DeviceId> {
         self.found.get().copied()
     }
@@ -322,11 +324,11 @@ impl ClientCertVerifier for Trusted {
     }
 }
 
-/// What [`Identity`] makes; nothing else has an id.
+/// Signature scheme of every [`Identity`].
 const SCHEMES: [SignatureScheme; 1] = [SignatureScheme::ED25519];
 
-/// Validity dates and names of a certificate mean nothing here, but the peer
-/// must prove that it holds the key: the id alone is public.
+/// Verifies possession of the private key. Validity dates and names in the certificate are ignored;
+/// the id is public and proves nothing by itself.
 fn verify_signature(
     message: &[u8],
     cert: &CertificateDer<'_>,
@@ -340,11 +342,11 @@ fn verify_signature(
     )
 }
 
-/// Becomes the alert access_denied, which the other end can name.
+/// The error for an unauthorized device; sent as the alert access_denied.
 pub(super) fn refused() -> Error {
     Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
 }
 
 fn no_tls12() -> Error {
-    Error::General("TLS 1.2 is not spoken here".to_owned())
+    Error::General("TLS 1.2 is not supported".to_owned())
 }

@@ -1,64 +1,66 @@
+//! Errors of TLS streams and the names of alerts.
+
 use std::io;
 
 use crate::identity::DeviceId;
 
-/// Why a TLS stream could not be made, or ended.
+/// Error of a TLS stream.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The socket failed.
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The handshake took longer than allowed.
+    /// The handshake exceeded its deadline.
     #[error("the TLS handshake did not finish in time")]
     Deadline,
-    /// We called one device and another one answered.
+    /// Another device answered than expected.
     #[error("expected device {expected}, but device {found} answered")]
     WrongPeer {
-        /// Whom we meant to reach.
+        /// Id of the device expected.
         expected: DeviceId,
-        /// Who answered.
+        /// Id of the device that answered.
         found: DeviceId,
     },
-    /// A device called that is not trusted here.
-    #[error("device {found} is not trusted here (`mpbond trust {found}` would change that)")]
+    /// A device connected that is not trusted.
+    #[error("device {found} is not trusted here (to trust it, run `mpbond trust {found}`)")]
     UntrustedPeer {
-        /// Who called.
+        /// Id of the device.
         found: DeviceId,
     },
-    /// The peer ended the stream because it does not trust us.
+    /// The peer ended the stream because it does not trust this device.
     #[error("the peer does not trust this device ({alert})")]
     NotTrusted {
-        /// The TLS alert it sent.
+        /// Name of the TLS alert received.
         alert: String,
     },
     /// The peer ended the stream with another alert.
     #[error("the peer ended the connection with the TLS alert {alert}")]
     Alert {
-        /// The alert's name in RFC 8446 section 6, or its number.
+        /// Name of the alert in RFC 8446, section 6, or its number.
         alert: String,
     },
-    /// The peer speaks TLS but no protocol of ours.
-    #[error("the peer speaks no protocol of ours")]
+    /// No common application protocol (ALPN).
+    #[error("the peer supports no protocol of mpbond (ALPN)")]
     WrongProtocol,
     /// The handshake failed for another reason.
     #[error("TLS handshake: {0}")]
     Handshake(rustls::Error),
-    /// The stream ended without a close_notify: bytes may be missing.
-    #[error("the connection was cut off without a TLS closing message")]
+    /// The stream ended without close_notify: bytes may be missing.
+    #[error("the connection ended without a TLS close_notify")]
     Truncated,
-    /// What arrived is no valid record.
-    #[error("bad TLS record: {0}")]
+    /// A record is invalid.
+    #[error("invalid TLS record: {0}")]
     BadRecord(&'static str),
-    /// More plaintext than a record may hold was given to be sent, or none.
+    /// The plaintext to send is empty or larger than a record.
     #[error("a record carries 1 to {max} bytes, not {0}", max = super::MAX_RECORD_PLAINTEXT_BYTES)]
     RecordSize(usize),
-    /// The stream was closed on this side already.
+    /// This end has closed the stream.
     #[error("the stream is closed for sending")]
     Closed,
 }
 
 impl TlsError {
-    /// An alert by its number (RFC 8446 section 6.2).
+    /// Error for an alert number (RFC 8446, section 6.2).
     pub(super) fn from_alert(description: u8) -> Self {
         let (name, about_trust) = match description {
             10 => ("unexpected_message", false),

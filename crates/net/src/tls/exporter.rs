@@ -1,7 +1,9 @@
+//! TLS 1.3 exporter (RFC 8446, section 7.5).
+
 use ring::{digest, hmac};
 
-/// Keying material that both ends of one TLS session, and nobody else, can
-/// derive (RFC 8446 section 7.5, with an empty context).
+/// Exporter of one TLS session with an empty context (RFC 8446, section 7.5): keying material known
+/// only to its two ends.
 pub(super) struct Exporter {
     secret: [u8; 32],
 }
@@ -19,11 +21,11 @@ impl Exporter {
     }
 }
 
-/// HKDF-Expand-Label(secret, label, context, 32) of RFC 8446 section 7.1; for
-/// 32 bytes HKDF-Expand is one HMAC-SHA256 (RFC 5869 section 2.3).
+/// HKDF-Expand-Label(secret, label, context, 32) of RFC 8446, section 7.1; for 32 bytes HKDF-Expand
+/// is one HMAC-SHA256 (RFC 5869, section 2.3).
 ///
-/// A label longer than the format allows (249 bytes) is hashed first, so that
-/// there is nothing to fail.
+/// A label longer than the format allows (249 bytes) is hashed first, so that the function cannot
+/// fail.
 fn expand_label(secret: &[u8; 32], label: &[u8], context: &[u8]) -> [u8; 32] {
     const PREFIX: &[u8] = b"tls13 ";
     let hashed;

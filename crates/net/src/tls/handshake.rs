@@ -1,3 +1,5 @@
+//! TLS handshakes through the unbuffered interface of rustls.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +19,13 @@ use super::exporter::Exporter;
 use super::record::{Opener, Sealer, frame};
 use crate::identity::{DeviceId, Identity};
 
-/// Both flights of a handshake are about 1 KiB with our certificates; a peer
-/// that sends more than this sends no handshake.
+/// Maximum size of a peer's handshake in octets. With the certificates used here a flight takes
+/// about 1 KiB.
 const MAX_HANDSHAKE_BYTES: u64 = 32 * 1024;
-/// How long a refused peer may take to read why.
+/// Maximum time for a refused peer to read the alert.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What a finished handshake leaves behind.
+/// Result of a completed handshake.
 pub(super) struct Established {
     pub peer_id: DeviceId,
     pub purpose: Purpose,
@@ -31,13 +33,13 @@ pub(super) struct Established {
     pub rekey: Rekey,
     pub sealer: Sealer,
     pub opener: Opener,
-    /// Octets that arrived behind the handshake.
+    /// Octets received after the handshake.
     pub received: BytesMut,
     pub ciphertext_in: u64,
     pub ciphertext_out: u64,
 }
 
-/// Derives the next traffic keys (RFC 8446 section 7.2).
+/// Derivation of the next traffic keys (RFC 8446, section 7.2).
 pub(super) enum Rekey {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
@@ -69,7 +71,7 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let verifier = Arc::new(Pinned::new(expect));
     let secret = Arc::new(ExporterSecret::default());
     let config = config::client(identity, verifier.clone(), secret.clone(), purpose)?;
-    // Never sent (no SNI) and never compared: the id is the name.
+    // A placeholder, neither sent (no SNI) nor verified: the verifier compares ids.
     let name = ServerName::DnsName(
         DnsName::try_from("mpbond.invalid").map_err(|e| Error::General(e.to_string()))?,
     );
@@ -117,7 +119,7 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         }
         Err(e) => return Err(e),
     };
-    // What the certificate was judged for is what the connection is for.
+    // The connection may be used only for the purpose that its certificate was verified for.
     let purpose = verifier.purpose();
     if negotiated(&conn) != Some(purpose) || !purposes.contains(&purpose) {
         return Err(TlsError::WrongProtocol);
@@ -130,15 +132,15 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     wire.establish(peer, purpose, &secret, secrets, rekey)
 }
 
-/// What the two ends have agreed to speak of.
+/// The negotiated purpose.
 fn negotiated(conn: &CommonState) -> Option<Purpose> {
     conn.alpn_protocol().and_then(Purpose::of_protocol)
 }
 
-/// The octets of a handshake in progress.
+/// Buffers and counters of a handshake in progress.
 #[derive(Default)]
 struct Wire {
-    /// Read from the socket, not yet given to rustls.
+    /// Read from the socket, not yet passed to rustls.
     received: BytesMut,
     /// To be written.
     to_send: Vec<u8>,
@@ -178,10 +180,10 @@ impl Wire {
         Ok(())
     }
 
-    /// Moves the next whole record behind `handshake`.
+    /// Appends the next complete record to `handshake`.
     ///
-    /// rustls gets one record at a time, so that it never sees, and buffers,
-    /// application data that arrived right behind the last flight.
+    /// rustls gets one record at a time, so that it never buffers application data that follows the
+    /// last flight.
     async fn read_record<S: AsyncRead + Unpin>(
         &mut self,
         io: &mut S,
@@ -194,7 +196,7 @@ impl Wire {
                 handshake.extend_from_slice(&self.received.split_to(len));
                 self.ciphertext_in += len as u64;
                 if self.ciphertext_in > MAX_HANDSHAKE_BYTES {
-                    return Err(TlsError::BadRecord("the handshake does not end"));
+                    return Err(TlsError::BadRecord("handshake too long"));
                 }
                 return Ok(());
             }
@@ -216,9 +218,8 @@ where
     match result {
         Ok(Ok(())) => Ok(wire),
         Ok(Err(e)) => {
-            // Tell the peer why, so that its message can be as clear as ours.
-            // A failed connection must not be given input again, only be
-            // emptied: it panics over octets that it remembers.
+            // Send the alert, so that the peer can report the cause. A failed connection must not
+            // be given further input, only drained: otherwise rustls panics.
             while conn.common().wants_write() {
                 if conn.step(&mut [], &mut wire.to_send).1.is_err() {
                     break;
@@ -251,7 +252,9 @@ where
             Step::Done => {
                 wire.flush(io).await?;
                 if !handshake.is_empty() {
-                    return Err(TlsError::BadRecord("a handshake message too many"));
+                    return Err(TlsError::BadRecord(
+                        "unexpected message after the handshake",
+                    ));
                 }
                 return Ok(());
             }
@@ -259,8 +262,8 @@ where
     }
 }
 
-/// Sends the last octets and reads on for a moment: closing a socket with
-/// unread bytes would reset the connection and take the alert with it.
+/// Sends the last octets and then reads for a moment: closing a socket with unread bytes would
+/// reset the connection and discard the alert.
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(
     io: &mut S,
     last: &[u8],
@@ -279,18 +282,18 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 enum Step {
-    /// Call again at once.
+    /// Call `step` again.
     Again,
-    /// Send what is to be sent, then bring the next record.
+    /// Send the output, then provide the next record.
     NeedInput,
-    /// Send what is to be sent; the handshake is complete.
+    /// Send the output; the handshake is complete.
     Done,
 }
 
 /// One end of a handshake, client or server.
 trait Engine {
-    /// Takes the handshake one step further, appending what is to be sent to
-    /// `out`. Gives how many octets of `incoming` are done with.
+    /// Advances the handshake and appends output to `out`. Returns the number of octets of
+    /// `incoming` consumed.
     fn step(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) -> (usize, Result<Step, TlsError>);
     fn common(&self) -> &CommonState;
 }
@@ -344,9 +347,9 @@ fn take_step<Data>(
         Ok(ConnectionState::BlockedHandshake) => Ok(Step::NeedInput),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Done),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Err(TlsError::Truncated),
-        // No early data is offered, and application data is kept from rustls.
+        // No early data is offered, and application data is not passed to rustls.
         Ok(_) => Err(TlsError::BadRecord(
-            "data before the handshake was complete",
+            "application data before the end of the handshake",
         )),
         Err(e) => Err(e.into()),
     };

@@ -1,16 +1,15 @@
-//! Records between two devices that know each other's id: TLS 1.3, mutual,
-//! with exact counts of ciphertext octets.
+//! Mutually authenticated TLS 1.3 between two devices that know each other's id, with exact counts
+//! of ciphertext octets.
 //!
-//! A subflow's acknowledgement is a count of ciphertext octets from the start
-//! of the TLS stream, so both ends must agree on it to the octet. Therefore
-//! nothing travels here that one end does not see: no session tickets, no
-//! resumption, no early data, and one record for every call of
+//! A subflow's acknowledgement is a count of ciphertext octets from the start of the TLS stream, so
+//! both ends must agree on it to the octet. Therefore every record is visible to both ends: no
+//! session tickets, no resumption, no early data, and one record for every call of
 //! [`TlsStream::queue_record`].
 //!
-//! rustls makes the handshake through its unbuffered interface and then hands
-//! over the traffic keys, as it does for kernel TLS: its own unbuffered record
-//! layer copies every payload once more each way. Our record layer seals and opens
-//! records in place with ring; rustls keeps deriving the keys (KeyUpdate).
+//! rustls performs the handshake through its unbuffered interface and then exports the traffic
+//! keys, as for kernel TLS. The record layer is this module's own, because the one of rustls copies
+//! every payload once more in each direction: it seals and opens records in place with ring. rustls
+//! still derives the keys of a KeyUpdate.
 
 mod config;
 mod error;

@@ -1,4 +1,4 @@
-//! Protection of application-data records: RFC 8446 section 5.
+//! Protection of application-data records (RFC 8446, section 5).
 
 use bytes::{BufMut, BytesMut};
 use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -6,16 +6,14 @@ use rustls::ConnectionTrafficSecrets;
 
 use super::TlsError;
 
-/// Most plaintext in one record (RFC 8446 section 5.1).
+/// Maximum plaintext of a record in octets (RFC 8446, section 5.1).
 pub const MAX_RECORD_PLAINTEXT_BYTES: usize = 1 << 14;
-/// Ciphertext octets of a record beyond its plaintext, the same for every
-/// record: header 5, content type 1, tag 16.
+/// Overhead of a record in octets, the same for every record: header 5, content type 1, tag 16.
 pub const RECORD_OVERHEAD_BYTES: usize = HEADER_BYTES + 1 + TAG_BYTES;
 
 pub(super) const HEADER_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
-/// Most octets after a record's header; a sender may pad up to this
-/// (RFC 8446 section 5.2).
+/// Maximum octets after a record's header, padding included (RFC 8446, section 5.2).
 const MAX_BODY_BYTES: usize = MAX_RECORD_PLAINTEXT_BYTES + 256;
 
 pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -23,23 +21,23 @@ pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 
-/// The first record's content type and whole length, header included; `None`
-/// while the header itself is incomplete.
+/// Content type and total length of the first record, header included; `None` while the header is
+/// incomplete.
 pub(super) fn frame(received: &[u8]) -> Result<Option<(u8, usize)>, TlsError> {
     let Some(&[kind, major, _, high, low]) = received.first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
     };
     if !(CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind) || major != 3 {
-        return Err(TlsError::BadRecord("this is not TLS"));
+        return Err(TlsError::BadRecord("not a TLS record header"));
     }
     let body = usize::from(u16::from_be_bytes([high, low]));
     if body > MAX_BODY_BYTES {
-        return Err(TlsError::BadRecord("longer than a record may be"));
+        return Err(TlsError::BadRecord("too long"));
     }
     Ok(Some((kind, HEADER_BYTES + body)))
 }
 
-/// The key of one direction, and how many records it protected.
+/// The key of one direction and its record sequence number.
 struct Key {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
@@ -64,8 +62,8 @@ impl Key {
         })
     }
 
-    /// The record number xor the static value (RFC 8446 section 5.3). Every
-    /// call counts a record, so no nonce serves twice.
+    /// The per-record nonce: sequence number xor IV (RFC 8446, section 5.3). Every call increments
+    /// the sequence number, so no nonce is reused.
     fn next_nonce(&mut self) -> Nonce {
         let mut nonce = self.iv;
         for (byte, number) in nonce.iter_mut().skip(4).zip(self.records.to_be_bytes()) {
@@ -78,11 +76,11 @@ impl Key {
 
 fn unexpected_suite() -> TlsError {
     TlsError::Handshake(rustls::Error::General(
-        "a cipher suite was agreed that was not offered".to_owned(),
+        "the negotiated cipher suite was not offered".to_owned(),
     ))
 }
 
-/// Seals outgoing records.
+/// Encrypts outgoing records.
 pub(super) struct Sealer(Key);
 
 impl Sealer {
@@ -90,12 +88,12 @@ impl Sealer {
         Key::new(secrets).map(Self)
     }
 
-    /// Records sealed with this key so far.
+    /// Number of records encrypted with this key.
     pub(super) fn records(&self) -> u64 {
         self.0.records
     }
 
-    /// Appends one record to `out`; the caller bounds the plaintext.
+    /// Appends one record to `out`; the caller checks the plaintext's length.
     pub(super) fn seal<'a>(
         &mut self,
         content_type: u8,
@@ -123,7 +121,7 @@ impl Sealer {
     }
 }
 
-/// Opens incoming records.
+/// Decrypts incoming records.
 pub(super) struct Opener(Key);
 
 impl Opener {
@@ -131,8 +129,8 @@ impl Opener {
         Key::new(secrets).map(Self)
     }
 
-    /// Decrypts one whole record in place and cuts it down to its content,
-    /// padding removed. Gives the content type.
+    /// Decrypts one complete record in place and reduces it to its content without padding. Returns
+    /// the content type.
     pub(super) fn open(&mut self, record: &mut BytesMut) -> Result<u8, TlsError> {
         let Some(&header) = record.first_chunk::<HEADER_BYTES>() else {
             return Err(TlsError::BadRecord("shorter than its header"));
@@ -143,14 +141,14 @@ impl Opener {
             .0
             .key
             .open_in_place(nonce, Aad::from(header), body)
-            .map_err(|_| TlsError::BadRecord("it does not decrypt: damaged or forged"))?;
+            .map_err(|_| TlsError::BadRecord("authentication failed: damaged or forged"))?;
         // The last octet that is not zero is the content type; zeros are padding.
         let Some(type_at) = inner.iter().rposition(|&b| b != 0) else {
-            return Err(TlsError::BadRecord("it holds nothing but padding"));
+            return Err(TlsError::BadRecord("no content, only padding"));
         };
         let content_type = inner.get(type_at).copied().unwrap_or_default();
         if type_at > MAX_RECORD_PLAINTEXT_BYTES {
-            return Err(TlsError::BadRecord("longer than a record may be"));
+            return Err(TlsError::BadRecord("too long"));
         }
         bytes::Buf::advance(record, HEADER_BYTES);
         record.truncate(type_at);

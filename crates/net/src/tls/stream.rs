@@ -1,3 +1,5 @@
+//! A TLS stream in polled form, with the ciphertext offset of every record.
+
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -19,36 +21,34 @@ use super::record::{
 };
 use crate::identity::{DeviceId, Identity};
 
-/// A receive buffer starts at two records and doubles while reads fill it.
+/// Initial receive block: two records; doubled while reads fill it.
 const FIRST_BLOCK_BYTES: usize = 32 * 1024;
-/// Most octets one read(2) may take.
+/// Maximum octets of one read(2).
 const MAX_BLOCK_BYTES: usize = 256 * 1024;
-/// Payloads shorter than this part of a block are copied out: one of them, kept
-/// in a reassembly queue, would pin the whole block it arrived in. Full records
-/// never are.
+/// Payloads shorter than a block divided by this number are copied: in a reassembly queue such a
+/// payload would keep its whole block allocated. Full records are never copied.
 const COPY_BELOW: usize = 16;
-/// Room for four full records, what a driver writes at once.
+/// Initial send buffer: four full records, the amount that a driver writes at once.
 const SEND_BLOCK_BYTES: usize = 4 * (MAX_RECORD_PLAINTEXT_BYTES + RECORD_OVERHEAD_BYTES);
-/// AES-GCM stays safe for 2^24.5 records under one key (RFC 8446 section
-/// 5.5); keys change well before.
+/// Records after which a KeyUpdate is sent. AES-GCM is safe for 2^24.5 records under one key (RFC
+/// 8446, section 5.5).
 const RECORDS_PER_KEY: u64 = 1 << 23;
 
 /// One decrypted record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What the peer gave to one call of [`TlsStream::queue_record`].
+    /// Plaintext of one call of [`TlsStream::queue_record`] at the peer.
     pub payload: Bytes,
     /// Ciphertext octets from the start of the TLS stream to the end of this
     /// record; the sender's `queue_record` returned the same number.
     pub ciphertext_end: u64,
 }
 
-/// A byte stream to one known device, in TLS 1.3 records.
+/// A TLS 1.3 stream to an authenticated device.
 ///
-/// Nothing here waits: reading and writing poll the socket, and the caller
-/// decides when. Received records come out of [`TlsStream::next_record`] until
-/// it has none, then [`TlsStream::poll_fill`] asks the socket for more. Buffers
-/// are given back while nothing is in them.
+/// Reading and writing are polled by the caller. [`TlsStream::next_record`] returns received
+/// records until none is left, then [`TlsStream::poll_fill`] reads from the socket. Empty buffers
+/// are freed.
 pub struct TlsStream<S = TcpStream> {
     io: S,
     peer_id: DeviceId,
@@ -84,16 +84,15 @@ impl<S> std::fmt::Debug for TlsStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
-    /// Shakes hands as the calling side; only the device `expect` may answer.
+    /// Performs the handshake as client; accepts only the device `expect`.
     ///
-    /// A server learns who calls in the last flight, so its refusal arrives
-    /// after this returned: as [`TlsError::NotTrusted`] from the first
+    /// A server authenticates the client in the last flight, so its refusal arrives after this
+    /// function has returned, as [`TlsError::NotTrusted`] from the first
     /// [`TlsStream::next_record`].
     ///
     /// # Errors
-    /// [`TlsError::WrongPeer`] when another device answers,
-    /// [`TlsError::Deadline`] when nothing came of it in time, else what went
-    /// wrong.
+    /// [`TlsError::WrongPeer`] when another device answers, [`TlsError::Deadline`] after the
+    /// deadline, and other errors of the handshake.
     pub async fn connect(
         mut io: S,
         identity: &Identity,
@@ -105,13 +104,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Ok(Self::new(io, done))
     }
 
-    /// Shakes hands as the calling side, to pair: with the device `expect`, or with whoever
-    /// answers. Then who answered is only what [`TlsStream::peer_id`] says, and trusted by
-    /// nothing yet.
+    /// Performs the handshake as client for pairing, with the device `expect` or any device. In the
+    /// latter case [`TlsStream::peer_id`] is not yet trusted.
     ///
     /// # Errors
-    /// As [`TlsStream::connect`]; [`TlsError::WrongProtocol`] when the other end pairs with
-    /// nobody.
+    /// As [`TlsStream::connect`]; [`TlsError::WrongProtocol`] when the server does not offer
+    /// pairing.
     pub async fn connect_to_pair(
         mut io: S,
         identity: &Identity,
@@ -123,12 +121,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Ok(Self::new(io, done))
     }
 
-    /// Shakes hands as the called side; `trust` is asked about the caller.
+    /// Performs the handshake as server; `trust` authorizes the client.
     ///
     /// # Errors
-    /// [`TlsError::UntrustedPeer`] when `trust` says no,
-    /// [`TlsError::Deadline`] when nothing came of it in time, else what went
-    /// wrong. The caller has been told by an alert.
+    /// [`TlsError::UntrustedPeer`] when `trust` refuses the client, [`TlsError::Deadline`] after
+    /// the deadline, and other errors of the handshake. The client has been sent an alert.
     pub async fn accept(
         mut io: S,
         identity: &Identity,
@@ -140,10 +137,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Ok(Self::new(io, done))
     }
 
-    /// Shakes hands as the called side with whoever wants to pair, and with nobody else.
+    /// Performs the handshake as server for pairing only, with any device.
     ///
     /// # Errors
-    /// As [`TlsStream::accept`], except that nobody is untrusted.
+    /// As [`TlsStream::accept`], except [`TlsError::UntrustedPeer`].
     pub async fn accept_to_pair(
         mut io: S,
         identity: &Identity,
@@ -155,8 +152,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Ok(Self::new(io, done))
     }
 
-    /// As [`TlsStream::accept`], and also with whoever wants to pair and nothing else:
-    /// [`TlsStream::purpose`] tells which it is, and must be asked.
+    /// Performs the handshake as server with devices that `trust` authorizes, and with any device
+    /// for pairing. The caller must check [`TlsStream::purpose`].
     ///
     /// # Errors
     /// As [`TlsStream::accept`].
@@ -199,13 +196,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         }
     }
 
-    /// Reads once from the socket. `Ok(0)` is the end of the TCP stream; call
-    /// [`TlsStream::next_record`] then to learn whether it was a clean one.
-    /// When the buffer is full of records not yet taken, nothing is read and
-    /// the number of octets waiting is returned.
+    /// Reads once from the socket. `Ok(0)` is the end of the TCP stream; [`TlsStream::next_record`]
+    /// then reports whether the TLS stream was closed properly. When the buffer is full of pending
+    /// records, nothing is read and the number of pending octets is returned.
     ///
     /// # Errors
-    /// What read(2) says.
+    /// Error of read(2).
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.eof {
             return Poll::Ready(Ok(0));
@@ -235,8 +231,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         result
     }
 
-    /// Makes room for a useful read: first in the block at hand, as soon as
-    /// its records were dropped, else in a new one.
+    /// Makes room for a read: in the current block if its records have been dropped, else in a new
+    /// one.
     fn make_room(&mut self) {
         let used = self.received.len();
         if self.received.capacity() - used >= self.block_bytes / 4 {
@@ -250,16 +246,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         }
     }
 
-    /// The next whole record, if one has arrived.
+    /// The next complete record, if one has been received.
     ///
-    /// The payload is decrypted where it was received and shares that memory
-    /// (short ones are copied). After the end of the TCP stream: `Ok(None)`
-    /// when the peer closed the TLS stream properly.
+    /// The payload is decrypted in place and shares the receive buffer (short ones are copied).
+    /// After the end of the TCP stream, `Ok(None)` means that the peer closed the TLS stream
+    /// properly.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`] when the TCP stream ended without a closing
-    /// message, an alert of the peer, or a record that is no good; the stream
-    /// is then finished, and an alert is queued for the peer.
+    /// [`TlsError::Truncated`] when the TCP stream ended without close_notify, an alert of the
+    /// peer, or an invalid record, for which an alert is queued. The stream has then failed.
     pub fn next_record(&mut self) -> Result<Option<Record>, TlsError> {
         if self.failed {
             return Err(TlsError::Closed);
@@ -269,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
             self.failed = true;
             self.received = BytesMut::new();
             if let TlsError::BadRecord(_) = e {
-                // 20 is bad_record_mac, the general "this is no good".
+                // Level fatal, bad_record_mac.
                 self.queue_alert(2, 20);
             }
         }
@@ -285,7 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
                 return self.nothing_whole();
             };
             if kind != APPLICATION_DATA {
-                return Err(TlsError::BadRecord("it is not encrypted"));
+                return Err(TlsError::BadRecord("not encrypted"));
             }
             if self.received.len() < len {
                 return self.nothing_whole();
@@ -311,7 +306,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
                 }
                 ALERT => self.on_alert(&record)?,
                 HANDSHAKE => self.on_handshake_message(&record)?,
-                _ => return Err(TlsError::BadRecord("of an unknown kind")),
+                _ => return Err(TlsError::BadRecord("unknown content type")),
             }
         }
     }
@@ -331,41 +326,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
                 Ok(())
             }
             [_, description] => Err(TlsError::from_alert(*description)),
-            _ => Err(TlsError::BadRecord("an alert of the wrong length")),
+            _ => Err(TlsError::BadRecord("alert of the wrong length")),
         }
     }
 
-    /// Only KeyUpdate may follow a handshake here (RFC 8446 section 4.6.3);
-    /// no tickets are made, and no peer of ours authenticates later.
+    /// Only KeyUpdate is accepted after the handshake (RFC 8446, section 4.6.3): neither tickets
+    /// nor post-handshake authentication are used.
     fn on_handshake_message(&mut self, message: &[u8]) -> Result<(), TlsError> {
         let [24, 0, 0, 1, wants_update @ (0 | 1)] = message else {
             return Err(TlsError::BadRecord(
-                "a handshake message other than KeyUpdate",
+                "handshake message other than KeyUpdate",
             ));
         };
         self.opener = Opener::new(self.rekey.next_rx()?)?;
-        // However often the peer asks, it is owed one answer.
+        // Several requests of the peer are answered by one KeyUpdate.
         self.owes_key_update |= *wants_update == 1;
         Ok(())
     }
 
-    /// Whether the peer has ended its direction properly.
+    /// Whether the peer has closed its direction properly.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }
 
-    /// Encrypts one record behind what is queued. Gives the ciphertext octets
-    /// from the start of the TLS stream to its end.
+    /// Encrypts one record and appends it to the send queue. Returns the ciphertext octets from the
+    /// start of the TLS stream to the record's end.
     ///
     /// # Errors
-    /// [`TlsError::RecordSize`] for more than [`MAX_RECORD_PLAINTEXT_BYTES`] or
-    /// nothing, [`TlsError::Closed`] after [`TlsStream::close`].
+    /// [`TlsError::RecordSize`] when the plaintext is empty or longer than
+    /// [`MAX_RECORD_PLAINTEXT_BYTES`], [`TlsError::Closed`] after [`TlsStream::close`].
     pub fn queue_record(&mut self, plaintext: &[u8]) -> Result<u64, TlsError> {
         self.queue_record_parts(&[plaintext])
     }
 
-    /// As [`TlsStream::queue_record`], for a record that lies in several
-    /// places, such as frame headers and payloads.
+    /// As [`TlsStream::queue_record`], for plaintext in several slices, such as frame headers and
+    /// payloads.
     ///
     /// # Errors
     /// As [`TlsStream::queue_record`].
@@ -404,15 +399,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Ok(())
     }
 
-    /// Ciphertext octets queued that the socket has not taken.
+    /// Ciphertext octets queued and not yet accepted by the socket.
     pub fn queued_bytes(&self) -> usize {
         self.to_send.len()
     }
 
-    /// Writes to the socket until nothing is queued or it takes no more.
+    /// Writes to the socket until the queue is empty or the socket is full.
     ///
     /// # Errors
-    /// What write(2) says.
+    /// Error of write(2).
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_send.is_empty() {
             match Pin::new(&mut self.io).poll_write(cx, &self.to_send) {
@@ -426,8 +421,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends this direction: queues close_notify behind what is queued.
-    /// [`TlsStream::poll_flush`] still has to be called.
+    /// Closes this direction: appends close_notify to the send queue. [`TlsStream::poll_flush`]
+    /// must still be called.
     pub fn close(&mut self) {
         if !self.closed {
             self.queue_alert(1, 0);
@@ -436,7 +431,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
 
     fn queue_alert(&mut self, level: u8, description: u8) {
         if !self.closed {
-            // Best effort: the stream is over whether or not the peer hears it.
+            // Best effort: the stream has ended in any case.
             let _ = self.seal(ALERT, &[&[level, description]], 2);
             self.closed = true;
         }
@@ -449,13 +444,14 @@ impl<S> TlsStream<S> {
         self.peer_id
     }
 
-    /// What the connection is for. A device that pairs has shown a key, not that it is trusted.
+    /// Purpose of the connection. In pairing the peer has proven possession of a key and is not
+    /// trusted.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// A secret that only the two ends of this very TLS session know
-    /// (RFC 8446 section 7.5), for proofs bound to it. `label` separates uses.
+    /// Exporter secret of this TLS session (RFC 8446, section 7.5), known only to its two ends, for
+    /// channel binding. `label` separates uses.
     pub fn exporter(&self, label: &[u8]) -> [u8; 32] {
         self.exporter.export(label)
     }
@@ -465,30 +461,28 @@ impl<S> TlsStream<S> {
         self.ciphertext_in
     }
 
-    /// Ciphertext octets made so far, handshake and those still queued
-    /// included.
+    /// Ciphertext octets produced, including handshake and send queue.
     pub fn ciphertext_out(&self) -> u64 {
         self.ciphertext_out
     }
 
-    /// What carries the stream.
+    /// The underlying transport.
     pub fn get_ref(&self) -> &S {
         &self.io
     }
 }
 
 impl TlsStream<TcpStream> {
-    /// The TCP connection underneath, for [`crate::tcp`]'s readings.
+    /// The underlying TCP connection, for [`crate::tcp`]'s statistics.
     pub fn tcp(&self) -> &TcpStream {
         &self.io
     }
 
-    /// Moves the connection to the tokio runtime that this is called in, so
-    /// that the thread which goes on with it is also the one that the kernel
-    /// wakes.
+    /// Registers the socket with the current tokio runtime, so that the thread which continues with
+    /// the connection receives its events.
     ///
     /// # Errors
-    /// When the socket can't be registered there.
+    /// When the socket cannot be registered.
     pub fn rehome(self) -> io::Result<Self> {
         let io = TcpStream::from_std(self.io.into_std()?)?;
         Ok(Self { io, ..self })

@@ -1,77 +1,79 @@
-//! What arrived in one direction, and when nothing did.
+//! Account of one direction: arrivals and gaps.
 
 use serde::Serialize;
 
 use super::flow::Flow;
 use crate::statistics::Distribution;
 
-/// Throughput and the largest delay are kept for each such span (Wear OS paper, section 3.2).
+/// Width of a bin for throughput and the largest delay ("Understanding the Networking Performance
+/// of Wear OS", section 3.2).
 pub const BIN_S: f64 = 0.2;
-/// Bins that are kept: two days, more than a run lasts.
+/// Maximum number of bins: two days, more than a run lasts.
 const MAX_BINS: usize = 864_000;
-/// Gaps that are kept one by one; all are counted.
+/// Maximum number of gaps listed; all are counted.
 const MAX_GAPS: usize = 10_000;
-/// Delays that are kept one by one; of more, every second, fourth, ... is.
+/// Maximum number of delays kept; beyond it, every second, fourth, ... is kept.
 const MAX_DELAYS: usize = 1 << 20;
 
-/// A time without a record.
+/// Interval without a record.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gap {
-    /// When the last record before it was there, s since the run's start.
+    /// Arrival of the last record before it, in s since the run's start.
     pub start_s: f64,
-    /// Until the next was there.
+    /// Length, in s, up to the next record.
     pub length_s: f64,
-    /// The connection was lost meanwhile, and another took its place.
+    /// Whether the connection was lost and replaced meanwhile.
     pub reconnected: bool,
-    /// It did not end before the run did.
+    /// Whether it lasted until the end of the run.
     pub open: bool,
 }
 
-/// All gaps of a direction.
+/// Gaps of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gaps {
-    /// Longer is a gap, s.
+    /// Minimum length of a gap, in s.
     pub threshold_s: f64,
-    /// How many.
+    /// Number of gaps.
     pub count: u64,
-    /// All together, s.
+    /// Total length, in s.
     pub total_s: f64,
-    /// The longest, s; 0 without one.
+    /// Longest gap, in s; 0 without any.
     pub longest_s: f64,
-    /// In order, 10 000 at most.
+    /// Gaps in order, at most 10 000.
     pub list: Vec<Gap>,
 }
 
-/// One direction of a run.
+/// Summary of one direction of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DirectionSummary {
-    /// A record's bytes, its header of 24 included.
+    /// Bytes of a record, including its header of 24.
     pub record_bytes: u32,
-    /// From one record to the next, ms; 0 for bulk.
+    /// Interval between records, in ms; 0 for bulk.
     pub interval_ms: f64,
-    /// Records that arrived, each counted once.
+    /// Records received, each counted once.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub bytes: u64,
-    /// Records that were to come and did not; `None` when the end was never heard of.
+    /// Records expected and not received; `None` when the end was not received.
     pub missing: Option<u64>,
-    /// Records of which only that they arrived is known.
+    /// Records received without a known time stamp.
     pub unstamped: u64,
-    /// When the last record was there, s since the run's start.
+    /// Arrival of the last record, in s since the run's start.
     pub last_s: Option<f64>,
-    /// Bytes over the time until the last record was there, Mbit/s.
+    /// Bytes over the time until the last record's arrival, in Mbit/s.
     pub goodput_mbps: Option<f64>,
-    /// From due (bulk: from being handed to TCP) to there, ms, with the error of the clocks.
+    /// Delay from due time (bulk: from handing over to TCP) to arrival, in ms, with the error of
+    /// the clocks.
     pub delay_ms: Option<Distribution>,
-    /// When nothing came.
+    /// Intervals without a record.
     pub gaps: Gaps,
-    /// Bytes of each 0.2 s, from the start on.
+    /// Bytes in each bin of 0.2 s, from the start on.
     pub bins_bytes: Vec<u64>,
-    /// The largest delay of each 0.2 s, ms; `null` where nothing came.
+    /// Largest delay in each bin of 0.2 s, in ms; `null` for empty bins.
     pub bins_delay_ms: Vec<Option<f64>>,
 }
 
-/// Takes records as they come.
+/// Account of one direction while records arrive.
 pub(crate) struct Account {
     flow: Flow,
     threshold_s: f64,
@@ -86,7 +88,7 @@ pub(crate) struct Account {
     longest_s: f64,
     bins: Vec<(u64, Option<f64>)>,
     delays: Vec<f64>,
-    /// Every so many delays are kept.
+    /// Every `stride`-th delay is kept.
     stride: u64,
 }
 
@@ -110,13 +112,13 @@ impl Account {
         }
     }
 
-    /// The first record that has not been here.
+    /// Number of the first record not yet received.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// A record: when, after how long by two clocks, ms, and the how-manieth connection it is.
-    /// `false` for one that was here before.
+    /// Records an arrival: its time, its delay by two clocks in ms, and the number of its
+    /// connection. Returns `false` for a repeated record.
     pub(crate) fn take(&mut self, number: u64, at_s: f64, raw_delay_ms: f64, nth: u64) -> bool {
         let Some(skipped) = number.checked_sub(self.next) else {
             return false;
@@ -144,7 +146,7 @@ impl Account {
                 self.bins.resize(bin + 1, (0, None));
             }
             if let Some((bytes, worst)) = self.bins.get_mut(bin) {
-                // Receipts say what they like.
+                // Receipts are not trusted.
                 let more = u64::from(self.flow.record_bytes).saturating_mul(skipped + 1);
                 *bytes = bytes.saturating_add(more);
                 *worst = Some(worst.map_or(raw_delay_ms, |w| w.max(raw_delay_ms)));
@@ -171,8 +173,8 @@ impl Account {
         }
     }
 
-    /// The run is over: after `end_s`, of `total` records, on connection number `nth`;
-    /// `correction_ms` is what delays by two clocks are too short.
+    /// Ends the account at `end_s`, with `total` expected records and connection number `nth`;
+    /// `correction_ms` is added to delays by two clocks.
     pub(crate) fn finish(
         mut self,
         end_s: f64,

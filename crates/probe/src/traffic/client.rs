@@ -1,4 +1,4 @@
-//! A run of traffic: connects, takes and sends records until its time is over, and connects again
+//! Client of a traffic run: connects, receives and sends records until the run ends, and reconnects
 //! when it loses its connection.
 
 use std::net::SocketAddr;
@@ -18,34 +18,34 @@ use crate::clock_offset::{Bounds, ClockOffset};
 use crate::error::ProbeError;
 use crate::sys;
 
-/// A refused attempt is repeated after this long, as by an application that polls.
+/// Interval between refused attempts, as with an application that polls.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often the main thread looks whether something is late.
+/// Interval at which the main thread checks timeouts.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What to send and take.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// The server.
+    /// Server.
     pub target: Target,
-    /// What comes from the server.
+    /// Traffic from the server.
     pub down: Option<Flow>,
-    /// What goes to it.
+    /// Traffic to the server.
     pub up: Option<Flow>,
-    /// How long.
+    /// Duration.
     pub duration: Duration,
-    /// A connection over which nothing has come for so long is given up.
+    /// Time without data after which a connection is given up.
     pub stall: Duration,
-    /// An attempt to connect is given up after this long, and the next one made.
+    /// Time after which an attempt to connect is given up and repeated.
     pub attempt: Duration,
-    /// Records further apart than that have a gap between them; three intervals at least.
+    /// Minimum length of a gap between records; at least three intervals.
     pub gap: Duration,
-    /// How long after its end the run waits for what is still missing.
+    /// Time to wait for missing records after the end of the run.
     pub drain: Duration,
 }
 
 impl ClientOptions {
-    /// Ten seconds of as much as goes, down.
+    /// Default options: ten seconds of bulk traffic from the server.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -62,14 +62,14 @@ impl ClientOptions {
     fn check(&self) -> Result<(), ProbeError> {
         let wrong = |what: &str| Err(ProbeError::Option(what.to_owned()));
         if self.down.is_none() && self.up.is_none() {
-            return wrong("traffic goes down, up, or both ways");
+            return wrong("select traffic down, up or both");
         }
         if self.duration < Duration::from_millis(1) || self.duration > MAX_DURATION {
-            return wrong("a run takes 1 ms to a day");
+            return wrong("the duration of a run must be 1 ms to a day");
         }
         let short = Duration::from_millis(10);
         if self.stall < short || self.attempt < short || self.gap < short {
-            return wrong("stall, attempt and gap must be 10 ms at least");
+            return wrong("stall, attempt and gap must be at least 10 ms");
         }
         Ok(())
     }
@@ -84,84 +84,84 @@ impl ClientOptions {
     }
 }
 
-/// What happens while a run goes.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A connection is there, and data may come.
+    /// A connection is established.
     Connected {
-        /// Since the run's start, s.
+        /// Time since the run's start, in s.
         at_s: f64,
-        /// This end of it.
+        /// Local address.
         local: SocketAddr,
     },
-    /// The connection was lost.
+    /// A connection was lost.
     Lost {
-        /// Since the run's start, s.
+        /// Time since the run's start, in s.
         at_s: f64,
-        /// How.
+        /// Reason.
         reason: String,
     },
-    /// A record arrived, for the first time.
+    /// A record arrived for the first time.
     Record {
-        /// Which way.
+        /// Direction.
         direction: Direction,
-        /// Its number, from 0.
+        /// Number, from 0.
         number: u64,
-        /// With its header.
+        /// Length, header included.
         bytes: u32,
-        /// When it was there, s since the run's start, by our clock.
+        /// Time of arrival, in s since the run's start by this host's clock.
         at_s: f64,
-        /// From due to there, by the clocks' relation as known so far, ms.
+        /// Delay from due time to arrival, in ms, by the relation of the clocks known so far.
         delay_ms: Option<f64>,
     },
 }
 
-/// A connection that was lost.
+/// Loss of a connection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Loss {
-    /// When that was noticed, s since the run's start.
+    /// Time of detection, in s since the run's start.
     pub lost_s: f64,
-    /// When the next one was there; `None` when there was none any more.
+    /// Time of the next connection; `None` when there was none.
     pub back_s: Option<f64>,
-    /// How it was noticed.
+    /// Reason.
     pub reason: String,
 }
 
-/// What a run gave.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// When the run began, s since the Unix epoch.
+    /// Start of the run, in s since the Unix epoch.
     pub start_unix_s: f64,
-    /// How long it was to take.
+    /// Intended duration, in s.
     pub duration_s: f64,
-    /// Connections that were made.
+    /// Number of connections made.
     pub connections: u64,
-    /// Connections that were lost.
+    /// Connections lost.
     pub losses: Vec<Loss>,
-    /// The server's clock against ours; delays have the same error.
+    /// Offset of the server's clock; delays have its error.
     pub clock: Option<ClockOffset>,
-    /// From the server.
+    /// Traffic from the server.
     pub down: Option<DirectionSummary>,
-    /// To the server.
+    /// Traffic to the server.
     pub up: Option<DirectionSummary>,
 }
 
 impl Summary {
-    /// Whether all that was to come has come.
+    /// Whether all expected records arrived.
     pub fn complete(&self) -> bool {
         let both = [&self.down, &self.up];
         both.into_iter().flatten().all(|d| d.missing == Some(0))
     }
 }
 
-/// Sends and takes traffic as `options` say, and tells `heard` of what happens.
+/// Sends and receives traffic according to `options` and calls `heard` for each event.
 ///
-/// Blocks until all has arrived, the time for that is over, or `heard` says `false`.
+/// Blocks until all records arrived, the time for that is over, or `heard` returns `false`.
 ///
 /// # Errors
-/// When the first connection cannot be made, or options are no good. A connection that is lost
-/// later is no error.
+/// When the first connection cannot be made, or options are invalid. The loss of a later connection
+/// is not an error.
 pub fn run(
     options: &ClientOptions,
     heard: impl FnMut(&Event) -> bool,
@@ -199,13 +199,13 @@ enum End {
     Lost(String),
 }
 
-/// A run as it goes.
+/// State of a run.
 pub(super) struct Run<'a, F> {
     options: &'a ClientOptions,
     heard: F,
     hello: Hello,
     bounds: Bounds,
-    /// By the user's clock, ns since the Unix epoch; and by one that never jumps.
+    /// Start by the user's clock, in ns since the Unix epoch, and by the monotonic clock.
     start_ns: u64,
     start: Instant,
     down: Option<Account>,
@@ -282,7 +282,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         Some(self.up_total.load(Ordering::SeqCst)).filter(|t| *t != OPEN)
     }
 
-    /// Whether all has arrived.
+    /// Whether all records arrived.
     fn done(&self) -> bool {
         let all = |account: &Option<Account>, total: Option<u64>| {
             account
@@ -311,7 +311,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
                 Err(RecvTimeoutError::Timeout) => {
                     if last.elapsed() > self.options.stall() {
                         let stall = self.options.stall().as_secs_f64();
-                        return End::Lost(format!("nothing came for {stall} s"));
+                        return End::Lost(format!("no data for {stall} s"));
                     }
                 }
             }
@@ -321,7 +321,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         }
     }
 
-    /// `false`: enough.
+    /// Processes a frame; `false` ends the run.
     pub(super) fn frame(
         &mut self,
         frame: Frame,
@@ -331,16 +331,16 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         let offset_us = self.bounds.offset().map(|o| o.offset_us);
         let ms = |to: u64, from: u64| crate::record::difference_us(from, to) / 1e3;
         let nth = self.connections;
-        // A delay by two clocks, and what to add for the difference between them.
+        // Delay by two clocks, and the sign with which their offset is added.
         let (direction, account, at_s, raw_ms, sign) = match frame.kind {
             Kind::Data => {
                 let Some(account) = self.down.as_mut() else {
-                    return Err("records that nobody asked for".to_owned());
+                    return Err("unrequested records".to_owned());
                 };
                 if frame.length + super::wire::HEADER
                     != self.options.down.map_or(0, |f| f.record_bytes() as usize)
                 {
-                    return Err("a record of a size that was not agreed".to_owned());
+                    return Err("record of unexpected size".to_owned());
                 }
                 let at_s = ms(now_ns, self.start_ns) / 1e3;
                 let raw = ms(now_ns, frame.stamp_ns);
@@ -348,7 +348,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
             }
             Kind::Receipt => {
                 let Some(account) = self.up.as_mut() else {
-                    return Err("receipts for what was not sent".to_owned());
+                    return Err("unexpected receipts".to_owned());
                 };
                 let at_s =
                     ms(frame.stamp_ns, self.start_ns) / 1e3 - offset_us.unwrap_or_default() / 1e6;
@@ -363,13 +363,13 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
                 self.down_total = Some(frame.number);
                 return Ok(true);
             }
-            _ => return Err("a frame that has no place here".to_owned()),
+            _ => return Err("unexpected frame".to_owned()),
         };
         if direction == Direction::Down && frame.number != account.next() {
-            return Err("a record out of its turn".to_owned());
+            return Err("record out of sequence".to_owned());
         }
         if direction == Direction::Up && frame.number >= self.up_total.load(Ordering::SeqCst) {
-            return Err("a receipt for what was not sent".to_owned());
+            return Err("receipt for an unsent record".to_owned());
         }
         if !account.take(frame.number, at_s, raw_ms, nth) {
             return Ok(true);
@@ -392,7 +392,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         }))
     }
 
-    /// Tries until there is a connection again; `None` when that has taken too long.
+    /// Tries to reconnect; `None` when that takes too long.
     fn reconnect(&mut self, reason: String) -> Option<Connection> {
         let lost_s = self.elapsed_s();
         let told = self.tell(&Event::Lost {

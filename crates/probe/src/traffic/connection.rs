@@ -1,4 +1,4 @@
-//! A client's connection: made, greeted, and read and written by a thread each.
+//! A client's connection: establishing, greeting, and one thread each for reading and writing.
 
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,37 +15,37 @@ use super::{Flow, wire};
 use crate::clock_offset::{Bounds, Exchange};
 use crate::sys;
 
-/// Pings before the first record: the clocks are compared while nothing waits in queues.
+/// Number of pings before the first record: clocks are compared while queues are empty.
 const PINGS: u32 = 8;
-/// Frames that wait for the main thread.
+/// Maximum number of frames queued for the main thread.
 const WAITING: usize = 1024;
 
-/// Where the server is, and how to get there.
+/// Server, and the way to reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Directly.
     Direct(SocketAddr),
-    /// Through a SOCKS5 front without a password, which resolves the name.
+    /// Through a SOCKS5 proxy without a password, which resolves the name.
     Socks5 {
-        /// The front.
+        /// SOCKS5 proxy.
         front: SocketAddr,
-        /// The server: a name or an address.
+        /// Name or address of the server.
         host: String,
-        /// Its port.
+        /// Port of the server.
         port: u16,
     },
 }
 
-/// How long parts of connecting may take.
+/// Timeouts of establishing a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) connect: Duration,
     pub(crate) answer: Duration,
 }
 
-/// What has come over a connection.
+/// Event of a connection.
 pub(crate) enum Heard {
-    /// A frame, when it was there, and what it says that another was sent.
+    /// Frame, its arrival time, and the time at which the frame that it answers was sent.
     Frame(Frame, u64, u64),
     Lost(String),
 }
@@ -58,10 +58,10 @@ pub(crate) struct Connection {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A greeted connection, before data.
+/// Connection after the greeting, before data.
 pub(crate) struct Greeted {
     stream: TcpStream,
-    /// The first record that the server wants.
+    /// First record that the server expects.
     pub(crate) up_next: u64,
 }
 
@@ -69,7 +69,8 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// Connects and greets. With `start` (how long the run has been going, ns) data may come at once.
+/// Connects and exchanges greetings. With `start` (time since the run's start, in ns) data may
+/// follow at once.
 pub(crate) fn greet(
     target: &Target,
     patience: Patience,
@@ -103,7 +104,7 @@ pub(crate) fn greet(
             up_next: frame.number,
         }),
         Kind::Refused => Err(wrong(&refused(&payload))),
-        _ => Err(wrong("the server's first frame is no welcome")),
+        _ => Err(wrong("the server's first frame is not a welcome")),
     }
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn refused(reason: &[u8]) -> String {
 }
 
 impl Greeted {
-    /// Compares clocks while nothing else is on its way.
+    /// Compares clocks while the connection is idle.
     pub(crate) fn compare_clocks(&mut self, bounds: &mut Bounds) -> io::Result<()> {
         let mut payload = Vec::new();
         for _ in 0..PINGS {
@@ -131,14 +132,14 @@ impl Greeted {
         Ok(())
     }
 
-    /// Lets data go, both ways.
+    /// Starts data in both directions.
     pub(crate) fn start(mut self, elapsed_ns: Option<u64>, up: Up) -> io::Result<Connection> {
         if let Some(elapsed) = elapsed_ns {
             self.stream
                 .write_all(&Frame::bare(Kind::Start, elapsed, 0).to_bytes())?;
         }
         self.stream.set_read_timeout(None)?;
-        // Whoever notices that nothing comes shuts the socket down, and with it this end's writes.
+        // The side that detects silence shuts the socket down, which also ends writes here.
         self.stream.set_write_timeout(None)?;
         let local = self.stream.local_addr()?;
         let gone = Arc::new(AtomicBool::new(false));
@@ -173,7 +174,7 @@ impl Greeted {
                     end_ns: up.end_ns,
                     pings: true,
                 };
-                // The reading thread notices a lost connection, too, and says why.
+                // The reading thread also detects a lost connection, and reports the reason.
                 let _ = send(&writes, work, &of_writer);
             }),
         )?);
@@ -181,7 +182,7 @@ impl Greeted {
     }
 }
 
-/// What a client sends.
+/// Data from the client.
 pub(crate) struct Up {
     pub(crate) flow: Option<Flow>,
     pub(crate) total: Arc<AtomicU64>,
@@ -189,7 +190,8 @@ pub(crate) struct Up {
     pub(crate) end_ns: u64,
 }
 
-/// A ping and its pong. Nothing says when the pong was sent: it was after the ping was there.
+/// Exchange of a ping and its pong. The pong has no send time; it was after the arrival of the
+/// ping.
 pub(crate) fn exchange(pong: Frame, back_ns: u64) -> Exchange {
     Exchange {
         t1_ns: pong.number,
@@ -222,7 +224,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.gone.store(true, Ordering::SeqCst);
         let _ = self.stream.shutdown(Shutdown::Both);
-        // Unblocks a reader that has more to say than anybody hears.
+        // Unblocks a reader whose frames are no longer received.
         let (_, nobody) = sync_channel(0);
         drop(std::mem::replace(&mut self.heard, nobody));
         for thread in self.threads.drain(..) {
@@ -232,14 +234,14 @@ impl Drop for Connection {
     }
 }
 
-/// A name for a run that no other has.
+/// Random identifier of a run.
 pub(crate) fn name() -> [u8; 16] {
     static COUNT: Mutex<u64> = Mutex::new(0);
     let mut count = COUNT
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     *count += 1;
-    // Each hasher has keys of its own, from the system's random numbers.
+    // Each hasher has its own keys, from the system's random numbers.
     use std::hash::{BuildHasher, RandomState};
     let words = [0, 1].map(|i| RandomState::new().hash_one((*count, i, sys::now_ns())));
     let mut name = [0; 16];

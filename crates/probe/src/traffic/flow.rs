@@ -1,4 +1,4 @@
-//! What goes one way: how large records are, and when each is due.
+//! Traffic in one direction: size of records and their due times.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use super::wire::{HEADER, MAX_RECORD};
 /// Traffic in one direction, in records of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Flow {
-    /// A record's octets, its header of 24 included.
+    /// Length of a record in octets, including its header of 24.
     pub(crate) record_bytes: u32,
-    /// From one record to the next; zero for as fast as it goes.
+    /// Interval between records; zero for bulk.
     #[serde(skip)]
     pub(crate) interval: Duration,
 }
 
-/// Small enough to show what slow links do: 30 ms of Bluetooth's 1.1 Mbit/s.
+/// Record length of bulk traffic, small enough to resolve slow links: 30 ms at Bluetooth's 1.1
+/// Mbit/s.
 const BULK_BYTES: u32 = 4096;
-/// A packet, where the rate lets records be so small.
+/// Record length at a constant rate: one packet, where the interval allows it.
 const CBR_BYTES: u64 = 1200;
-/// Timers are not exact to much less.
+/// Shortest interval at a constant rate; timers are not much more precise.
 const CBR_INTERVAL_NS: u64 = 1_000_000;
 
 impl Flow {
-    /// As much as goes.
+    /// Bulk traffic, as fast as possible.
     pub fn bulk() -> Self {
         Self {
             record_bytes: BULK_BYTES,
@@ -32,10 +33,11 @@ impl Flow {
         }
     }
 
-    /// A constant rate, in packets of 1200 octets or, above 9.6 Mbit/s, one of any size each ms.
+    /// Traffic at a constant rate, in packets of 1200 octets or, above 9.6 Mbit/s, one larger
+    /// record each ms.
     ///
     /// # Errors
-    /// What is wrong with the rate, in one line.
+    /// One line when the rate is out of range.
     pub fn constant(bits_per_second: u64) -> Result<Self, String> {
         let least = u128::from(bits_per_second) * u128::from(CBR_INTERVAL_NS) / 8_000_000_000;
         let bytes = least.max(CBR_BYTES.into());
@@ -48,15 +50,15 @@ impl Flow {
         };
         match flow.check() {
             Ok(()) => Ok(flow),
-            Err(_) => Err("a constant rate is 3 kbit/s to 500 Mbit/s".to_owned()),
+            Err(_) => Err("a constant rate must be 3 kbit/s to 500 Mbit/s".to_owned()),
         }
     }
 
-    /// So many octets each so often: 3 KB each 160 ms is the camera of the Wear OS paper's section
-    /// 6.2.
+    /// Periodic chunks: 3 KB each 160 ms is the camera of "Understanding the Networking Performance
+    /// of Wear OS", section 6.2.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// One line when size or interval is out of range.
     pub fn chunks(bytes: u32, every: Duration) -> Result<Self, String> {
         let flow = Self {
             record_bytes: bytes,
@@ -64,39 +66,42 @@ impl Flow {
         };
         match flow.check() {
             Ok(()) if !every.is_zero() => Ok(flow),
-            Ok(()) => Err("chunks need a time from one to the next".to_owned()),
+            Ok(()) => Err("chunks need an interval".to_owned()),
             Err(e) => Err(e),
         }
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(2 * HEADER..=MAX_RECORD).contains(&(self.record_bytes as usize)) {
-            return Err(format!("a record has {} to {MAX_RECORD} bytes", 2 * HEADER));
+            return Err(format!(
+                "a record must have {} to {MAX_RECORD} bytes",
+                2 * HEADER
+            ));
         }
         let ns = self.interval.as_nanos();
         if ns != 0 && !(100_000..=4_000_000_000).contains(&ns) {
-            return Err("the interval of records is 0.1 ms to 4 s".to_owned());
+            return Err("the interval of records must be 0.1 ms to 4 s".to_owned());
         }
         Ok(())
     }
 
-    /// A record's octets, its header included.
+    /// Length of a record in octets, header included.
     pub fn record_bytes(&self) -> u32 {
         self.record_bytes
     }
 
-    /// From one record to the next; zero for bulk.
+    /// Interval between records; zero for bulk.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// How many records a run has; bulk has as many as go.
+    /// Number of records in a run; `None` for bulk.
     pub(crate) fn total(&self, duration: Duration) -> Option<u64> {
         let n = duration.as_nanos().checked_div(self.interval.as_nanos())?;
         Some(u64::try_from(n).unwrap_or(u64::MAX).max(1))
     }
 
-    /// When a record is due; bulk always is.
+    /// Due time of a record; bulk records are always due.
     pub(crate) fn due_ns(&self, start_ns: u64, number: u64) -> u64 {
         let interval = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
         start_ns.saturating_add(interval.saturating_mul(number))

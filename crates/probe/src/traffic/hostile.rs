@@ -1,3 +1,5 @@
+//! Entry point for tests with hostile input.
+
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -8,9 +10,9 @@ use super::wire::{Frame, Hello, Kind, sent_ns};
 use super::{Flow, socks5};
 use crate::clock_offset::Bounds;
 
-/// Has a server, a client or a client of a SOCKS5 front (by the first octet) hear the others from the
-/// far end, without any connection. For tests with hostile input: returns what it says of them to
-/// people, if anything, and panics where they show a fault of ours.
+/// Passes octets to a server, a client or a SOCKS5 client (selected by the first octet), as if from
+/// the far end, without a connection. Returns the resulting message, if any; panics when an
+/// invariant is violated.
 pub fn hear(octets: &[u8]) -> Option<String> {
     let (who, octets) = octets.split_first()?;
     let heard = match who % 3 {
@@ -75,7 +77,7 @@ fn client(mut octets: &[u8]) -> io::Result<()> {
     heard
 }
 
-/// What a front answers; what it is told is thrown away.
+/// A SOCKS5 proxy with fixed answers that discards its input.
 struct Front<'a>(&'a [u8]);
 
 impl Read for Front<'_> {

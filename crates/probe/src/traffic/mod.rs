@@ -1,6 +1,6 @@
-//! Traffic that measures what a network does to it: as much as goes, a constant rate, or chunks,
-//! over one TCP connection at a time that is made anew when it is lost (Wear OS paper, sections 2.2
-//! and 6.2).
+//! Traffic that measures a network: bulk, constant rate or chunks, over one TCP connection at a
+//! time that is re-established when lost ("Understanding the Networking Performance of Wear OS",
+//! sections 2.2 and 6.2).
 
 mod account;
 mod client;
@@ -23,7 +23,7 @@ pub use server::{Server, ServerOptions};
 
 use serde::Serialize;
 
-/// Which way records go.
+/// Direction of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {

@@ -1,4 +1,4 @@
-//! What a server remembers of runs, so that a client can go on where it was.
+//! Runs known to a server, so that a client can resume after a lost connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
@@ -10,15 +10,15 @@ use super::sender::OPEN;
 use super::wire::Hello;
 use crate::sys;
 
-/// Runs that are remembered.
+/// Maximum number of runs.
 const MAX_RUNS: usize = 256;
-/// How long a run without a connection is.
+/// Time for which a run without a connection is kept.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// Receipts that are kept of a run, for a client that has lost them: 16 MB of bulk, which is more
-/// than socket buffers hold.
+/// Maximum number of receipts kept of a run, for a client that lost them: 16 MB of bulk, more than
+/// socket buffers hold.
 const MAX_RECEIPTS: usize = 4096;
 
-/// When a record was there, and its own stamp; ns since the Unix epoch.
+/// Arrival of a record, and its own time stamp; in ns since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Receipt {
     pub(crate) number: u64,
@@ -26,29 +26,29 @@ pub(crate) struct Receipt {
     pub(crate) sent_ns: u64,
 }
 
-/// One run.
+/// State of a run.
 pub(crate) struct Run {
     hello: Hello,
-    /// The first record that has not come.
+    /// Number of the first record not received.
     pub(crate) up_next: u64,
-    /// When records came: the last ones, in order.
+    /// Receipts of the last records, in order.
     receipts: VecDeque<Receipt>,
     pub(crate) down_total: Arc<AtomicU64>,
-    /// By our clock.
+    /// Start by the server's clock.
     start_ns: Option<u64>,
-    /// The number of its newest connection.
+    /// Number of its newest connection.
     epoch: u64,
     connection: Option<TcpStream>,
     left: Instant,
 }
 
 impl Run {
-    /// One of which nothing is known but what its client wants.
+    /// A new run with the client's parameters.
     pub(super) fn new(hello: &Hello, now: Instant) -> Self {
         let total = hello.down.and_then(|f| f.total(hello.duration));
         Self {
             hello: *hello,
-            // What the client knows to have arrived, at this server or one before it.
+            // Records that the client knows to have arrived, at this server or an earlier one.
             up_next: hello.receipts_next,
             receipts: VecDeque::new(),
             down_total: Arc::new(AtomicU64::new(total.unwrap_or(OPEN))),
@@ -59,7 +59,7 @@ impl Run {
         }
     }
 
-    /// A record has come over connection `epoch`; `false` when it is not its turn.
+    /// Records an arrival over connection `epoch`; `false` when it is out of sequence.
     pub(crate) fn record(&mut self, epoch: u64, receipt: Receipt) -> bool {
         if epoch != self.epoch || receipt.number != self.up_next {
             return false;
@@ -80,13 +80,13 @@ impl Run {
         wanted.copied().collect()
     }
 
-    /// When the run began, for a client that says how long ago that was.
+    /// Start time of the run, from its age as given by the client.
     pub(crate) fn start(&mut self, elapsed_ns: u64) -> u64 {
         let new = || sys::now_ns().saturating_sub(elapsed_ns);
         *self.start_ns.get_or_insert_with(new)
     }
 
-    /// A connection has ended.
+    /// Records the end of a connection.
     pub(crate) fn left(&mut self, epoch: u64) {
         if epoch == self.epoch {
             self.connection = None;
@@ -95,18 +95,18 @@ impl Run {
     }
 }
 
-/// All of them, by name.
+/// Runs by identifier.
 #[derive(Default)]
 pub(crate) struct Runs(HashMap<[u8; 16], Arc<Mutex<Run>>>);
 
-/// A run and which of its connections this is.
+/// A run, and the number of this connection to it.
 pub(crate) struct Taken {
     pub(crate) run: Arc<Mutex<Run>>,
     pub(crate) epoch: u64,
 }
 
 impl Runs {
-    /// The run that a client wants, new or known; its older connection is closed.
+    /// Returns the run that a client requests, new or known; closes its older connection.
     pub(crate) fn take(
         &mut self,
         hello: &Hello,
@@ -124,10 +124,10 @@ impl Runs {
         let same = (known.hello.down, known.hello.up, known.hello.duration)
             == (hello.down, hello.up, hello.duration);
         if !same {
-            return Err("this run is another one");
+            return Err("run identifier is in use with other parameters");
         }
         if hello.receipts_next > known.up_next {
-            return Err("receipts that nobody gave");
+            return Err("request for receipts that do not exist");
         }
         if let Some(old) = known.connection.replace(connection) {
             let _ = old.shutdown(Shutdown::Both);

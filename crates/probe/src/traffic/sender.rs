@@ -1,4 +1,4 @@
-//! Writes records when they are due. Client and server do it alike.
+//! Sender of records at their due times, used by client and server.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -10,12 +10,12 @@ use super::flow::Flow;
 use super::wire::{Frame, HEADER, Kind, MAX_RECORD};
 use crate::sys;
 
-/// Not known yet how many records there are.
+/// Number of records is not known yet.
 pub(crate) const OPEN: u64 = u64::MAX;
-/// How often a client pings: enough to notice a clock that drifts, and a path that is silent.
+/// Interval of a client's pings: short enough to detect clock drift and silent paths.
 const PING: Duration = Duration::from_secs(1);
 
-/// One end of a connection, written to by several threads, a frame at a time.
+/// Writing end of a connection, shared by several threads, one frame at a time.
 pub(crate) struct Writer(Mutex<TcpStream>);
 
 impl Writer {
@@ -29,18 +29,18 @@ impl Writer {
     }
 }
 
-/// What a sender has to do on this connection.
+/// Task of a sender on this connection.
 pub(crate) struct Work<'a> {
     pub(crate) flow: Option<Flow>,
     pub(crate) next: u64,
-    /// Records in all; set here when bulk ends with its time.
+    /// Number of records; set here when bulk ends.
     pub(crate) total: &'a AtomicU64,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) pings: bool,
 }
 
-/// Sends until `gone`, or the connection fails.
+/// Sends until `gone` is set, or the connection fails.
 pub(crate) fn send(writer: &Writer, work: Work<'_>, gone: &AtomicBool) -> io::Result<()> {
     let mut record = noise();
     let mut next = work.next;
@@ -61,7 +61,7 @@ pub(crate) fn send(writer: &Writer, work: Work<'_>, gone: &AtomicBool) -> io::Re
             let now = sys::now_ns();
             let bulk = flow.interval.is_zero();
             if bulk && now >= work.end_ns {
-                // How many there are is said once, whatever was sent again meanwhile.
+                // The number of records is set once, also after retransmissions.
                 let _ = work
                     .total
                     .compare_exchange(OPEN, next, Ordering::SeqCst, Ordering::SeqCst);
@@ -94,7 +94,7 @@ pub(crate) fn send(writer: &Writer, work: Work<'_>, gone: &AtomicBool) -> io::Re
     Ok(())
 }
 
-/// Octets that no link can make shorter.
+/// Incompressible octets.
 fn noise() -> Vec<u8> {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     let words = std::iter::repeat_with(|| {
@@ -106,8 +106,8 @@ fn noise() -> Vec<u8> {
     words.take(MAX_RECORD / 8).flatten().collect()
 }
 
-/// How much a socket holds that has not been sent: no more waits in this host, so that a delay is
-/// the network's.
+/// Maximum number of unsent bytes in a socket: bounds queueing in this host, so that delays are
+/// those of the network.
 const UNSENT_BYTES: u32 = 64 * 1024;
 
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {

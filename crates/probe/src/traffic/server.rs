@@ -1,5 +1,5 @@
-//! The other end of `mpbond traffic client`: sends and takes records, and remembers how far a run
-//! is when its connection is lost.
+//! Server of `mpbond traffic client`: sends and receives records, and keeps the progress of a run
+//! when its connection is lost.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader};
@@ -15,24 +15,24 @@ use super::wire::{Frame, Hello, Kind, receipt, refusal};
 use crate::error::ProbeError;
 use crate::sys;
 
-/// Connections at a time.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 64;
-/// How often the accepting thread looks whether it should stop.
+/// Interval at which the accepting thread checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// A client pings each second; one that is silent for so long is gone.
+/// Time without data after which a client is considered gone; clients ping each second.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// Where to answer, and how patiently.
+/// Options of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// The TCP address.
+    /// TCP address.
     pub listen: SocketAddr,
-    /// Who has not said by then what it wants is closed.
+    /// Time within which a client must send its hello.
     pub patience: Duration,
 }
 
 impl ServerOptions {
-    /// With the usual patience of 5 s.
+    /// Options with the default time limit of 5 s.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -46,7 +46,7 @@ struct Shared {
     stop: AtomicBool,
     open: AtomicUsize,
     runs: Mutex<Runs>,
-    /// Of the connections, so that they can be closed.
+    /// Sockets of the connections, so that they can be closed.
     sockets: Mutex<HashMap<u64, TcpStream>>,
 }
 
@@ -54,7 +54,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A server, until it is dropped; that closes its connections.
+/// A running server; dropping it closes its connections.
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -62,10 +62,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to answer.
+    /// Starts the server.
     ///
     /// # Errors
-    /// When the address or port cannot be had.
+    /// When the address or port cannot be bound.
     pub fn start(options: ServerOptions) -> Result<Self, ProbeError> {
         let failed = ProbeError::io("listening");
         let listener = TcpListener::bind(options.listen).map_err(&failed)?;
@@ -90,7 +90,7 @@ impl Server {
         })
     }
 
-    /// Where it answers.
+    /// Bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -105,7 +105,7 @@ impl Drop for Server {
         for socket in locked(&self.shared.sockets).values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
-        // They notice at once; whoever starts the next server wants them gone.
+        // Threads end at once; wait for them, so that the next server can start.
         for _ in 0..100 {
             if self.shared.open.load(Ordering::SeqCst) == 0 {
                 break;
@@ -122,7 +122,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         }
         let Ok((stream, _)) = listener.accept() else {
-            // Out of descriptors, perhaps: not in a hurry.
+            // Probably out of descriptors: retry after a pause.
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -139,7 +139,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let started = std::thread::Builder::new()
             .name("traffic connection".to_owned())
             .spawn(move || {
-                // The client notices that it has ended, and why does not matter here.
+                // The client detects the end; its reason does not matter here.
                 let _ = serve(stream, &of_thread);
                 locked(&of_thread.sockets).remove(&own);
                 of_thread.open.fetch_sub(1, Ordering::SeqCst);
@@ -194,7 +194,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
 }
 
 fn hello(stream: &TcpStream, patience: Duration) -> io::Result<Hello> {
-    // One limit for all of it: a client that sends an octet now and then gains nothing.
+    // One time limit for the whole hello, so that sending it slowly gains nothing.
     let limit = std::time::Instant::now() + patience;
     let mut limited = Limited { stream, limit };
     let mut payload = Vec::new();
@@ -202,13 +202,13 @@ fn hello(stream: &TcpStream, patience: Duration) -> io::Result<Hello> {
     if frame.kind != Kind::Hello {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "a run begins with a hello",
+            "expected a hello",
         ));
     }
     Hello::parse(&payload).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// Reads until a moment, and no longer.
+/// Reader with a deadline.
 struct Limited<'a> {
     stream: &'a TcpStream,
     limit: std::time::Instant,
@@ -265,7 +265,7 @@ impl Connection<'_> {
                 Kind::Data => {
                     let size = self.hello.up.map_or(0, |f| f.record_bytes as usize);
                     if size != frame.length + super::wire::HEADER {
-                        return wrong("a record of a size that was not agreed");
+                        return wrong("record of unexpected size");
                     }
                     let came = Receipt {
                         number: frame.number,
@@ -273,18 +273,18 @@ impl Connection<'_> {
                         sent_ns: frame.stamp_ns,
                     };
                     if !locked(self.run).record(self.epoch, came) {
-                        return wrong("a record out of its turn");
+                        return wrong("record out of sequence");
                     }
                     self.writer
                         .write(&receipt(came.number, came.at_ns, came.sent_ns))?;
                 }
                 Kind::End => {}
-                _ => return wrong("a frame that has no place here"),
+                _ => return wrong("unexpected frame"),
             }
         }
     }
 
-    /// Data may go to the client, which has been at it for `elapsed_ns`.
+    /// Starts data to the client, whose run is `elapsed_ns` old.
     fn start(&self, elapsed_ns: u64) -> io::Result<()> {
         let start_ns = locked(self.run).start(elapsed_ns);
         let Some(flow) = self.hello.down else {
@@ -305,7 +305,7 @@ impl Connection<'_> {
                     end_ns: start_ns.saturating_add(duration),
                     pings: false,
                 };
-                // The listening thread notices a lost connection, too.
+                // The reading thread also detects a lost connection.
                 let _ = send(&writer, work, &gone);
             })?;
         Ok(())

@@ -1,4 +1,4 @@
-//! As much SOCKS5 as a client needs to get through a front (RFC 1928), without a password.
+//! SOCKS5 client (RFC 1928) without a password.
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -7,20 +7,20 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, why.to_owned())
 }
 
-/// Asks the front at the other end of `stream` for a connection.
+/// Requests a connection from the proxy at the other end of `stream`.
 pub(crate) fn connect(stream: &mut (impl Read + Write), host: &str, port: u16) -> io::Result<()> {
     stream.write_all(&[5, 1, 0])?;
     let mut choice = [0; 2];
     stream.read_exact(&mut choice)?;
     if choice != [5, 0] {
-        return Err(refused("no SOCKS5 front without a password"));
+        return Err(refused("not a SOCKS5 proxy without a password"));
     }
     stream.write_all(&request(host, port)?)?;
     let mut reply = [0; 4];
     stream.read_exact(&mut reply)?;
     let [version, code, _, kind] = reply;
     if version != 5 {
-        return Err(refused("no SOCKS5 front"));
+        return Err(refused("not a SOCKS5 proxy"));
     }
     if code != 0 {
         let why = match code {
@@ -30,9 +30,11 @@ pub(crate) fn connect(stream: &mut (impl Read + Write), host: &str, port: u16) -
             5 => "connection refused",
             _ => "failed",
         };
-        return Err(refused(&format!("the SOCKS5 front says: {why} ({code})")));
+        return Err(refused(&format!(
+            "the SOCKS5 proxy refuses: {why} ({code})"
+        )));
     }
-    // Where it is bound does not matter, but has to be read.
+    // The bound address is unused, but must be read.
     let address = match kind {
         1 => 4,
         4 => 16,
@@ -41,7 +43,7 @@ pub(crate) fn connect(stream: &mut (impl Read + Write), host: &str, port: u16) -
             stream.read_exact(&mut length)?;
             usize::from(length.first().copied().unwrap_or_default())
         }
-        _ => return Err(refused("the SOCKS5 front's answer is none")),
+        _ => return Err(refused("malformed answer of the SOCKS5 proxy")),
     };
     let mut bound = vec![0; address + 2];
     stream.read_exact(&mut bound)
@@ -60,7 +62,7 @@ fn request(host: &str, port: u16) -> io::Result<Vec<u8>> {
         }
         Err(_) => {
             let length = u8::try_from(host.len()).map_err(|_| {
-                io::Error::new(io::ErrorKind::InvalidInput, "a host name that is too long")
+                io::Error::new(io::ErrorKind::InvalidInput, "host name is too long")
             })?;
             all.extend([3, length]);
             all.extend(host.bytes());
@@ -76,14 +78,14 @@ mod tests {
 
     use super::*;
 
-    /// What the front hears, and what the client makes of its answers.
+    /// Request received by the proxy, and the client's result for its answers.
     fn exchange(host: &str, answers: &'static [u8]) -> (Vec<u8>, io::Result<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let front = std::thread::spawn(move || {
             let (mut s, _) = listener.accept().unwrap();
             s.write_all(answers).unwrap();
-            // Who refuses the answer may be gone already.
+            // A client that refuses the answer may have left already.
             let _ = s.shutdown(std::net::Shutdown::Write);
             let mut heard = Vec::new();
             let _ = s.read_to_end(&mut heard);
@@ -110,7 +112,7 @@ mod tests {
             (b"\x05\xff", "password"),
             (b"HTTP/1.1 400", "password"),
             (b"\x05\x00\x05\x05\x00\x01", "connection refused"),
-            (b"\x05\x00\x05\x00\x00\x09", "none"),
+            (b"\x05\x00\x05\x00\x00\x09", "malformed"),
             (b"\x05\x00\x05\x00", "fill"),
         ];
         for (answers, words) in bad {

@@ -1,16 +1,16 @@
-//! What client and server of `mpbond traffic` say to each other over TCP: frames of 24 octets, some
-//! with a payload, big-endian (docs/measurement.md, "Traffic").
+//! Protocol of `mpbond traffic` over TCP: frames of 24 octets, some with a payload, big-endian
+//! (docs/measurement.md, "Traffic").
 
 use std::io::{self, Read};
 use std::time::Duration;
 
 use super::flow::Flow;
 
-/// Octets of a frame without its payload.
+/// Length of a frame without payload.
 pub(crate) const HEADER: usize = 24;
-/// A record, its header included, is no longer.
+/// Maximum length of a record, header included.
 pub(crate) const MAX_RECORD: usize = 64 * 1024;
-/// A refusal's reason is no longer, in octets.
+/// Maximum length of a refusal's reason, in octets.
 const MAX_REASON: usize = 200;
 const HELLO: usize = 64;
 const RECEIPT: usize = 8;
@@ -18,30 +18,31 @@ const MAGIC: [u8; 3] = *b"mT\x01";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Client: what it wants, and how far it is. Payload: [`Hello`].
+    /// Client: its request and progress. Payload: [`Hello`].
     Hello = 1,
-    /// Server: `number` is the first record that it wants to have.
+    /// Server: `number` is the first record that it expects.
     Welcome = 2,
-    /// Client: data may come. `number` is how long the run has been going, ns.
+    /// Client: data may follow. `number` is the age of the run, in ns.
     Start = 3,
-    /// A record: its number and when it was due, ns since the Unix epoch by its sender.
+    /// Record with its number and its due time, in ns since the Unix epoch by its sender.
     Data = 4,
-    /// Server: when record `number` was there, by the server's clock. Payload: its own stamp.
+    /// Server: arrival time of record `number`, by the server's clock. Payload: the record's time
+    /// stamp.
     Receipt = 5,
-    /// Client: its own time is the number.
+    /// Client: its own time as the number.
     Ping = 6,
-    /// Server: the ping's number, and when it was there.
+    /// Server: the ping's number, and its arrival time.
     Pong = 7,
-    /// There are `number` records in all, and all have been sent.
+    /// All `number` records were sent.
     End = 8,
-    /// Server: it will not, and why.
+    /// Server: refusal, with a reason.
     Refused = 9,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
-    /// Octets that follow.
+    /// Length of the payload.
     pub(crate) length: usize,
     pub(crate) number: u64,
     pub(crate) stamp_ns: u64,
@@ -62,7 +63,7 @@ fn four(from: &[u8], at: usize) -> u32 {
 }
 
 impl Frame {
-    /// One without payload.
+    /// A frame without payload.
     pub(crate) fn bare(kind: Kind, number: u64, stamp_ns: u64) -> Self {
         Self {
             kind,
@@ -88,7 +89,7 @@ impl Frame {
         all
     }
 
-    /// Refuses what is no frame, and lengths that its kind cannot have.
+    /// Parses a frame header; rejects unknown kinds, and lengths invalid for the kind.
     pub(crate) fn parse(from: &[u8; HEADER]) -> io::Result<Self> {
         if !from.starts_with(&MAGIC) {
             return Err(bad("does not speak mpbond traffic, version 1"));
@@ -103,7 +104,7 @@ impl Frame {
             Some(7) => Kind::Pong,
             Some(8) => Kind::End,
             Some(9) => Kind::Refused,
-            _ => return Err(bad("a frame of a kind that there is not")),
+            _ => return Err(bad("unknown kind of frame")),
         };
         let length = four(from, 4) as usize;
         let fits = match kind {
@@ -114,7 +115,7 @@ impl Frame {
             _ => length == 0,
         };
         if !fits {
-            return Err(bad("a frame has a length that it cannot have"));
+            return Err(bad("invalid length of a frame"));
         }
         Ok(Self {
             kind,
@@ -124,7 +125,7 @@ impl Frame {
         })
     }
 
-    /// The next one; `payload` becomes what follows it.
+    /// Reads the next frame; `payload` receives its payload.
     pub(crate) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Self> {
         let mut header = [0; HEADER];
         from.read_exact(&mut header)?;
@@ -135,7 +136,7 @@ impl Frame {
     }
 }
 
-/// Record `number`, stamped with `sent_ns`, was there at `at_ns`.
+/// Receipt of record `number`, stamped `sent_ns`, received at `at_ns`.
 pub(crate) fn receipt(number: u64, at_ns: u64, sent_ns: u64) -> Vec<u8> {
     let frame = Frame {
         length: RECEIPT,
@@ -144,12 +145,12 @@ pub(crate) fn receipt(number: u64, at_ns: u64, sent_ns: u64) -> Vec<u8> {
     [&frame.to_bytes()[..], &sent_ns.to_be_bytes()].concat()
 }
 
-/// The stamp of the record that a receipt is for.
+/// Time stamp of the record that a receipt is for.
 pub(crate) fn sent_ns(payload: &[u8]) -> u64 {
     eight(payload, 0)
 }
 
-/// A refusal with its reason.
+/// Refusal with a reason.
 pub(crate) fn refusal(reason: &str) -> Vec<u8> {
     let mut end = reason.len().min(MAX_REASON);
     while !reason.is_char_boundary(end) {
@@ -163,21 +164,21 @@ pub(crate) fn refusal(reason: &str) -> Vec<u8> {
     [&frame.to_bytes()[..], text].concat()
 }
 
-/// What a client wants, and how far it is.
+/// A client's request and progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// Names the run over all of its connections.
+    /// Identifier of the run, over all of its connections.
     pub(crate) run: [u8; 16],
     pub(crate) duration: Duration,
     pub(crate) down: Option<Flow>,
     pub(crate) up: Option<Flow>,
-    /// The first record that the client has not.
+    /// First record that the client lacks.
     pub(crate) down_next: u64,
-    /// The first record whose receipt the client has not.
+    /// First record whose receipt the client lacks.
     pub(crate) receipts_next: u64,
 }
 
-/// A day: longer measurements are several.
+/// Maximum duration of a run: a day.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(86_400);
 
 impl Hello {
@@ -203,7 +204,7 @@ impl Hello {
         .concat()
     }
 
-    /// Says in one line what cannot be.
+    /// Parses a hello; the error is one line that names the invalid field.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, String> {
         let run = payload.get(..16).and_then(|b| b.try_into().ok());
         let flow = |at: usize| {
@@ -226,10 +227,10 @@ impl Hello {
             receipts_next: eight(payload, 48),
         };
         if hello.down.is_none() && hello.up.is_none() {
-            return Err("a run has a direction at least".to_owned());
+            return Err("a run needs at least one direction".to_owned());
         }
         if hello.duration.is_zero() || hello.duration > MAX_DURATION {
-            return Err("a run lasts above 0 and a day at most".to_owned());
+            return Err("the duration of a run must be above 0 and at most a day".to_owned());
         }
         Ok(hello)
     }
@@ -269,8 +270,8 @@ mod tests {
         type Change = fn(&mut Hello);
         let cases: [(Change, &str); 5] = [
             (|h| (h.down, h.up) = (None, None), "direction"),
-            (|h| h.duration = Duration::ZERO, "lasts"),
-            (|h| h.duration = MAX_DURATION * 2, "lasts"),
+            (|h| h.duration = Duration::ZERO, "duration"),
+            (|h| h.duration = MAX_DURATION * 2, "duration"),
             (
                 |h| {
                     h.up = Some(Flow {

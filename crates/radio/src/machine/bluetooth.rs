@@ -1,5 +1,6 @@
-//! One end of a Bluetooth classic link: Active and Sniff, as the Wear OS paper
-//! found them on eight watches and eight phones (section 3.2, Figure 2).
+//! One end of a Bluetooth classic link with the modes Active and Sniff, as measured on eight
+//! watches and eight phones ("Understanding the Networking Performance of Wear OS", section 3.2,
+//! Figure 2).
 
 use std::time::Duration;
 
@@ -12,47 +13,47 @@ use crate::event::{Direction, Hint, Packet, Placement};
 use crate::profile::{Param, Period, Power, Span};
 use crate::timeline::{Phase, State, Tape, Timeline, Transfer};
 
-/// Whose state machine an end follows.
+/// State machine that an end follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Only what it transmits keeps it awake or wakes it.
+    /// Only transmitted data resets the timer or ends Sniff.
     Wearable,
-    /// Data either way does.
+    /// Data in either direction resets the timer or ends Sniff.
     Phone,
 }
 
-/// Figures of one end of a Bluetooth link.
+/// Parameters of one end of a Bluetooth link.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BluetoothParameters {
-    /// Whose state machine it follows.
+    /// State machine of this end.
     pub role: Role,
-    /// Sending.
+    /// Power while sending.
     pub tx_power: Param<Power>,
-    /// Receiving.
+    /// Power while receiving.
     pub rx_power: Param<Power>,
-    /// A gap up to this counts as data passing.
+    /// Longest gap that still counts as passing data.
     pub hold: Param<Span>,
-    /// Active without data.
+    /// Power in Active mode without data.
     pub active_power: Param<Power>,
-    /// Active to Sniff after this long.
+    /// Inactivity timer: from the last data to Sniff.
     pub timer: Param<Span>,
-    /// Mean power in Sniff.
+    /// Mean power in Sniff mode.
     pub sniff_power: Param<Power>,
-    /// From one anchor point of Sniff to the next.
+    /// Interval between anchor points in Sniff mode.
     pub sniff_interval: Param<Period>,
-    /// From the anchor point at which Active is asked for until data flows.
+    /// Time from the anchor point at which Active mode is requested until data flows.
     pub exit: Param<Span>,
 }
 
-/// A mode of the link; it is always the same at both ends.
+/// Mode of the link; always the same at both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Listening all the time.
+    /// Listens all the time.
     Active,
-    /// Listening at anchor points only.
+    /// Listens at anchor points only.
     Sniff,
 }
 
@@ -65,9 +66,8 @@ enum Place {
 
 /// One end of a link.
 ///
-/// Alone, it assumes a peer that accepts every request and asks for Active
-/// when it has data for this end. Two of them make a
-/// [`BluetoothLink`](super::BluetoothLink).
+/// Used alone, it assumes a peer that accepts every request and requests Active mode when it has
+/// data for this end. Two ends make a [`BluetoothLink`](super::BluetoothLink).
 #[derive(Debug, Clone)]
 pub struct BluetoothEnd {
     role: Role,
@@ -80,7 +80,7 @@ pub struct BluetoothEnd {
     exit: Duration,
     placement: Placement,
     place: Place,
-    /// What the inactivity timer counts from.
+    /// Start of the inactivity timer.
     base: Timestamp,
     tape: Tape,
     now: Timestamp,
@@ -90,7 +90,7 @@ pub struct BluetoothEnd {
 }
 
 impl BluetoothEnd {
-    /// An end in Sniff.
+    /// An end in Sniff mode.
     pub fn new(p: &BluetoothParameters, placement: Placement) -> Self {
         Self {
             role: p.role,
@@ -117,13 +117,13 @@ impl BluetoothEnd {
         }
     }
 
-    /// Whether data this way counts for this end's own machine: resets its
-    /// timer in Active (❸, ❿ in Figure 2) and ends its Sniff (❶, ❸).
+    /// Whether data in this direction affects this end's own state machine: resets its timer in
+    /// Active (❸, ❿ in Figure 2) and ends Sniff (❶, ❸).
     pub fn heeds(&self, direction: Direction) -> bool {
         self.role == Role::Phone || direction == Direction::Up
     }
 
-    /// The mode now. On the way out of Sniff it is still Sniff.
+    /// Current mode. During the exit from Sniff it is still Sniff.
     pub fn mode(&self) -> Mode {
         match self.place {
             Place::Active => Mode::Active,
@@ -131,7 +131,7 @@ impl BluetoothEnd {
         }
     }
 
-    /// When the inactivity timer ends; `None` outside Active.
+    /// Expiry of the inactivity timer; `None` outside Active.
     pub fn timer_ends(&self) -> Option<Timestamp> {
         match self.place {
             Place::Active => Some(self.base + self.timer),
@@ -170,7 +170,7 @@ impl BluetoothEnd {
         self.burst = true;
     }
 
-    /// Writes what is over by `now`, without asking the timer.
+    /// Writes all spans that end by `now`, without evaluating the timer.
     fn catch_up<T: Timeline>(&mut self, now: Timestamp, out: &mut T) {
         self.now = self.now.max(now);
         if let Place::Rising { start, ready } = self.place
@@ -186,8 +186,8 @@ impl BluetoothEnd {
         }
     }
 
-    /// Both ends enter Sniff at `at`: by the own timer (❷, ④) or because the
-    /// peer asked (❻, ❽).
+    /// Enters Sniff at `at`, as both ends do: by the own timer (❷, ④) or on the peer's request (❻,
+    /// ❽).
     pub fn enter_sniff<T: Timeline>(&mut self, at: Timestamp, out: &mut T) {
         self.catch_up(at, out);
         if matches!(self.place, Place::Active) {
@@ -196,8 +196,8 @@ impl BluetoothEnd {
         }
     }
 
-    /// Leaves Sniff, for own data or because the peer asked (❺, ❼); says when
-    /// data may flow. The request waits for the next anchor point.
+    /// Leaves Sniff, for own data or on the peer's request (❺, ❼); returns the time at which data
+    /// may flow. The request waits for the next anchor point.
     pub fn leave_sniff(&mut self, now: Timestamp) -> Timestamp {
         match self.place {
             Place::Active => now,
@@ -207,7 +207,7 @@ impl BluetoothEnd {
                     cycle: self.interval,
                     on: Duration::ZERO,
                 };
-                // The anchor at the very entry has passed already.
+                // The anchor point at entry has already passed.
                 let start = if now > since {
                     duty.heard(since, now)
                 } else {
@@ -221,9 +221,9 @@ impl BluetoothEnd {
         }
     }
 
-    /// Data passes at `at`, at which the link is Active.
+    /// Records data at `at`; the link is Active by then.
     pub fn data<T: Timeline>(&mut self, at: Timestamp, packet: Packet, out: &mut T) {
-        // While rising the data is told ahead; its span is written on arrival.
+        // During the exit from Sniff, data is announced early; its span is written on arrival.
         if matches!(self.place, Place::Active) {
             if !self.burst {
                 self.write_active(at, out);
@@ -249,7 +249,7 @@ impl BluetoothEnd {
         });
     }
 
-    /// Time has come to `now`: the timer may end, and what is over is written.
+    /// Advances to `now`: evaluates the timer and writes finished spans.
     pub fn advance<T: Timeline>(&mut self, now: Timestamp, out: &mut T) {
         let now = now.max(self.now);
         self.tape.begin(now);
@@ -266,7 +266,7 @@ impl BluetoothEnd {
         self.catch_up(now, out);
     }
 
-    /// A packet is there at `at`; says when it may pass.
+    /// Offers a packet at `at`; returns the time at which it may pass.
     pub fn packet<T: Timeline>(&mut self, at: Timestamp, packet: Packet, out: &mut T) -> Timestamp {
         let now = at.max(self.now);
         self.settle(now, out);
@@ -277,7 +277,7 @@ impl BluetoothEnd {
                 self.write_rising(start, now, out);
                 now
             }
-            // A recorded packet did pass, so what a hint began is over.
+            // A recorded packet did pass, so the transition that a hint began is over.
             (Placement::Recorded, Place::Rising { start, .. }) => {
                 self.write_rising(start.min(now), now, out);
                 now
@@ -288,7 +288,7 @@ impl BluetoothEnd {
         pass
     }
 
-    /// What software says: [`Hint::Wake`] and [`Hint::Release`] act as requests.
+    /// Applies a hint: [`Hint::Wake`] and [`Hint::Release`] act as requests.
     pub fn hint<T: Timeline>(&mut self, at: Timestamp, hint: Hint, out: &mut T) {
         self.advance(at, out);
         match hint {
@@ -300,7 +300,7 @@ impl BluetoothEnd {
         }
     }
 
-    /// Nothing follows: writes Active up to the timer's end, and Sniff up to `end`.
+    /// Ends the timeline: writes Active up to the timer's expiry, then Sniff up to `end`.
     pub fn finish<T: Timeline>(&mut self, end: Timestamp, out: &mut T) {
         let end = end.max(self.timer_ends().unwrap_or(end));
         self.advance(end, out);
@@ -308,7 +308,7 @@ impl BluetoothEnd {
             .emit(self.now, State::Sniff, Phase::Idle, self.sniff_mw, out);
     }
 
-    /// The state at `at`, which must not be before the last event.
+    /// State at `at`, which must not be before the last event.
     pub fn state(&self, at: Timestamp) -> State {
         let mut copy = self.clone();
         copy.advance(at, &mut ());
@@ -320,7 +320,7 @@ impl BluetoothEnd {
         }
     }
 
-    /// When the state changes if nothing comes.
+    /// Time of the next state change without further events.
     pub fn next_event(&self) -> Option<Timestamp> {
         match self.place {
             Place::Rising { ready, .. } => Some(ready),

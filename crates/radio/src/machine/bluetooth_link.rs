@@ -1,5 +1,5 @@
-//! Two ends of a Bluetooth link and the requests between them (Wear OS paper,
-//! section 3.2, Figures 2 and 3).
+//! Both ends of a Bluetooth link and the requests between them ("Understanding the Networking
+//! Performance of Wear OS", section 3.2, Figures 2 and 3).
 
 use mpbond_units::Timestamp;
 use serde::Serialize;
@@ -14,22 +14,22 @@ use crate::timeline::Timeline;
 pub enum End {
     /// The first end given to [`BluetoothLink::new`].
     Wearable,
-    /// The second.
+    /// The second end.
     Phone,
 }
 
-/// A request of the link manager protocol; the peer always accepts it.
+/// Request of the link manager protocol; the peer always accepts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LmpRequest {
-    /// When the host asked for it.
+    /// Time at which the host requested it.
     pub at: Timestamp,
-    /// Who asks.
+    /// Requesting end.
     pub from: End,
-    /// For which mode: `LMP_SNIFF_REQ` or `LMP_UNSNIFF_REQ`.
+    /// Requested mode: `LMP_SNIFF_REQ` or `LMP_UNSNIFF_REQ`.
     pub mode: Mode,
 }
 
-/// A wearable and a phone.
+/// Link between a wearable and a phone.
 #[derive(Debug, Clone)]
 pub struct BluetoothLink {
     wearable: BluetoothEnd,
@@ -38,7 +38,7 @@ pub struct BluetoothLink {
 }
 
 impl BluetoothLink {
-    /// A link in Sniff.
+    /// A link in Sniff mode.
     pub fn new(wearable: &BluetoothParameters, phone: &BluetoothParameters) -> Self {
         Self {
             wearable: BluetoothEnd::new(wearable, Placement::Live),
@@ -47,17 +47,17 @@ impl BluetoothLink {
         }
     }
 
-    /// The mode of the link.
+    /// Current mode of the link.
     pub fn mode(&self) -> Mode {
         self.wearable.mode()
     }
 
-    /// How many requests were made so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// When a timer ends next, if nothing comes.
+    /// Next expiry of a timer without further events.
     pub fn next_event(&self) -> Option<Timestamp> {
         match (self.wearable.timer_ends(), self.phone.timer_ends()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -65,8 +65,7 @@ impl BluetoothLink {
         }
     }
 
-    /// Time has come to `now`. A timer that ends sends both ends to Sniff:
-    /// the request for it is returned.
+    /// Advances to `now`. A timer that expires sends both ends to Sniff; its request is returned.
     pub fn advance<W: Timeline, P: Timeline>(
         &mut self,
         now: Timestamp,
@@ -89,9 +88,9 @@ impl BluetoothLink {
         })
     }
 
-    /// `from` has a packet of `bytes` for the other end: says when it may pass,
-    /// and the request that this took, if any. Call [`Self::advance`] first:
-    /// a timer that ended before `now` is applied here too, but not returned.
+    /// Sends a packet of `bytes` from `from`; returns the time at which it may pass, and the
+    /// request that this took, if any. Call [`Self::advance`] first: a timer that expired before
+    /// `now` is applied here too, but not returned.
     pub fn transmit<W: Timeline, P: Timeline>(
         &mut self,
         now: Timestamp,
@@ -103,8 +102,8 @@ impl BluetoothLink {
         self.advance(now, wearable, phone);
         self.wearable.advance(now, wearable);
         self.phone.advance(now, phone);
-        // A transmission ends Sniff on both machines, so the sender is the one
-        // that asks; the receiver follows.
+        // A transmission ends Sniff on both machines, so the sender makes the request and the
+        // receiver follows.
         let asleep = self.mode() == Mode::Sniff && self.wearable.timer_ends().is_none();
         let pass = self
             .wearable
@@ -130,7 +129,7 @@ impl BluetoothLink {
         (pass, request)
     }
 
-    /// Nothing follows.
+    /// Ends both timelines.
     pub fn finish<W: Timeline, P: Timeline>(
         &mut self,
         end: Timestamp,

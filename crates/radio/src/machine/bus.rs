@@ -1,6 +1,6 @@
-//! The bus between processor and WiFi chip, which sleeps when nothing passes
-//! (delay paper, section 5.6: Broadcom's SDIO bus after 50 ms, over 10 ms to
-//! wake; Qualcomm's alike with a shorter timer).
+//! Bus between processor and WiFi chip, which sleeps when idle ("Toward Accurate Network Delay
+//! Measurement on Android Phones", section 5.6: Broadcom's SDIO bus after 50 ms, with a wake-up of
+//! over 10 ms; Qualcomm's alike with a shorter timer).
 
 use serde::Deserialize;
 
@@ -9,13 +9,13 @@ use crate::active::ActivePower;
 use crate::profile::{Param, Power, Span};
 use crate::timeline::{Phase, State};
 
-/// Figures of a host bus.
+/// Parameters of a host bus.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BusParameters {
-    /// Without a packet for this long, it sleeps.
+    /// Idle time after which the bus sleeps.
     pub idle: Param<Span>,
-    /// How long it takes to wake.
+    /// Duration of a wake-up.
     pub wake: Param<Span>,
     /// Power while awake.
     pub awake_power: Param<Power>,

@@ -1,5 +1,5 @@
-//! Bluetooth and WiFi in the same 2.4 GHz band (Wear OS paper, section 5.2,
-//! Figure 13): while both are busy each loses part of its rate.
+//! Coexistence of Bluetooth and WiFi in the 2.4 GHz band ("Understanding the Networking Performance
+//! of Wear OS", section 5.2, Figure 13): while both are busy, each loses part of its rate.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::{Param, Share, Span};
 
-/// Figures of the shared band.
+/// Parameters of the shared band.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoexistenceParameters {
-    /// What Bluetooth loses of its rate while WiFi is busy.
+    /// Share of its rate that Bluetooth loses while WiFi is busy.
     pub bluetooth_loss: Param<Share>,
-    /// What WiFi loses while Bluetooth is busy.
+    /// Share of its rate that WiFi loses while Bluetooth is busy.
     pub wifi_loss: Param<Share>,
-    /// A radio counts as busy for this long after a packet.
+    /// Time for which a radio counts as busy after a packet.
     pub busy: Param<Span>,
 }
 
-/// Who uses the band.
+/// User of the band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BandUser {
@@ -30,19 +30,19 @@ pub enum BandUser {
     Wifi,
 }
 
-/// Who is busy.
+/// Occupation of the band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BandState {
-    /// Nobody.
+    /// No radio is busy.
     Free,
     /// One radio has the band to itself.
     Alone(BandUser),
-    /// Both: they interfere.
+    /// Both radios are busy and interfere.
     Both,
 }
 
-/// The running machine.
+/// State machine of the shared band.
 #[derive(Debug, Clone)]
 pub struct Band {
     bluetooth_keeps: f64,
@@ -53,10 +53,10 @@ pub struct Band {
 }
 
 impl Band {
-    /// A free band.
+    /// An unoccupied band.
     pub fn new(p: &CoexistenceParameters) -> Self {
         Self {
-            // A radio that loses all would never pass a packet.
+            // A radio that loses its whole rate would never pass a packet.
             bluetooth_keeps: (1.0 - p.bluetooth_loss.get()).max(0.01),
             wifi_keeps: (1.0 - p.wifi_loss.get()).max(0.01),
             hold: p.busy.duration(),
@@ -65,7 +65,7 @@ impl Band {
         }
     }
 
-    /// Who is busy at `now`.
+    /// Occupation at `now`.
     pub fn state(&self, now: Timestamp) -> BandState {
         let busy = |until: Option<Timestamp>| until.is_some_and(|until| now <= until);
         match (busy(self.bluetooth_until), busy(self.wifi_until)) {
@@ -76,8 +76,8 @@ impl Band {
         }
     }
 
-    /// A packet that needs `airtime` when alone begins at `now`: says when it
-    /// is through.
+    /// Sends a packet of length `airtime` (without interference) at `now`; returns the time at
+    /// which it is complete.
     pub fn packet(&mut self, now: Timestamp, user: BandUser, airtime: Duration) -> Timestamp {
         let own = match user {
             BandUser::Bluetooth => &mut self.bluetooth_until,

@@ -1,5 +1,5 @@
-//! Power of the processor from frequency and utilisation (trimming paper,
-//! section 2.1: both sampled per core every 500 ms; energy is linear in both).
+//! Processor power from frequency and utilisation ("Trimming the Smartphone Network Stack", section
+//! 2.1: both sampled per core every 500 ms; energy is linear in both).
 
 use mpbond_units::Timestamp;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::profile::{Current, Param, Power, Table, Tension};
 use crate::timeline::{Phase, State, Tape, Timeline};
 
-/// Figures of a processor.
+/// Parameters of a processor.
 ///
 /// P = V·(I_awake + Σ clusters I_on + Σ cores util·I(f)), or
 /// P = Σ cores util·p(f) where the tables give power.
@@ -18,40 +18,39 @@ pub struct CpuParameters {
     pub voltage: Option<Param<Tension>>,
     /// Current while the processor is not suspended.
     pub awake: Option<Param<Current>>,
-    /// Power of an idle phone's own background work, taken off to leave the
-    /// share of networking.
+    /// Power of an idle phone's own background work, subtracted to obtain the share of networking.
     pub background: Param<Power>,
-    /// Groups of like cores, in the order of core numbers.
+    /// Clusters of equal cores, in the order of core numbers.
     pub clusters: Vec<Cluster>,
 }
 
-/// Like cores that share a clock.
+/// Cores of one kind that share a clock.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// How many cores.
+    /// Number of cores.
     pub cores: u16,
-    /// Current of the cluster while any of them is busy.
+    /// Current of the cluster while any of its cores is busy.
     pub on: Option<Param<Current>>,
     /// Columns: frequency in MHz, and current in mA or power in mW of one core
     /// at full utilisation.
     pub busy: Table<1>,
 }
 
-/// One core at one sampling.
+/// One sample of one core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoreSample {
-    /// Its number.
+    /// Core number.
     pub core: u16,
-    /// Its frequency in MHz; `None` where the system does not tell, which
-    /// counts as the highest of the table.
+    /// Frequency in MHz; `None` where the system does not report it, which counts as the highest of
+    /// the table.
     pub mhz: Option<f64>,
-    /// Share of the time since the last sampling that it was busy, 0 to 1.
+    /// Utilisation since the previous sample, 0 to 1.
     pub utilisation: f64,
 }
 
 impl CpuParameters {
-    /// What is wrong with these figures as a whole, if anything.
+    /// Error in the parameters as a whole, if any.
     pub(crate) fn complaint(&self) -> Option<String> {
         if self.clusters.is_empty() {
             return Some("clusters: at least one is needed".to_owned());
@@ -82,11 +81,11 @@ impl CpuParameters {
                 return Some(i);
             }
         }
-        // More cores than the profile knows: they count as the last kind.
+        // Cores beyond those of the profile count as the last kind.
         self.clusters.len().checked_sub(1)
     }
 
-    /// Power of all cores together in mW, background included.
+    /// Power of all cores together, in mW, background included.
     pub fn power_mw(&self, cores: &[CoreSample]) -> f64 {
         let volts = self.voltage.as_ref().map_or(1.0, Param::get);
         let milliamps = |p: &Option<Param<Current>>| p.as_ref().map_or(0.0, Param::get);
@@ -110,13 +109,13 @@ impl CpuParameters {
         total
     }
 
-    /// The share of networking: [`Self::power_mw`] less the background.
+    /// Power of networking in mW: [`Self::power_mw`] less the background.
     pub fn networking_mw(&self, cores: &[CoreSample]) -> f64 {
         (self.power_mw(cores) - self.background.get()).max(0.0)
     }
 }
 
-/// The running account of a processor.
+/// State of a processor's energy account.
 #[derive(Debug, Clone)]
 pub struct Cpu {
     p: CpuParameters,
@@ -124,7 +123,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Nothing sampled yet.
+    /// A processor without samples.
     pub fn new(p: &CpuParameters) -> Self {
         Self {
             p: p.clone(),
@@ -132,8 +131,8 @@ impl Cpu {
         }
     }
 
-    /// A sampling at `at`, which tells of the time since the one before; the
-    /// first only says when the log begins.
+    /// Adds a sample at `at`, which covers the time since the previous one; the first only marks
+    /// the start of the log.
     pub fn sample<T: Timeline>(&mut self, at: Timestamp, cores: &[CoreSample], out: &mut T) {
         let power_mw = self.p.networking_mw(cores);
         self.tape

@@ -1,6 +1,6 @@
-//! A radio of which only an active power is known, or several radios measured
-//! as one: the phone that relays for a watch (Wear OS paper, section 5.1) draws
-//! 1.048 W whatever the rate.
+//! Radio with a single active power, or several radios measured as one: the phone that relays for a
+//! watch draws 1.048 W at any rate ("Understanding the Networking Performance of Wear OS", section
+//! 5.1).
 
 use serde::Deserialize;
 
@@ -9,19 +9,19 @@ use crate::active::ActivePower;
 use crate::profile::{Param, Power, Span};
 use crate::timeline::{Phase, State};
 
-/// Figures of a flat radio.
+/// Parameters of a flat radio.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlatParameters {
     /// Power while data passes.
     pub active_power: Param<Power>,
-    /// A gap up to this counts as data passing.
+    /// Longest gap that still counts as passing data.
     pub hold: Param<Span>,
-    /// How long it stays awake after the last packet.
+    /// Duration of the tail after the last packet.
     pub tail: Param<Span>,
-    /// Power of that time.
+    /// Power during the tail.
     pub tail_power: Param<Power>,
-    /// Power else.
+    /// Power when idle.
     pub idle_power: Param<Power>,
 }
 

@@ -1,5 +1,5 @@
-//! The shape that most radios share: active while data passes, then down a
-//! ladder of ever cheaper states, and back up by a promotion.
+//! State machine that most radios share: active while data passes, then a ladder of ever cheaper
+//! states, and back up by a promotion.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::timeline::{Phase, State, Tape, Timeline, Transfer};
 /// Periodic listening in a low-power state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Duty {
-    /// From one listening occasion to the next.
+    /// Interval between listening occasions.
     pub cycle: Duration,
-    /// How long each occasion lasts.
+    /// Duration of a listening occasion.
     pub on: Duration,
 }
 
 impl Duty {
-    /// Mean power when `on_mw` is drawn during occasions and `base_mw` between
-    /// them: P = P_base + (P_on − P_base)·t_on/T_c.
+    /// Mean power when `on_mw` is drawn during occasions and `base_mw` between them: P = P_base +
+    /// (P_on − P_base)·t_on/T_c.
     pub fn mean_mw(&self, base_mw: f64, on_mw: f64) -> f64 {
         let share = (self.on.as_secs_f64() / self.cycle.as_secs_f64()).min(1.0);
         base_mw + (on_mw - base_mw) * share
     }
 
-    /// When a packet for the device that is there at `now` is heard, counting
-    /// cycles from `origin`.
+    /// Time at which a packet for the device, available at `now`, is received; cycles count from
+    /// `origin`.
     pub(crate) fn heard(&self, origin: Timestamp, now: Timestamp) -> Timestamp {
         let (since, cycle) = (now.since(origin).as_nanos(), self.cycle.as_nanos());
         let into = since.checked_rem(cycle).unwrap_or(0);
@@ -39,63 +39,63 @@ impl Duty {
     }
 }
 
-/// The way from a low-power state back to the active one.
+/// Transition from a low-power state back to the active one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Climb {
-    /// How the way is called: promotion or association.
+    /// State shown during the transition: promotion or association.
     pub state: State,
-    /// How long it takes.
+    /// Duration.
     pub lasts: Duration,
-    /// What it draws, in mW.
+    /// Power, in mW.
     pub power_mw: f64,
 }
 
 /// One state below the active one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rung {
-    /// The state.
+    /// State of this rung.
     pub state: State,
-    /// What its time counts as.
+    /// Phase that its time counts as.
     pub phase: Phase,
-    /// When it gives way to the next rung; `None` where the radio rests.
+    /// Time after which the next rung follows; `None` for the rung on which the radio rests.
     pub lasts: Option<Duration>,
     /// Mean power, in mW, listening included.
     pub power_mw: f64,
-    /// How it listens; `None` when it hears at any time.
+    /// Listening pattern; `None` when it receives at any time.
     pub duty: Option<Duty>,
-    /// How it gets back to the active state; `None` at once.
+    /// Transition to the active state; `None` when there is none to wait for.
     pub climb: Option<Climb>,
 }
 
-/// Most rungs that a ladder has.
+/// Maximum number of rungs.
 pub(crate) const MAX_RUNGS: usize = 5;
 
-/// A radio as a ladder.
+/// Description of a radio as a ladder.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// Power while data passes.
     pub active: ActivePower,
-    /// A gap between packets up to this counts as data passing.
+    /// Longest gap between packets that still counts as passing data.
     pub hold: Duration,
-    /// From the one that follows activity to the one below all.
+    /// Rungs from the one below activity to the lowest.
     pub rungs: Vec<Rung>,
-    /// Where the radio starts, and where [`crate::Hint::Release`] takes it.
+    /// Rung on which the radio starts, and to which [`crate::Hint::Release`] takes it.
     pub rest: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Rising {
-    /// Until then the radio stays on its rung.
+    /// Time until which the radio stays on its rung.
     start: Timestamp,
-    /// When it arrives.
+    /// Time at which the active state is reached.
     ready: Timestamp,
-    /// The way; without one it only waited to be heard.
+    /// Transition; `None` when the packet only waited for a listening occasion.
     climb: Option<Climb>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Data passes, or passed no longer than `hold` ago.
+    /// Data passes, or passed at most `hold` ago.
     Active,
     /// On the rung of this index since the given instant.
     Rung(usize, Timestamp),
@@ -103,7 +103,7 @@ enum Place {
     Rising(usize, Rising),
 }
 
-/// The running machine.
+/// State of a radio on its ladder.
 #[derive(Debug, Clone)]
 pub(crate) struct Ladder {
     active: ActivePower,
@@ -154,7 +154,7 @@ impl Ladder {
         &self.rungs[index.min(self.count - 1)]
     }
 
-    /// Puts a new power on what passes from `now` on.
+    /// Changes the active power from `now` on.
     pub(crate) fn set_active<T: Timeline>(
         &mut self,
         now: Timestamp,
@@ -168,7 +168,7 @@ impl Ladder {
         self.active = power;
     }
 
-    /// Time has come to `now`: writes all that is over by then.
+    /// Advances to `now`: writes all spans that end by then.
     pub(crate) fn advance<T: Timeline>(&mut self, now: Timestamp, out: &mut T) {
         self.now = self.now.max(now);
         self.tape.begin(now);
@@ -229,7 +229,7 @@ impl Ladder {
         self.mix = Mix::default();
     }
 
-    /// A packet is there at `at`; says when it may pass.
+    /// Offers a packet at `at`; returns the time at which it may pass.
     pub(crate) fn packet<T: Timeline>(
         &mut self,
         at: Timestamp,
@@ -256,12 +256,12 @@ impl Ladder {
         pass
     }
 
-    /// Brings the radio to where it carries data, or on its way there.
+    /// Brings the radio to the active state, or begins the transition to it.
     fn admit<T: Timeline>(&mut self, direction: Direction, out: &mut T) -> Timestamp {
         let now = self.now;
         match self.place {
             Place::Active => now,
-            // A recorded packet did pass, so what a hint began is over.
+            // A recorded packet did pass, so the transition that a hint began is over.
             Place::Rising(index, rising) if self.placement == Placement::Recorded => {
                 let rising = Rising {
                     start: rising.start.min(now),
@@ -272,7 +272,7 @@ impl Ladder {
                 now
             }
             Place::Rising(index, rising) => {
-                // Own data need not wait for the network's next call.
+                // Own data need not wait for the network's next paging occasion.
                 if direction == Direction::Up && now < rising.start {
                     self.rise(index, now)
                 } else {
@@ -320,7 +320,7 @@ impl Ladder {
         ready
     }
 
-    /// Climbs without a packet, so that the next one finds the radio ready.
+    /// Begins a promotion without a packet, so that the next one finds the radio ready.
     pub(crate) fn wake<T: Timeline>(&mut self, at: Timestamp, out: &mut T) {
         self.advance(at, out);
         match self.place {
@@ -332,9 +332,9 @@ impl Ladder {
         }
     }
 
-    /// Falls to the rung of this index now. A climb under way is finished
-    /// first, unless the packets are a record: the next of them passes at its
-    /// own time, so a climb cut short is what must have happened.
+    /// Falls to the rung of this index now. A transition under way is finished first, unless
+    /// packets are recorded: the next of them passes at its own time, so the transition must have
+    /// been cut short.
     pub(crate) fn drop_to<T: Timeline>(&mut self, at: Timestamp, index: usize, out: &mut T) {
         self.advance(at, out);
         match self.place {
@@ -361,12 +361,12 @@ impl Ladder {
         self.place = Place::Rung(index.min(self.count - 1), self.now);
     }
 
-    /// Falls to where the radio rests.
+    /// Falls to the resting rung.
     pub(crate) fn release<T: Timeline>(&mut self, at: Timestamp, out: &mut T) {
         self.drop_to(at, self.rest, out);
     }
 
-    /// Nothing follows: writes the whole tail, and rest up to `end`.
+    /// Ends the timeline: writes the whole tail, and rest up to `end`.
     pub(crate) fn finish<T: Timeline>(&mut self, end: Timestamp, out: &mut T) {
         self.now = self.now.max(end);
         if let Place::Rising(index, rising) = self.place {
@@ -390,7 +390,7 @@ impl Ladder {
         }
     }
 
-    /// The state at `at`, which must not be before the last event.
+    /// State at `at`, which must not be before the last event.
     pub(crate) fn state(&self, at: Timestamp) -> State {
         let mut copy = self.clone();
         copy.advance(at, &mut ());
@@ -404,10 +404,10 @@ impl Ladder {
         }
     }
 
-    /// When the state changes if nothing comes; `None` when it rests.
+    /// Time of the next state change without further events; `None` at rest.
     pub(crate) fn next_event(&self) -> Option<Timestamp> {
         match self.place {
-            // A gap of exactly `hold` is still activity.
+            // A gap of exactly `hold` still counts as activity.
             Place::Active => Some(self.last + self.hold + Duration::from_nanos(1)),
             Place::Rung(index, since) => self.rung(index).lasts.map(|lasts| since + lasts),
             Place::Rising(_, rising) => Some(rising.ready),

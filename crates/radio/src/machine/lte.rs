@@ -1,5 +1,5 @@
-//! LTE of 2012: promotion, continuous reception, short and long DRX, paging
-//! (Huang et al., MobiSys 2012; state order as in AT&T's ARO).
+//! LTE radio of 2012: promotion, continuous reception, short and long DRX, paging (Huang et al.,
+//! MobiSys 2012; state order as in AT&T's ARO).
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::active::ActivePower;
 use crate::profile::{BitEnergy, Param, Period, Power, Span};
 use crate::timeline::{Phase, State};
 
-/// Figures of an LTE radio.
+/// Parameters of an LTE radio.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LteParameters {
-    /// Price of a bit sent.
+    /// Energy per sent bit.
     pub alpha_up: Param<BitEnergy>,
-    /// Price of a bit received.
+    /// Energy per received bit.
     pub alpha_down: Param<BitEnergy>,
-    /// Power while data passes, without the bits.
+    /// Power while data passes, without the per-bit part.
     pub beta: Param<Power>,
-    /// How long IDLE to CONNECTED takes.
+    /// Duration of the promotion from IDLE to CONNECTED.
     pub promotion: Param<Span>,
     /// Power of the promotion.
     pub promotion_power: Param<Power>,
-    /// T_i: how long reception stays continuous after a packet. Shorter gaps
-    /// count as data passing.
+    /// Inactivity timer T_i of continuous reception after a packet. Shorter gaps count as passing
+    /// data.
     pub continuous: Param<Span>,
-    /// Power of that time once nothing has followed.
+    /// Power of continuous reception without data.
     pub continuous_power: Param<Power>,
-    /// How long short DRX lasts.
+    /// Duration of short DRX.
     pub short_drx: Param<Span>,
-    /// Its cycle.
+    /// Cycle of short DRX.
     pub short_drx_cycle: Param<Period>,
     /// Cycle of long DRX.
     pub long_drx_cycle: Param<Period>,
@@ -41,13 +41,13 @@ pub struct LteParameters {
     pub drx_on_power: Param<Power>,
     /// Power between on-times.
     pub tail_power: Param<Power>,
-    /// From the last packet to IDLE, continuous reception included.
+    /// Time from the last packet to IDLE, continuous reception included.
     pub tail: Param<Span>,
     /// Cycle of paging in IDLE.
     pub paging_cycle: Param<Period>,
-    /// How long each paging occasion lasts.
+    /// Duration of a paging occasion.
     pub paging_on: Param<Span>,
-    /// Power during it.
+    /// Power during a paging occasion.
     pub paging_power: Param<Power>,
     /// Power in IDLE between occasions.
     pub idle_power: Param<Power>,
@@ -111,7 +111,7 @@ impl LteParameters {
         }
     }
 
-    /// The whole tail, from the last packet to IDLE.
+    /// Duration of the whole tail, from the last packet to IDLE.
     pub fn tail_length(&self) -> Duration {
         self.tail.duration()
     }

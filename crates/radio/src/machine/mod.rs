@@ -1,4 +1,4 @@
-//! The state machines, one file each.
+//! State machines of the radio types, one file each.
 
 mod bluetooth;
 mod bluetooth_link;

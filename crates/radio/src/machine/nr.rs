@@ -1,5 +1,5 @@
-//! LTE and 5G of 2020: one long connected tail, and in 5G standalone a
-//! suspended connection after it (Narayanan et al., SIGCOMM 2021).
+//! LTE and 5G radios of 2020: one long connected tail, followed in 5G standalone by a suspended
+//! connection (Narayanan et al., SIGCOMM 2021).
 
 use serde::Deserialize;
 
@@ -8,49 +8,49 @@ use crate::active::ActivePower;
 use crate::profile::{BitEnergy, Param, Period, Power, Span};
 use crate::timeline::{Phase, State};
 
-/// Figures of a cellular radio of the 2020 generation.
+/// Parameters of a cellular radio of the 2020 generation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NrParameters {
-    /// Price of a bit sent.
+    /// Energy per sent bit.
     pub alpha_up: Param<BitEnergy>,
-    /// Price of a bit received.
+    /// Energy per received bit.
     pub alpha_down: Param<BitEnergy>,
-    /// Power while data passes, without the bits.
+    /// Power while data passes, without the per-bit part.
     pub beta: Param<Power>,
-    /// A gap up to this counts as data passing.
+    /// Longest gap that still counts as passing data.
     pub hold: Param<Span>,
-    /// How long IDLE to CONNECTED takes.
+    /// Duration of the promotion from IDLE to CONNECTED.
     pub promotion: Param<Span>,
     /// Power of the promotion.
     pub promotion_power: Param<Power>,
-    /// From the last packet until CONNECTED is left.
+    /// Time from the last packet until CONNECTED is left.
     pub tail: Param<Span>,
-    /// Mean power of that time.
+    /// Mean power of the tail.
     pub tail_power: Param<Power>,
     /// Cycle of discontinuous reception in CONNECTED.
     pub drx_cycle: Param<Period>,
-    /// On-time of such a cycle; it delays packets, its power is in the mean.
+    /// On-time of a DRX cycle; it delays packets, its power is contained in the mean.
     pub drx_on: Param<Span>,
-    /// Suspended connection: from the last packet until it is left for IDLE.
+    /// Suspended connection, from the end of CONNECTED to IDLE.
     pub inactive: Option<Inactive>,
     /// Cycle of paging in IDLE and INACTIVE.
     pub paging_cycle: Param<Period>,
-    /// How long each paging occasion lasts; its power is in `idle_power`.
+    /// Duration of a paging occasion; its power is contained in `idle_power`.
     pub paging_on: Param<Span>,
     /// Mean power in IDLE.
     pub idle_power: Param<Power>,
 }
 
-/// Figures of `RRC_INACTIVE`.
+/// Parameters of `RRC_INACTIVE`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inactive {
-    /// From the last packet to IDLE.
+    /// Time from the last packet to IDLE.
     pub until: Param<Span>,
     /// Mean power.
     pub power: Param<Power>,
-    /// How long it takes to resume.
+    /// Duration of a resume.
     pub resume: Param<Span>,
 }
 

@@ -1,5 +1,5 @@
-//! 3G: the RRC machine of IDLE, FACH and DCH with its queue thresholds
-//! (Qian et al., IMC 2010), with the powers of Qian or of Huang et al. 2012.
+//! 3G radio: the RRC machine of IDLE, FACH and DCH with queue thresholds (Qian et al., IMC 2010),
+//! with the powers of Qian et al. or of Huang et al., MobiSys 2012.
 
 use std::time::Duration;
 
@@ -11,69 +11,69 @@ use crate::event::{Direction, Hint, Packet, Placement};
 use crate::profile::{BitEnergy, Bytes, Param, Period, Power, Rate, Span};
 use crate::timeline::{Phase, State, Tape, Timeline, Transfer};
 
-/// Figures of a 3G radio.
+/// Parameters of a 3G radio.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UmtsParameters {
-    /// Price of a bit sent over DCH.
+    /// Energy per bit sent over DCH.
     pub alpha_up: Param<BitEnergy>,
-    /// Price of a bit received over DCH.
+    /// Energy per bit received over DCH.
     pub alpha_down: Param<BitEnergy>,
-    /// DCH while data passes, without the bits.
+    /// Power of DCH while data passes, without the per-bit part.
     pub dch_active_power: Param<Power>,
-    /// A gap up to this counts as data passing.
+    /// Longest gap that still counts as passing data.
     pub hold: Param<Span>,
-    /// DCH without data.
+    /// Power of DCH without data.
     pub dch_power: Param<Power>,
-    /// DCH to FACH after this long.
+    /// Inactivity timer from DCH to FACH.
     pub dch_timer: Param<Span>,
-    /// The DCH timer is reset only by more than this much …
+    /// Bytes within `dch_reset_window` above which the DCH timer is reset.
     pub dch_reset_bytes: Param<Bytes>,
-    /// … within this time.
+    /// Window in which bytes that reset the DCH timer are counted.
     pub dch_reset_window: Param<Span>,
-    /// FACH.
+    /// Power of FACH.
     pub fach_power: Param<Power>,
-    /// FACH to IDLE after this long without data.
+    /// Inactivity timer from FACH to IDLE.
     pub fach_timer: Param<Span>,
-    /// FACH to DCH when more than this waits to be sent.
+    /// Uplink queue above which FACH gives way to DCH.
     pub fach_queue_up: Param<Bytes>,
-    /// FACH to DCH when more than this waits to be received.
+    /// Downlink queue above which FACH gives way to DCH.
     pub fach_queue_down: Param<Bytes>,
-    /// How fast FACH sends.
+    /// Uplink rate of FACH.
     pub fach_rate_up: Param<Rate>,
-    /// How fast FACH receives.
+    /// Downlink rate of FACH.
     pub fach_rate_down: Param<Rate>,
-    /// How long IDLE to DCH takes.
+    /// Duration of the promotion from IDLE to DCH.
     pub idle_to_dch: Param<Span>,
-    /// Its power.
+    /// Power of the promotion from IDLE to DCH.
     pub idle_to_dch_power: Param<Power>,
-    /// How long FACH to DCH takes.
+    /// Duration of the promotion from FACH to DCH.
     pub fach_to_dch: Param<Span>,
-    /// Its power.
+    /// Power of the promotion from FACH to DCH.
     pub fach_to_dch_power: Param<Power>,
-    /// Small packets go from IDLE to FACH only, in networks that do so.
+    /// Promotion of small packets from IDLE to FACH, in networks that have it.
     pub idle_to_fach: Option<IdleToFach>,
     /// Cycle of paging in IDLE.
     pub paging_cycle: Param<Period>,
-    /// How long each paging occasion lasts.
+    /// Duration of a paging occasion.
     pub paging_on: Param<Span>,
-    /// Power during it.
+    /// Power during a paging occasion.
     pub paging_power: Param<Power>,
     /// Power in IDLE between occasions.
     pub idle_power: Param<Power>,
 }
 
-/// Figures of networks that take a small packet from IDLE to FACH.
+/// Parameters of networks that promote small packets from IDLE to FACH.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleToFach {
-    /// Above this it goes to DCH, up.
+    /// Uplink queue above which the promotion goes to DCH.
     pub queue_up: Param<Bytes>,
-    /// Above this it goes to DCH, down.
+    /// Downlink queue above which the promotion goes to DCH.
     pub queue_down: Param<Bytes>,
-    /// How long IDLE to FACH takes.
+    /// Duration of the promotion from IDLE to FACH.
     pub lasts: Param<Span>,
-    /// Its power.
+    /// Power of the promotion from IDLE to FACH.
     pub power: Param<Power>,
 }
 
@@ -98,7 +98,7 @@ struct Rising {
     ready: Timestamp,
 }
 
-/// What waits in a FACH queue.
+/// Bytes queued in FACH, in one direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Queue {
     bytes: f64,
@@ -114,10 +114,11 @@ impl Queue {
     }
 }
 
-/// Enough to decide: sixteen of the smallest IP packets make 320 bytes.
+/// Number of recent packets kept for the reset rule: sixteen of the smallest IP packets make 320
+/// bytes, which decides it.
 const RECENT: usize = 16;
 
-/// The running machine.
+/// State of a 3G radio.
 #[derive(Debug, Clone)]
 pub(crate) struct Umts {
     p: UmtsParameters,
@@ -127,9 +128,9 @@ pub(crate) struct Umts {
     rising: Option<Rising>,
     tape: Tape,
     now: Timestamp,
-    /// Last data in the present state.
+    /// Time of the last data in the present state.
     last: Timestamp,
-    /// Data passes, or passed no longer than `hold` ago.
+    /// Whether data passes, or passed at most `hold` ago.
     burst: bool,
     dch_base: Timestamp,
     fach_base: Timestamp,
@@ -138,7 +139,7 @@ pub(crate) struct Umts {
     down: Queue,
     recent: [(Timestamp, u32); RECENT],
     next_recent: usize,
-    /// When a packet last was enough by itself to restart the DCH timer.
+    /// Time of the last packet that restarted the DCH timer by itself.
     enough_at: Option<Timestamp>,
 }
 
@@ -175,7 +176,7 @@ impl Umts {
         self.tape.emit(end, State::Idle, Phase::Idle, mean, out);
     }
 
-    /// Writes DCH or FACH up to `end`: with data up to the last packet, without after it.
+    /// Writes DCH or FACH up to `end`: with data up to the last packet, without data after it.
     fn emit_connected<T: Timeline>(&mut self, end: Timestamp, out: &mut T) {
         let (busy, idle) = match self.at {
             Rrc::Dch => (
@@ -209,7 +210,7 @@ impl Umts {
         );
         self.rising = None;
         self.at = rising.way.to;
-        // A packet that was told of a later passing time holds the timers back.
+        // A packet whose passing time was postponed postpones the timers.
         self.dch_base = self.dch_base.max(rising.ready);
         self.fach_base = self.fach_base.max(rising.ready);
         self.last = self.last.max(rising.ready);
@@ -262,7 +263,7 @@ impl Umts {
         self.now = self.now.max(at);
         self.settle(out);
         let pass = match (self.rising, self.at) {
-            // A recorded packet did pass, so what a hint began is over.
+            // A recorded packet did pass, so the transition that a hint began is over.
             (Some(rising), _) if self.placement == Placement::Recorded => {
                 let (start, ready) = (rising.start.min(self.now), self.now);
                 self.arrive(
@@ -401,7 +402,7 @@ impl Umts {
         });
     }
 
-    /// Whether enough passed lately for the network to restart the DCH timer.
+    /// Whether recent traffic makes the network restart the DCH timer.
     fn resets_dch(&mut self, at: Timestamp, bytes: u32) -> bool {
         if let Some(slot) = self.recent.get_mut(self.next_recent) {
             *slot = (at, bytes);
@@ -435,8 +436,8 @@ impl Umts {
                 if let Some(mut rising) = self.rising {
                     match self.placement {
                         Placement::Live => self.now = self.now.max(rising.ready),
-                        // The next recorded packet passes at its own time,
-                        // which must not lie before the end of this climb.
+                        // The next recorded packet passes at its own time, which must not be before
+                        // the end of this promotion.
                         Placement::Recorded => rising.ready = self.now,
                     }
                     self.arrive(rising, out);

@@ -1,4 +1,4 @@
-//! WiFi: association, awake (CAM), power save (PSM) with beacons.
+//! WiFi radio: association, awake (CAM), power save (PSM) with beacons.
 
 use serde::Deserialize;
 
@@ -7,79 +7,79 @@ use crate::active::ActivePower;
 use crate::profile::{BitEnergy, Bytes, Param, Period, Power, Span, Table};
 use crate::timeline::{Phase, State};
 
-/// Figures of a WiFi interface.
+/// Parameters of a WiFi interface.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WifiParameters {
     /// Power while data passes.
     pub active: WifiPower,
-    /// A gap up to this counts as data passing.
+    /// Longest gap that still counts as passing data.
     pub hold: Param<Span>,
-    /// How long the radio stays awake after the last packet
-    /// (the adaptive-PSM timeout; driver specific).
+    /// Duration of the awake tail after the last packet (the adaptive-PSM timeout; driver
+    /// specific).
     pub tail: Param<Span>,
-    /// Power of that time.
+    /// Power of the awake tail.
     pub tail_power: Param<Power>,
-    /// How long it takes to leave power save.
+    /// Duration of the exit from power save.
     pub promotion: Param<Span>,
-    /// Power of that.
+    /// Power of the exit from power save.
     pub promotion_power: Param<Power>,
-    /// From one beacon that is listened to until the next.
+    /// Interval between received beacons.
     pub beacon_cycle: Param<Period>,
-    /// How long each of them keeps the radio up.
+    /// Time for which a beacon keeps the radio awake.
     pub beacon_on: Param<Span>,
-    /// Power during that.
+    /// Power during a beacon.
     pub beacon_power: Param<Power>,
     /// Power while associated, between beacons.
     pub idle_power: Param<Power>,
-    /// How long it takes to join an access point. Required: without it WiFi
-    /// seems to cost less than Bluetooth even for the shortest messages.
+    /// Duration of joining an access point. Required: without it WiFi seems to cost less than
+    /// Bluetooth even for the shortest messages.
     pub association: Param<Span>,
     /// Power of joining.
     pub association_power: Param<Power>,
 }
 
-/// How the power of moving data is given.
+/// Model of the power of moving data.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum WifiPower {
-    /// By rate (Huang 2012).
+    /// By rate (Huang et al. 2012).
     Linear {
-        /// Price of a bit sent.
+        /// Energy per sent bit.
         alpha_up: Param<BitEnergy>,
-        /// Price of a bit received.
+        /// Energy per received bit.
         alpha_down: Param<BitEnergy>,
-        /// Power without the bits.
+        /// Power without the per-bit part.
         beta: Param<Power>,
     },
-    /// By direction and signal (Ding 2013, Chen 2015, Liu 2017).
+    /// By direction and signal strength (Ding et al. 2013, Chen et al. 2015, Liu 2017).
     BySignal {
         /// Columns: signal in dBm, power to send in mW, to receive in mW.
         powers: Table<2>,
-        /// The signal where nothing else is known, in dBm.
+        /// Signal strength when no other is known, in dBm.
         default_dbm: f64,
         /// Columns: signal in dBm, rate of the physical layer in Mbit/s.
         #[serde(default)]
         phy_rate: Option<Table<1>>,
-        /// Columns: signal in dBm, TCP retransmissions as a share.
+        /// Columns: signal in dBm, share of TCP segments retransmitted.
         #[serde(default)]
         retransmissions: Option<Table<1>>,
     },
-    /// A low and a high awake state (EnergyBox).
+    /// A low and a high awake power (EnergyBox).
     Stepped {
-        /// Little data, power.
+        /// Power below the threshold.
         low: Param<Power>,
-        /// Much data, power.
+        /// Power above the threshold.
         high: Param<Power>,
         /// Window over which data is counted.
         window: Param<Period>,
-        /// Much data is more than this in a window.
+        /// Bytes in a window above which the high power applies.
         threshold: Param<Bytes>,
     },
 }
 
 impl WifiPower {
-    /// The power at a signal strength; `None` takes the profile's own.
+    /// Power model at a signal strength; `None` selects the profile's default.
     pub fn at(&self, dbm: Option<f64>) -> ActivePower {
         match self {
             Self::Linear {
@@ -115,7 +115,7 @@ impl WifiPower {
 }
 
 impl WifiParameters {
-    /// Index of the rung where the interface is off.
+    /// Index of the rung on which the interface is off.
     pub(crate) const OFF: usize = 2;
 
     pub(crate) fn plan(&self) -> Plan {

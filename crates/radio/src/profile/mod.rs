@@ -1,8 +1,7 @@
-//! Profiles: the figures of radios, processors and devices, as data.
+//! Profiles: parameters of radios, processors and devices, as data.
 //!
-//! A profile is a TOML file. Every figure in it has a unit, a source and a
-//! mark of how sure it is; a figure that is missing, negative, in a wrong unit
-//! or not known to the machine stops the file from loading.
+//! A profile is a TOML file. Every figure has a unit, a source and a mark of confidence. A figure
+//! that is missing, negative, in a wrong unit or unknown to the state machine is an error.
 
 mod param;
 mod shipped;
@@ -23,65 +22,65 @@ use crate::machine::{
     LteParameters, NrParameters, UmtsParameters, WifiParameters,
 };
 
-/// Longest profile that is read; the longest shipped one has 6 KB.
+/// Maximum size of a profile; the largest shipped one has 6 KB.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Why a profile did not load, or is not there.
+/// Error of loading or finding a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The text is no profile.
+    /// The text is not a valid profile.
     #[error("{file}:{line}: {}{}", one_line(key), one_line(reason))]
     Bad {
-        /// The file, as the caller named it.
+        /// File name, as given by the caller.
         file: String,
-        /// Line, from one.
+        /// Line number, from one.
         line: usize,
-        /// The key on that line with a colon, or nothing.
+        /// Key on that line with a colon, or empty.
         key: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
     /// No profile of this name is loaded.
-    #[error("no {wanted} profile \"{name}\"; there are {known}")]
+    #[error("no {wanted} profile is called \"{name}\"; known ones are {known}")]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// The kind that it had to be.
+        /// Requested kind.
         wanted: &'static str,
-        /// The names of that kind.
+        /// Names of that kind that are loaded.
         known: String,
     },
-    /// A device is used in a way that its profile says nothing about.
+    /// The device's profile lacks a figure that the requested use needs.
     #[error("profile \"{name}\": {key} is required {when}")]
     Missing {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What it lacks.
+        /// Missing key.
         key: String,
-        /// For which use.
+        /// Use that requires it.
         when: &'static str,
     },
 }
 
-/// Control characters come from the file and would reach a terminal.
+/// Replaces control characters: the text comes from a file and may be printed to a terminal.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect()
 }
 
-/// The figures of one radio.
+/// Parameters of one radio.
 #[derive(Debug, Clone)]
 pub struct RadioProfile {
-    /// What it is called by.
+    /// Name that refers to the profile.
     pub name: String,
-    /// What it is, for people.
+    /// Description.
     pub title: String,
-    /// The figures.
+    /// Parameters.
     pub radio: Radios,
 }
 
-/// Figures by machine.
+/// Parameters by state machine.
 #[derive(Debug, Clone)]
 pub enum Radios {
     /// LTE of 2012, with its two DRX cycles.
@@ -96,22 +95,22 @@ pub enum Radios {
     Bluetooth(Box<BluetoothParameters>),
     /// The bus to a WiFi chip.
     Bus(BusParameters),
-    /// One power, whatever passes.
+    /// One power for all traffic.
     Flat(FlatParameters),
 }
 
-/// A device: which radios it has and what it draws beside them.
+/// A device: its radios and its power besides them.
 #[derive(Debug, Clone)]
 pub struct DeviceProfile {
-    /// What it is called by.
+    /// Name that refers to the profile.
     pub name: String,
-    /// What it is, for people.
+    /// Description.
     pub title: String,
-    /// The figures.
+    /// Parameters.
     pub parameters: DeviceParameters,
 }
 
-/// Figures of a device.
+/// Parameters of a device.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceParameters {
@@ -120,29 +119,29 @@ pub struct DeviceParameters {
     /// Name of the processor's profile.
     #[serde(default)]
     pub cpu: Option<String>,
-    /// What the device draws whatever it does; the screen is not in it.
+    /// Constant power of the device; the screen is not included.
     pub base: Param<Power>,
-    /// The power of being an access point, on top of the WiFi radio's own.
-    /// Required of a device that is one.
+    /// Power of acting as an access point, on top of the WiFi radio's. Required for a device that
+    /// acts as one.
     #[serde(default)]
     pub access_point: Option<AccessPoint>,
 }
 
-/// What being an access point draws. No published model has it, so a band is
-/// given, and every figure that contains it shows the band.
+/// Power of acting as an access point. No published model has it, so a range is given, and every
+/// figure that contains it shows the range.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessPoint {
-    /// The value to compute with.
+    /// Value used in computations.
     pub power: Param<Power>,
-    /// It is hardly less than this.
+    /// Plausible lower limit.
     pub low: Param<Power>,
-    /// It is hardly more than this.
+    /// Plausible upper limit.
     pub high: Param<Power>,
 }
 
 impl DeviceProfile {
-    /// The access point's figures, or which key is missing.
+    /// Parameters of the access point, or an error that names the missing key.
     pub fn access_point(&self) -> Result<&AccessPoint, ProfileError> {
         let needed = || ProfileError::Missing {
             name: self.name.clone(),
@@ -172,7 +171,7 @@ impl Profile {
     }
 }
 
-/// All profiles that are loaded, by name.
+/// All loaded profiles, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
     by_name: BTreeMap<String, Profile>,
@@ -196,10 +195,10 @@ struct File<P> {
 }
 
 impl Profiles {
-    /// The profiles that ship with this crate.
+    /// Profiles shipped with this crate.
     ///
     /// # Errors
-    /// None in a released build: a test loads every one of them.
+    /// None in a released build: a test loads each of them.
     pub fn shipped() -> Result<Self, ProfileError> {
         let mut all = Self::default();
         for (file, text) in shipped::FILES {
@@ -208,14 +207,18 @@ impl Profiles {
         Ok(all)
     }
 
-    /// Adds the profile in `text`, replacing one of the same name; `file` is
-    /// what errors call it. Returns its name.
+    /// Adds the profile in `text`, replacing one of the same name; `file` names it in errors.
+    /// Returns the profile's name.
     ///
     /// # Errors
-    /// [`ProfileError::Bad`] with the line and key that is wrong.
+    /// [`ProfileError::Bad`] with line and key.
     pub fn load(&mut self, file: &str, text: &str) -> Result<String, ProfileError> {
         if text.len() > MAX_BYTES {
-            return Err(bad(file, 1, "longer than any profile can be".to_owned()));
+            return Err(bad(
+                file,
+                1,
+                "the file exceeds the maximum size of a profile".to_owned(),
+            ));
         }
         let head: Head = parse(file, text)?;
         let (name, profile) = match head.kind.as_str() {
@@ -250,10 +253,10 @@ impl Profiles {
         Ok(name)
     }
 
-    /// The radio profile of this name.
+    /// Radio profile of this name.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], listing those there are.
+    /// [`ProfileError::Unknown`], listing the loaded ones.
     pub fn radio(&self, name: &str) -> Result<&RadioProfile, ProfileError> {
         match self.by_name.get(name) {
             Some(Profile::Radio(profile)) => Ok(profile),
@@ -261,10 +264,10 @@ impl Profiles {
         }
     }
 
-    /// The device profile of this name.
+    /// Device profile of this name.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], listing those there are.
+    /// [`ProfileError::Unknown`], listing the loaded ones.
     pub fn device(&self, name: &str) -> Result<&DeviceProfile, ProfileError> {
         match self.by_name.get(name) {
             Some(Profile::Device(profile)) => Ok(profile),
@@ -272,10 +275,10 @@ impl Profiles {
         }
     }
 
-    /// The processor profile of this name.
+    /// Processor profile of this name.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], listing those there are.
+    /// [`ProfileError::Unknown`], listing the loaded ones.
     pub fn cpu(&self, name: &str) -> Result<&CpuParameters, ProfileError> {
         match self.by_name.get(name) {
             Some(Profile::Cpu(profile)) => Ok(profile),
@@ -283,10 +286,10 @@ impl Profiles {
         }
     }
 
-    /// The shared-band profile of this name.
+    /// Shared-band profile of this name.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], listing those there are.
+    /// [`ProfileError::Unknown`], listing the loaded ones.
     pub fn coexistence(&self, name: &str) -> Result<&CoexistenceParameters, ProfileError> {
         match self.by_name.get(name) {
             Some(Profile::Coexistence(profile)) => Ok(profile),
@@ -342,7 +345,7 @@ fn device(file: &str, text: &str) -> Result<(String, Profile), ProfileError> {
     Ok((whole.name, Profile::Device(profile)))
 }
 
-/// One line, from one, on which `start` begins; 1 when none does.
+/// Number, from one, of the first line that begins with `start`; 1 when none does.
 fn line_of(text: &str, start: &str) -> usize {
     text.lines()
         .position(|line| line.trim_start().starts_with(start))

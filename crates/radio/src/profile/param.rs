@@ -1,4 +1,4 @@
-//! One figure of a profile: value, unit, source, and how sure it is.
+//! One figure of a profile: value, unit, source and confidence.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,12 +8,12 @@ use mpbond_units::BitRate;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How sure a figure is.
+/// Confidence in a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Sure {
-    /// Read in a primary source.
+    /// Verified in a primary source.
     V,
-    /// Read in a secondary source that names the primary one.
+    /// Verified in a secondary source that names the primary one.
     V2,
     /// Stated in one of the papers that this project builds on.
     S,
@@ -24,12 +24,12 @@ pub enum Sure {
     MPlus,
     /// From memory, not verified.
     M,
-    /// Assumed: a choice of this project, or of the profile's author.
+    /// Assumed, by this project or by the profile's author.
     A,
 }
 
 impl Sure {
-    /// The mark as profiles write it.
+    /// Mark as written in profiles.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::V => "V",
@@ -43,13 +43,13 @@ impl Sure {
     }
 }
 
-/// A kind of quantity: the units that it may be written in.
+/// Kind of quantity and its permitted units.
 pub trait Quantity: Copy + fmt::Debug {
-    /// Unit and its size in the unit that the models compute in (the first).
+    /// Units, each with its size in the first one, in which the models compute.
     const UNITS: &'static [(&'static str, f64)];
-    /// Largest value that can be meant, in the first unit.
+    /// Largest plausible value, in the first unit.
     const MAX: f64;
-    /// Smallest value that can be meant, in the first unit.
+    /// Smallest plausible value, in the first unit.
     const MIN: f64 = 0.0;
 }
 
@@ -73,17 +73,17 @@ quantity! {
     BitEnergy: 0.0, 1e6, &[("nJ/bit", 1.0), ("mW/Mbps", 1.0)];
     /// A span of time, in ms.
     Span: 0.0, 3.6e6, &[("ms", 1.0), ("s", 1e3)];
-    /// A period, in ms: never zero.
+    /// A period, in ms; never zero.
     Period: 0.001, 3.6e6, &[("ms", 1.0), ("s", 1e3), ("slots", 0.625)];
     /// An amount of data, in bytes.
     Bytes: 0.0, 1e9, &[("B", 1.0)];
     /// A data rate, in Mbit/s.
     Rate: 1e-6, 1e6, &[("Mbps", 1.0), ("kbps", 1e-3)];
-    /// A share of something.
+    /// A dimensionless share, 0 to 1.
     Share: 0.0, 1.0, &[("1", 1.0), ("%", 0.01)];
     /// An electric current, in mA.
     Current: 0.0, 1e6, &[("mA", 1.0)];
-    /// An electric tension, in V.
+    /// A voltage, in V.
     Tension: 0.1, 100.0, &[("V", 1.0)];
 }
 
@@ -104,19 +104,19 @@ struct Raw {
 /// optional `note`. A figure without unit or source does not load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Param<Q> {
-    /// In the first of the quantity's units.
+    /// Value in the first of the quantity's units.
     value: f64,
-    /// How sure it is.
+    /// Confidence.
     pub sure: Sure,
-    /// Where it was read.
+    /// Source of the figure.
     pub source: String,
-    /// What else is worth knowing.
+    /// Remarks.
     pub note: String,
     quantity: PhantomData<Q>,
 }
 
 impl<Q: Quantity> Param<Q> {
-    /// A figure made by a program, such as a fit, in the quantity's first unit.
+    /// A figure computed by a program, such as a fit, in the quantity's first unit.
     pub fn new(value: f64, sure: Sure, source: &str) -> Self {
         Self {
             value,
@@ -127,43 +127,45 @@ impl<Q: Quantity> Param<Q> {
         }
     }
 
-    /// The value in the quantity's first unit.
+    /// Value in the quantity's first unit.
     pub const fn get(&self) -> f64 {
         self.value
     }
 
-    /// The unit of [`Param::get`].
+    /// Unit of [`Param::get`].
     pub fn unit() -> &'static str {
         Q::UNITS.first().map_or("", |(unit, _)| unit)
     }
 }
 
 impl Param<Span> {
-    /// The span as a duration.
+    /// This span as a duration.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.value / 1e3)
     }
 }
 
 impl Param<Period> {
-    /// The period as a duration.
+    /// This period as a duration.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.value / 1e3)
     }
 }
 
 impl Param<Rate> {
-    /// The rate.
+    /// This rate as a [`BitRate`].
     pub fn rate(&self) -> BitRate {
         BitRate::from_mbps(self.value)
     }
 }
 
-/// Checks a number and brings it to the first unit of `Q`.
+/// Checks a number and converts it to the first unit of `Q`.
 pub(super) fn checked<Q: Quantity>(value: f64, unit: &str) -> Result<f64, String> {
     let Some((_, factor)) = Q::UNITS.iter().find(|(name, _)| *name == unit) else {
         let known: Vec<&str> = Q::UNITS.iter().map(|(name, _)| *name).collect();
-        return Err(format!("unit \"{unit}\" does not fit; one of {known:?}"));
+        return Err(format!(
+            "unit \"{unit}\" is not permitted here; use one of {known:?}"
+        ));
     };
     let scaled = value * factor;
     if value.is_nan() || value < 0.0 {

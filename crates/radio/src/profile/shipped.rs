@@ -1,4 +1,4 @@
-//! The profiles that ship with this crate.
+//! Profiles shipped with this crate.
 
 pub(super) const FILES: &[(&str, &str)] = &[
     (

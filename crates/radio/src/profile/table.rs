@@ -1,11 +1,11 @@
-//! Figures that depend on another one: powers by signal strength, currents by frequency.
+//! Figures that depend on another quantity: powers by signal strength, currents by frequency.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::param::Sure;
 
-/// Most rows of a table; real ones have a few dozen.
+/// Maximum number of rows; real tables have a few dozen.
 const MAX_ROWS: usize = 128;
 
 #[derive(Deserialize)]
@@ -17,21 +17,20 @@ struct Raw {
     source: String,
 }
 
-/// Rows of `1 + N` numbers, ordered by the first.
+/// Rows of `1 + N` numbers, in ascending order of the first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table<const N: usize> {
     rows: Vec<(f64, [f64; N])>,
-    /// Names and units of the columns, as the profile has them.
+    /// Names and units of the columns, as in the profile.
     pub columns: Vec<String>,
-    /// How sure the figures are.
+    /// Confidence.
     pub sure: Sure,
-    /// Where they were read.
+    /// Source of the figures.
     pub source: String,
 }
 
 impl<const N: usize> Table<N> {
-    /// The values at `x`, on straight lines between the rows and constant
-    /// beyond the first and last.
+    /// Values at `x`, interpolated linearly between rows and constant beyond the first and last.
     pub fn at(&self, x: f64) -> [f64; N] {
         let above = self.rows.partition_point(|(key, _)| *key <= x);
         let low = self.rows.get(above.wrapping_sub(1));
@@ -45,7 +44,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// The rows as written, the first column apart.
+    /// Rows as written, the first column apart.
     pub fn rows(&self) -> &[(f64, [f64; N])] {
         &self.rows
     }
@@ -56,10 +55,10 @@ impl<'de, const N: usize> Deserialize<'de> for Table<N> {
         let raw = Raw::deserialize(d)?;
         let wrong = |message: String| Err(D::Error::custom(message));
         if raw.columns.len() != N + 1 {
-            return wrong(format!("{} columns are needed", N + 1));
+            return wrong(format!("a table of {} columns is required", N + 1));
         }
         if raw.rows.is_empty() || raw.rows.len() > MAX_ROWS {
-            return wrong(format!("1 to {MAX_ROWS} rows are needed"));
+            return wrong(format!("1 to {MAX_ROWS} rows are required"));
         }
         if raw.source.trim().is_empty() {
             return wrong("a table must name its source".to_owned());
@@ -78,7 +77,10 @@ impl<'de, const N: usize> Deserialize<'de> for Table<N> {
             rows.push((*key, values));
         }
         if rows.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
-            return wrong(format!("rows must rise by {}", raw.columns[0]));
+            return wrong(format!(
+                "rows must be in ascending order of {}",
+                raw.columns[0]
+            ));
         }
         Ok(Self {
             rows,

@@ -1,10 +1,12 @@
+//! Fixed shares of the bytes for the direct subflows and for helpers.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 use crate::SubflowId;
 
 /// A fixed share of the bytes over direct subflows, the rest through helpers, whatever the links
-/// do: the instrument of the paper's section 6.2, not a scheduler to live with.
+/// do: the instrument of MPBond section 6.2, not a scheduler for use.
 ///
 /// Where no subflow runs through a helper's relay, the first one that joined counts as direct, and
 /// the others as if they ran through helpers: so do those of helpers that only forward packets.
@@ -54,7 +56,7 @@ impl Scheduler for FixedRatio {
     }
 
     /// A share is a share, also of a link that pauses.
-    fn heeds_doubt(&self) -> bool {
+    fn heeds_silence(&self) -> bool {
         false
     }
 

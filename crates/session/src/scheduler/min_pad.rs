@@ -1,8 +1,10 @@
+//! The subflow with the least PAD.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
-/// The idle subflow with the least PAD; never defers while one is idle (MPBond paper, section
+/// The idle subflow with the least PAD; never defers while one is idle (MPBond section
 /// 4.3.3, "minPAD").
 #[derive(Debug)]
 pub struct MinPad;

@@ -1,9 +1,11 @@
+//! The idle subflow with the least round-trip time, as in Multipath TCP.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};
 
 /// The idle subflow with the least round-trip time of its near hop: Multipath TCP's default, and
-/// the paper's MPBond-Naive. It knows nothing of pipes and helper buffers.
+/// MPBond-Naive in the MPBond paper. It regards neither pipes nor helpers' buffers.
 #[derive(Debug)]
 pub struct MinRtt;
 

@@ -1,4 +1,4 @@
-//! Which subflow takes the next frame.
+//! Schedulers: choose the subflow of the next frame.
 //!
 //! A [`Scheduler`] sees a read-only view of all usable subflows and the amount still unscheduled,
 //! and answers. It owns only its own memory, allocates nothing and knows no clock but the instant
@@ -30,28 +30,27 @@ use crate::{HelperId, SubflowId};
 /// A subflow as a scheduler sees it. Only subflows that may carry data are shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SubflowView {
-    /// Which one.
+    /// Number of the subflow.
     pub id: SubflowId,
     /// The helper it runs through; `None` for a direct subflow. Two subflows of one helper share
     /// its link.
     pub helper: Option<HelperId>,
-    /// It takes a frame now: its congestion window has room (the paper's "idle").
+    /// Takes a frame now, by the session's [`crate::Idleness`] (GetIdleSubflow in Algorithm 1 of
+    /// MPBond).
     pub idle: bool,
     /// Pipe-aware delay ([`crate::pad`]).
     pub pad: Duration,
-    /// Round-trip time of the hop that leaves the sender; all that min-rtt knows.
+    /// Round-trip time of the hop that leaves the sender, by which min-rtt chooses.
     pub rtt: Duration,
-    /// End-to-end throughput: the minimum over its hops (the paper's Th\[i\]).
+    /// End-to-end throughput: the minimum over its hops (Th\[i\] in Algorithm 1 of MPBond).
     pub throughput: BitRate,
-    /// Bytes given to it that the far end has not acknowledged.
-    pub owed_bytes: u64,
 }
 
-/// What waits to be scheduled.
+/// Bytes that wait to be scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// The paper's GetUntransmittedSize: unscheduled bytes of the meta buffer, or what is left of
-    /// the application's chunk where it marked one.
+    /// Unscheduled bytes of the meta buffer, or the rest of the application's chunk where it marked
+    /// one (GetUntransmittedSize in Algorithm 1 of MPBond).
     pub unscheduled_bytes: u64,
 }
 
@@ -69,15 +68,15 @@ pub enum Decision {
 }
 
 /// How long a deferral lasts when nothing happens meanwhile. A few frames' time on the slowest
-/// links of interest; short enough that a wrong deferral costs less than anybody notices.
+/// links of interest; short enough that the cost of a wrong deferral is not noticed.
 pub(crate) const DEFER: Duration = Duration::from_millis(5);
 
-/// Decides which subflow takes the next frame.
+/// Chooses the subflow of the next frame.
 pub trait Scheduler {
     /// `subflows` holds at least one entry; entries keep the order in which they joined.
     fn decide(&mut self, now: Timestamp, subflows: &[SubflowView], backlog: Backlog) -> Decision;
 
-    /// Told that a frame of `bytes` went to `subflow`.
+    /// Called when a frame of `bytes` went to `subflow`.
     fn sent(&mut self, _subflow: SubflowId, _bytes: u64) {}
 
     /// Every subflow carries every byte.
@@ -85,13 +84,12 @@ pub trait Scheduler {
         false
     }
 
-    /// New bytes keep away from a subflow that is doubted.
-    fn heeds_doubt(&self) -> bool {
+    /// New bytes keep away from a subflow that has been silent for long.
+    fn heeds_silence(&self) -> bool {
         true
     }
 
-    /// Minds when bytes arrive: of several streams, a subflow that delivers late is not given the
-    /// short ones.
+    /// Chooses by when bytes arrive: a subflow that delivers late is not given short streams.
     fn minds_delay(&self) -> bool {
         false
     }
@@ -104,15 +102,15 @@ pub enum SchedulerKind {
     /// Algorithm 1 of the MPBond paper.
     #[default]
     Pams,
-    /// The idle subflow with the least PAD, never deferring (paper, section 4.3.3).
+    /// The idle subflow with the least PAD, never deferring (MPBond section 4.3.3).
     MinPad,
-    /// The idle subflow with the least RTT of its near hop: the paper's MPBond-Naive.
+    /// The idle subflow with the least RTT of its near hop (MPBond-Naive in the MPBond paper).
     MinRtt,
     /// Idle subflows in turn.
     RoundRobin,
     /// Every byte over every subflow.
     Redundant,
-    /// A fixed share over direct subflows, the rest through helpers (paper, section 6.2).
+    /// A fixed share over direct subflows, the rest through helpers (MPBond section 6.2).
     FixedRatio {
         /// Share of bytes over direct subflows, 0 to 1.
         direct: f64,

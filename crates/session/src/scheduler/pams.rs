@@ -1,3 +1,5 @@
+//! PAMS, the pipe-aware multipath scheduler (MPBond, Algorithm 1).
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};

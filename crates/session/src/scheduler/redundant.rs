@@ -1,3 +1,5 @@
+//! All bytes over all subflows.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};

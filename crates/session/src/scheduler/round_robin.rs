@@ -1,3 +1,5 @@
+//! Idle subflows in turn.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, idle, wait};

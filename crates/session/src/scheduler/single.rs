@@ -1,3 +1,5 @@
+//! One subflow as long as it exists.
+
 use mpbond_units::Timestamp;
 
 use super::{Backlog, Decision, Scheduler, SubflowView, wait};

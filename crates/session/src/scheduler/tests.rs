@@ -1,3 +1,5 @@
+//! Tests of the schedulers.
+
 use super::*;
 
 /// A subflow with a PAD in ms and a throughput in Mbit/s.
@@ -9,7 +11,6 @@ pub(crate) fn view(id: u32, idle: bool, pad_ms: u64, mbps: f64) -> SubflowView {
         pad: Duration::from_millis(pad_ms),
         rtt: Duration::from_millis(50 - u64::from(id)),
         throughput: BitRate::from_mbps(mbps),
-        owed_bytes: 0,
     }
 }
 

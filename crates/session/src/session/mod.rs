@@ -1,39 +1,78 @@
+//! One endpoint of a multipath session: its parts, and how facts and time reach them.
+//!
+//! A part owns its state and is given the others that it needs:
+//!
+//! | Part | Owns |
+//! | --- | --- |
+//! | [`identity`] | which session this is, and how far it has come |
+//! | [`subflows`] | all subflows and their numbers |
+//! | [`streams`] | all streams, the queues of those with something to do, sums over all |
+//! | [`flow`] | windows both ways, unread bytes, stalled readers |
+//! | [`feedback`] | acknowledgements and reports, and the subflow that carries them |
+//! | [`control`] | control frames of the session as a whole |
+//! | [`health`] | when a subflow is probed, counts as failed, is given up |
+//! | [`reinject`] | which bytes are given to another subflow as well |
+//! | [`resume`] | what is kept of lost subflows |
+//! | [`timer`] | deadlines |
+//!
+//! The other files are methods of [`Session`]: [`app`] for applications, [`join`] for connections,
+//! [`receive`] and [`ack`] for records that arrive, [`transmit`], [`choose`] and [`fill`] for
+//! records that are sent, [`lifecycle`] for timeouts and ends.
+
+mod ack;
 mod app;
-mod express;
+mod choose;
+mod control;
+mod error;
+mod event;
+mod feedback;
+mod fill;
+mod flow;
+mod health;
+mod identity;
+mod join;
+mod lifecycle;
 mod receive;
-mod recovery;
+mod reinject;
+mod resume;
+mod streams;
+mod subflows;
+mod timer;
 mod transmit;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
-use mpbond_units::{BitRate, Timestamp};
-use thiserror::Error;
+use mpbond_units::Timestamp;
 
-use crate::config::{BufferDelay, SessionConfig};
+pub use error::{OpenError, SubflowError, close_record};
+pub use event::{Event, Read, Transmit};
+
+use crate::SubflowId;
+use crate::config::SessionConfig;
 use crate::estimator::{FarReport, PathInfo};
 use crate::handshake::{Hello, SessionKey};
-use crate::range_set::RangeSet;
 use crate::scheduler::{Scheduler, SubflowView};
-use crate::stats::{SessionStats, StreamStats, SubflowState, SubflowStats};
-use crate::stream::Stream;
-use crate::subflow::{HelperDownlink, Owed, Phase, SentQueue, Subflow, SubflowSetup};
-use crate::wire::{Destination, Frame, Limits, PathLabel, PathReport, VERSION};
-use crate::{CloseCode, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
+use crate::stats::{SessionStats, StreamStats, SubflowStats};
+use crate::subflow::{HelperDownlink, SentFrame, Subflow};
+use crate::wire::Capabilities;
+use crate::{SessionId, StreamId};
+use control::Control;
+use feedback::Feedback;
+use flow::Flow;
+use health::{Liveness, Watch};
+use identity::Identity;
+use reinject::{Reinjection, Work};
+use resume::Resume;
+use streams::Streams;
+use subflows::Subflows;
+use timer::{Deadlines, Timer};
 
-/// Counts of so many subflows that are gone are told to a peer that comes back.
-const DEAD_COUNTS: usize = 32;
-
-/// Subflow numbers that were used are kept as ranges. A primary counts up, so that there is one, or
-/// a few where a number's connection never came up.
-const MAX_ID_RANGES: usize = 1_024;
-
-/// All that ends of a session have to agree on, at one end.
+/// One endpoint of a multipath session.
 ///
-/// # What to call, and when
+/// # Order of calls
 /// * **Facts** go in by `handle_*`: a record arrived ([`handle_record`](Self::handle_record)), a
-///   subflow takes more ([`handle_room`](Self::handle_room)), the kernel's view of a path
+///   socket takes more ([`handle_room`](Self::handle_room)), the kernel's view of a path
 ///   ([`handle_path`](Self::handle_path)), a helper's report
 ///   ([`handle_far_report`](Self::handle_far_report)), a connection is gone
 ///   ([`handle_subflow_closed`](Self::handle_subflow_closed)), time has passed
@@ -43,226 +82,39 @@ const MAX_ID_RANGES: usize = 1_024;
 ///   [`stop`](Self::stop), [`mark_chunk_end`](Self::mark_chunk_end).
 /// * After any of these, **results** are fetched by `poll_*` until there are none:
 ///   [`poll_transmit`](Self::poll_transmit), then [`poll_event`](Self::poll_event), and
-///   [`poll_timeout`](Self::poll_timeout) for when to come back.
+///   [`poll_timeout`](Self::poll_timeout) for the time of the next call.
 /// * **Getters** change nothing.
 ///
-/// A subflow is a reliable, ordered channel of records. The session never blocks and never fails
-/// as a whole because of what one subflow carried: an error closes that subflow.
+/// A subflow is a reliable, ordered channel of records. The session never blocks, and an error in
+/// what one subflow carried closes that subflow, never the session.
 pub struct Session {
     config: SessionConfig,
-    client: bool,
-    id: Option<SessionId>,
-    key: Option<SessionKey>,
-    random: [u8; 32],
-    established: bool,
-    lost: bool,
-    going_away: bool,
-
-    next_subflow: u32,
-    subflows: Vec<Subflow>,
-    used_ids: RangeSet,
-    /// Final counts of subflows that are gone, for a peer that rejoins.
-    dead: VecDeque<(SubflowId, u64)>,
-    tell_dead: bool,
-    /// What the last subflows owed when none was left to take it over.
-    limbo: Vec<(SubflowId, SentQueue)>,
-    lonely_since: Option<Timestamp>,
+    identity: Identity,
+    subflows: Subflows,
+    streams: Streams,
+    flow: Flow,
+    feedback: Feedback,
+    control: Control,
     scheduler: Box<dyn Scheduler + Send>,
-    views: Vec<SubflowView>,
-
-    next_stream: u64,
-    streams: HashMap<StreamId, Stream>,
-    closed: RangeSet,
-    /// Streams with something to send: interactive ones, then the others.
-    ready: [VecDeque<StreamId>; 2],
-    /// Streams whose application waits to write.
-    blocked: Vec<StreamId>,
-    /// Streams with OPEN, RESET, STOP or MAX_STREAM_DATA to write.
-    signalling: VecDeque<StreamId>,
-
-    peer: Limits,
-    /// Unique bytes scheduled, which the peer's session window bounds.
-    tx_data: u64,
-    /// Unscheduled bytes: the meta buffer.
-    backlog: u64,
-    /// Bytes to be sent again, of those.
-    again: u64,
-    /// Bytes kept for sending.
-    held: u64,
-    /// Unique bytes that arrived or were announced, and those that the application has read.
-    rx_data: u64,
-    read_data: u64,
-    granted_data: u64,
-    /// What the peer may have on the way or unread here now: the configuration's or less.
-    receive_window: u64,
-    /// In how many pieces the bytes of all streams wait.
-    pieces: usize,
-    max_data_wanted: bool,
-    granted_streams: u64,
-    max_streams_wanted: bool,
-    /// How many streams are stalled.
-    stalled_streams: usize,
-    /// When to look for streams whose application has stopped reading.
-    stall_check: Option<Timestamp>,
-
-    ack_octets: u64,
-    ack_since: Option<Timestamp>,
-    ack_turn: u64,
-    /// Least difference of our clock to the peer's, in microseconds, and when it was seen.
-    clock_offset: Option<(i64, Timestamp)>,
-    /// Over which subflow the last ACK came, and when.
-    last_ack: Option<(SubflowId, Timestamp)>,
-    reports: Vec<(PathReport, Timestamp)>,
-    report_number: u64,
-    report_seen: u64,
-    priorities: VecDeque<SubflowId>,
-    cuts: VecDeque<SubflowId>,
-    go_away: Option<String>,
-
-    /// Client: how often it has asked whether subflows work since bytes last arrived or a stream was
-    /// opened, and when it last did.
-    asks: u32,
-    asked_at: Timestamp,
-    /// Client: streams on which an answer is awaited.
-    awaiting: usize,
-    defer_until: Option<Timestamp>,
-    /// A stream was left for a faster subflow than the one that asked.
-    spared: bool,
-    owed: Vec<Owed>,
+    reinjection: Reinjection,
+    liveness: Liveness,
+    resume: Resume,
+    /// Deadlines that do not follow from the state of other parts.
+    timers: Deadlines,
     events: VecDeque<Event>,
     stats: SessionStats,
-    /// Bytes sent and bytes recalled when nothing was last under way.
-    idle_mark: (u64, u64),
+    scratch: Scratch,
 }
 
-/// Something the driver has to know or to do.
-#[derive(Debug)]
-pub enum Event {
-    /// Client: the proxy has answered; the session exists.
-    Established {
-        /// Its id at the proxy.
-        session: SessionId,
-    },
-    /// Server: a new stream.
-    StreamOpened {
-        /// Its number.
-        stream: StreamId,
-        /// Where it leads.
-        destination: Destination,
-        /// What kind of traffic.
-        class: StreamClass,
-    },
-    /// [`Session::read`] has something new to say.
-    StreamReadable(StreamId),
-    /// [`Session::send_budget`] was zero and no longer is.
-    StreamWritable(StreamId),
-    /// The peer wants no more bytes of this stream; its sending half is over.
-    StreamStopped {
-        /// Which.
-        stream: StreamId,
-        /// Why.
-        code: ResetCode,
-    },
-    /// A stream is over, both ways, and forgotten.
-    StreamClosed(Box<StreamStats>),
-    /// A subflow's hello was answered: it counts.
-    SubflowUp(SubflowId),
-    /// Bytes were recalled from the slowest subflow, to be sent again on others.
-    Recalled {
-        /// The slowest.
-        subflow: SubflowId,
-        /// How many.
-        bytes: u64,
-        /// How much later it would have finished than the fastest.
-        gain: Duration,
-    },
-    /// A subflow stays silent, and others do its work meanwhile.
-    SubflowSuspect(SubflowId),
-    /// Close this connection: the session has given the subflow up, or the peer has.
-    SubflowClosed {
-        /// Which.
-        subflow: SubflowId,
-        /// Why.
-        code: CloseCode,
-        /// The same for people.
-        reason: String,
-    },
-    /// The peer takes no new streams.
-    GoAway {
-        /// Why, for people.
-        reason: String,
-    },
-    /// The session is over; all its streams were reset.
-    Lost {
-        /// Why, for people.
-        reason: String,
-    },
-}
-
-/// What [`Session::read`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
-    /// The next bytes, in order.
-    Data(Bytes),
-    /// All bytes have been read: the peer has finished.
-    Fin,
-    /// The peer gave the stream up.
-    Reset(ResetCode),
-    /// Nothing now.
-    Pending,
-}
-
-/// A record to be encrypted and written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transmit {
-    /// On which subflow.
-    pub subflow: SubflowId,
-    /// Ciphertext octets of that subflow's TLS stream when the record is written.
-    pub octets_end: u64,
-}
-
-/// No stream can be opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// As many streams are open as the peer allows.
-    #[error("as many streams are open as the proxy allows")]
-    Limit,
-    /// The session is lost, or the peer is shutting down.
-    #[error("the session takes no new streams")]
-    Closed,
-}
-
-/// A subflow misbehaved and was closed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{code}: {reason}")]
-pub struct SubflowError {
-    /// What to tell the peer (see [`close_record`]); `None` when the peer closed it.
-    pub code: CloseCode,
-    /// Details.
-    pub reason: String,
-    /// The peer closed it.
-    pub by_peer: bool,
-}
-
-impl SubflowError {
-    fn ours(code: CloseCode, reason: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason: reason.into(),
-            by_peer: false,
-        }
-    }
-}
-
-/// The last record on a subflow, telling the peer why it closes.
-pub fn close_record(code: CloseCode, reason: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    Frame::Close {
-        code,
-        reason: reason.to_owned(),
-    }
-    .encode(&mut out);
-    out
+/// Memory of the transmit path, kept to save allocations.
+#[derive(Default)]
+struct Scratch {
+    /// Frames of the record that is being written.
+    frames: Vec<SentFrame>,
+    /// Views of the subflows that the scheduler chooses from.
+    views: Vec<SubflowView>,
+    /// A short stream was left to a faster subflow than the one that asked.
+    left_to_faster: bool,
 }
 
 impl Session {
@@ -276,274 +128,89 @@ impl Session {
     /// [`accept_subflow`](Self::accept_subflow).
     pub fn server(config: SessionConfig, id: SessionId, random: [u8; 32], hello: &Hello) -> Self {
         let mut s = Self::new(config, false, random);
-        s.id = Some(id);
-        s.established = true;
+        s.identity.id = Some(id);
+        s.identity.established = true;
         if let Hello::Capable {
             random: client,
             limits,
+            capabilities,
             ..
         } = hello
         {
-            s.key = Some(SessionKey::derive(client, &s.random, id));
-            s.peer = *limits;
+            s.identity.peer = Some(*capabilities);
+            s.identity.key = Some(SessionKey::derive(client, &random, id));
+            s.flow.peer = *limits;
         }
         s
     }
 
     fn new(config: SessionConfig, client: bool, random: [u8; 32]) -> Self {
-        let scheduler = config.scheduler.build();
         Self {
-            granted_data: config.receive_window_bytes,
-            receive_window: config.receive_window_bytes,
-            granted_streams: config.max_streams,
-            config,
-            client,
-            id: None,
-            key: None,
-            random,
-            established: false,
-            lost: false,
-            going_away: false,
-            next_subflow: 1,
-            subflows: Vec::new(),
-            used_ids: RangeSet::default(),
-            dead: VecDeque::new(),
-            tell_dead: false,
-            limbo: Vec::new(),
-            lonely_since: None,
-            scheduler,
-            views: Vec::new(),
-            next_stream: 0,
-            streams: HashMap::new(),
-            closed: RangeSet::default(),
-            ready: [VecDeque::new(), VecDeque::new()],
-            blocked: Vec::new(),
-            signalling: VecDeque::new(),
-            peer: Limits {
-                max_data: 0,
-                max_stream_data: 0,
-                max_streams: 0,
-            },
-            tx_data: 0,
-            backlog: 0,
-            again: 0,
-            held: 0,
-            rx_data: 0,
-            read_data: 0,
-            pieces: 0,
-            max_data_wanted: false,
-            max_streams_wanted: false,
-            stalled_streams: 0,
-            stall_check: None,
-            ack_octets: 0,
-            ack_since: None,
-            ack_turn: 0,
-            clock_offset: None,
-            last_ack: None,
-            reports: Vec::new(),
-            report_number: 0,
-            report_seen: 0,
-            priorities: VecDeque::new(),
-            cuts: VecDeque::new(),
-            go_away: None,
-            asks: 0,
-            asked_at: Timestamp::ZERO,
-            awaiting: 0,
-            defer_until: None,
-            spared: false,
-            owed: Vec::new(),
+            identity: Identity::new(client, random),
+            subflows: Subflows::new(),
+            streams: Streams::new(),
+            flow: Flow::new(&config),
+            feedback: Feedback::new(&config),
+            control: Control::default(),
+            scheduler: config.scheduler.build(),
+            reinjection: Reinjection::new(&config.reinjection),
+            liveness: Liveness::default(),
+            resume: Resume::new(config.resume_for),
+            timers: Deadlines::default(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
-            idle_mark: (0, 0),
+            scratch: Scratch::default(),
+            config,
         }
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
-            max_data: self.granted_data,
-            max_stream_data: self.hello_stream_window(),
-            max_streams: self.granted_streams,
-        }
-    }
+    // ---- facts ----------------------------------------------------------------------------
 
-    // ---- subflows -------------------------------------------------------------------------
-
-    /// Client: a connection to the proxy is up, its TLS handshake done. The first one opens the
-    /// session, the others join it once it exists; any may come first.
-    pub fn add_subflow(&mut self, now: Timestamp, setup: SubflowSetup) -> SubflowId {
-        let id = SubflowId(self.next_subflow);
-        self.next_subflow += 1;
-        let opening = self
-            .subflows
-            .iter()
-            .any(|s| matches!(s.phase, Phase::SendHello(_) | Phase::AwaitOk));
-        let mut subflow = Subflow::new(id, Phase::AwaitSession, setup, now);
-        if self.established || !opening {
-            subflow.phase = Phase::SendHello(Box::new(self.hello(&subflow)));
-        }
-        if !subflow.express {
-            self.lonely_since = None;
-        }
-        self.subflows.push(subflow);
-        id
-    }
-
-    /// Client: the hello for a subflow as things stand.
-    fn hello(&self, s: &Subflow) -> Frame {
-        let path = PathLabel {
-            helper: s.helper,
-            backup: s.backup,
-            express: s.express,
-            name: s.name.clone(),
-        };
-        match (&self.key, self.id) {
-            (Some(key), Some(session)) => Frame::MpJoin {
-                version: VERSION,
-                session,
-                subflow: s.id,
-                proof: key.prove(true, session, s.id, &s.exporter),
-                path,
-            },
-            _ => Frame::MpCapable {
-                version: VERSION,
-                random: self.random,
-                subflow: s.id,
-                limits: self.limits(),
-                path,
-            },
-        }
-    }
-
-    /// Server: a connection brought this hello. On success the subflow belongs to the session.
-    ///
-    /// # Errors
-    /// A wrong proof, a number used before, or too many subflows: close the connection with the
-    /// code. Name, helper and priority are taken from the hello.
-    pub fn accept_subflow(
-        &mut self,
-        now: Timestamp,
-        setup: SubflowSetup,
-        hello: &Hello,
-    ) -> Result<SubflowId, SubflowError> {
-        let (Some(key), Some(session)) = (&self.key, self.id) else {
-            return Err(SubflowError::ours(
-                CloseCode::UnknownSession,
-                "no session key",
-            ));
-        };
-        let (id, path, answer) = match hello {
-            Hello::Capable { subflow, path, .. } => (
-                *subflow,
-                path,
-                Frame::MpOk {
-                    version: VERSION,
-                    random: self.random,
-                    session,
-                    limits: self.limits(),
-                },
-            ),
-            Hello::Join {
-                subflow,
-                proof,
-                path,
-                ..
-            } => {
-                if !key.verify(true, session, *subflow, &setup.exporter, proof) {
-                    return Err(SubflowError::ours(
-                        CloseCode::BadProof,
-                        format!("subflow {subflow}"),
-                    ));
-                }
-                let proof = key.prove(false, session, *subflow, &setup.exporter);
-                (*subflow, path, Frame::MpJoinOk { proof })
-            }
-        };
-        let opens = matches!(hello, Hello::Capable { .. });
-        let limit = self.places_for(path.express, opens)?;
-        if self.subflows.len() >= limit {
-            return Err(SubflowError::ours(
-                CloseCode::TooMuch,
-                format!("{limit} subflows are the limit"),
-            ));
-        }
-        let number = u64::from(id.0);
-        if self.used_ids.ranges() >= MAX_ID_RANGES {
-            return Err(SubflowError::ours(
-                CloseCode::TooMuch,
-                "subflow numbers with too many gaps",
-            ));
-        }
-        if self.used_ids.insert(number..number + 1) == 0 {
-            return Err(SubflowError::ours(
-                CloseCode::SubflowIdReused,
-                format!("subflow {id}"),
-            ));
-        }
-        let setup = SubflowSetup {
-            name: path.name.clone(),
-            helper: path.helper,
-            backup: path.backup,
-            express: path.express,
-            ..setup
-        };
-        let phase = Phase::SendHello(Box::new(answer));
-        if !setup.express {
-            self.lonely_since = None;
-        }
-        self.subflows.push(Subflow::new(id, phase, setup, now));
-        Ok(id)
-    }
-
-    fn index(&self, id: SubflowId) -> Option<usize> {
-        self.subflows.iter().position(|s| s.id == id)
-    }
-
-    /// The subflow takes `octets` of ciphertext now; it is idle, in the paper's word, while that is
-    /// more than zero. Every record taken by [`poll_transmit`](Self::poll_transmit) lowers it.
+    /// The subflow's socket takes `octets` of ciphertext now; a subflow without room gets no
+    /// records. Every record taken by [`poll_transmit`](Self::poll_transmit) lowers it.
     pub fn handle_room(&mut self, id: SubflowId, octets: u64) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].room = octets;
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.tx.room = octets;
         }
     }
 
     /// Octets of ciphertext were read from a subflow's connection, whether or not they complete a
-    /// record: tells at what pace they arrive.
+    /// record: shows the rate at which they arrive.
     pub fn handle_arrival(&mut self, now: Timestamp, id: SubflowId, octets: u64) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].pace.arrived(now, octets);
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.rx.rate.arrived(now, octets);
         }
     }
 
-    /// A record turned out longer on the wire than foreseen, since TLS had to say something of its
-    /// own before it (KeyUpdate): `octets` of ciphertext have been written in all.
+    /// A record turned out longer on the wire than foreseen, since TLS had to write something
+    /// before it (KeyUpdate): `octets` of ciphertext have been written in all.
     pub fn handle_octets(&mut self, id: SubflowId, octets: u64) {
-        if let Some(i) = self.index(id) {
-            let s = &mut self.subflows[i];
-            s.tx_octets = s.tx_octets.max(octets);
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.tx.octets = s.tx.octets.max(octets);
         }
     }
 
     /// The kernel's view of the near hop. Call it before `poll_transmit` when the last view is
     /// older than a few milliseconds and data is flowing.
     pub fn handle_path(&mut self, now: Timestamp, id: SubflowId, info: PathInfo) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].estimator.on_path(now, info);
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.estimator.on_path(now, info);
         }
     }
 
     /// A helper's report on the far hop in the direction that this end sends.
     pub fn handle_far_report(&mut self, now: Timestamp, id: SubflowId, report: FarReport) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].estimator.on_far_report(now, report);
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.estimator.on_far_report(now, report);
         }
     }
 
-    /// A helper says how long ago bytes last came down its own link: whether feedback would find
-    /// that radio awake (MPBond section 4.2, flexible feedback). The pipe may go on bringing what
-    /// the helper holds for long after.
+    /// A helper reports how long ago bytes last came down its own link: whether feedback would find
+    /// that radio awake (MPBond section 6.2, "Benefit of Flexible Feedback"). The pipe may go on
+    /// bringing what the helper holds for long after.
     pub fn handle_helper_downlink(&mut self, now: Timestamp, id: SubflowId, since: Duration) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].downlink = Some(HelperDownlink {
+        if let Some(s) = self.subflows.by_id_mut(id) {
+            s.downlink = Some(HelperDownlink {
                 quiet: since,
                 read_at: now,
             });
@@ -553,33 +220,17 @@ impl Session {
     /// A helper's report on the hop that the *peer* cannot see: goes to the peer as PATH_REPORT,
     /// over a subflow that the feedback rule allows.
     pub fn relay_report(&mut self, now: Timestamp, id: SubflowId, report: FarReport) {
-        if self.index(id).is_none() {
-            return;
+        if self.subflows.by_id(id).is_some() {
+            self.feedback.relay(now, id, report);
         }
-        self.report_number += 1;
-        let frame = PathReport {
-            number: self.report_number,
-            subflow: id,
-            throughput: report.throughput,
-            rtt: report.rtt,
-            level_bytes: report.level_bytes,
-            age: report.age,
-            sojourn: match self.config.buffer_delay {
-                BufferDelay::Estimated => None,
-                BufferDelay::Measured => report.sojourn,
-            },
-        };
-        self.reports.retain(|(r, _)| r.subflow != id);
-        self.reports.push((frame, now));
     }
 
-    /// Makes a subflow regular or backup, here and at the peer.
+    /// Makes a subflow regular or backup, here and at the peer. An express stays what it is.
     pub fn set_backup(&mut self, id: SubflowId, backup: bool) {
-        if let Some(i) = self.index(id) {
-            self.subflows[i].backup = backup;
-            if !self.priorities.contains(&id) {
-                self.priorities.push_back(id);
-            }
+        let regular_or_backup = |s: &&mut Subflow| !s.is_express();
+        if let Some(s) = self.subflows.by_id_mut(id).filter(regular_or_backup) {
+            s.set_backup(backup);
+            self.control.prioritise(id);
         }
     }
 
@@ -587,7 +238,7 @@ impl Session {
 
     /// The session's id at the proxy, once known.
     pub fn id(&self) -> Option<SessionId> {
-        self.id
+        self.identity.id
     }
 
     /// The configuration it runs with.
@@ -595,14 +246,19 @@ impl Session {
         &self.config
     }
 
+    /// Capabilities of the peer, as its hello announced; `None` until that has arrived.
+    pub fn peer_capabilities(&self) -> Option<&Capabilities> {
+        self.identity.peer.as_ref()
+    }
+
     /// Whether both ends know the session.
     pub fn is_established(&self) -> bool {
-        self.established && !self.lost
+        self.identity.established && !self.identity.lost
     }
 
     /// Whether the session has ended.
     pub fn is_lost(&self) -> bool {
-        self.lost
+        self.identity.lost
     }
 
     /// Counters.
@@ -615,193 +271,128 @@ impl Session {
 
     /// Bytes that no subflow has been given yet.
     pub fn unscheduled_bytes(&self) -> u64 {
-        self.backlog
+        self.streams.unscheduled()
     }
 
     /// Bytes kept until the peer has them.
     pub fn held_bytes(&self) -> u64 {
-        self.held
+        self.streams.held()
     }
 
     /// Bytes that wait here for gaps to be filled or for the application to read.
     pub fn waiting_bytes(&self) -> u64 {
-        self.streams.values().map(|s| s.recv.waiting_bytes()).sum()
+        let streams = self.streams.values();
+        streams.map(|s| s.recv.buffer.waiting_bytes()).sum()
     }
 
     /// Bytes that have arrived or were announced, and that the application has not read.
     pub fn unread_bytes(&self) -> u64 {
-        self.rx_data - self.read_data
+        self.flow.unread()
     }
 
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream
     /// counts, though it has no bytes.
     pub fn is_sending(&self) -> bool {
-        let waits = self.ready.iter().any(|queue| !queue.is_empty());
-        waits || self.backlog > 0 || self.subflows.iter().any(|s| s.sent.data_bytes > 0)
+        self.streams.has_ready()
+            || self.streams.unscheduled() > 0
+            || self.subflows.iter().any(|s| s.sent.data_bytes > 0)
     }
 
     /// Every subflow as it stands.
     pub fn subflows(&self, now: Timestamp) -> Vec<SubflowStats> {
-        self.subflows
-            .iter()
-            .map(|s| self.subflow_stats(now, s))
-            .collect()
-    }
-
-    fn subflow_stats(&self, now: Timestamp, s: &Subflow) -> SubflowStats {
-        SubflowStats {
-            id: s.id,
-            name: s.name.clone(),
-            helper: s.helper,
-            state: match (&s.phase, s.suspect, s.backup) {
-                (_, Some(_), _) => SubflowState::Suspect,
-                (Phase::Up | Phase::AwaitJoinOk, None, _) if s.express => SubflowState::Express,
-                (Phase::Up | Phase::AwaitJoinOk, None, true) => SubflowState::Backup,
-                (Phase::Up | Phase::AwaitJoinOk, None, false) => SubflowState::Up,
-                _ => SubflowState::Joining,
-            },
-            bytes_in: s.bytes_in,
-            bytes_out: s.bytes_out,
-            redundant_bytes_out: s.redundant_out,
-            last_in: s.last_in,
-            last_out: s.last_out,
-            pad: s
-                .estimator
-                .pad(now, s.tx_octets, s.acked_octets, self.config.buffer_delay),
-            b_near_bytes: s.estimator.b_near(now, s.tx_octets),
-            b_far_bytes: s.estimator.b_far(now, s.tx_octets, s.acked_octets),
-            throughput: s.estimator.throughput(now),
-            far_throughput: s.estimator.far_throughput(now),
-            rtt: s.estimator.rtt(),
-        }
+        self.subflows.iter().map(|s| s.stats(now)).collect()
     }
 
     /// Every open stream as it stands.
     pub fn streams(&self) -> Vec<StreamStats> {
-        let mut all: Vec<_> = self
-            .streams
-            .iter()
-            .map(|(id, s)| s.stats(*id, None))
-            .collect();
-        all.sort_by_key(|s| s.id);
-        all
+        let ids = self.streams.ids().into_iter();
+        ids.filter_map(|id| Some(self.streams.get(id)?.stats(id, None)))
+            .collect()
     }
 
     // ---- results --------------------------------------------------------------------------
 
-    /// What happened, oldest first.
+    /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.deadlines().earliest()
+    }
+
+    /// The table of all deadlines.
+    fn deadlines(&self) -> Deadlines {
+        let mut deadlines = self.timers;
         // A due ACK that no subflow takes waits for room, not for time.
-        let spared = self.spares_expresses();
-        let takes = |s: &Subflow| s.room > 0 && s.carries() && !(spared && s.express);
-        let room = self.subflows.iter().any(takes);
-        let ack = self.ack_since.filter(|_| room);
-        let ack = ack.map(|t| t + self.config.ack_delay);
-        let lonely = self.lonely_since.map(|t| t + self.config.resume_for);
-        let silence = self.subflows.iter().filter_map(|s| self.silence_ends(s));
-        [
-            ack,
-            self.defer_until,
-            lonely,
-            self.stall_check,
-            self.ask_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .chain(silence)
-        .min()
+        if Feedback::has_room(&self.subflows) {
+            deadlines.set(Timer::Ack, self.feedback.ack_deadline());
+        }
+        if self.identity.client {
+            let liveness = self.liveness.deadline(&self.streams, &self.subflows);
+            deadlines.set(Timer::Liveness, liveness);
+        }
+        deadlines.set(Timer::Health, self.watch().deadline());
+        deadlines.set(Timer::Resume, self.resume.deadline());
+        deadlines
     }
 
-    // ---- what streams and windows have in common ------------------------------------------
-
-    /// Brings the sums and queues up to date after something happened to a stream.
-    fn touch(&mut self, id: StreamId) {
-        let Some(s) = self.streams.get_mut(&id) else {
-            return;
-        };
-        let (backlog, again) = match s.reset_out {
-            Some(_) => (0, 0),
-            None => (s.send.untransmitted(), s.send.again_bytes()),
-        };
-        self.backlog = self.backlog - s.backlog + backlog;
-        s.backlog = backlog;
-        let awaits = s.awaits_answer();
-        self.awaiting = self.awaiting + usize::from(awaits) - usize::from(s.awaits);
-        s.awaits = awaits;
-        self.again = self.again - s.again + again;
-        s.again = again;
-        if !s.queued && s.sendable() {
-            s.queued = true;
-            self.ready[queue_of(s.class)].push_back(id);
+    fn watch(&self) -> Watch<'_> {
+        Watch {
+            config: &self.config,
+            client: self.identity.client,
+            subflows: &self.subflows,
+            last_ack: self.feedback.last_ack(),
         }
     }
 
-    fn signal(&mut self, id: StreamId) {
-        if !self.signalling.contains(&id) {
-            self.signalling.push_back(id);
-        }
+    /// Reinjection and what it works on, and control frames.
+    fn reinjection(&mut self) -> (&mut Reinjection, Work<'_>, &mut Control) {
+        let work = Work {
+            subflows: &mut self.subflows,
+            streams: &mut self.streams,
+            stats: &mut self.stats,
+        };
+        (&mut self.reinjection, work, &mut self.control)
     }
 
     /// Forgets a stream that is over both ways.
     fn close_if_done(&mut self, now: Timestamp, id: StreamId) {
-        if !self.streams.get(&id).is_some_and(Stream::done) {
-            return;
-        }
-        let Some(s) = self.streams.remove(&id) else {
+        let Some(s) = self.streams.remove_if_done(id) else {
             return;
         };
-        self.backlog -= s.backlog;
-        self.again -= s.again;
-        self.held -= s.send.held_bytes();
-        self.stalled_streams -= usize::from(s.stalled);
-        self.awaiting -= usize::from(s.awaits);
-        self.closed.insert(id.0..id.0 + 1);
-        self.blocked.retain(|b| *b != id);
-        if !self.client {
-            // As many as may be open, above those that are over.
-            let grant = self.closed.len() + self.config.max_streams;
-            if grant >= self.granted_streams + self.config.max_streams / 4 {
-                self.granted_streams = grant;
-                self.max_streams_wanted = true;
-            }
+        if s.recv.stalled {
+            self.flow.unstalled();
         }
-        self.events
-            .push_back(Event::StreamClosed(Box::new(s.stats(id, Some(now)))));
+        if !self.identity.client {
+            let closed = self.streams.closed();
+            self.flow.stream_over(closed, &mut self.control);
+        }
+        let stats = Box::new(s.stats(id, Some(now)));
+        self.events.push_back(Event::StreamClosed(stats));
+    }
+
+    fn wake_writers(&mut self) {
+        let events = &mut self.events;
+        self.streams.unblock(self.config.send_memory_bytes, |id| {
+            events.push_back(Event::StreamWritable(id));
+        });
     }
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
-            .field("id", &self.id)
+            .field("id", &self.identity.id)
             .field("subflows", &self.subflows)
-            .field("streams", &self.streams)
-            .field("backlog", &self.backlog)
-            .field("tx_data", &self.tx_data)
-            .field("peer", &self.peer)
-            .field("rx_data", &self.rx_data)
-            .field("read_data", &self.read_data)
-            .field("granted_data", &self.granted_data)
-            .field("defer_until", &self.defer_until)
+            .field("flow", &self.flow)
+            .field("feedback", &self.feedback)
+            .field("control", &self.control)
+            .field("unscheduled", &self.streams.unscheduled())
+            .field("timers", &self.timers)
             .finish_non_exhaustive()
     }
-}
-
-fn queue_of(class: StreamClass) -> usize {
-    match class {
-        StreamClass::Interactive => 0,
-        StreamClass::Bulk => 1,
-    }
-}
-
-fn record_time(rate: BitRate) -> Duration {
-    rate.time_for(crate::wire::MAX_RECORD_BYTES as u64)
-        .min(Duration::from_secs(1))
 }
 
 #[cfg(test)]

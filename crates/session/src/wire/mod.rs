@@ -1,30 +1,37 @@
-//! The wire format: what stands inside one TLS record of a subflow.
+//! Wire format: the contents of one TLS record of a subflow.
 //!
-//! A record holds whole frames, never parts of one. Each frame is a type
-//! octet, a varint length and a body; every field is bounded. The format is
-//! described for implementers in `docs/protocol.md`.
+//! A record holds whole frames, never parts of one. Each frame is a type octet, a varint length
+//! and a body; every field is bounded. What a peer does not know it skips: optional fields at the
+//! end of a body, and frame types from [`FrameType::EXTENSIONS`] on. `docs/protocol.md` describes
+//! the format for implementers, and `docs/protocol-vectors.txt` gives examples octet by octet.
 
+mod bounds;
+mod capabilities;
+mod decode;
+mod destination;
+mod encode;
+mod error;
+mod fields;
 mod frame;
+mod frame_type;
+mod role;
 mod varint;
 
-pub use frame::{AckCount, Destination, Frame, Limits, PathLabel, PathReport, WireError};
-pub(crate) use frame::{DATA_OVERHEAD_MAX, put_data_header};
+pub use bounds::{
+    MAX_ACK_COUNTS, MAX_FIELD_BYTES, MAX_FIELDS, MAX_HOST_BYTES, MAX_NAME_BYTES, MAX_REASON_BYTES,
+    MAX_RECORD_BYTES, VERSION,
+};
+pub use capabilities::{Capabilities, Families, FrameTypes};
+pub use destination::Destination;
+pub(crate) use encode::{DATA_OVERHEAD_MAX, put_data_header};
+pub use error::WireError;
+pub use frame::{AckCount, Frame, Limits, PathLabel, PathReport};
+pub use frame_type::FrameType;
+pub use role::Role;
 pub use varint::{VARINT_MAX, varint_len};
 
-/// Version of the session protocol that this crate speaks.
-pub const VERSION: u16 = 1;
+#[cfg(test)]
+pub(crate) use tests::later;
 
-/// Most plaintext octets in one TLS 1.3 record (RFC 8446, section 5.1).
-pub const MAX_RECORD_BYTES: usize = 16_384;
-
-/// Most octets of a destination host name (RFC 1035, section 2.3.4).
-pub const MAX_HOST_BYTES: usize = 255;
-
-/// Most octets of a path's name.
-pub const MAX_NAME_BYTES: usize = 64;
-
-/// Most octets of a human-readable reason.
-pub const MAX_REASON_BYTES: usize = 256;
-
-/// Most subflows whose counts one ACK frame may carry.
-pub const MAX_ACK_COUNTS: usize = 64;
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,5 @@
+//! Capacity of a link over time.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +10,10 @@ use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES, RateProfile};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Stands for "no limit": no byte count of ours takes a nanosecond at it.
+/// Rate that stands for "no limit": no transfer takes a nanosecond at it.
 const UNLIMITED_BPS: u64 = 1_000_000_000_000_000_000;
 
-/// How fast a link sends, as a piecewise constant function of time.
+/// Rate of a link as a piecewise constant function of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capacity(Form);
 
@@ -59,7 +61,7 @@ impl Piece {
 }
 
 impl Capacity {
-    /// The same at all times.
+    /// A constant rate.
     pub fn constant(rate: BitRate) -> Self {
         Self::of_steps(vec![(0, rate.bps())], None)
     }
@@ -75,13 +77,13 @@ impl Capacity {
         Self::of_steps(rising(steps), None)
     }
 
-    /// The rates of a recorded link, again and again.
+    /// The rates of a recorded link, repeated for ever.
     pub fn profile(profile: &RateProfile) -> Self {
         Self::of_steps(rising(profile.steps()), Some(nanos(profile.length())))
     }
 
-    /// A recorded link: what a trace lets pass at a millisecond is spread over
-    /// the one before it. So no packet that uses the trace is faster.
+    /// A recorded link: an opportunity at a millisecond is spread over the millisecond before it,
+    /// so that no packet over the trace is faster.
     pub fn mahimahi(trace: &MahimahiTrace) -> Self {
         let mut steps = vec![(0, 0)];
         let period_ns = nanos(trace.period());
@@ -116,7 +118,7 @@ impl Capacity {
         Self(Form::Largest(all))
     }
 
-    /// The same, seen from `offset` on.
+    /// The capacity from `offset` on.
     #[must_use]
     pub fn from_offset(self, offset: Duration) -> Self {
         let offset = nanos(offset);
@@ -138,9 +140,8 @@ impl Capacity {
         }
     }
 
-    /// The same up to `at`; from then on `other`, whose time 0 is at `origin`,
-    /// not after `at`. Only for what is no [`Capacity::largest`]: that stays
-    /// as it is.
+    /// This capacity up to `at`, and from then on `other`, whose time 0 is at `origin`, not after
+    /// `at`. A [`Capacity::largest`] stays unchanged.
     #[must_use]
     pub fn changed(self, at: Duration, other: &Self, origin: Duration) -> Self {
         let (at, origin) = (nanos(at), nanos(origin.min(at)));
@@ -161,8 +162,7 @@ impl Capacity {
         Self(Form::Pieces(pieces))
     }
 
-    /// Bits that it sends from `from` to `to`, when there is always something
-    /// to send.
+    /// Bits sent from `from` to `to` by a link that is never idle.
     pub fn bits_between(&self, from: Duration, to: Duration) -> f64 {
         let (mut at, end) = (nanos(from), nanos(to));
         let mut bits = 0.0;
@@ -228,14 +228,14 @@ impl From<&Rate> for Capacity {
     }
 }
 
-/// Its rate; the queue, jitter and losses of a link do not concern the bound.
+/// The rate of a link. Its queue, jitter and losses do not affect the bound.
 impl From<&LinkConfig> for Capacity {
     fn from(link: &LinkConfig) -> Self {
         Self::from(&link.rate)
     }
 }
 
-/// Appends a step, in place of one that has no length, and only where the rate changes.
+/// Appends a step if the rate changes; replaces one without length.
 fn push_step(steps: &mut Vec<(u64, u64)>, at: u64, bps: u64) {
     steps.pop_if(|last| last.0 == at);
     if steps.last().is_none_or(|last| last.1 != bps) {

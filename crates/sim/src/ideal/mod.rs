@@ -1,19 +1,18 @@
-//! The fluid bound: the least time in which the links of a topology can carry
-//! a transfer, whatever the scheduler does.
+//! Lower bound of the time of a transfer over the links of a topology, for any scheduler (fluid
+//! model).
 //!
-//! Bytes are a fluid that every path may carry at once, each byte packed as
-//! TCP packs it ([`MSS`] bytes in packets of [`PACKET_BYTES`]). For a download
-//! the links open when the request has reached the server over the fastest
-//! path. What path *i* has delivered by *t* is, for a pipe behind an HS-Path,
+//! Data is a fluid that all paths carry at once, with the overhead of TCP's packets ([`MSS`] bytes
+//! in packets of [`PACKET_BYTES`]). For a download the links open when the request has reached the
+//! server over the fastest path. The data that path *i* has delivered by *t* is, for a pipe behind
+//! an HS-Path,
 //!
 //! > D_i(t) = min over s of \[ A_hs(s) + C_pipe(s, t) \]
 //!
-//! with A_hs what the HS-Path can have carried by *s*, C_pipe what the pipe
-//! can carry between *s* and *t*, and each hop's one-way delay added: the
-//! helper buffers without bound. The result is the smallest *t* at which the
-//! D_i add up to the transfer. Hops that share a medium share its one
-//! capacity (a maximum flow over time). For an upload data leaves at once, and
-//! the one-way delay of the response is added.
+//! with A_hs the data that the HS-Path can have carried by *s*, C_pipe the capacity of the pipe
+//! between *s* and *t*, and each hop's one-way delay added: the helper buffers without bound. The
+//! result is the smallest *t* at which the D_i add up to the transfer. Hops that share a medium
+//! share its one capacity (a maximum flow over time). For an upload data leaves at once, and the
+//! one-way delay of the response is added.
 
 mod capacity;
 mod shared;
@@ -34,22 +33,22 @@ pub const MSS: u64 = 1448;
 /// IP bytes of a full packet.
 pub const PACKET_BYTES: u64 = 1500;
 
-/// A transfer that is not over by then is taken never to end.
+/// Time after which a transfer counts as endless.
 const HORIZON_NS: u64 = 24 * 3_600 * 1_000_000_000;
 
-/// Hosts and links as the bound sees them.
+/// Topology of hosts and links.
 #[derive(Debug, Clone, Default)]
 pub struct Topology {
-    /// The ways between primary and proxy.
+    /// Paths between primary and proxy.
     pub paths: Vec<Path>,
     /// Capacities that several hops share.
     pub media: Vec<Medium>,
 }
 
-/// One way between primary and proxy.
+/// A path between primary and proxy.
 #[derive(Debug, Clone)]
 pub struct Path {
-    /// For error texts.
+    /// Name, for errors.
     pub name: String,
     /// Its links, from the primary to the proxy: the PS-Path alone, or pipe
     /// and HS-Path.
@@ -72,13 +71,13 @@ pub struct Hop {
 /// A capacity that hops share beside having their own: a cell, a WiFi channel.
 #[derive(Debug, Clone)]
 pub struct Medium {
-    /// What hops call it.
+    /// Name, by which hops refer to it.
     pub name: String,
-    /// What all hops on it carry together.
+    /// Joint capacity of all hops on it.
     pub capacity: Capacity,
 }
 
-/// Which way the bytes go.
+/// Direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Proxy to primary.
@@ -92,11 +91,11 @@ pub enum Direction {
 pub struct Transfer {
     /// Application bytes.
     pub bytes: u64,
-    /// Which way they go.
+    /// Direction.
     pub direction: Direction,
 }
 
-/// Why there is no bound.
+/// Reason for which no bound can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdealError {
     /// The topology has no path, or one of them no hop.
@@ -110,16 +109,17 @@ pub enum IdealError {
         /// The name.
         medium: String,
     },
-    /// The maximum flow knows media at one end of all paths that share them:
-    /// all at the first hop, or all at the last.
+    /// A shared medium is neither at the first hop nor at the last hop of all paths that share it,
+    /// as the maximum flow requires.
     #[error(
-        "medium \"{medium}\" is shared between the middle of paths, or both ends of one: not supported"
+        "medium \"{medium}\" is shared in the middle of paths, or at both ends of one: \
+         not supported"
     )]
     MediumInTheMiddle {
         /// The medium.
         medium: String,
     },
-    /// A day is not enough.
+    /// The transfer takes longer than a day.
     #[error("the links do not carry the transfer within a day")]
     Never,
 }
@@ -141,11 +141,10 @@ struct Route<'a> {
     delay_ns: u64,
 }
 
-/// The least time that the transfer takes: for a download from sending the
-/// request to the last byte, for an upload from the first byte to the
-/// response. Exact to the nanosecond, but where paths that share a medium have
-/// capacities that change hundreds of times (recorded traces): there rates are
-/// averaged over 1/400 of the time, and the bound is low rather than exact.
+/// Lower bound of the transfer's time: for a download from the request to the last byte, for an
+/// upload from the first byte to the response. Exact to the nanosecond, except for paths that share
+/// a medium and have capacities with hundreds of changes (recorded traces): rates are then averaged
+/// over 1/400 of the time, and the bound is lower than the exact one.
 ///
 /// # Errors
 /// See [`IdealError`].
@@ -162,7 +161,7 @@ pub fn ideal_time(topology: &Topology, transfer: Transfer) -> Result<Duration, I
         .into_iter()
         .partition(|route| route.legs.iter().any(|leg| leg.medium.is_some()));
     let network = shared::Network::new(topology, &shared)?;
-    // f64 carries fifteen digits: a bit in 100 TB is noise.
+    // f64 has fifteen digits: a bit in 100 TB is below its precision.
     let enough = bits * (1.0 - 1e-12) - 1e-3;
     let carried = |until: u64| {
         let alone: f64 = alone
@@ -175,8 +174,7 @@ pub fn ideal_time(topology: &Topology, transfer: Transfer) -> Result<Duration, I
     Ok(Duration::from_nanos(end.saturating_add(after)))
 }
 
-/// The first nanosecond from `begin` on at which `reached` holds, for a
-/// condition that stays true once it is.
+/// The first nanosecond from `begin` on at which `reached` holds, for a monotonic condition.
 fn earliest(begin: u64, reached: impl Fn(u64) -> bool) -> Option<u64> {
     let mut step = 1_000_000_000;
     let mut low = begin;

@@ -29,7 +29,7 @@ const MAX_SLICES: u64 = 400;
 /// Flows are whole numbers of thousandths of a bit.
 const UNITS_PER_BIT: f64 = 1e3;
 
-/// On which side of the network a medium lies.
+/// Side of the network on which a medium lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// All its hops are the first of their path.
@@ -43,7 +43,7 @@ enum Side {
 pub(super) struct Network<'a> {
     topology: &'a Topology,
     routes: &'a [Route<'a>],
-    /// Of each medium of the topology; `None` where nobody uses it.
+    /// By medium of the topology; `None` if it is unused.
     sides: Vec<Option<Side>>,
 }
 
@@ -66,8 +66,7 @@ impl<'a> Network<'a> {
         })
     }
 
-    /// What all routes together can have delivered by `until_ns`, in bits; no
-    /// more than `need_bits`.
+    /// Bits that all routes together can have delivered by `until_ns`, at most `need_bits`.
     pub(super) fn delivered_bits(&self, begin_ns: u64, until_ns: u64, need_bits: f64) -> f64 {
         if self.routes.is_empty() {
             return 0.0;
@@ -161,7 +160,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Where each route's time is cut, as its fluid sees time.
+    /// Cuts of each route's time, by the time of its fluid.
     fn cuts(&self, begin_ns: u64, until_ns: u64) -> Vec<BTreeSet<u64>> {
         let spans: Vec<(u64, u64)> = self
             .routes
@@ -172,7 +171,7 @@ impl<'a> Network<'a> {
             .unwrap_or_else(|| self.even_cuts(&spans))
     }
 
-    /// Cut at every change of a capacity; `None` when that takes too many.
+    /// Cuts at every change of a capacity; `None` if they are too many.
     fn exact_cuts(&self, spans: &[(u64, u64)]) -> Option<Vec<BTreeSet<u64>>> {
         let too_many = |cuts: &BTreeSet<u64>| cuts.len() as u64 > MAX_SLICES;
         let mut all = Vec::with_capacity(spans.len());
@@ -223,7 +222,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Cut evenly, at the same instants for all hops on a medium.
+    /// Even cuts, at the same instants for all hops on a medium.
     fn even_cuts(&self, spans: &[(u64, u64)]) -> Vec<BTreeSet<u64>> {
         let longest = spans.iter().map(|(begin, end)| end.saturating_sub(*begin));
         let slice = longest.max().unwrap_or(0).div_ceil(MAX_SLICES).max(1);
@@ -269,7 +268,7 @@ impl<'a> Network<'a> {
 /// The network under construction.
 struct Build {
     graph: Graph<(), u64>,
-    /// No edge needs to carry more.
+    /// Capacity of an unlimited edge.
     need: u64,
 }
 
@@ -299,7 +298,7 @@ impl Build {
     }
 }
 
-/// What `capacity` lets pass between two instants, in thousandths of a bit.
+/// Capacity between two instants, in thousandths of a bit.
 fn units(capacity: &Capacity, from_ns: u64, to_ns: u64) -> u64 {
     let mut units = 0_u128;
     let mut at = from_ns;
@@ -312,7 +311,7 @@ fn units(capacity: &Capacity, from_ns: u64, to_ns: u64) -> u64 {
     u64::try_from(units / 1_000_000).unwrap_or(u64::MAX)
 }
 
-/// Where the hops on a medium lie; `Err` where they are not all at one end.
+/// Side of the hops on a medium; `Err` if they are not all at one end.
 fn side(routes: &[Route], medium: usize) -> Result<Option<Side>, ()> {
     let (mut used, mut all_first, mut all_last) = (false, true, true);
     for route in routes {

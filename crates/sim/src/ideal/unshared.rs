@@ -1,18 +1,16 @@
-//! A path of its own: a fluid through links in a row, followed from one change
-//! of a rate to the next.
+//! A path without shared media: a fluid through links in a row, computed from one change of a rate
+//! to the next.
 
 use super::Route;
 
-/// What the route has delivered by `until_ns`, in bits, when its first link
-/// opens at `begin_ns`.
+/// Bits that the route has delivered by `until_ns`, if its first link opens at `begin_ns`.
 ///
-/// Time runs as the fluid sees it: each leg's own clock is ahead by the delay
-/// of the legs before it.
+/// Time is that of the fluid: each leg's own clock is ahead by the delay of the legs before it.
 pub(super) fn delivered_bits(route: &Route, begin_ns: u64, until_ns: u64) -> f64 {
     let end = until_ns.saturating_sub(route.delay_ns);
     let mut now = begin_ns;
     let mut delivered = 0.0;
-    // What waits before each leg; the source never runs dry.
+    // Queue before each leg; the source is never empty.
     let mut waiting = vec![0.0_f64; route.legs.len()];
     if let Some(source) = waiting.first_mut() {
         *source = f64::INFINITY;
@@ -32,12 +30,11 @@ pub(super) fn delivered_bits(route: &Route, begin_ns: u64, until_ns: u64) -> f64
     delivered
 }
 
-/// Lets the fluid run for `left` seconds at constant limits (bit/s); gives the
-/// bits that came out.
+/// Advances the fluid by `left` seconds at constant limits (bit/s). Returns the bits delivered.
 fn run(waiting: &mut [f64], limits: &[f64], mut left: f64) -> f64 {
     let mut out_bits = 0.0;
     while left > 0.0 {
-        // Until when do the rates stay? Until a queue that shrinks is empty.
+        // The rates hold until a queue that shrinks is empty.
         let mut span = left;
         let mut inflow = 0.0;
         for (queue, limit) in waiting.iter().zip(limits) {

@@ -1,4 +1,4 @@
-//! Losses in bursts: the Gilbert–Elliott channel.
+//! Burst losses: the Gilbert–Elliott channel.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,10 @@ use super::config::probability;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {
-    /// Probability of going from good to bad, a packet.
+    /// Probability of a change from good to bad, per packet.
     #[serde(deserialize_with = "probability")]
     pub to_bad: f64,
-    /// Probability of going from bad to good, a packet.
+    /// Probability of a change from bad to good, per packet.
     #[serde(deserialize_with = "probability")]
     pub to_good: f64,
     /// Probability that a packet is lost in the good state.
@@ -39,7 +39,7 @@ impl Default for BurstLoss {
 }
 
 impl BurstLoss {
-    /// Always good, and nothing is lost.
+    /// A channel without losses.
     pub const NONE: Self = Self {
         to_bad: 0.0,
         to_good: 1.0,
@@ -47,15 +47,15 @@ impl BurstLoss {
         loss_bad: 1.0,
     };
 
-    /// Whether nothing is ever lost.
+    /// Whether it has no losses.
     pub fn is_none(&self) -> bool {
         self.loss_good == 0.0 && (self.to_bad == 0.0 || self.loss_bad == 0.0)
     }
 
-    /// Share of packets lost in the long run.
+    /// Long-term share of packets lost.
     pub fn mean_loss(&self) -> f64 {
         let changes = self.to_bad + self.to_good;
-        // A channel that never changes its state stays where it begins.
+        // A channel that never changes its state stays in the good one.
         let bad = if changes > 0.0 {
             self.to_bad / changes
         } else {
@@ -64,14 +64,13 @@ impl BurstLoss {
         bad * self.loss_bad + (1.0 - bad) * self.loss_good
     }
 
-    /// Packets that a stay in the bad state lasts, on average: infinite when it
-    /// is never left.
+    /// Mean length of a stay in the bad state, in packets; infinite if it is never left.
     pub fn mean_burst_packets(&self) -> f64 {
         1.0 / self.to_good
     }
 }
 
-/// A channel under way.
+/// State of a channel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Channel {
     parameters: BurstLoss,
@@ -87,9 +86,9 @@ impl Channel {
         }
     }
 
-    /// Whether the next packet is lost. `draw` gives numbers evenly
-    /// distributed in [0, 1), and is not called where nothing is ever lost, so
-    /// that a link's other chances do not depend on this channel.
+    /// Whether the next packet is lost. `draw` returns numbers uniformly distributed in [0, 1), and
+    /// is not called for a channel without losses, so that other random numbers of the link do not
+    /// depend on it.
     pub(super) fn loses(&mut self, mut draw: impl FnMut() -> f64) -> bool {
         if self.parameters.is_none() {
             return false;

@@ -1,58 +1,59 @@
+//! Configuration of a link: rate, delay, jitter, queue, losses.
+
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_units::BitRate;
+use mpbond_units::{BitRate, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::BurstLoss;
-use crate::duration_text;
 use crate::trace::{MahimahiTrace, RateProfile};
 
-/// How fast a link sends, over time.
+/// Rate of a link over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rate {
-    /// The same at all times.
+    /// A constant rate.
     Constant(BitRate),
-    /// Packets leave the moment they come.
+    /// No limit: packets leave when they arrive.
     Unlimited,
-    /// From each instant on a rate, until the next one; the last one stays.
-    /// Instants count from the start of the link (or from the change that
-    /// brought the schedule) and must not fall. Before the first instant the
-    /// first rate holds. A schedule without entries never sends.
+    /// Steps: each rate holds from its instant to the next one, the last one for ever. Instants
+    /// count from the start of the link (or from the change that brought the schedule) and must not
+    /// decrease. Before the first instant the first rate holds. A schedule without entries never
+    /// sends.
     Schedule(Vec<(Duration, BitRate)>),
     /// Packet opportunities of a recorded link, repeated for ever.
     Mahimahi {
         /// The recording.
         trace: Arc<MahimahiTrace>,
-        /// How far into it the link starts.
+        /// Position in the recording at the start of the link.
         offset: Duration,
     },
     /// The rates of a recorded link, repeated for ever.
     Profile {
         /// The recording.
         profile: Arc<RateProfile>,
-        /// How far into it the link starts.
+        /// Position in the recording at the start of the link.
         offset: Duration,
     },
 }
 
-/// How much may wait in a drop-tail queue. What is being sent counts as
-/// waiting until its last bit has left. An empty queue takes any packet.
+/// Bound of a drop-tail queue. The packet that is being sent counts until its last bit has left. An
+/// empty queue takes any packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "QueueText", into = "QueueText")]
 pub enum Queue {
     /// Up to this many IP bytes. As text: `"150000 bytes"`.
     Bytes(u64),
-    /// As many bytes as the link sends in this time at its current rate (a
-    /// recording: at its mean rate, as a device's buffer doesn't shrink
-    /// with the signal), but at least two full packets. As text: `"100ms"`.
+    /// Bytes that the link sends in this time at its current rate, but at least two full packets. A
+    /// recording counts with its mean rate, since a device's buffer does not shrink with the
+    /// signal. As text: `"100ms"`.
     Time(Duration),
 }
 
 impl Queue {
-    /// The floor of [`Queue::Time`]: two packets of 1500 bytes, so that even a
-    /// very slow link can have one waiting behind the one being sent.
+    /// Minimum of [`Queue::Time`]: two packets of 1500 bytes, so that one can wait behind the one
+    /// being sent on very slow links, too.
     pub const MIN_BYTES: u64 = 3000;
 }
 
@@ -93,35 +94,32 @@ impl FromStr for Queue {
     }
 }
 
-/// One direction of a link. `R` is [`Rate`] when it is ready to run, and
-/// [`super::RateSpec`] while it stands in an experiment file and still names
-/// trace files.
+/// Configuration of one direction of a link. `R` is [`Rate`], or [`super::RateSpec`] in an
+/// experiment file, where trace files are still names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkConfig<R = Rate> {
-    /// How fast it sends.
+    /// Rate.
     pub rate: R,
-    /// Propagation: from the last bit's departure to the packet's arrival.
+    /// Propagation delay, from the last bit's departure to the packet's arrival.
     #[serde(default, with = "duration_text")]
     pub delay: Duration,
-    /// Each packet takes up to this much longer, evenly distributed. Packets
-    /// don't overtake each other.
+    /// Additional delay of each packet, uniformly distributed from 0 to this. Packets are not
+    /// reordered.
     #[serde(default, with = "duration_text")]
     pub jitter: Duration,
-    /// How much may wait.
+    /// Queue bound.
     #[serde(default = "default_queue")]
     pub queue: Queue,
-    /// Probability that a packet is lost before it enters the queue, each on
-    /// its own.
+    /// Probability that a packet is lost before it enters the queue, independently of others.
     #[serde(default, deserialize_with = "probability")]
     pub loss: f64,
-    /// Losses in bursts, beside the others.
+    /// Losses in bursts, in addition.
     #[serde(default, skip_serializing_if = "BurstLoss::is_none")]
     pub burst_loss: BurstLoss,
 }
 
-/// The 100 ms of drop-tail queue that our experiments use where the paper does
-/// not say.
+/// Queue of links in our experiments for which the paper gives no size.
 fn default_queue() -> Queue {
     Queue::Time(Duration::from_millis(100))
 }
@@ -139,14 +137,14 @@ impl<R> LinkConfig<R> {
         }
     }
 
-    /// The same link with this propagation delay.
+    /// Sets the propagation delay.
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// The same link with this queue.
+    /// Sets the queue bound.
     #[must_use]
     pub fn with_queue(mut self, queue: Queue) -> Self {
         self.queue = queue;
@@ -154,7 +152,7 @@ impl<R> LinkConfig<R> {
     }
 }
 
-/// What changes on a running link; what is `None` stays.
+/// Change of a running link. Fields that are `None` stay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkChange<R = Rate> {
@@ -176,7 +174,7 @@ pub struct LinkChange<R = Rate> {
         skip_serializing_if = "Option::is_none"
     )]
     pub jitter: Option<Duration>,
-    /// New queue bound; what already waits stays.
+    /// New queue bound. Packets that wait stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// New loss probability.
@@ -186,11 +184,11 @@ pub struct LinkChange<R = Rate> {
         skip_serializing_if = "Option::is_none"
     )]
     pub loss: Option<f64>,
-    /// New losses in bursts, from the good state on.
+    /// New losses in bursts, beginning in the good state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_loss: Option<BurstLoss>,
-    /// `false`: the link goes silently down. What waits is lost, what has left
-    /// still arrives, and nothing tells the sender.
+    /// `false`: the link goes down silently. Packets that wait are lost, packets that have left
+    /// arrive, and the sender gets no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
 }
@@ -214,7 +212,7 @@ impl<R> Default for LinkChange<R> {
 }
 
 impl<R> LinkChange<R> {
-    /// Only the rate changes.
+    /// A change of the rate.
     pub fn rate(rate: R) -> Self {
         Self {
             rate: Some(rate),
@@ -222,7 +220,7 @@ impl<R> LinkChange<R> {
         }
     }
 
-    /// The link goes silently down.
+    /// The link goes down silently.
     pub fn down() -> Self {
         Self {
             up: Some(false),

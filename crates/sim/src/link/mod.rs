@@ -44,23 +44,23 @@ pub use wifi::WifiPlace;
 use burst::Channel;
 use pace::{Finish, Pace, Position, work_of};
 
-/// Why a link did not take a packet.
+/// Reason for which a link did not take a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// The queue had no room for it.
     QueueFull,
-    /// Lost by chance.
+    /// Random loss.
     Loss,
-    /// The link is down and tells nobody.
+    /// The link is down.
     Down,
 }
 
 /// A packet that a link did not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped<P> {
-    /// The packet, given back.
+    /// The packet.
     pub packet: P,
-    /// Why.
+    /// Reason.
     pub reason: DropReason,
 }
 
@@ -71,15 +71,15 @@ pub struct Delivered<P> {
     pub packet: P,
     /// Its IP bytes.
     pub bytes: u32,
-    /// When it was offered.
+    /// Time at which it was offered.
     pub enqueued: Timestamp,
-    /// When its last bit left the queue.
+    /// Time at which its last bit left the queue.
     pub departed: Timestamp,
-    /// When it reached the far end: propagation and jitter later.
+    /// Time of arrival: departure plus propagation and jitter.
     pub arrived: Timestamp,
 }
 
-/// What a link has done so far.
+/// Counters of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkStats {
     /// Packets offered, taken or not.
@@ -90,11 +90,11 @@ pub struct LinkStats {
     pub departed_bytes: u64,
     /// Packets refused because the queue was full.
     pub dropped_queue_full: u64,
-    /// Packets lost by chance.
+    /// Packets lost at random.
     pub dropped_loss: u64,
-    /// Packets that a link going or being down swallowed.
+    /// Packets lost because the link was or went down.
     pub dropped_down: u64,
-    /// The most that ever waited, in IP bytes.
+    /// Maximum queue length, in IP bytes.
     pub max_queue_bytes: u64,
 }
 
@@ -108,20 +108,19 @@ struct Queued<P> {
 /// The packet at the head of the queue is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Sending {
-    /// Up to here its sending is accounted for.
+    /// End of the time for which its sending is accounted.
     from: Position,
-    /// What then was left to send.
+    /// Work left then.
     work: u64,
-    /// When it ends, unless the link changes; `None` when never.
+    /// End of the sending if the link does not change; `None`: never.
     finish: Option<Finish>,
 }
 
-/// One direction of a link: rate schedule, propagation delay, drop-tail queue,
-/// loss. Pure: time comes in, and must not run backwards (where it does, it is
-/// taken to stand still).
+/// One direction of a link: rate schedule, propagation delay, drop-tail queue, loss. Time is an
+/// argument and must not decrease; an earlier instant counts as the last one.
 ///
-/// Departures are computed as packets are sent, so a change of the link
-/// concerns what already waits.
+/// Departures are computed while packets are sent, so that a change of the link applies to packets
+/// that wait.
 #[derive(Debug)]
 pub struct Link<P> {
     pace: Pace,
@@ -136,7 +135,7 @@ pub struct Link<P> {
     queue_bytes: u64,
     /// Some exactly while the queue is not empty.
     sending: Option<Sending>,
-    /// A [`Group`] says when what waits is sent.
+    /// Whether a [`Group`] decides when packets are sent.
     managed: bool,
     /// Left the queue, not yet arrived; in order of arrival.
     flight: VecDeque<Delivered<P>>,
@@ -203,17 +202,16 @@ impl<P> Link<P> {
         Ok(())
     }
 
-    /// The next packet whose arrival is not after `now`.
+    /// The next packet that has arrived by `now`.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivered<P>> {
         self.advance(now);
         self.flight.pop_front_if(|packet| packet.arrived <= now)
     }
 
-    /// When [`Link::poll`] next has something to do. `None` when nothing is
-    /// under way, or nothing can move before the link changes.
+    /// Time of the next call of [`Link::poll`]. `None` if no packet is on the link, or none can
+    /// move before the link changes.
     ///
-    /// With jitter it may be early: the call then finds no packet, and the
-    /// next answer is exact.
+    /// With jitter it may be early: that call finds no packet, and the next time is exact.
     pub fn next_event(&self) -> Option<Timestamp> {
         if let Some(next) = self.flight.front() {
             return Some(next.arrived);
@@ -222,8 +220,8 @@ impl<P> Link<P> {
         Some((finish.at.at + self.delay).max(self.last_arrival))
     }
 
-    /// Changes the link now. Applies to what already waits, but not to what
-    /// has left the queue. Going down loses what waits.
+    /// Changes the link now. Applies to packets that wait, but not to those that have left the
+    /// queue. A link that goes down loses the packets that wait.
     pub fn apply(&mut self, now: Timestamp, change: &LinkChange) {
         self.advance(now);
         if let Some(rate) = &change.rate {
@@ -254,23 +252,22 @@ impl<P> Link<P> {
         }
     }
 
-    /// IP bytes that wait, with the packet that is being sent, as of the last
-    /// call that brought a time.
+    /// IP bytes in the queue, the packet that is being sent included, at the last call with a time.
     pub fn queue_bytes(&self) -> u64 {
         self.queue_bytes
     }
 
-    /// Whether nothing waits and nothing is on the way.
+    /// Whether no packet is on the link.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.flight.is_empty()
     }
 
-    /// Whether the link takes packets at all.
+    /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// What it has done, as of the last call that brought a time.
+    /// Counters at the last call with a time.
     pub fn stats(&self) -> LinkStats {
         self.stats
     }
@@ -283,7 +280,7 @@ impl<P> Link<P> {
         // change this link's jitter.
         let rng = &mut self.rng;
         let by_chance = self.loss > 0.0 && draw(rng) < self.loss;
-        // The channel goes on from packet to packet, whatever else loses them.
+        // The channel changes its state with every packet, also with those lost otherwise.
         if self.burst.loses(|| draw(rng)) || by_chance {
             return Some(DropReason::Loss);
         }
@@ -298,7 +295,7 @@ impl<P> Link<P> {
         (full && !self.queue.is_empty()).then_some(DropReason::QueueFull)
     }
 
-    /// Everything that leaves the queue up to `now`.
+    /// Handles departures up to `now`.
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         if self.managed {
@@ -341,12 +338,12 @@ impl<P> Link<P> {
         });
     }
 
-    /// The packet at the head, sent or waiting, in IP bytes.
+    /// IP bytes of the packet at the head, whether sent or waiting.
     fn head_bytes(&self) -> Option<u32> {
         Some(self.queue.front()?.bytes)
     }
 
-    /// When the packet that is being sent has left; `None` also when never.
+    /// End of the sending of the present packet; `None` also if it never ends.
     fn sending_ends(&self) -> Option<Timestamp> {
         Some(self.sending?.finish?.at.at)
     }
@@ -370,7 +367,7 @@ impl<P> Link<P> {
         }
     }
 
-    /// Lets the packet that is being sent leave, if that is over by `now`.
+    /// Removes the packet that is being sent, if its sending ends by `now`.
     fn complete(&mut self, now: Timestamp) -> Option<Finish> {
         let finish = self.sending?.finish.filter(|f| f.at.at <= now)?;
         self.depart(finish.at.at);
@@ -378,12 +375,12 @@ impl<P> Link<P> {
         Some(finish)
     }
 
-    /// What has been sent of the packet at the head is for nothing.
+    /// Discards the part of the packet at the head that was sent.
     fn stop_sending(&mut self) {
         self.sending = None;
     }
 
-    /// Starts on the packet at the head, of which `credit` is already sent.
+    /// Begins to send the packet at the head, of which `credit` is already sent.
     fn begin_sending(&mut self, from: Position, credit: u64) {
         match self.queue.front() {
             Some(head) => self.send_with_credit(from, work_of(head.bytes), credit),
@@ -408,7 +405,7 @@ impl<P> Link<P> {
     }
 }
 
-/// Evenly distributed in [0, 1), with the 53 bits that an `f64` holds.
+/// A number uniformly distributed in [0, 1), with the 53 bits of an `f64`'s mantissa.
 fn draw(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

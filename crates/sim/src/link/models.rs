@@ -1,5 +1,4 @@
-//! Links alone, and groups of those that share something, side by side: the
-//! pure part of a player.
+//! Models of all links, single ones and groups: the pure part of a player.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,28 +9,28 @@ use mpbond_units::Timestamp;
 use super::group::{Group, Medium, MediumId, RadioId};
 use super::{Delivered, Dropped, Link, LinkChange, LinkStats};
 
-/// A medium that links of the same name for it share.
+/// A medium shared by all links that name it.
 #[derive(Debug, Clone)]
 pub struct SharedMedium {
     /// Its name.
     pub name: String,
-    /// How it carries packets.
+    /// Properties of the medium.
     pub medium: Medium,
-    /// Whether a link's two directions take turns on it. If not, each has a
-    /// medium of its own, as in a cell with two frequencies.
+    /// Whether a link's two directions share it. If not, each has a medium of its own, as in a cell
+    /// with two frequencies.
     pub half_duplex: bool,
 }
 
 /// A radio at one end of a link.
 #[derive(Debug, Clone)]
 pub struct SharedRadio {
-    /// Radios of links on one medium are one radio where this is the same.
+    /// Name: links on one medium share radios of the same name.
     pub owner: String,
-    /// Its figures.
+    /// Profile of the radio.
     pub profile: Arc<RadioProfile>,
 }
 
-/// What a link shares with others, or its directions with each other.
+/// Medium and radios that a link shares with others, or its directions with each other.
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
     /// The medium that it is on.
@@ -56,7 +55,7 @@ enum Model<P> {
     Shared(Group<P>),
 }
 
-/// Where the model of one direction of a link is.
+/// Location of the model of one direction of a link.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
     model: usize,
@@ -86,7 +85,7 @@ impl<P> Default for Models<P> {
 }
 
 impl<P> Models<P> {
-    /// Adds both directions of a link, up and down as its near host sees them.
+    /// Adds both directions of a link, up and down as seen from its near host.
     pub fn add(&mut self, name: &str, shared: &Shared, up: Link<P>, down: Link<P>) -> [Seat; 2] {
         if shared.is_nothing() {
             return [up, down].map(|link| self.add_model(Model::Alone(link)));
@@ -172,7 +171,7 @@ impl<P> Models<P> {
         }
     }
 
-    /// The next packet of a link whose arrival is not after `now`.
+    /// The next packet of a link that has arrived by `now`.
     pub fn poll(&mut self, seat: Seat, now: Timestamp) -> Option<Delivered<P>> {
         match &mut self.models[seat.model] {
             Model::Alone(link) => link.poll(now),
@@ -188,12 +187,12 @@ impl<P> Models<P> {
         }
     }
 
-    /// What one direction of a link has done.
+    /// Counters of one direction of a link.
     pub fn stats(&self, seat: Seat) -> LinkStats {
         self.link(seat).map(Link::stats).unwrap_or_default()
     }
 
-    /// Whether one direction of a link takes packets at all.
+    /// Whether one direction of a link is up.
     pub fn is_up(&self, seat: Seat) -> bool {
         self.link(seat).is_some_and(Link::is_up)
     }
@@ -205,7 +204,7 @@ impl<P> Models<P> {
         }
     }
 
-    /// When any of them next has something to do.
+    /// Time of the next event of any link.
     pub fn next_event(&self) -> Option<Timestamp> {
         let events = self.models.iter().filter_map(|model| match model {
             Model::Alone(link) => link.next_event(),
@@ -214,7 +213,7 @@ impl<P> Models<P> {
         events.min()
     }
 
-    /// Puts every radio to rest.
+    /// Returns every radio to idle.
     pub fn rest_radios(&mut self) {
         for model in &mut self.models {
             if let Model::Shared(group) = model {

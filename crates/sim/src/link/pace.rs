@@ -1,8 +1,8 @@
-//! When the last bit of a packet leaves, whatever the rate does meanwhile.
+//! Departure times of packets under a varying rate.
 //!
 //! Work is counted in nanobits (10^-9 bit): a rate in bit/s times a span in
-//! nanoseconds is a whole number of them, so nothing is ever rounded away. A
-//! departure is rounded up to the nanosecond, and what the link has sent
+//! nanoseconds is a whole number of them, so that no rounding occurs. A
+//! departure is rounded up to the nanosecond, and the work that the link has done
 //! beyond it is credited to the packet behind; a busy link so keeps its rate
 //! exactly.
 
@@ -17,16 +17,16 @@ use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES, RateProfile};
 const NANOBITS_PER_BYTE: u64 = 8_000_000_000;
 const NANOBITS_PER_OPPORTUNITY: u64 = OPPORTUNITY_BYTES as u64 * NANOBITS_PER_BYTE;
 
-/// The work that sending `bytes` is.
+/// Work of sending `bytes`.
 pub(super) fn work_of(bytes: u32) -> u64 {
     u64::from(bytes).saturating_mul(NANOBITS_PER_BYTE)
 }
 
-/// A point in the life of a link: all capacity before it is used or gone.
+/// A point in a link's capacity: all capacity before it is used or expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) at: Timestamp,
-    /// Trace opportunities up to here; several fall on one instant.
+    /// Number of trace opportunities up to here; several may share an instant.
     opportunities: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Finish {
     pub(super) at: Position,
-    /// Capacity of that last nanosecond or opportunity that was not needed.
+    /// Unused capacity of the last nanosecond or opportunity.
     pub(super) credit: u64,
 }
 
@@ -55,7 +55,7 @@ enum Kind {
     Trace(Arc<MahimahiTrace>),
 }
 
-/// Rates from instants on, and when they begin again.
+/// Steps of a rate, and the period after which they repeat.
 #[derive(Clone, Copy)]
 struct Steps<'a> {
     steps: &'a [(Duration, BitRate)],
@@ -92,7 +92,7 @@ impl Pace {
         }
     }
 
-    /// An idle link at `at`: what could have been sent before is gone.
+    /// An idle link at `at`: earlier capacity has expired.
     pub(super) fn position(&self, at: Timestamp) -> Position {
         let opportunities = match &self.kind {
             Kind::Trace(trace) => trace.count_until(self.elapsed_ns(at)),
@@ -101,7 +101,7 @@ impl Pace {
         Position { at, opportunities }
     }
 
-    /// When `work` that is begun at `from` is done; `None` when never.
+    /// End of `work` that begins at `from`; `None`: never.
     pub(super) fn finish(&self, from: Position, work: u64) -> Option<Finish> {
         match &self.kind {
             Kind::Unlimited => Some(Finish {
@@ -128,7 +128,7 @@ impl Pace {
         }
     }
 
-    /// How much is sent between `from` and `to`.
+    /// Work done between `from` and `to`.
     pub(super) fn work_between(&self, from: Position, to: Timestamp) -> u64 {
         match &self.kind {
             Kind::Unlimited => u64::MAX,
@@ -178,8 +178,8 @@ impl Pace {
         }
     }
 
-    /// The first instant from `from` on at which the rate is zero. What comes
-    /// packet by packet, or at once, has no such time.
+    /// The first instant from `from` on at which the rate is zero. Traces and unlimited rates have
+    /// none.
     pub(super) fn first_zero(&self, from: Timestamp) -> Option<Timestamp> {
         self.first(from, |rate| rate == BitRate::ZERO)
     }
@@ -194,7 +194,7 @@ impl Pace {
 
     fn first(&self, from: Timestamp, wanted: impl Fn(BitRate) -> bool) -> Option<Timestamp> {
         let steps = self.steps()?;
-        // What has not come within a period never comes.
+        // A rate that does not occur within a period never occurs.
         let end = steps.period_ns.map_or(Timestamp::FAR_FUTURE, |period| {
             from + Duration::from_nanos(period)
         });
@@ -212,7 +212,7 @@ impl Pace {
     fn finish_in_steps(&self, steps: Steps, from: Position, mut work: u64) -> Option<Finish> {
         let mut at = from.at;
         if let Some(period_ns) = steps.period_ns {
-            // Whole periods carry the same wherever they begin.
+            // Whole periods have the same capacity wherever they begin.
             let a_period = steps.work_of_a_period();
             if a_period == 0 {
                 return None;
@@ -242,7 +242,7 @@ impl Pace {
         }
     }
 
-    /// The rate at `at`, and until when it stays.
+    /// The rate at `at`, and the end of the time for which it holds.
     fn step_at(&self, steps: Steps, at: Timestamp) -> (BitRate, Timestamp) {
         let Steps { steps, period_ns } = steps;
         let elapsed = self.elapsed_ns(at);
@@ -253,7 +253,7 @@ impl Pace {
         let rate = steps
             .get(next.saturating_sub(1))
             .map_or(BitRate::ZERO, |step| step.1);
-        // Before the first step its own rate holds, so its start is no border.
+        // Before the first step its rate holds already, so its start is no change.
         let border = steps.get(if next == 0 { 1 } else { next });
         let border = border
             .map(|step| step.0)

@@ -1,23 +1,24 @@
+//! Links and rates in experiment files.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpbond_units::BitRate;
+use mpbond_units::{BitRate, duration_text};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{LinkChange, LinkConfig, Rate, WifiPlace};
-use crate::duration_text;
 use crate::trace::{Column, MahimahiTrace, ProfileForm, RateProfile, RateUnit, TraceError};
 
-/// A link as an experiment file writes it.
+/// A link in an experiment file.
 pub type LinkSpec = LinkConfig<RateSpec>;
 
-/// A change of a link as an experiment file writes it.
+/// A change of a link in an experiment file.
 pub type LinkChangeSpec = LinkChange<RateSpec>;
 
-/// A rate as an experiment file writes it: [`Rate`], with trace files by name.
+/// A rate in an experiment file: [`Rate`] with names of trace files.
 ///
 /// ```toml
 /// rate = "8 Mbit/s"                                   # or 8: Mbit/s
@@ -30,7 +31,7 @@ pub type LinkChangeSpec = LinkChange<RateSpec>;
 /// rate = { wifi_at_m = 20, walls = true, margin_db = 15 }
 /// ```
 ///
-/// Recordings begin `offset` after their first line and are repeated for ever.
+/// Recordings begin `offset` after their first line and repeat for ever.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateSpec {
     /// See [`Rate::Constant`].
@@ -41,25 +42,25 @@ pub enum RateSpec {
     Schedule(Vec<(Duration, BitRate)>),
     /// A file in Mahimahi's format.
     Mahimahi {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// How far into it the link starts.
+        /// Position in the recording at the start of the link.
         offset: Duration,
     },
     /// A table of instants and rates.
     Profile {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// How it is read.
+        /// Format of the table.
         form: ProfileForm,
-        /// How far into it the link starts.
+        /// Position in the recording at the start of the link.
         offset: Duration,
     },
-    /// What WiFi gives at a distance.
+    /// Modelled rate of WiFi at a distance.
     Wifi(WifiPlace),
 }
 
-/// Why a named trace could not be taken.
+/// Error of a trace file named in an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError<E> {
     /// The file could not be read.
@@ -67,10 +68,10 @@ pub enum ResolveError<E> {
     Read {
         /// The name in the experiment file.
         file: String,
-        /// What the reader said.
+        /// Error of the reader.
         error: E,
     },
-    /// The file is no trace.
+    /// The file is not a trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The link would start after the recording's end.
@@ -84,13 +85,13 @@ pub enum ResolveError<E> {
         file: String,
         /// The offset.
         offset: Duration,
-        /// How long the recording lasts.
+        /// Length of the recording.
         length: Duration,
     },
 }
 
 impl RateSpec {
-    /// The recording that it names, if it names one.
+    /// Name of the recording, if it is one.
     pub fn file(&self) -> Option<&str> {
         match self {
             Self::Mahimahi { file, .. } | Self::Profile { file, .. } => Some(file),
@@ -98,11 +99,11 @@ impl RateSpec {
         }
     }
 
-    /// The rate itself. `read` gives the text of a named file.
+    /// Resolves the rate. `read` returns the text of a named file.
     ///
     /// # Errors
-    /// What `read` reports, [`TraceError`] for a file that is no trace, and an
-    /// offset beyond its end.
+    /// Errors of `read`, [`TraceError`] for a file that is not a trace, and an offset beyond its
+    /// end.
     pub fn resolve<E>(
         &self,
         read: impl FnOnce(&str) -> Result<String, E>,
@@ -150,7 +151,7 @@ fn within<E>(file: &str, offset: Duration, length: Duration) -> Result<(), Resol
 }
 
 impl LinkConfig<RateSpec> {
-    /// The link ready to run. `read` gives the text of a named trace file.
+    /// Resolves the link's rate. `read` returns the text of a named trace file.
     ///
     /// # Errors
     /// See [`RateSpec::resolve`].
@@ -170,7 +171,7 @@ impl LinkConfig<RateSpec> {
 }
 
 impl LinkChange<RateSpec> {
-    /// The change ready to apply. `read` gives the text of a named trace file.
+    /// Resolves the change's rate. `read` returns the text of a named trace file.
     ///
     /// # Errors
     /// See [`RateSpec::resolve`].

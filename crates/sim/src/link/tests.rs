@@ -1,3 +1,5 @@
+//! Links: rates, queues, losses, changes.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -306,14 +308,10 @@ fn a_trace_change_keeps_what_is_sent_of_a_packet() {
 
 #[test]
 fn a_full_link_keeps_the_rate_of_a_recorded_trace() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/traces/Verizon-LTE-short.down"
-    );
-    let Ok(text) = std::fs::read_to_string(path) else {
-        eprintln!("skipped: no recorded trace at {path}");
+    let Some(path) = mpbond_testing::recording("Verizon-LTE-short.down") else {
         return;
     };
+    let text = std::fs::read_to_string(path).unwrap();
     let trace = Arc::new(MahimahiTrace::parse("Verizon-LTE-short.down", &text).unwrap());
     let lines: Vec<u64> = text.lines().map(|l| l.parse().unwrap()).collect();
     let mut link = Link::new(
@@ -484,7 +482,10 @@ proptest! {
         prop_assert_eq!(stats.departed_packets, out.len() as u64);
         prop_assert_eq!(
             last_offered,
-            stats.departed_packets + stats.dropped_queue_full + stats.dropped_loss + stats.dropped_down
+            stats.departed_packets
+                + stats.dropped_queue_full
+                + stats.dropped_loss
+                + stats.dropped_down
         );
     }
 }

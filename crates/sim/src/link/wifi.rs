@@ -1,30 +1,30 @@
-//! What WiFi gives at a distance: a textbook model, for pipes whose ends move
-//! apart where no recording says it.
+//! Rate of WiFi at a distance by a textbook model, for pipes whose ends move apart and for which no
+//! recording exists.
 //!
-//! The signal is what is sent less the path loss of Recommendation ITU-R
+//! The signal is the transmit power less the path loss of Recommendation ITU-R
 //! P.1238 for one floor of an office, `20 log10(MHz) + N log10(m) - 28` dB,
 //! and less a margin for small antennas, bodies and fading. It is received at
 //! the fastest rate of 802.11n (one stream, 20 MHz, long guard interval) whose
 //! minimum receiver sensitivity (IEEE 802.11-2016, table 19-23) it reaches.
-//! Contention and other stations are not in it, nor does anything fluctuate.
+//! The model has no contention, no other stations and no fluctuation.
 
 use mpbond_units::BitRate;
 use serde::Serialize;
 
 /// Channel 6, the middle of the 2.4 GHz band.
 const FREQUENCY_MHZ: f64 = 2437.0;
-/// What phones send with, about.
+/// Typical transmit power of phones.
 const SENT_DBM: f64 = 15.0;
-/// Coefficients of distance N: free space where the ends see each other;
-/// offices at 2.4 GHz otherwise, whose walls it contains.
+/// Distance power loss coefficients N: free space with a line of sight; otherwise offices at 2.4
+/// GHz, walls included.
 const N_IN_SIGHT: f64 = 20.0;
 const N_WALLS: f64 = 30.0;
-/// What IP packets in aggregates of moderate length get of the rate in the
-/// air: the rest goes for preambles, contention and acknowledgments.
+/// Share of the PHY rate for IP packets in aggregates of moderate length; the rest is preambles,
+/// contention and acknowledgements.
 const IP_SHARE: f64 = 0.65;
-/// The path loss holds from there on.
+/// Minimum distance of the path loss formula.
 const LEAST_M: f64 = 1.0;
-/// Signal needed, in dBm, and rate in the air, in Mbit/s, fastest first.
+/// Receiver sensitivity in dBm and PHY rate in Mbit/s, fastest first.
 const RATES: [(f64, f64); 8] = [
     (-64.0, 65.0),
     (-65.0, 58.5),
@@ -36,19 +36,19 @@ const RATES: [(f64, f64); 8] = [
     (-82.0, 6.5),
 ];
 
-/// Where the two ends of a WiFi link are.
+/// Placement of the two ends of a WiFi link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WifiPlace {
-    /// How far apart, in metres.
+    /// Distance in metres.
     pub wifi_at_m: f64,
     /// Whether walls are between them.
     pub walls: bool,
-    /// What the signal loses beyond its way, in dB.
+    /// Additional loss of the signal, in dB.
     pub margin_db: f64,
 }
 
 impl WifiPlace {
-    /// What is wrong with it.
+    /// The error in it, if there is one.
     pub(super) fn complaint(&self) -> Option<&'static str> {
         if !(0.0..=10_000.0).contains(&self.wifi_at_m) {
             return Some("wifi_at_m is a distance from 0 to 10000 m");
@@ -65,7 +65,7 @@ impl WifiPlace {
         SENT_DBM - loss - self.margin_db
     }
 
-    /// What IP packets get; zero beyond reach.
+    /// Rate for IP packets; zero out of range.
     pub fn rate(&self) -> BitRate {
         let signal = self.signal_dbm();
         let received = RATES.iter().find(|(needed, _)| signal >= *needed);

@@ -1,3 +1,5 @@
+//! Two sockets with a link in each direction.
+
 use bytes::Bytes;
 use mpbond_units::Timestamp;
 
@@ -25,8 +27,7 @@ impl End {
 
 /// A connection with a link of its own in each direction.
 ///
-/// After any call that may have given it something to do, and when
-/// [`Channel::next_event`] comes, call [`Channel::handle`].
+/// Call [`Channel::handle`] after any other call, and when [`Channel::next_event`] is due.
 #[derive(Debug)]
 pub struct Channel {
     a: Socket,
@@ -36,13 +37,13 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A connection that must first be made, by a handshake.
+    /// A connection that begins with a handshake.
     pub fn connect(config: Config, from_a: LinkConfig, from_b: LinkConfig, seed: u64) -> Self {
         let sockets = (Socket::connect(config), Socket::listen(config));
         Self::over(sockets, from_a, from_b, seed)
     }
 
-    /// A connection that stands.
+    /// An established connection.
     pub fn established(config: Config, from_a: LinkConfig, from_b: LinkConfig, seed: u64) -> Self {
         Self::over(Socket::pair(config, config), from_a, from_b, seed)
     }
@@ -58,12 +59,12 @@ impl Channel {
             a,
             b,
             from_a: Link::new(from_a, seed),
-            // Another stream of chance for the way back.
+            // Other random numbers for the other direction.
             from_b: Link::new(from_b, !seed),
         }
     }
 
-    /// When [`Channel::handle`] next has something to do.
+    /// Time of the next call of [`Channel::handle`].
     pub fn next_event(&self) -> Option<Timestamp> {
         let events = [
             self.from_a.next_event(),
@@ -74,7 +75,7 @@ impl Channel {
         events.into_iter().flatten().min()
     }
 
-    /// Everything that happens by `now`: arrivals, timers, transmissions.
+    /// Handles everything that is due by `now`: arrivals, timers, transmissions.
     pub fn handle(&mut self, now: Timestamp) {
         self.a.handle_timeout(now);
         self.b.handle_timeout(now);
@@ -100,7 +101,7 @@ impl Channel {
         }
     }
 
-    /// The same, to read, write, finish or abort; then call [`Channel::handle`].
+    /// The socket of one end, to read, write, finish or abort; call [`Channel::handle`] afterwards.
     pub fn socket_mut(&mut self, end: End) -> &mut Socket {
         match end {
             End::A => &mut self.a,
@@ -116,7 +117,7 @@ impl Channel {
         }
     }
 
-    /// Takes bytes to send and sends what can be sent.
+    /// Takes bytes to send, and sends as many as possible.
     pub fn write(&mut self, now: Timestamp, end: End, data: &[u8]) -> usize {
         let taken = self.socket_mut(end).write(data);
         self.handle(now);
@@ -130,7 +131,7 @@ impl Channel {
         Some(bytes)
     }
 
-    /// What the kernel of one end would tell.
+    /// The kernel's view of one end.
     pub fn info(&self, end: End) -> Info {
         self.socket(end).info()
     }
@@ -143,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// Both links go silently down, or come back.
+    /// Takes both links down silently, or up.
     pub fn set_up(&mut self, now: Timestamp, up: bool) {
         let change = LinkChange {
             up: Some(up),
@@ -153,8 +154,7 @@ impl Channel {
         self.apply(now, End::B, &change);
     }
 
-    /// Resets the connection at both ends at once, as when a device on the way
-    /// answers for both.
+    /// Resets the connection at both ends at once, as a device between them may.
     pub fn kill(&mut self, now: Timestamp) {
         self.a.abort();
         self.b.abort();
@@ -164,7 +164,7 @@ impl Channel {
 
 fn transmit(now: Timestamp, socket: &mut Socket, link: &mut Link<Segment>) {
     while let Some(segment) = socket.poll_transmit(now) {
-        // What the link refuses is lost, as on a real one.
+        // A packet that the link refuses is lost, as on a real one.
         let _ = link.enqueue(now, segment.ip_bytes(), segment);
     }
 }

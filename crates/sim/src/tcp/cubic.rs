@@ -6,9 +6,9 @@ use mpbond_units::Timestamp;
 
 use super::MSS;
 
-/// How fast the window grows with time, in segments/s³ (RFC 9438, section 5).
+/// C: growth of the window, in segments/s³ (RFC 9438, section 5).
 const C: f64 = 0.4;
-/// What is left of the window after a loss (section 4.6).
+/// β: factor of the window after a loss (RFC 9438, section 4.6).
 const BETA: f64 = 0.7;
 /// Reno's increase per round trip that makes it as fast as CUBIC with [`BETA`]
 /// (section 4.3).
@@ -23,7 +23,7 @@ pub(super) struct Cubic {
     /// Window before the last reduction, the plateau to return to (W_max).
     plateau: f64,
     epoch: Option<Epoch>,
-    /// Nothing was ever lost: nobody knows how much the path takes.
+    /// No loss so far: the path's capacity is unknown.
     unknown: bool,
 }
 
@@ -33,7 +33,7 @@ struct Epoch {
     start: Timestamp,
     /// Until the plateau is reached, in seconds (K).
     k: f64,
-    /// What Reno would have by now (W_est).
+    /// Window that Reno would have (W_est).
     reno: f64,
 }
 
@@ -106,7 +106,7 @@ impl Cubic {
         }
     }
 
-    /// HyStart has seen enough: slow start ends where it is.
+    /// HyStart ends slow start at the present window.
     pub(super) fn end_slow_start(&mut self) {
         if self.in_slow_start() {
             self.threshold = self.window;
@@ -136,7 +136,7 @@ impl Cubic {
         self.start_over();
     }
 
-    /// Slow start from one segment, up to where it led before.
+    /// Slow start from one segment, up to the former threshold.
     pub(super) fn start_over(&mut self) {
         self.window = 1.0;
         self.epoch = None;

@@ -1,21 +1,21 @@
-//! When slow start has found the path's capacity before a loss says so: HyStart, as CUBIC has it
-//! in Linux (Ha and Rhee, "Taming the elephants", 2011).
+//! HyStart: ends slow start before a loss, as CUBIC in Linux does (Ha and Rhee, "Taming the
+//! elephants", 2011).
 
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-/// Smaller windows are left alone, in segments.
+/// Minimum window for HyStart, in segments.
 const LOW_WINDOW: f64 = 16.0;
-/// Samples of a round that are looked at.
+/// Samples evaluated in a round.
 const SAMPLES: u32 = 8;
-/// ACKs that follow one another so closely belong to one train.
+/// Maximum distance of ACKs of one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// The rise of a round's delay that counts: an eighth of the least, within these.
+/// Bounds of the delay increase that ends slow start: an eighth of the minimum delay.
 const LEAST_RISE: Duration = Duration::from_millis(4);
 const MOST_RISE: Duration = Duration::from_millis(16);
 
-/// The round trip being looked at.
+/// State of the present round trip.
 #[derive(Debug, Default)]
 pub(super) struct HyStart {
     /// The round ends when this offset is acknowledged.

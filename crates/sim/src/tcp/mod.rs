@@ -1,9 +1,8 @@
-//! A reliable byte channel that behaves as TCP does over a [`crate::link`].
+//! A model of TCP over [`crate::link`].
 //!
-//! A model, not an implementation: it has what decides *when* bytes arrive
-//! (windows, congestion control, loss recovery, delayed ACKs, timers) and
-//! leaves out what does not (checksums, 32-bit wrap, options on the wire). The
-//! numbers follow Linux, whose TCP the daemons run over.
+//! It models the mechanisms that decide *when* bytes arrive (windows, congestion control, loss
+//! recovery, delayed ACKs, timers) and leaves out all others (checksums, 32-bit wrap, options on
+//! the wire). Constants follow Linux, whose TCP the daemons use.
 //!
 //! A [`Socket`] is one end. It does no I/O: segments that came go into
 //! [`Socket::handle_segment`], segments to send come out of
@@ -41,7 +40,7 @@ pub const MSS: u64 = 1448;
 /// IP and TCP header with timestamps, in bytes.
 pub const HEADER_BYTES: u32 = 52;
 
-/// What a sender of ours may hold, and how it treats its window.
+/// Buffers and window of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Initial window in segments (RFC 6928).
@@ -59,8 +58,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Linux's defaults, with buffers as large as it lets them grow, and the
-    /// short unsent queue that our daemons set.
+    /// Linux's defaults, with buffers at their maximum, and the daemons' TCP_NOTSENT_LOWAT.
     fn default() -> Self {
         Self {
             initial_window_segments: 10,
@@ -72,7 +70,7 @@ impl Default for Config {
     }
 }
 
-/// What a segment is for.
+/// Kind of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Opens a connection.
@@ -85,11 +83,10 @@ pub enum Kind {
     Reset,
 }
 
-/// What one end sends to the other. Offsets count payload bytes from 0; the
-/// end of the stream takes one more.
+/// A segment. Offsets count payload bytes from 0; the end of the stream takes one more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// What it is for.
+    /// Kind.
     pub kind: Kind,
     /// Offset of the first byte of `payload`.
     pub seq: u64,
@@ -123,7 +120,7 @@ impl Segment {
     }
 }
 
-/// What the kernel would tell about a connection (TCP_INFO and SIOCOUTQ).
+/// The kernel's view of a connection (TCP_INFO and SIOCOUTQ).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Info {
     /// tcpi_snd_cwnd in bytes.
@@ -146,7 +143,7 @@ pub struct Info {
     pub bytes_received: u64,
     /// Sent and not acknowledged (tcpi_unacked, in bytes).
     pub unacked_bytes: u64,
-    /// tcpi_sacked: of these, what has arrived out of order.
+    /// tcpi_sacked: the part of these that has arrived out of order.
     pub sacked_bytes: u64,
     /// tcpi_notsent_bytes (SIOCOUTQNSD). With `unacked_bytes` it is SIOCOUTQ.
     pub notsent_bytes: u64,
@@ -154,7 +151,6 @@ pub struct Info {
     pub readable_bytes: u64,
     /// tcpi_delivery_rate.
     pub delivery_rate: Option<BitRate>,
-    /// tcpi_delivery_rate_app_limited: the rate says how much the application
-    /// gave rather than what the path takes.
+    /// tcpi_delivery_rate_app_limited: the rate was limited by the application, not by the path.
     pub app_limited: bool,
 }

@@ -1,11 +1,10 @@
-//! How fast the path delivers (draft-cheng-iccrg-delivery-rate-estimation, as
-//! in Linux).
+//! Delivery rate of the path (draft-cheng-iccrg-delivery-rate-estimation, as in Linux).
 
 use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};
 
-/// What a segment remembers from when it was sent.
+/// State at the sending of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stamp {
     delivered: u64,
@@ -24,7 +23,7 @@ pub(super) struct DeliveryRate {
     app_limited_until: Option<u64>,
     rate: Option<BitRate>,
     rate_app_limited: bool,
-    /// Of the segments that one acknowledgement covers: the one sent last.
+    /// The segment sent last, of those covered by one acknowledgement.
     newest: Option<(Timestamp, Stamp)>,
 }
 
@@ -73,7 +72,7 @@ impl DeliveryRate {
         }
     }
 
-    /// All segments of one acknowledgement are told.
+    /// Ends one acknowledgement.
     pub(super) fn on_ack_done(&mut self, now: Timestamp, min_rtt: Option<Duration>) {
         let Some((sent_at, stamp)) = self.newest.take() else {
             return;

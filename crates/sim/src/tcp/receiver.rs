@@ -1,4 +1,4 @@
-//! Reassembly, the receive window, and when to acknowledge.
+//! Receiver: reassembly, receive window, acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Receiver {
         let data_end = seq + payload.len() as u64;
         let end = data_end + u64::from(fin);
         if end <= self.next || end > self.advertised + 1 {
-            // A copy, a probe, or more than was allowed: say where we are.
+            // A copy, a probe, or data beyond the window: acknowledge at once.
             self.ack_now = true;
             return;
         }
@@ -113,7 +113,7 @@ impl Receiver {
             first.split_to(max)
         };
         self.read += bytes.len() as u64;
-        // Linux tells of room once the window has at least doubled.
+        // Linux sends a window update once the window has at least doubled.
         let left = self.advertised.saturating_sub(self.next);
         let window = self.window_end().saturating_sub(self.next);
         if window >= 2 * MSS && window >= 2 * left {
@@ -145,7 +145,7 @@ impl Receiver {
             .is_some_and(|fin| self.read == fin && self.next > fin)
     }
 
-    /// What a segment that leaves now says: ack, end of window, ranges.
+    /// ACK number, end of the window and ranges of a segment sent now.
     pub(super) fn acknowledge(&mut self) -> (u64, u64, Sack) {
         self.ack_now = false;
         self.ack_at = None;
@@ -180,8 +180,7 @@ impl Receiver {
         }
     }
 
-    /// The window never shrinks: its end is as far from what was read as the
-    /// buffer is large.
+    /// End of the window: the buffer's size beyond the last byte read. It never decreases.
     fn window_end(&self) -> u64 {
         self.read + self.capacity
     }

@@ -1,12 +1,14 @@
+//! Round-trip time and retransmission timeout (RFC 6298, with constants of Linux).
+
 use std::time::Duration;
 
 use mpbond_units::Timestamp;
 
-/// Linux's floor; RFC 6298 says a second.
+/// Linux's minimum; that of RFC 6298 is one second.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// RFC 6298, section 2.1.
 const INITIAL_RTO: Duration = Duration::from_secs(1);
-/// Linux's ceiling.
+/// Linux's maximum.
 const MAX_RTO: Duration = Duration::from_secs(120);
 
 /// Smoothed round-trip time and the retransmission timeout (RFC 6298).

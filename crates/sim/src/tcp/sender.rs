@@ -1,4 +1,4 @@
-//! The send buffer, the scoreboard, loss recovery, and what to send next.
+//! Sender: send buffer, scoreboard, loss recovery, choice of the next segment.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -63,7 +63,7 @@ enum Fin {
     Sent,
 }
 
-/// Something to put on the wire.
+/// A segment to be sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) seq: u64,
@@ -88,7 +88,7 @@ pub(super) struct Sender {
     in_flight: u64,
     lost: usize,
     phase: Phase,
-    /// The first repair goes out whatever the window says (RFC 6675, 5.3).
+    /// The first retransmission is sent regardless of the window (RFC 6675, section 5).
     repair_now: bool,
     cubic: Cubic,
     hystart: HyStart,
@@ -97,8 +97,8 @@ pub(super) struct Sender {
     /// Retransmission timer, or persist timer when the peer's window is shut.
     timer: Option<Timestamp>,
     probe: bool,
-    /// When to probe for the loss of a tail, which no later segment would tell of (RFC 8985,
-    /// section 7); what had been sent when that was done; a probe of new data is due.
+    /// Time of the next tail loss probe (RFC 8985, section 7); end of the data sent at the last
+    /// probe; whether a probe with new data is due.
     tail_timer: Option<Timestamp>,
     tail_probed: Option<u64>,
     probe_new: bool,
@@ -150,7 +150,7 @@ impl Sender {
         self.unsent.len() as u64
     }
 
-    /// How many bytes [`Sender::write`] would take.
+    /// Number of bytes that [`Sender::write`] would take.
     pub(super) fn room(&self) -> u64 {
         if self.fin != Fin::No {
             return 0;
@@ -190,7 +190,7 @@ impl Sender {
         self.fin == Fin::Sent && self.sent.is_empty()
     }
 
-    /// The offset of what is sent next.
+    /// Offset of the next new byte.
     pub(super) fn next_offset(&self) -> u64 {
         self.next
     }
@@ -279,7 +279,7 @@ impl Sender {
         }
     }
 
-    /// A segment has reached the peer, for the first time that we hear of it.
+    /// A segment is newly known to have arrived.
     fn arrive(&mut self, now: Timestamp, sent: &Sent) {
         match sent.fate {
             Fate::Sacked => return,
@@ -323,7 +323,7 @@ impl Sender {
         }
         self.rtt.back_off();
         if self.sent.is_empty() {
-            // The peer's window is shut: ask whether it still is.
+            // The peer's window is closed: send a window probe.
             self.probe = true;
             self.arm(now);
             return;
@@ -346,8 +346,8 @@ impl Sender {
         self.arm(now);
     }
 
-    /// Nothing came back for two round trips: one more segment makes the peer say what it has, new
-    /// data if there is any, else the last once more.
+    /// No ACK for two round trips: sends a tail loss probe, new data if there is any, else the last
+    /// segment again.
     fn probe_tail(&mut self, now: Timestamp) {
         self.tail_probed = Some(self.next);
         self.tail_timer = None;
@@ -369,7 +369,7 @@ impl Sender {
         if self.probe {
             self.probe = false;
             return Some(Outgoing {
-                // Old data, which the peer answers with where it is.
+                // Old data, which the peer answers with an ACK.
                 seq: self.una.saturating_sub(1),
                 payload: Bytes::new(),
                 fin: false,
@@ -503,7 +503,7 @@ impl Sender {
         if self.config.slow_start_after_idle && idle > rto {
             self.cubic.decay(idle, rto);
         }
-        // So that a second look at the same pause finds none.
+        // So that the same pause is counted once.
         self.last_sent = now;
     }
 

@@ -1,3 +1,5 @@
+//! One end of a connection: handshake, data, close, reset.
+
 use bytes::Bytes;
 use mpbond_units::Timestamp;
 
@@ -5,16 +7,16 @@ use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender};
 use super::{Config, Info, Kind, Segment};
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Waits for a peer to connect.
     Listening,
-    /// Has asked, and waits for the answer.
+    /// Has sent SYN.
     Connecting,
-    /// Has answered, and waits for the first word.
+    /// Has answered SYN, and waits for the first segment.
     Answering,
-    /// Bytes can flow.
+    /// Data can be sent.
     Established,
     /// Reset by either end.
     Reset,
@@ -26,7 +28,7 @@ pub struct Socket {
     state: State,
     sender: Sender,
     receiver: Receiver,
-    /// A handshake segment or reset that is due.
+    /// Handshake segment or reset to be sent.
     due: Option<Kind>,
     handshake_timer: Option<Timestamp>,
     /// When the handshake segment went out; `None` once it was repeated.
@@ -35,17 +37,17 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// An end that asks for a connection.
+    /// An end that connects.
     pub fn connect(config: Config) -> Self {
         Self::new(config, State::Connecting, Some(Kind::Syn), 0)
     }
 
-    /// An end that waits for one.
+    /// An end that listens.
     pub fn listen(config: Config) -> Self {
         Self::new(config, State::Listening, None, 0)
     }
 
-    /// Both ends of a connection that stands, without a handshake to wait for.
+    /// Both ends of an established connection, without a handshake.
     pub fn pair(a: Config, b: Config) -> (Self, Self) {
         let established =
             |own, peer: Config| Self::new(own, State::Established, None, peer.recv_buffer_bytes);
@@ -64,12 +66,12 @@ impl Socket {
         }
     }
 
-    /// Where the connection stands.
+    /// State of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// How many bytes [`Socket::write`] would take now.
+    /// Number of bytes that [`Socket::write`] would take now.
     pub fn room(&self) -> usize {
         match self.state {
             State::Reset => 0,
@@ -77,9 +79,9 @@ impl Socket {
         }
     }
 
-    /// Takes bytes to send, as many as there is room for: the send buffer
-    /// bounds what is held, the low-water mark what is unsent. Bytes may be
-    /// written before the connection stands.
+    /// Takes bytes to send, as many as there is room for. The send buffer bounds all bytes held,
+    /// the low-water mark the unsent ones. Bytes may be written before the connection is
+    /// established.
     pub fn write(&mut self, data: &[u8]) -> usize {
         match self.state {
             State::Reset => 0,
@@ -97,7 +99,7 @@ impl Socket {
         self.sender.has_finished()
     }
 
-    /// Resets the connection; the peer is told once.
+    /// Resets the connection, and sends one reset to the peer.
     pub fn abort(&mut self) {
         if self.state != State::Reset {
             self.state = State::Reset;
@@ -131,7 +133,7 @@ impl Socket {
         self.sender.is_finished()
     }
 
-    /// What the kernel would tell.
+    /// The kernel's view of the connection.
     pub fn info(&self) -> Info {
         let mut info = Info {
             bytes_received: self.receiver.received(),
@@ -142,7 +144,7 @@ impl Socket {
         info
     }
 
-    /// A segment has come.
+    /// A segment has arrived.
     pub fn handle_segment(&mut self, now: Timestamp, segment: Segment) {
         match (segment.kind, self.state) {
             (Kind::Reset, _) => {
@@ -161,7 +163,7 @@ impl Socket {
                 self.receiver.acknowledge_at_once();
                 self.sender.on_ack(now, &segment);
             }
-            // Our answer to it was lost.
+            // The answer to it was lost.
             (Kind::SynAck, State::Established) => self.receiver.acknowledge_at_once(),
             (Kind::Data, State::Answering) => {
                 self.establish(now);
@@ -189,12 +191,12 @@ impl Socket {
             } = segment;
             self.receiver.on_data(now, seq, payload, fin);
         } else if segment.end() < self.receiver.next() {
-            // Old and empty: a probe, which asks where we are.
+            // Old and empty: a probe, to be answered with an ACK.
             self.receiver.acknowledge_at_once();
         }
     }
 
-    /// When [`Socket::handle_timeout`] has something to do.
+    /// Time of the next call of [`Socket::handle_timeout`].
     pub fn next_timeout(&self) -> Option<Timestamp> {
         match self.state {
             State::Listening | State::Reset => None,
@@ -206,7 +208,7 @@ impl Socket {
         }
     }
 
-    /// Does what is due by now.
+    /// Handles timers that are due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         match self.state {
             State::Listening | State::Reset => {}

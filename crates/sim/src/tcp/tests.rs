@@ -1,3 +1,5 @@
+//! TCP over links: throughput, recovery, windows, timers.
+
 use std::time::Duration;
 
 use mpbond_units::{BitRate, Timestamp};

@@ -1,9 +1,9 @@
-//! What several recorded links give together, as Figure 1 of the MPBond paper
-//! shows it: throughput distributions of single links and of every combination,
-//! their throughputs simply added.
+//! Joint throughput of several recorded links, as in Figure 1 of the MPBond paper: distributions of
+//! single links and of every combination, with throughputs added.
 
 use std::time::Duration;
 
+use mpbond_statistics::Sample;
 use serde::Serialize;
 
 use crate::ideal::Capacity;
@@ -11,9 +11,9 @@ use crate::ideal::Capacity;
 /// A recorded link, by name.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// What results call it.
+    /// Name in results.
     pub name: String,
-    /// What it carries over time.
+    /// Its rate over time.
     pub capacity: Capacity,
 }
 
@@ -34,17 +34,16 @@ pub struct Distribution {
     pub p95: f64,
 }
 
-/// Some links together.
+/// A combination of links.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Combination {
     /// Their names.
     pub links: Vec<String>,
     /// Their throughputs added, in Mbit/s.
     pub throughput_mbps: Distribution,
-    /// How much more their mean is than that of the best of them alone, in
-    /// percent; none for a single link.
+    /// Gain of their mean over that of the best of them, in percent; `None` for a single link.
     pub least_gain_percent: Option<f64>,
-    /// The same beside the worst of them alone.
+    /// Gain of their mean over that of the worst of them, in percent; `None` for a single link.
     pub most_gain_percent: Option<f64>,
 }
 
@@ -95,15 +94,12 @@ pub fn throughput_mbps(
 }
 
 impl Distribution {
-    /// Of some values; zeros of none. Percentiles are the nearest ranks.
-    pub fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
-            values.get(rank - 1).copied().unwrap_or(0.0)
-        };
+    /// The distribution of `values`; zeros without values.
+    pub fn of(values: Vec<f64>) -> Self {
+        let sample = Sample::new(values);
+        let at = |share: f64| sample.quantile(share).unwrap_or(0.0);
         Self {
-            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            mean: sample.mean().unwrap_or(0.0),
             p5: at(0.05),
             p25: at(0.25),
             p50: at(0.5),
@@ -183,7 +179,9 @@ mod tests {
         assert_eq!(names, ["a", "b", "c", "ab", "ac", "bc", "abc"]);
         let ab = &all[3];
         assert_eq!(ab.throughput_mbps.mean, 4.0); // 5 and 3
-        assert_eq!((ab.throughput_mbps.p5, ab.throughput_mbps.p95), (3.0, 5.0));
+        let five_percent = 0.05 * (5.0 - 3.0);
+        assert_eq!(ab.throughput_mbps.p5, 3.0 + five_percent);
+        assert!((ab.throughput_mbps.p95 - (5.0 - five_percent)).abs() < 1e-12);
         assert_eq!(ab.least_gain_percent, Some(100.0)); // beside 2 and 2
         let abc = &all[6];
         assert_eq!(abc.throughput_mbps.mean, 6.0);

@@ -1,10 +1,12 @@
+//! Recorded links in the format of Mahimahi (one packet opportunity a line).
+
 use std::time::Duration;
 
 use mpbond_units::BitRate;
 
 use super::{MAX_LINES, TraceError, quote};
 
-/// What one line of a Mahimahi trace lets pass, in IP bytes.
+/// IP bytes of one opportunity of a Mahimahi trace.
 ///
 /// mm-link itself counts 1504: its packets carry the four bytes that a TUN
 /// device puts in front. Ours are counted without them, so both let one
@@ -13,7 +15,7 @@ pub const OPPORTUNITY_BYTES: u32 = 1500;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A recorded link as a list of instants at which one packet's worth may leave.
+/// A recorded link as a list of opportunities: instants at which one full packet may leave.
 ///
 /// The trace repeats for ever; its last instant is the length of a period, so
 /// the last opportunity of a period and an opportunity at 0 of the next one
@@ -69,12 +71,12 @@ impl MahimahiTrace {
         }
     }
 
-    /// After this long the trace starts again.
+    /// Period after which the trace repeats.
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns())
     }
 
-    /// How many opportunities one period holds.
+    /// Number of opportunities in a period.
     pub fn len(&self) -> usize {
         self.at_ms.len()
     }
@@ -92,8 +94,8 @@ impl MahimahiTrace {
         )
     }
 
-    /// How many opportunities have come up to and including `pos_ns` after the
-    /// start of the trace, over all repetitions.
+    /// Number of opportunities up to and including `pos_ns` after the start of the trace, over all
+    /// repetitions.
     pub(crate) fn count_until(&self, pos_ns: u64) -> u64 {
         let rounds = pos_ns / self.period_ns();
         let within = pos_ns % self.period_ns();
@@ -105,8 +107,8 @@ impl MahimahiTrace {
             .saturating_add(here as u64)
     }
 
-    /// When opportunity `index` (from 0, over all repetitions) comes, in
-    /// nanoseconds after the start of the trace.
+    /// Time of opportunity `index` (from 0, over all repetitions), in nanoseconds after the start
+    /// of the trace.
     pub(crate) fn opportunity_ns(&self, index: u64) -> u64 {
         let len = self.at_ms.len() as u64;
         let within = usize::try_from(index % len)

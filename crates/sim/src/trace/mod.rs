@@ -2,9 +2,9 @@
 //!
 //! [`MahimahiTrace`] is the emulator's native input: one packet opportunity a
 //! line. [`RateProfile`] is a table of instants and rates. Both read untrusted
-//! text: sizes are bounded and every complaint names the file and the line.
-//! [`combinations`] says what several recorded links give together,
-//! [`by_distance`] what was measured at which distance.
+//! text: sizes are bounded, and every error names the file and the line.
+//! [`combinations`] computes the joint throughput of several recorded links, [`by_distance`] the
+//! throughput at each distance.
 
 mod aggregate;
 mod distance;
@@ -26,7 +26,7 @@ pub enum TraceError {
         file: String,
         /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
     /// The file as a whole is wrong.
@@ -34,7 +34,7 @@ pub enum TraceError {
     File {
         /// Name of the file as the caller gave it.
         file: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
 }
@@ -57,10 +57,10 @@ impl TraceError {
 }
 
 /// The longest trace accepted. The largest recording known to us has 200,000
-/// lines; ten million keeps a mistaken file from eating the memory.
+/// lines; ten million bounds the memory for a mistaken file.
 const MAX_LINES: usize = 10_000_000;
 
-/// At most this much of a bad line is quoted in an error.
+/// Maximum part of a wrong line quoted in an error.
 fn quote(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     format!("\"{}\"", short.escape_debug())
@@ -69,20 +69,9 @@ fn quote(text: &str) -> String {
 #[cfg(test)]
 mod shared {
     //! The recorded traces beside the repository, where they are present.
-    use std::fs;
-    use std::path::PathBuf;
 
     pub(crate) fn read(name: &str) -> Option<String> {
-        let path = PathBuf::from(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../shared/traces"
-        ));
-        match fs::read_to_string(path.join(name)) {
-            Ok(text) => Some(text),
-            Err(e) => {
-                eprintln!("skipped: recorded trace {name} is not here ({e})");
-                None
-            }
-        }
+        let path = mpbond_testing::recording(name)?;
+        Some(std::fs::read_to_string(path).unwrap())
     }
 }

@@ -1,3 +1,5 @@
+//! Recorded links as tables of instants and rates.
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ pub enum RateUnit {
 }
 
 impl RateUnit {
-    /// Bits per second in one.
+    /// Value of the unit in bits per second.
     pub(super) fn bits(self) -> f64 {
         match self {
             Self::BitPerSecond => 1.0,
@@ -39,7 +41,7 @@ impl RateUnit {
     }
 }
 
-/// Which column of a table has the rates.
+/// Column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -52,19 +54,18 @@ pub enum Column {
     Name(String),
 }
 
-/// How a table of instants and rates is read.
+/// Format of a table of instants and rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileForm {
-    /// Where the rates are. Without it a line has an instant and a rate, or
-    /// only a rate where `every` is given.
+    /// Column of the rates. Without it a line has an instant and a rate, or only a rate if `every`
+    /// is given.
     pub column: Option<Column>,
-    /// Lines are this far apart, and the table has no instants. Without it the
-    /// first column has them: seconds, or a date and time such as
-    /// `2020.02.13_13.03.24`.
+    /// Interval of the lines, for a table without instants. Without it the first column has the
+    /// instants: seconds, or a date and time such as `2020.02.13_13.03.24`.
     pub every: Option<Duration>,
     /// The unit of the rates.
     pub unit: RateUnit,
-    /// All rates are multiplied by this.
+    /// Factor of all rates.
     pub scale: f64,
 }
 
@@ -85,11 +86,11 @@ impl ProfileForm {
 pub struct RateProfile {
     /// Start of each step, the first at 0, strictly rising; its rate.
     steps: Vec<(Duration, BitRate)>,
-    /// Longer than the start of the last step.
+    /// Length of the recording, beyond the start of the last step.
     length: Duration,
 }
 
-/// No link is faster; a larger value is a unit mistaken for another.
+/// Maximum rate: a larger value has another unit.
 const MAX_RATE_BPS: f64 = 1e12;
 
 impl RateProfile {
@@ -184,7 +185,7 @@ impl RateProfile {
         &self.steps
     }
 
-    /// How long the recording lasts.
+    /// Length of the recording.
     pub fn length(&self) -> Duration {
         self.length
     }
@@ -231,7 +232,7 @@ fn row<'a>(
     }
 }
 
-/// What a line should be.
+/// Expected shape of a line, for an error's text.
 fn shape(form: &ProfileForm) -> &'static str {
     match (&form.column, form.every) {
         (Some(_), Some(_)) => "...,value,...",

@@ -1,4 +1,4 @@
-//! What came of a world: the outcome of each exchange, and the bound it is measured by.
+//! Computes the results of a world: the outcome of each exchange, and its lower bound.
 
 use std::time::Duration;
 
@@ -17,7 +17,9 @@ impl World {
         let mut exchanges = Vec::new();
         for (e, x) in self.scenario.exchanges.iter().enumerate() {
             if let Some(Some(r)) = self.running.get(e) {
-                self.check_end(e, x, r)?;
+                if self.direct_at[e].is_none() {
+                    self.check_end(e, x, r)?;
+                }
                 exchanges.push(self.exchange_outcome(x, r));
             }
         }
@@ -33,12 +35,13 @@ impl World {
             server: stats(&self.hosts[1]),
             ended: self.now,
             packets: self.net.events,
+            went_direct: self.went_direct(),
             joins: self.lines.iter().filter(joined).count(),
             longest_gap: self.longest_gap,
         })
     }
 
-    /// What can be told, whether it ended well or not.
+    /// Results, with or without a failure.
     pub(super) fn observed(mut self, failure: Option<Failure>) -> Observed {
         let exchanges = self.scenario.exchanges.iter().enumerate().map(|(e, x)| {
             let r = self.running.get(e)?.as_ref()?;
@@ -53,7 +56,7 @@ impl World {
         }
     }
 
-    /// Did everything arrive, and both ends learn the truth?
+    /// Checks that everything arrived and that both ends saw the right end.
     fn check_end(&self, e: usize, x: &Exchange, r: &Running) -> Result<(), Failure> {
         if x.is_endless() || !x.ends_well() {
             return Ok(());
@@ -83,7 +86,7 @@ impl World {
         let closed = reader.and_then(|app| app.closed.as_deref());
         let mut shares: Vec<Share> = Vec::new();
         for share in closed.map_or(&[][..], |c| &c.subflows) {
-            // A route that was lost and joined again is one route.
+            // A route that was lost and joined again counts once.
             let name = self.route_name(share.subflow);
             let finished = share.last_in.map(|t| t.since(r.started));
             match shares.iter_mut().find(|s| s.route == name) {
@@ -127,7 +130,7 @@ impl World {
         line.unwrap_or_else(|| id.to_string())
     }
 
-    /// The links as they were from `start` on, for the bound.
+    /// The links from `start` on, for the lower bound.
     fn topology(&self, start: Timestamp, direction: Direction) -> Topology {
         let users = |link: usize| {
             let routes = self.scenario.routes.iter();
@@ -162,7 +165,7 @@ impl World {
     }
 }
 
-/// Rate of a link from `start` on, after what has happened to it.
+/// Rate of a link from `start` on, after all changes.
 fn capacity(
     config: &LinkConfig,
     changes: &[(Timestamp, LinkChange)],

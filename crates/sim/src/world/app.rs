@@ -10,13 +10,13 @@ use mpbond_units::Timestamp;
 
 use super::scenario::{Ending, Manner};
 
-/// Most bytes an application writes in one go.
+/// Maximum number of bytes that an application writes in one go.
 pub(super) const WRITE: u64 = 64 << 10;
 
 /// Length of the pattern's period: a prime, so that no power of two hides a shift.
 const PERIOD: usize = 65_521;
 
-/// The pattern twice in a row and a write more, so that any slice of a write's length is whole.
+/// Two periods of the pattern and one write, so that any slice of a write's length is contiguous.
 fn pattern() -> &'static Bytes {
     static PATTERN: OnceLock<Bytes> = OnceLock::new();
     PATTERN.get_or_init(|| {
@@ -34,20 +34,20 @@ fn pattern() -> &'static Bytes {
     })
 }
 
-/// What a stream carries at `offset`; `salt` tells streams and directions apart.
+/// Bytes of a stream from `offset` on; `salt` differs between streams and directions.
 pub(super) fn slice(salt: u64, offset: u64, len: usize) -> Bytes {
     let start = ((offset + salt * 7_919) % PERIOD as u64) as usize;
     pattern().slice(start..start + len.min(WRITE as usize))
 }
 
-/// How a direction ended for its reader.
+/// End of a direction, seen by its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// All bytes, then the end.
+    /// All bytes arrived, then FIN.
     Finished,
-    /// The other end gave up.
+    /// The other end reset the stream.
     Reset(ResetCode),
-    /// The reader itself wanted no more.
+    /// The reader stopped the stream.
     Stopped,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct App {
     salt_in: u64,
     to_write: u64,
     written: u64,
-    /// It writes only once it has read everything.
+    /// Whether it writes only after it has read everything.
     answers: bool,
-    /// How much there is to read, where the length tells it.
+    /// Length of what it reads, if messages are delimited by their length.
     expects: Option<u64>,
     is_client: bool,
     /// The other end's stream is over.
@@ -74,7 +74,7 @@ pub(super) struct App {
     last_read: Timestamp,
     pub(super) longest_gap: Duration,
     pub(super) first_read: Option<Timestamp>,
-    /// Instants and bytes read by then, where they are kept.
+    /// Instants and bytes read by then, if they are kept.
     pub(super) arrivals: Option<Vec<(Timestamp, u64)>>,
     started: Timestamp,
     pub(super) closed: Option<Box<StreamStats>>,
@@ -114,35 +114,35 @@ impl App {
         }
     }
 
-    /// It wants to read, but rests.
+    /// Whether it pauses in its reading.
     pub(super) fn is_paused(&self, now: Timestamp) -> bool {
         self.paused_until.is_some_and(|t| t > now)
     }
 
-    /// The same, and keeps what it reads when.
+    /// Keeps the times of what it reads, if `keeps` is set.
     pub(super) fn keeping_arrivals(mut self, keeps: bool) -> Self {
         self.arrivals = keeps.then(Vec::new);
         self
     }
 
-    /// The same, told by its length what there is to read, where there is one.
+    /// Sets the length of what it reads, if messages are delimited by their length.
     pub(super) fn expecting(mut self, bytes: Option<u64>) -> Self {
         self.expects = bytes;
         self
     }
 
-    /// It has read all that it is to answer.
+    /// Whether it has read the whole request.
     fn has_been_asked(&self) -> bool {
         let whole = self.expects.is_some_and(|bytes| self.read >= bytes);
         self.ended.is_some() || whole
     }
 
-    /// Its own stream may end.
+    /// Whether its own half may end.
     fn may_finish(&self) -> bool {
         self.expects.is_none() || (self.is_client && self.ended.is_some()) || self.other_over
     }
 
-    /// When it goes on after a pause, or has had enough.
+    /// When it continues after a pause, or stops.
     pub(super) fn resumes(&self) -> impl Iterator<Item = Timestamp> {
         let stops = match self.manner.ending {
             Ending::StopAt(after) if self.ended.is_none() => Some(self.started + after),
@@ -152,19 +152,21 @@ impl App {
         paused.into_iter().chain(stops)
     }
 
-    /// What it read by when, counted from `start`.
+    /// Times since `start` and bytes read by then.
     pub(super) fn arrivals_since(&self, start: Timestamp) -> Vec<(Duration, u64)> {
         let all = self.arrivals.iter().flatten();
         all.map(|(at, bytes)| (at.since(start), *bytes)).collect()
     }
 
-    /// The peer wants no more of it.
+    /// The peer has stopped its stream.
     pub(super) fn stop_writing(&mut self) {
         self.finished = true;
     }
 
-    /// Reads and writes what there is; an error tells which bytes were wrong. `clock` is what the
-    /// session takes for now.
+    /// Reads and writes as much as possible. `clock` is the present instant by the session's clock.
+    ///
+    /// # Errors
+    /// Wrong bytes, with their offset.
     pub(super) fn pump(
         &mut self,
         now: Timestamp,
@@ -306,7 +308,7 @@ impl fmt::Display for App {
     }
 }
 
-/// An exchange as it runs.
+/// A running exchange.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) started: Timestamp,
@@ -317,15 +319,15 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Both ends are over and forgotten. A client that gave up before the origin ever heard of it
-    /// has none.
+    /// Whether both ends are closed. A client that reset its stream before the OPEN arrived has no
+    /// origin.
     pub(super) fn is_over(&self) -> bool {
         let origin = self.origin.as_ref().is_some_and(|o| o.closed.is_some());
         self.client.closed.is_some() && origin
     }
 
-    /// Somebody reads and has not come to an end. A client that has gone waits for nothing, and
-    /// what was written for it may wait at the proxy until its paths are given up.
+    /// Whether an end still reads. A client that has ended waits for nothing, and bytes for it may
+    /// stay at the proxy until its paths are given up.
     pub(super) fn waits_for_bytes(&self) -> bool {
         let reads = |app: &App| app.ended.is_none() && app.closed.is_none();
         !self.is_over() && (reads(&self.client) || self.origin.as_ref().is_none_or(reads))

@@ -1,62 +1,60 @@
-//! One end of the session and what a driver does for it: the daemons' driver, in virtual time.
+//! One end of the session, and its driver in virtual time.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use mpbond_manager::{LinkId, Manager, SubflowFacts, Target};
 use mpbond_session::{
-    CloseCode, Destination, Event, FarReport, Hello, Session, SessionConfig, SessionId, StreamId,
-    SubflowId, SubflowSetup, parse_hello,
+    CloseCode, Destination, Event, FarReport, Hello, Role, Session, SessionConfig, SessionId,
+    StreamId, SubflowId, SubflowSetup, parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
 
 use super::app::{App, Running};
 use super::line::{
     CLIENT_FLIGHT, CLIENT_HELLO, Io, Line, RECORD_OVERHEAD, SERVER_FLIGHT, Stage, is_writable,
-    path_info,
 };
 use super::net::{Net, Report};
-use super::scenario::{Exchange, Route};
+use super::scenario::Exchange;
 use crate::tcp::{Info, State};
 
-/// The kernel is asked about paths no more often than this.
-const PATH_INFO_EVERY: Duration = Duration::from_millis(1);
-
-/// Which end.
+/// End of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Primary,
     Proxy,
 }
 
-/// An end of the session.
+/// An end of the session, with its driver.
 pub(super) struct Host {
     side: Side,
     config: SessionConfig,
     pub(super) session: Option<Session>,
-    /// When its session wants to be called, by the world's clock.
+    /// Timeout of its session, by the world's clock.
     pub(super) due: Option<Timestamp>,
-    /// It does nothing before.
+    /// End of a suspension.
     pub(super) frozen_until: Option<Timestamp>,
-    /// How far its clock is ahead of the world's.
+    /// Lead of its clock over the world's.
     ahead: Duration,
-    /// Its session has to be asked for results.
+    /// Whether its session may have results to fetch.
     unsettled: bool,
-    /// It has given its session up when nobody waited for anything any more.
+    /// Whether it closed its session when no application waited for anything.
     pub(super) has_let_go: bool,
     /// Exchanges whose application has something to do.
     pub(super) awake: Vec<usize>,
     record: Vec<u8>,
 }
 
-/// What a host works with besides itself.
+/// State of the world that a host reads and changes.
 pub(super) struct Surroundings<'a> {
     pub(super) now: Timestamp,
     pub(super) net: &'a mut Net,
     pub(super) lines: &'a mut [Line],
     pub(super) live: &'a [usize],
-    pub(super) routes: &'a [Route],
     pub(super) exchanges: &'a [Exchange],
     pub(super) running: &'a mut [Option<Running>],
+    /// The primary's path manager.
+    pub(super) manager: &'a mut Manager,
     pub(super) keeps_log: bool,
 }
 
@@ -85,12 +83,12 @@ impl Host {
         }
     }
 
-    /// Its own clock, which is all that its session knows.
+    /// The present instant by its own clock, which its session uses.
     pub(super) fn clock(&self, now: Timestamp) -> Timestamp {
         now + self.ahead
     }
 
-    /// Its clock jumps.
+    /// Its clock jumps forward.
     pub(super) fn jump(&mut self, by: Duration) {
         self.ahead += by;
         self.note_due();
@@ -100,18 +98,22 @@ impl Host {
         self.frozen_until.is_some_and(|t| t > now)
     }
 
-    /// Something has happened to its session from outside.
+    /// Its session has had an input from outside.
     pub(super) fn look_again(&mut self) {
         self.unsettled = true;
     }
 
     fn note_due(&mut self) {
         let due = self.session.as_ref().and_then(Session::poll_timeout);
-        let by_world = |t: Timestamp| t.since(Timestamp::ZERO).saturating_sub(self.ahead);
-        self.due = due.map(|t| Timestamp::ZERO + by_world(t));
+        self.due = due.map(|t| self.world_time(t));
     }
 
-    /// Does everything that can be done now; whether there was anything.
+    /// Converts an instant of its own clock to the world's.
+    pub(super) fn world_time(&self, t: Timestamp) -> Timestamp {
+        Timestamp::ZERO + t.since(Timestamp::ZERO).saturating_sub(self.ahead)
+    }
+
+    /// Does all work that is due. Returns whether there was any.
     pub(super) fn drive(&mut self, s: &mut Surroundings) -> Result<bool, String> {
         if self.is_frozen(s.now) {
             return Ok(false);
@@ -120,7 +122,7 @@ impl Host {
         if self.frozen_until.take().is_some()
             && let Some(session) = &mut self.session
         {
-            // Timers may be heard before what has arrived meanwhile.
+            // Timers may fire before the data that has arrived meanwhile is read.
             session.handle_timeout(s.now + self.ahead);
             any = true;
         }
@@ -145,7 +147,7 @@ impl Host {
         &mut lines[l].ends[self.side as usize]
     }
 
-    /// Looks at a subflow's socket; whether the session has to be asked for results.
+    /// Services a subflow's socket. Returns whether the session may have results.
     fn service(&mut self, s: &mut Surroundings, l: usize) -> Result<bool, String> {
         let io = self.io(s.lines, l);
         let (end, stage) = (io.end, io.stage);
@@ -180,12 +182,16 @@ impl Host {
         Ok(any)
     }
 
-    /// TCP's handshake, then TLS's: three flights.
+    /// TCP's handshake, then the three flights of TLS.
     fn shake_hands(&mut self, s: &mut Surroundings, l: usize, conn: usize) -> bool {
         let io = self.io(s.lines, l);
         if s.net.socket(conn, io.end).state() != State::Established {
             return false;
         }
+        if self.side == Side::Primary {
+            s.lines[l].established.get_or_insert(s.now);
+        }
+        let io = self.io(s.lines, l);
         let mut ready = false;
         match self.side {
             Side::Primary => {
@@ -211,24 +217,35 @@ impl Host {
         io.write(s.net.socket_mut(conn, end));
         s.net.push(s.now, conn, end);
         if ready {
-            let route = &s.routes[s.lines[l].route];
-            let express = s.lines[l].express;
-            let io = self.io(s.lines, l);
-            let setup = SubflowSetup {
-                express,
-                name: route.name.clone(),
-                helper: route.helper,
-                backup: route.backup,
-                ..setup(l, io)
-            };
-            if let Some(session) = &mut self.session {
-                let id = session.add_subflow(s.now + self.ahead, setup);
-                io.stage = Stage::Up(id);
-                s.lines[l].subflow = Some(id);
-                self.flush(s, l);
-            }
+            self.add_subflow(s, l);
         }
         ready
+    }
+
+    /// Primary: gives a connection to the session, and its number to the manager.
+    fn add_subflow(&mut self, s: &mut Surroundings, l: usize) {
+        let Line { route, attempt, .. } = &s.lines[l];
+        let (route, attempt) = (*route, *attempt);
+        let link = LinkId(route);
+        let target = match attempt.request {
+            None => Target::Proxy { link },
+            Some(request) => Target::Relay {
+                link,
+                request,
+                express: attempt.express,
+            },
+        };
+        let clock = self.clock(s.now);
+        let io = self.io(s.lines, l);
+        let setup = setup(l, io, s.manager.setup(&target));
+        if let Some(session) = &mut self.session {
+            let id = session.add_subflow(clock, setup);
+            io.stage = Stage::Up(id);
+            s.lines[l].subflow = Some(id);
+            let local = Some(attempt.local);
+            s.manager.handle_dialled(clock, attempt.dial, id, local);
+            self.flush(s, l);
+        }
     }
 
     fn take_records(&mut self, s: &mut Surroundings, l: usize) -> Result<bool, String> {
@@ -245,7 +262,7 @@ impl Host {
                 _ => return Ok(any),
             };
             if let Err(e) = taken {
-                // Nobody misbehaves here.
+                // Neither end violates the protocol.
                 return Err(format!("{:?} closed a subflow: {e}", self.side));
             }
         }
@@ -261,13 +278,13 @@ impl Host {
         let (hello, rest) = parse_hello(record).map_err(|e| format!("bad hello: {e}"))?;
         let in_use = |session: &Session| session.stats().streams_total > 0;
         if matches!(hello, Hello::Capable { .. }) && self.session.as_ref().is_some_and(in_use) {
-            // A hello that a helper held, of a connection that the primary has long given up: a
-            // proxy opens a session that nobody uses.
+            // A delayed hello, of a connection that the primary has given up: a proxy would open a
+            // session that is never used.
             self.lose_line(s, l);
             return Ok(Ok(()));
         }
         if matches!(hello, Hello::Capable { .. }) {
-            // Should the answer to an earlier one have been lost, that session dies unused.
+            // If the answer to an earlier hello was lost, that session is never used.
             self.abandon(s);
             let config = self.config.clone();
             self.session = Some(Session::server(config, SessionId([7; 16]), [2; 32], &hello));
@@ -277,10 +294,11 @@ impl Host {
         };
         let io = &mut s.lines[l].ends[self.side as usize];
         let octets = io.rx_octets;
-        let accepted = session.accept_subflow(s.now + self.ahead, setup(l, io), &hello);
+        let setup = setup(l, io, SubflowSetup::default());
+        let accepted = session.accept_subflow(s.now + self.ahead, setup, &hello);
         let id = match accepted {
             Ok(id) => id,
-            // Subflows that are gone, of which only the primary knows yet, may have taken its place.
+            // Closed subflows of which only the primary knows may still count against the limit.
             Err(e) if is_express(&hello) && e.code == CloseCode::TooMuch => {
                 self.lose_line(s, l);
                 return Ok(Ok(()));
@@ -305,11 +323,22 @@ impl Host {
         }
     }
 
-    /// The connection is gone, or shall be: the session is told, the socket reset.
+    /// Closes a connection: tells session and manager, and resets the socket.
     pub(super) fn lose_line(&mut self, s: &mut Surroundings, l: usize) {
-        let io = self.io(s.lines, l);
-        if let (Stage::Up(id), Some(session)) = (io.stage, &mut self.session) {
-            session.handle_subflow_closed(s.now + self.ahead, id);
+        let clock = self.clock(s.now);
+        let stage = self.io(s.lines, l).stage;
+        if let (Stage::Up(id), Some(session)) = (stage, &mut self.session) {
+            session.handle_subflow_closed(clock, id);
+        }
+        if self.side == Side::Primary {
+            match stage {
+                Stage::Up(id) => s.manager.handle_subflow_closed(clock, id),
+                Stage::Handshake => {
+                    let dial = s.lines[l].attempt.dial;
+                    s.manager.handle_dial_failed(clock, dial, "connection lost");
+                }
+                Stage::AwaitHello | Stage::Gone => {}
+            }
         }
         let io = self.io(s.lines, l);
         io.stage = Stage::Gone;
@@ -320,21 +349,22 @@ impl Host {
         }
     }
 
-    /// A helper's report has come: on its pipe for the proxy, on its HS-Path for us.
-    pub(super) fn report(&mut self, s: &mut Surroundings, r: &Report) {
-        if let (Stage::Up(id), Some(session)) = (self.io(s.lines, r.line).stage, &mut self.session)
-        {
-            let now = s.now + self.ahead;
-            session.relay_report(now, id, r.pipe);
-            session.handle_far_report(now, id, r.hs);
+    /// Primary: hands a helper's report to the session, on the pipe for the proxy, on the HS-Path
+    /// for its own use.
+    pub(super) fn report(&mut self, s: &Surroundings, id: SubflowId, r: &Report) {
+        let clock = self.clock(s.now);
+        if let Some(session) = &mut self.session {
+            session.relay_report(clock, id, r.pipe);
+            session.handle_far_report(clock, id, r.hs);
             if let Some(since) = r.downlink {
-                session.handle_helper_downlink(now, id, since);
+                session.handle_helper_downlink(clock, id, since);
             }
         }
     }
 
     // ---- results --------------------------------------------------------------------------
 
+    /// Carries the session's results out until there are none.
     pub(super) fn settle(&mut self, s: &mut Surroundings) -> Result<(), String> {
         loop {
             self.pump_apps(s)?;
@@ -385,17 +415,27 @@ impl Host {
                         self.lose_line(s, l);
                     }
                 }
-                // A primary that has all it wanted need not notice that its paths are dead.
+                Event::Established { .. } => s.manager.handle_established(self.clock(s.now)),
+                Event::SubflowUp(id) if self.side == Side::Primary => {
+                    s.manager.handle_subflow_up(self.clock(s.now), id);
+                }
+                Event::SubflowPotentiallyFailed(_) if self.side == Side::Primary => {
+                    let clock = self.clock(s.now);
+                    let subflows = self.session.as_ref().map(|s| s.subflows(clock));
+                    let facts = subflows.iter().flatten().map(SubflowFacts::from);
+                    s.manager.handle_subflows(clock, facts);
+                }
+                // A primary without open exchanges need not detect that its paths are dead.
                 Event::Lost { .. } if !someone_waits(s) => self.has_let_go = true,
                 Event::Lost { reason } => return Err(format!("session lost: {reason}")),
-                // The rest is for logs.
+                // Other events are for logs.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// An origin is dialled.
+    /// Connects a new stream to its origin.
     fn answer(&self, s: &mut Surroundings, e: usize, stream: StreamId) -> Result<(), String> {
         let (Some(x), Some(Some(running))) = (s.exchanges.get(e), s.running.get_mut(e)) else {
             return Err(format!(
@@ -442,8 +482,8 @@ impl Host {
         Ok(())
     }
 
-    /// Fetches records and writes them, as the daemons' driver does: a record at a time goes to a
-    /// socket, and one that takes no more is left alone until it does.
+    /// Fetches records and writes them as the daemons' driver does: one record at a time to a
+    /// socket, and none while the socket is full.
     fn transmit(&mut self, s: &mut Surroundings) -> bool {
         self.refresh_paths(s);
         let mut any = false;
@@ -485,7 +525,7 @@ impl Host {
         live.find(|l| s.lines[*l].ends[side].stage == up)
     }
 
-    /// Writes what is queued; a socket that takes no more gets no room.
+    /// Writes queued records, and updates the session's room.
     fn flush(&mut self, s: &mut Surroundings, l: usize) {
         let side = self.side as usize;
         let io = &mut s.lines[l].ends[side];
@@ -495,7 +535,7 @@ impl Host {
         if io.blocked && !is_writable(s.net.socket(conn, io.end)) {
             return;
         }
-        // What was written may be on its way at once, and leave room for more.
+        // Written bytes may be sent at once, which makes room for more.
         while io.write(s.net.socket_mut(conn, io.end)) {
             s.net.push(s.now, conn, io.end);
         }
@@ -510,7 +550,7 @@ impl Host {
         }
     }
 
-    /// The kernel's view of all paths, while data flows.
+    /// Reads the kernel's view of all paths while data flows.
     fn refresh_paths(&mut self, s: &mut Surroundings) {
         let Some(session) = &mut self.session else {
             return;
@@ -521,14 +561,8 @@ impl Host {
             let (Some(conn), Stage::Up(id)) = (io.conn, io.stage) else {
                 continue;
             };
-            let due = match io.asked {
-                None => true,
-                Some(at) => sending && s.now.since(at) >= PATH_INFO_EVERY,
-            };
-            if due {
-                io.asked = Some(s.now);
-                let info = s.net.socket(conn, io.end).info();
-                session.handle_path(s.now + self.ahead, id, path_info(&info));
+            if let Some(path) = io.read_path(s.now, s.net.socket(conn, io.end), sending) {
+                session.handle_path(s.now + self.ahead, id, path);
             }
         }
     }
@@ -536,10 +570,11 @@ impl Host {
 
 fn is_express(hello: &Hello) -> bool {
     let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
-    path.express
+    path.role == Role::Express
 }
 
-fn setup(line: usize, io: &Io) -> SubflowSetup {
+/// Completes a subflow's setup with the facts of its TLS connection.
+fn setup(line: usize, io: &Io, of: SubflowSetup) -> SubflowSetup {
     let mut exporter = [0; 32];
     exporter[..8].copy_from_slice(&(line as u64).to_be_bytes());
     SubflowSetup {
@@ -547,11 +582,11 @@ fn setup(line: usize, io: &Io) -> SubflowSetup {
         tx_octets: io.tx_octets,
         rx_octets: io.rx_octets,
         record_overhead: RECORD_OVERHEAD,
-        ..SubflowSetup::default()
+        ..of
     }
 }
 
-/// Where an exchange's stream leads.
+/// Destination of an exchange's stream.
 pub(super) fn destination(exchange: usize) -> Destination {
     Destination::Name {
         host: format!("{exchange}.origin.test"),
@@ -562,7 +597,7 @@ pub(super) fn destination(exchange: usize) -> Destination {
 fn exchange_of(destination: &Destination) -> Result<usize, String> {
     let text = destination.to_string();
     let number = text.split_once('.').and_then(|(n, _)| n.parse().ok());
-    number.ok_or_else(|| format!("nobody asked for {text}"))
+    number.ok_or_else(|| format!("unknown destination {text}"))
 }
 
 fn someone_waits(s: &Surroundings) -> bool {
@@ -580,7 +615,7 @@ fn exchange_with(running: &[Option<Running>], id: StreamId) -> Option<usize> {
         .position(|r| r.as_ref().is_some_and(|r| r.stream == id))
 }
 
-/// What a helper says of a hop it sends on.
+/// A helper's report on a hop on which it sends.
 pub(super) fn far_report(info: &Info, level_bytes: u64) -> FarReport {
     let measured = info.delivery_rate.filter(|_| !info.app_limited);
     let window = || Some(BitRate::over(info.cwnd_bytes, info.srtt?));

@@ -1,10 +1,12 @@
-//! One attempt to keep a subflow on a route: its connections, and both ends' bookkeeping.
+//! Lines: one connection attempt on a route and the subflow made of it, with both ends' state.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
-use mpbond_session::{PathInfo, SubflowId};
-use mpbond_units::Timestamp;
+use mpbond_manager::{DialId, RequestId};
+use mpbond_session::{PathInfo, SubflowId, driving};
+use mpbond_units::{BitRate, Timestamp};
 
 use crate::relay::Relay;
 use crate::tcp::{End, Info, Socket};
@@ -20,32 +22,26 @@ pub(super) const CLIENT_HELLO: u64 = 300;
 pub(super) const SERVER_FLIGHT: u64 = 1_100;
 pub(super) const CLIENT_FLIGHT: u64 = 900;
 
-/// Octets that the driver hands to a socket in one go.
-const ROOM: u64 = 16 << 10;
-
-/// TCP_NOTSENT_LOWAT of a subflow's socket.
-pub(super) const LOWAT: u64 = 16 << 10;
-
-/// Where an end stands.
+/// Stage of an end's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// TCP's and TLS's handshakes.
     Handshake,
-    /// Server: the hello's record is to come.
+    /// Proxy: the record of the hello is expected.
     AwaitHello,
-    /// The session has it.
+    /// The session has the subflow.
     Up(SubflowId),
-    /// Over.
+    /// Closed.
     Gone,
 }
 
-/// One end of a subflow, as a driver holds it.
+/// A driver's state of one end of a subflow.
 #[derive(Debug)]
 pub(super) struct Io {
     pub(super) conn: Option<usize>,
     pub(super) end: End,
     pub(super) stage: Stage,
-    /// Something happened since it was last looked at.
+    /// Whether its socket has changed since it was last serviced.
     pub(super) dirty: bool,
     input: BytesMut,
     pub(super) rx_octets: u64,
@@ -53,7 +49,9 @@ pub(super) struct Io {
     output: VecDeque<Bytes>,
     pub(super) blocked: bool,
     pub(super) room: u64,
+    /// When the kernel's view of the path was last read, and its delivery rate then.
     pub(super) asked: Option<Timestamp>,
+    rate: BitRate,
 }
 
 impl Io {
@@ -70,10 +68,11 @@ impl Io {
             blocked: false,
             room: 0,
             asked: None,
+            rate: BitRate::ZERO,
         }
     }
 
-    /// Takes in what has arrived; returns how many octets that were.
+    /// Reads arrived octets from the socket. Returns their number.
     pub(super) fn fill(&mut self, socket: &mut Socket) -> u64 {
         let before = self.input.len();
         while let Some(bytes) = socket.read(usize::MAX) {
@@ -82,7 +81,7 @@ impl Io {
         (self.input.len() - before) as u64
     }
 
-    /// Takes `octets` of the handshake, if all of them are there.
+    /// Takes a flight of the handshake, if all of its octets have arrived.
     pub(super) fn take_flight(&mut self, octets: u64) -> bool {
         let there = self.input.len() as u64 >= octets;
         if there {
@@ -92,13 +91,13 @@ impl Io {
         there
     }
 
-    /// A flight of the handshake.
+    /// Queues a flight of the handshake.
     pub(super) fn put_flight(&mut self, octets: u64) {
         self.output.push_back(vec![0; octets as usize].into());
         self.tx_octets += octets;
     }
 
-    /// The next record, decrypted, if it is there as a whole.
+    /// The plaintext of the next record, if it has arrived completely.
     pub(super) fn next_record(&mut self) -> Option<Bytes> {
         let header = self.input.first_chunk::<HEADER>()?;
         let body = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -112,7 +111,7 @@ impl Io {
         Some(record)
     }
 
-    /// Encrypts a record, so to speak.
+    /// Queues a record with the overhead of its encryption.
     pub(super) fn queue_record(&mut self, plaintext: &[u8]) {
         let body = plaintext.len() + TRAILER;
         let mut record = Vec::with_capacity(HEADER + body);
@@ -125,7 +124,23 @@ impl Io {
         self.output.push_back(record.into());
     }
 
-    /// Hands as much to the socket as it takes; whether anything went.
+    /// Reads the kernel's view of the path, if that is due.
+    pub(super) fn read_path(
+        &mut self,
+        now: Timestamp,
+        socket: &Socket,
+        sending: bool,
+    ) -> Option<PathInfo> {
+        if !driving::is_path_info_due(now, self.asked, sending) {
+            return None;
+        }
+        self.asked = Some(now);
+        let path = path_info(&socket.info());
+        self.rate = path.delivery_rate;
+        Some(path)
+    }
+
+    /// Writes as much as the socket takes. Returns whether anything was written.
     pub(super) fn write(&mut self, socket: &mut Socket) -> bool {
         let mut any = false;
         while let Some(first) = self.output.front_mut() {
@@ -148,18 +163,24 @@ impl Io {
 
     pub(super) fn open_room(&mut self) {
         self.blocked = false;
-        self.room = ROOM;
+        self.room = driving::room_bytes(self.rate);
     }
 }
 
 /// Whether epoll would call the socket writable again: Linux waits until half of the low-water
 /// mark is sent.
 pub(super) fn is_writable(socket: &Socket) -> bool {
-    socket.notsent_bytes() * 2 < LOWAT && socket.room() > 0
+    socket.notsent_bytes() * 2 < endpoint_lowat_bytes() && socket.room() > 0
 }
 
-/// TCP_INFO as the driver hands it on.
-pub(super) fn path_info(info: &Info) -> PathInfo {
+/// TCP_NOTSENT_LOWAT of a subflow's socket: that of paths up to 26 Mbit/s. The daemons raise it on
+/// faster ones.
+pub(super) fn endpoint_lowat_bytes() -> u64 {
+    driving::notsent_lowat_bytes(BitRate::ZERO)
+}
+
+/// TCP_INFO in the session's type.
+fn path_info(info: &Info) -> PathInfo {
     PathInfo {
         cwnd_bytes: info.cwnd_bytes,
         srtt: info.srtt.unwrap_or_default(),
@@ -171,12 +192,23 @@ pub(super) fn path_info(info: &Info) -> PathInfo {
     }
 }
 
-/// A subflow from its first SYN to its end.
+/// The path manager's attempt from which a line comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) dial: DialId,
+    /// The request for the relay, through a helper.
+    pub(super) request: Option<RequestId>,
+    /// It is an express: a second subflow through a helper, for urgent copies.
+    pub(super) express: bool,
+    /// The primary's own address.
+    pub(super) local: IpAddr,
+}
+
+/// A subflow from its first SYN to its close.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) route: usize,
-    /// A second one through a helper, for what is urgent.
-    pub(super) express: bool,
+    pub(super) attempt: Attempt,
     /// The pipe, or the PS-Path.
     pub(super) first: usize,
     /// The HS-Path, once the helper has connected.
@@ -184,37 +216,49 @@ pub(super) struct Line {
     pub(super) relay: Option<Relay>,
     /// The primary's end and the proxy's.
     pub(super) ends: [Io; 2],
-    /// Its number, once the primary's session has it.
+    /// Its number in the primary's session.
     pub(super) subflow: Option<SubflowId>,
     pub(super) dialled: Timestamp,
-    /// When the helper next reports, if data flows; and what had passed when it last did.
+    /// When TCP's handshake was done at the primary.
+    pub(super) established: Option<Timestamp>,
+    /// Time of the helper's next report while data flows, and bytes relayed at the last one.
     pub(super) report_at: Timestamp,
     pub(super) reported_bytes: u64,
-    /// What had come down the HS-Path, and when that last grew.
+    /// Reports sent so far.
+    pub(super) reports: u64,
+    /// Bytes received from the HS-Path, and when that number last grew.
     pub(super) downlink_bytes: u64,
     pub(super) downlink_at: Option<Timestamp>,
 }
 
 impl Line {
-    pub(super) fn new(now: Timestamp, route: usize, first: usize, relay: Option<Relay>) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        route: usize,
+        first: usize,
+        relay: Option<Relay>,
+        attempt: Attempt,
+    ) -> Self {
         let server = relay.is_none().then_some(first);
         Self {
             route,
-            express: false,
+            attempt,
             first,
             second: None,
             relay,
             ends: [Io::new(Some(first), End::A), Io::new(server, End::B)],
             subflow: None,
             dialled: now,
+            established: None,
             report_at: now,
             reported_bytes: 0,
+            reports: 0,
             downlink_bytes: 0,
             downlink_at: None,
         }
     }
 
-    /// Bytes that the helper has passed on.
+    /// Bytes relayed so far.
     pub(super) fn relayed_bytes(&self) -> u64 {
         self.relay.as_ref().map_or(0, |r| {
             r.forward_relayed_bytes() + r.backward_relayed_bytes()

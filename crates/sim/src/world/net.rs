@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mpbond_manager::{LinkId, RequestId};
 use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
@@ -14,13 +15,18 @@ use crate::tcp::{Config, End, Segment, Socket, State};
 /// IP bytes of a helper's report.
 const REPORT_BYTES: u32 = 160;
 
-/// What a helper tells the primary about one subflow.
+/// A helper's report to the primary on one subflow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
-    pub(super) line: usize,
+    /// The pipe.
+    pub(super) link: LinkId,
+    /// The relay, by the request that opened it.
+    pub(super) request: RequestId,
+    /// Number of the report, rising for each relay.
+    pub(super) number: u64,
     pub(super) pipe: FarReport,
     pub(super) hs: FarReport,
-    /// How long no byte has come down the HS-Path.
+    /// Time since a byte last came down the HS-Path.
     pub(super) downlink: Option<Duration>,
 }
 
@@ -30,7 +36,7 @@ enum Content {
         conn: usize,
         to: End,
         segment: Segment,
-        /// Which of the connection's links it is on.
+        /// Index of the present link in the connection's list.
         hop: usize,
     },
     Report(Report),
@@ -41,11 +47,11 @@ enum Content {
 pub(super) struct Conn {
     a: Socket,
     b: Socket,
-    /// From A to B: more than one where a host between only forwards.
+    /// From A to B. More than one if the hosts between them forward packets.
     links: Vec<usize>,
-    /// Who uses it.
+    /// The line that uses it.
     line: usize,
-    /// Whatever it sends is lost.
+    /// All packets sent on it are lost.
     severed: bool,
 }
 
@@ -55,13 +61,13 @@ pub(super) struct Net {
     /// Two for each of the scenario's links: up, down.
     seats: Vec<Seat>,
     conns: Vec<Conn>,
-    /// Connections that may still do something.
+    /// Connections that are not closed at both ends.
     active: Vec<usize>,
-    /// Lines to which something has happened.
+    /// Lines whose sockets have changed.
     touched: Vec<usize>,
     reports: Vec<Report>,
     pub(super) events: u64,
-    /// Every packet that a link carried, where they are kept.
+    /// All packets that links carried, if they are kept.
     pub(super) passed: Option<Vec<Passed>>,
 }
 
@@ -89,7 +95,7 @@ impl Net {
         }
     }
 
-    /// End A connects over these links, in their order.
+    /// Connects end A to end B over these links, in their order.
     pub(super) fn connect(
         &mut self,
         now: Timestamp,
@@ -118,7 +124,7 @@ impl Net {
         }
     }
 
-    /// To read, write or abort; then call [`Net::push`].
+    /// A socket to read, write or abort; call [`Net::push`] afterwards.
     pub(super) fn socket_mut(&mut self, conn: usize, end: End) -> &mut Socket {
         match end {
             End::A => &mut self.conns[conn].a,
@@ -128,18 +134,18 @@ impl Net {
 
     /// The two sockets of a helper: of the pipe, and of the HS-Path.
     pub(super) fn helper_sockets(&mut self, pipe: usize, hs: usize) -> (&mut Socket, &mut Socket) {
-        // A helper connects onward after it was connected to.
+        // A helper connects to the proxy after the pipe was accepted.
         debug_assert!(pipe < hs);
         let (before, after) = self.conns.split_at_mut(hs);
         (&mut before[pipe].b, &mut after[0].a)
     }
 
-    /// From now on whatever a connection sends is lost, and what is on the way too.
+    /// Loses all packets of a connection from now on, those in flight included.
     pub(super) fn sever(&mut self, conn: usize) {
         self.conns[conn].severed = true;
     }
 
-    /// Puts on the link what a socket has to send.
+    /// Sends the segments of a socket.
     pub(super) fn push(&mut self, now: Timestamp, conn: usize, end: End) {
         let Conn {
             a,
@@ -164,13 +170,13 @@ impl Net {
                 segment,
                 hop,
             };
-            // What the link refuses is lost, as on a real one.
+            // A packet that the link refuses is lost, as on a real one.
             let _ = self.models.enqueue(seat, now, bytes, content);
         }
     }
 
-    /// A segment has come over one of its connection's links: it goes on to the next one, or is
-    /// there.
+    /// A segment has arrived over one of its connection's links: forwards it to the next link, or
+    /// delivers it.
     fn arrive(&mut self, now: Timestamp, conn: usize, to: End, segment: Segment, hop: usize) {
         let Conn { links, severed, .. } = &self.conns[conn];
         if *severed {
@@ -197,7 +203,7 @@ impl Net {
         let _ = self.models.enqueue(seat, now, bytes, content);
     }
 
-    /// A helper's report sets out for the primary over the pipe.
+    /// Sends a helper's report over the pipe to the primary.
     pub(super) fn send_report(&mut self, now: Timestamp, link: usize, report: Report) {
         let seat = self.seats[link * 2 + 1];
         let content = Content::Report(report);
@@ -227,7 +233,7 @@ impl Net {
         links.into_iter().chain(sockets.flatten()).min()
     }
 
-    /// Everything that happens by `now`.
+    /// Handles everything that is due by `now`.
     pub(super) fn handle(&mut self, now: Timestamp) {
         for i in 0..self.active.len() {
             let conn = self.active[i];
@@ -290,7 +296,7 @@ impl Net {
         std::mem::take(&mut self.reports)
     }
 
-    /// Forgets connections that both ends have given up.
+    /// Forgets connections that are closed at both ends.
     pub(super) fn sweep(&mut self) {
         let conns = &self.conns;
         self.active.retain(|&c| {

@@ -1,4 +1,4 @@
-//! What came of a world.
+//! Results of a world.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mpbond_units::Timestamp;
 use super::app::End;
 use crate::ideal::Direction;
 
-/// A world that ended as it should.
+/// Result of a world that ended without a failure.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its exchanges, in the scenario's order.
@@ -19,26 +19,26 @@ pub struct Outcome {
     pub server: SessionStats,
     /// When it ended.
     pub ended: Timestamp,
-    /// Packets that arrived anywhere: what the simulation cost.
+    /// Packets that arrived on all links, as a measure of the simulation's cost.
     pub packets: u64,
-    /// Subflows that were ever joined.
+    /// Exchanges that went direct, past the proxy, and the time from their start until then.
+    pub went_direct: Vec<(usize, Duration)>,
+    /// Subflows that were joined.
     pub joins: usize,
-    /// The longest time in which no new byte came to those who waited for some, while a route
-    /// worked that none of them had to be told of.
+    /// Longest time without a new byte while an application waited for one and a route worked.
     pub longest_gap: Duration,
 }
 
-/// A world as it was when it ended, as it should or not.
+/// State of a world at its end, with or without a failure.
 #[derive(Debug)]
 pub struct Observed {
-    /// Its exchanges, in the scenario's order; none for one that was not over, or ended wrongly.
+    /// Its exchanges, in the scenario's order; `None` for one that was not over or ended wrongly.
     pub exchanges: Vec<Option<ExchangeOutcome>>,
-    /// Packets that links carried, in the order in which they arrived, where
-    /// [`super::Scenario::keeps_log`] says so.
+    /// Packets that links carried, in order of arrival, if [`super::Scenario::keeps_log`] is set.
     pub passed: Vec<Passed>,
     /// When it ended.
     pub ended: Timestamp,
-    /// What happened that must not.
+    /// The failure, if there was one.
     pub failure: Option<Failure>,
 }
 
@@ -47,7 +47,7 @@ pub struct Observed {
 pub struct Passed {
     /// Index in [`super::Scenario::links`].
     pub link: usize,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
     /// IP bytes.
     pub bytes: u32,
@@ -62,9 +62,9 @@ pub struct Passed {
 pub struct ExchangeOutcome {
     /// When it started.
     pub started: Timestamp,
-    /// From its start until the client knew its end; `None` when it never ends.
+    /// From its start until the client knew its end; `None` if it never ends.
     pub took: Option<Duration>,
-    /// The direction of most bytes.
+    /// Main direction: that of most bytes.
     pub direction: Direction,
     /// How the client saw the origin's bytes end.
     pub client_saw: Option<End>,
@@ -74,40 +74,40 @@ pub struct ExchangeOutcome {
     pub down_bytes: u64,
     /// Bytes that the origin read.
     pub up_bytes: u64,
-    /// What each route carried of the main direction, those that carried nothing left out.
+    /// Share of each route in the main direction, without routes that carried nothing.
     pub shares: Vec<Share>,
     /// Bytes of the main direction that arrived twice, or too late.
     pub redundant_bytes: u64,
-    /// The longest time in which the reader of the main direction got nothing.
+    /// Longest time without a byte for the reader of the main direction.
     pub longest_stall: Duration,
-    /// When the client's first byte came, after the start.
+    /// Time from the start to the client's first byte.
     pub first_byte: Option<Duration>,
-    /// Time after the start and bytes that the reader of the main direction had by then, where
-    /// [`super::Scenario::keeps_log`] says so.
+    /// Time since the start and bytes that the reader of the main direction had by then, if
+    /// [`super::Scenario::keeps_log`] is set.
     pub arrivals: Vec<(Duration, u64)>,
-    /// The bound for these links ([`crate::ideal`]); none where it is not defined, or
-    /// [`super::Scenario::has_bounds`] does not ask for it.
+    /// Lower bound for these links ([`crate::ideal`]); `None` if it is not defined or
+    /// [`super::Scenario::has_bounds`] is unset.
     pub ideal: Option<Duration>,
 }
 
-/// What one route did for an exchange.
+/// Share of one route in an exchange.
 #[derive(Debug, Clone)]
 pub struct Share {
-    /// Its name.
+    /// Name of the route.
     pub route: String,
     /// Bytes, copies included.
     pub bytes: u64,
-    /// From the start of the exchange to the last byte that no other had brought.
+    /// From the start of the exchange to the last byte that no other route had brought.
     pub finished: Option<Duration>,
 }
 
 impl ExchangeOutcome {
-    /// Time over the bound.
+    /// Ratio of the time taken to the lower bound.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.took?.as_secs_f64() / self.ideal?.as_secs_f64())
     }
 
-    /// How far apart the first and the last route finished.
+    /// Time between the ends of the first and the last route.
     pub fn spread(&self) -> Duration {
         let ends = || self.shares.iter().filter_map(|s| s.finished);
         match (ends().min(), ends().max()) {
@@ -116,7 +116,7 @@ impl ExchangeOutcome {
         }
     }
 
-    /// Redundant bytes over those that were needed.
+    /// Ratio of redundant bytes to the bytes of the main direction.
     pub fn redundant_share(&self) -> f64 {
         let bytes = match self.direction {
             Direction::Down => self.down_bytes,
@@ -126,12 +126,12 @@ impl ExchangeOutcome {
     }
 }
 
-/// A world in which something happened that must not.
+/// A violated invariant, or an exchange that ended wrongly.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("at {at}: {what}")]
 pub struct Failure {
-    /// When it was noticed.
+    /// Time of detection.
     pub at: Timestamp,
-    /// What.
+    /// Description, with the state of both ends.
     pub what: String,
 }

@@ -1,8 +1,7 @@
-//! What a program without mpbond has: plain TCP over the first route.
+//! Plain TCP over the first route of a scenario, for comparison with mpbond.
 //!
-//! The same scenario serves: links, faults and exchanges are a world's. An exchange makes a
-//! connection of its own, or goes on with that of the one before. There is no TLS and no session;
-//! both ends check every byte all the same.
+//! Links, faults and exchanges are those of the scenario. An exchange makes a connection of its own
+//! or continues that of the one before. There is no TLS and no session. Both ends check every byte.
 
 use std::time::Duration;
 
@@ -15,13 +14,14 @@ use super::{ExchangeOutcome, Failure, Observed, Share};
 use crate::ideal::Direction;
 use crate::tcp::{Config, End as Tcp};
 
-/// More turns at one instant than anything sensible takes.
+/// Limit of steps at one instant.
 const MAX_TURNS: u32 = 20_000;
 
-/// Plain TCP through a scenario: over the links of its first route, whose hosts only forward.
+/// Simulates a scenario with plain TCP over the links of its first route, whose hosts forward
+/// packets.
 ///
-/// What concerns sessions (helpers, stopped readers, resets, deaths of a route's hosts) has no
-/// meaning here and is not looked at.
+/// Parts of the scenario that concern sessions are ignored: helpers, stopped readers, resets,
+/// crashes of a route's hosts.
 pub fn observe_plain(scenario: &Scenario) -> Observed {
     let mut plain = Plain {
         scenario,
@@ -57,7 +57,7 @@ struct Plain<'a> {
     faults_done: Vec<bool>,
 }
 
-/// What one end has read and written of an exchange.
+/// Bytes read and written by one end of an exchange.
 #[derive(Debug, Default)]
 struct Account {
     read: u64,
@@ -95,13 +95,13 @@ impl Plain<'_> {
             if over.is_some_and(|over| next.is_none_or(|next| next > over)) {
                 return Ok(());
             }
-            let next = next.ok_or("nothing will ever happen again")?;
+            let next = next.ok_or("no event is left, and exchanges are open")?;
             if next > Timestamp::ZERO + self.scenario.limit {
-                return Err("the world's time is over".to_owned());
+                return Err("the scenario's time limit is over".to_owned());
             }
             turns = if next > self.now { 0 } else { turns + 1 };
             if turns > MAX_TURNS {
-                return Err("time does not go on".to_owned());
+                return Err("time does not advance".to_owned());
             }
             self.now = self.now.max(next);
         }
@@ -189,7 +189,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Reads and writes what both ends can; whether anything moved.
+    /// Reads and writes as much as both ends can. Returns whether anything moved.
     fn pump(&mut self, e: usize) -> Result<bool, String> {
         let x = &self.scenario.exchanges[e];
         let salt = e as u64 * 2;
@@ -322,7 +322,7 @@ impl Running {
     }
 }
 
-/// An ordinary program's socket: it takes what the send buffer holds.
+/// TCP of an ordinary program: no limit of unsent bytes but the send buffer.
 fn plain_config() -> Config {
     let config = Config::default();
     Config {

@@ -1,67 +1,69 @@
-//! What a world is made of, and what happens in it.
+//! Scenarios: links, routes, applications and faults of a world.
 
 use std::time::Duration;
 
+use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
 use mpbond_session::{HelperId, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
 use crate::ideal::Direction;
 use crate::link::{LinkChange, LinkConfig, Rate, Shared};
 
-/// Hosts, links, work and misfortune.
+/// Hosts, links, applications and faults of a world.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The primary's session.
+    /// Configuration of the primary's session.
     pub client: SessionConfig,
-    /// The proxy's session.
+    /// Configuration of the proxy's session.
     pub server: SessionConfig,
-    /// All links, which routes name by index.
+    /// Links. Routes refer to them by index.
     pub links: Vec<TwoWay>,
-    /// The ways between primary and proxy; the primary keeps a subflow on each.
+    /// Routes between primary and proxy. The primary keeps a subflow on each.
     pub routes: Vec<Route>,
-    /// Most bytes that a helper holds for a subflow in each direction.
+    /// Maximum number of bytes that a helper holds for a subflow in each direction.
     pub relay_bound_bytes: u64,
-    /// An express is opened through a helper that holds what it passes on in so long; none, where
-    /// this is none.
+    /// Queueing delay at a helper from which an express is opened; `None` opens none.
     pub express_at: Option<Duration>,
-    /// How often a helper reports while data flows.
+    /// Interval of a helper's reports while data moves.
     pub report_every: Duration,
-    /// How long after a subflow is lost the primary tries to join anew.
-    pub rejoin_after: Duration,
+    /// Handling of new connections while no path to the proxy works. The way past the proxy is not
+    /// simulated: an exchange that goes direct is over, and [`super::Outcome::went_direct`] holds
+    /// when it did. Where connections are refused, exchanges wait in the session instead.
+    pub without_proxy: WithoutProxy,
     /// User connections, one stream each.
     pub exchanges: Vec<Exchange>,
-    /// What goes wrong, or changes.
+    /// Faults and changes.
     pub faults: Vec<Fault>,
-    /// The world has failed when it is not done by then.
+    /// Time after which a world that is not done has failed.
     pub limit: Duration,
-    /// The world has failed when no new byte arrives for so long while a route works.
+    /// Time without a new byte, while a route works, after which the world has failed.
     pub stall_limit: Duration,
-    /// Fixes all chance: losses and jitter of links.
+    /// Seed of the losses and the jitter of links.
     pub seed: u64,
-    /// How long the world goes on when all exchanges are over.
+    /// Simulated time after the end of all exchanges.
     pub linger: Duration,
-    /// Whether packets on links and arrivals at readers are kept, for accounts of them.
+    /// Whether packets on links and arrivals at readers are kept for the results.
     pub keeps_log: bool,
-    /// Whether the bound is worked out for each exchange. Over recordings that takes longer than
-    /// to live through them.
+    /// Whether the lower bound of each exchange is computed. Over recorded links that takes longer
+    /// than the simulation.
     pub has_bounds: bool,
 }
 
-/// A link, both directions.
+/// Both directions of a link.
 #[derive(Debug, Clone)]
 pub struct TwoWay {
-    /// For people.
+    /// Name, for people.
     pub name: String,
     /// Away from the primary.
     pub up: LinkConfig,
     /// Towards the primary.
     pub down: LinkConfig,
-    /// What it shares with other links, or its directions with each other.
+    /// Medium and radios shared with other links or between its directions.
     pub shared: Shared,
 }
 
 impl TwoWay {
-    /// The same both ways.
+    /// A link with two equal directions.
     pub fn symmetric(name: &str, link: LinkConfig) -> Self {
         Self {
             name: name.to_owned(),
@@ -72,108 +74,108 @@ impl TwoWay {
     }
 }
 
-/// A way between primary and proxy.
+/// A route between primary and proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// For people.
+    /// Name, for people.
     pub name: String,
-    /// The helper it runs through.
+    /// The helper, if it runs through one.
     pub helper: Option<HelperId>,
-    /// Indices in [`Scenario::links`]: the PS-Path alone, or pipe and HS-Path. Where both are
-    /// given without a helper, the device between only forwards packets.
+    /// Indices in [`Scenario::links`]: the PS-Path alone, or pipe and HS-Path. With two links and
+    /// no helper, the device between them forwards packets.
     pub links: Vec<usize>,
-    /// When the primary first connects.
+    /// When the primary's interface comes up, and the primary first connects.
     pub joins_at: Duration,
-    /// Used only when no regular one is left.
+    /// Its subflow is used only when no regular one is left.
     pub backup: bool,
 }
 
-/// An instant, known beforehand or as things go.
+/// An instant, absolute or relative to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// So long after the world began.
+    /// Time since the beginning of the world.
     At(Duration),
-    /// So long after both ends had a subflow on every route for the first time.
+    /// Time since both ends first had a subflow on every route.
     AfterJoined(Duration),
-    /// So long after this exchange started.
+    /// Time since the start of this exchange.
     AfterStart(usize, Duration),
-    /// So long after this exchange was over at the client.
+    /// Time since the end of this exchange at the client.
     AfterEnd(usize, Duration),
 }
 
-/// A user connection: a client at the primary asks, an origin behind the proxy answers.
+/// A user connection between a client at the primary and an origin behind the proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
     /// When the client opens it.
     pub start: When,
-    /// Bytes the client sends.
+    /// Bytes that the client sends.
     pub up_bytes: u64,
-    /// Bytes the origin sends.
+    /// Bytes that the origin sends.
     pub down_bytes: u64,
-    /// The origin begins before it has heard all of the client.
+    /// Whether the origin begins to send before it has received everything from the client.
     pub at_once: bool,
-    /// The length of what is sent tells its end, as in HTTP/1.1, and not the end of the stream:
-    /// the client ends its part only when it has got everything, the origin after it.
+    /// Whether messages are delimited by their length, as in HTTP/1.1, and not by the end of the
+    /// stream. The client then ends its half when it has received everything, the origin after it.
     pub by_length: bool,
-    /// Without a session: it goes on with the connection of the exchange before. A session's
-    /// streams are always new.
+    /// Plain TCP only: whether it uses the connection of the exchange before. A session opens a new
+    /// stream for each exchange.
     pub continues: bool,
-    /// What kind of traffic.
+    /// Class of its stream.
     pub class: StreamClass,
-    /// How the client behaves.
+    /// Behaviour of the client.
     pub client: Manner,
-    /// How the origin behaves.
+    /// Behaviour of the origin.
     pub origin: Manner,
 }
 
-/// How an application behaves.
+/// Behaviour of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Manner {
-    /// It stops reading for a while.
+    /// A pause in its reading.
     pub pause: Option<Pause>,
-    /// How its part ends.
+    /// End of its half of the exchange.
     pub ending: Ending,
 }
 
-/// A reader that rests.
+/// A pause of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// After so many bytes.
+    /// Bytes read before the pause.
     pub after_bytes: u64,
-    /// For so long; `None`: it never reads again.
+    /// Length; `None`: it never reads again.
     pub length: Option<Duration>,
 }
 
-/// How an application's part ends.
+/// End of an application's half of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
     /// It writes everything, and reads everything.
     #[default]
     Finish,
-    /// It gives its own bytes up after so many.
+    /// It resets its stream after this many written bytes.
     ResetAfter(u64),
-    /// It wants no more than so many of the other's bytes.
+    /// It stops reading for good after this many bytes.
     StopAfter(u64),
-    /// It wants no more when so long has passed since it began.
+    /// It stops reading for good this long after the start.
     StopAt(Duration),
-    /// It refuses: resets and stops at once.
+    /// It refuses the stream: resets and stops at once.
     Refuse,
 }
 
-/// Something happens to the links or hosts.
+/// A fault or change of links or hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    /// When.
+    /// Time of the fault.
     pub when: When,
-    /// What.
+    /// Kind of fault.
     pub what: Happening,
 }
 
-/// What may happen.
+/// Kind of fault or change.
 #[allow(clippy::large_enum_variant)] // a handful of them a world
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// A link changes; goes silently down, or comes back.
+    /// A link changes, goes down silently, or comes back.
     Link {
         /// Index in [`Scenario::links`].
         link: usize,
@@ -182,45 +184,46 @@ pub enum Happening {
         /// Towards the primary.
         down: Option<LinkChange>,
     },
-    /// Every radio on the links is at rest again.
+    /// All radios of the links return to idle.
     RestRadios,
-    /// All connections on a route are reset: a helper process dies. The primary joins anew.
+    /// All connections on a route are reset, as by the crash of a helper's process.
     Kill {
         /// Index in [`Scenario::routes`].
         route: usize,
     },
-    /// The same, and the primary does not try to join before so long has passed.
+    /// As [`Happening::Kill`], and the primary's interface of that route is down for a time. The
+    /// primary's system reports both changes of the interface.
     Leave {
         /// Index in [`Scenario::routes`].
         route: usize,
-        /// How long the route is away.
+        /// Time for which the interface is down.
         length: Duration,
     },
-    /// The connections of a route carry nothing any more, and nobody is told by the network: a NAT
-    /// has forgotten them, or an address is another one. New connections work.
+    /// The connections of a route carry no packets any more, and the network sends no error: a NAT
+    /// has forgotten them, or an address has changed. New connections work.
     Sever {
         /// Index in [`Scenario::routes`].
         route: usize,
-        /// The connection nearer to the primary (a pipe, a PS-Path), or the one farther away (an
-        /// HS-Path; on a direct route there is one only).
+        /// Whether it is the connection nearer to the primary (pipe, PS-Path) or the farther one
+        /// (HS-Path). A direct route has only one.
         nearer: bool,
-        /// Whether the primary's own system tells it, and the proxy's the proxy. An end that is
-        /// not told has a half-open connection.
+        /// Whether the primary's and the proxy's own systems report it. An end without a report has
+        /// a half-open connection. A report to the primary on the nearer connection is a change of
+        /// its address on this route, one on the farther connection a broken connection.
         told: [bool; 2],
     },
-    /// A daemon stands still, as when it is stopped; its kernel goes on.
+    /// A daemon is suspended, as by SIGSTOP; its kernel continues.
     Freeze {
-        /// Which.
+        /// The daemon.
         who: Daemon,
-        /// For how long.
+        /// Length of the suspension.
         length: Duration,
     },
-    /// A daemon's clock is ahead by so much more, at once: time has passed of which it knows
-    /// nothing.
+    /// A daemon's clock jumps forward.
     ClockJump {
-        /// Which.
+        /// The daemon.
         who: Daemon,
-        /// How far.
+        /// Size of the jump.
         by: Duration,
     },
 }
@@ -228,25 +231,25 @@ pub enum Happening {
 /// An end of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Daemon {
-    /// Where the applications are.
+    /// The primary.
     Primary,
-    /// The far end.
+    /// The proxy.
     Proxy,
 }
 
-/// What has happened in a session before it is measured.
+/// State of a session before a measured transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing is open.
+    /// No connection is open.
     Cold,
-    /// Joined for 2 s, then idle for 5 s: nothing was ever transferred.
+    /// Joined for 2 s, then idle for 5 s, without any transfer.
     Joined,
     /// Joined for 2 s, 1 MiB transferred, then idle for 5 s.
     Used,
 }
 
 impl Exchange {
-    /// A small request, and `bytes` as the answer.
+    /// A download: a small request, and `bytes` as the response.
     pub fn download(start: When, bytes: u64) -> Self {
         Self {
             start,
@@ -261,7 +264,7 @@ impl Exchange {
         }
     }
 
-    /// `bytes`, and a small answer once all of them have arrived.
+    /// An upload: `bytes`, and a small response once all of them have arrived.
     pub fn upload(start: When, bytes: u64) -> Self {
         Self {
             up_bytes: bytes,
@@ -270,7 +273,7 @@ impl Exchange {
         }
     }
 
-    /// The direction that most bytes take.
+    /// Direction of most bytes.
     pub fn direction(&self) -> Direction {
         if self.up_bytes > self.down_bytes {
             Direction::Up
@@ -279,20 +282,20 @@ impl Exchange {
         }
     }
 
-    /// Someone will never read all, so that it never ends.
+    /// Whether it never ends, since a reader stops for ever.
     pub(super) fn is_endless(&self) -> bool {
         let forever = |m: &Manner| m.pause.is_some_and(|p| p.length.is_none());
         forever(&self.client) || forever(&self.origin)
     }
 
-    /// All bytes arrive and both ends finish.
+    /// Whether all bytes are to arrive and both ends to finish.
     pub(super) fn ends_well(&self) -> bool {
         self.client.ending == Ending::Finish && self.origin.ending == Ending::Finish
     }
 }
 
 impl Scenario {
-    /// A world of links and routes in which nothing happens yet.
+    /// A scenario of links and routes without exchanges and faults.
     pub fn new(links: Vec<TwoWay>, routes: Vec<Route>) -> Self {
         Self {
             client: SessionConfig::default(),
@@ -300,9 +303,9 @@ impl Scenario {
             links,
             routes,
             relay_bound_bytes: 4 << 20,
-            express_at: Some(Duration::from_millis(250)),
-            report_every: Duration::from_millis(100),
-            rejoin_after: Duration::from_millis(500),
+            express_at: Some(WORTH_OPENING),
+            report_every: REPORT_EVERY,
+            without_proxy: WithoutProxy::Refuse,
             exchanges: Vec::new(),
             faults: Vec::new(),
             limit: Duration::from_secs(600),
@@ -314,8 +317,9 @@ impl Scenario {
         }
     }
 
-    /// The papers' setting: a PS-Path of `ps_mbps`, and a helper for each pair of HS-Path and
-    /// pipe. All links are symmetric with queues of 100 ms; delays are one way.
+    /// The setting of the MPBond paper: a PS-Path of `ps_mbps`, and a helper for each
+    /// pair of HS-Path and pipe rates in Mbit/s. Links are symmetric with queues of 100 ms; delays
+    /// are one way.
     pub fn bonded(
         ps_mbps: f64,
         helpers: &[(f64, f64)],
@@ -338,7 +342,7 @@ impl Scenario {
         Self::new(links, routes)
     }
 
-    /// Direct paths only: (Mbit/s, one-way delay) of each.
+    /// Direct paths only, each with its rate in Mbit/s and its one-way delay.
     pub fn multihomed(paths: &[(f64, Duration)]) -> Self {
         let mut links = Vec::new();
         let mut routes = Vec::new();
@@ -352,7 +356,7 @@ impl Scenario {
         Self::new(links, routes)
     }
 
-    /// Both ends use this scheduler.
+    /// Uses this scheduler at both ends.
     #[must_use]
     pub fn with_scheduler(mut self, kind: SchedulerKind) -> Self {
         self.client.scheduler = kind;
@@ -367,7 +371,7 @@ impl Scenario {
         self
     }
 
-    /// Adds the transfer to be measured, as the last exchange, after what is to happen before.
+    /// Adds the measured transfer as the last exchange, after the preparation `before`.
     #[must_use]
     pub fn measuring(mut self, before: Before, direction: Direction, bytes: u64) -> Self {
         let joined = Duration::from_secs(2);
@@ -388,9 +392,8 @@ impl Scenario {
         self
     }
 
-    /// The same with delays that are up to a millisecond longer, differently for each link and
-    /// variant: one run alone says little, since a packet more or less decides what the next
-    /// estimate is.
+    /// Lengthens delays by up to a millisecond, differently for each link and variant. Results of
+    /// single runs vary, since a packet more or less changes the next estimate.
     #[must_use]
     pub fn varied(mut self, variant: u32) -> Self {
         for (i, link) in self.links.iter_mut().enumerate() {
@@ -402,15 +405,14 @@ impl Scenario {
         self
     }
 
-    /// The named link has another rate from `after` the start of the last exchange on.
+    /// Changes the rate of the named link, `after` the start of the last exchange.
     #[must_use]
     pub fn changing(self, link: &str, mbps: f64, after: Duration) -> Self {
         let rate = Rate::Constant(BitRate::from_mbps(mbps));
         self.with_change(link, LinkChange::rate(rate), after)
     }
 
-    /// The named link swallows everything, without a word, from `after` the start of the last
-    /// exchange on.
+    /// Takes the named link down silently, `after` the start of the last exchange.
     #[must_use]
     pub fn silencing(self, link: &str, after: Duration) -> Self {
         self.with_change(link, LinkChange::down(), after)
@@ -444,7 +446,7 @@ impl Route {
         }
     }
 
-    /// Through a helper, over a pipe and an HS-Path.
+    /// A route through a helper, over a pipe and an HS-Path.
     pub fn through(name: &str, helper: HelperId, pipe: usize, hs: usize) -> Self {
         Self {
             helper: Some(helper),

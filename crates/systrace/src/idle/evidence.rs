@@ -1,30 +1,31 @@
-//! What speaks for one cause or another of an idle episode.
+//! Evidence for the cause of an idle episode.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::episode::{Episode, IpcWait, Suspect};
 use super::ipc::Request;
-use super::{Episode, IpcWait, Suspect};
 use crate::trace::Trace;
 use crate::usage::Run;
 
-/// Runs that begin later than this after an episode are no consequence of it.
+/// Maximum time from the end of an episode to a run that counts as its consequence, ns.
 const AFTER_NS: u64 = 10_000_000;
 
-/// Spans that begin this soon after an episode tell what ended it.
+/// Maximum time from the end of an episode to a slice that counts as evidence, ns.
 const NEXT_NS: u64 = 3_000_000;
 
-/// A wake-up is asked for and takes effect within this.
+/// Maximum time between `sched_waking` and `sched_wakeup` of the same wake-up, ns.
 const SAME_WAKE_NS: u64 = 100_000;
 
-/// Tasks that are looked at: later ones are woken by earlier ones.
+/// Maximum number of suspects of an episode: later tasks are woken by earlier ones.
 const MAX_SUSPECTS: usize = 8;
 
-/// Tasks that are followed from an episode's end: more is a storm, and no single cause.
+/// Maximum number of tasks followed from the end of an episode: more are a wake-up storm without a
+/// single cause.
 const MAX_WOKEN: usize = 32;
 
-/// Facts about one episode that rules may ask for.
+/// Facts about one episode, which rule conditions refer to.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     pub length_ms: f64,
@@ -36,33 +37,33 @@ pub(super) struct Evidence {
     pub blocked_in: Vec<String>,
     pub wakes: Vec<String>,
     pub irq: Vec<String>,
-    /// Timer that ended it.
+    /// Function of the timer that ended the episode.
     pub timer: Vec<String>,
-    /// Tasks that the first one wakes, and those in turn.
+    /// Tasks woken by the first task, directly or through others.
     pub leads_to: Vec<String>,
-    /// All tasks that run because of its end, the first included.
+    /// All tasks that run because the episode ended, the first one included.
     pub all_woken: Vec<String>,
     pub functions: Vec<String>,
     pub ipc: Vec<IpcWait>,
     pub suspects: Vec<Suspect>,
 }
 
-/// Indexes into a trace that make evidence cheap to gather.
+/// Indexes into a trace for fast access to the evidence of an episode.
 pub(super) struct Index<'t> {
     pub trace: &'t Trace,
     pub runs: &'t [Run],
     pub episodes: &'t [Episode],
-    /// Runs of each task, by begin.
+    /// Runs of each task, by start time.
     by_task: FxHashMap<u32, Vec<usize>>,
     /// Wake-ups of each task, by time.
     wakes: FxHashMap<u32, Vec<u64>>,
-    /// Spans of each thread, by begin.
+    /// Slices of each thread, by start time.
     slices: FxHashMap<u32, Vec<usize>>,
     requests: Vec<Request>,
-    /// Clients and servers whose waits are a loop, not a stall.
-    polls: FxHashSet<(u32, Option<u32>)>,
+    /// Client and server threads whose requests are a polling loop, not a stall.
+    polling: FxHashSet<(u32, Option<u32>)>,
     waits_by_design: &'t [String],
-    /// Longest request, ns: how far back to look.
+    /// Longest request, ns: limits the search for requests across an episode.
     longest_request: u64,
     block: Vec<(u64, u64)>,
     power: Vec<(u64, u64)>,
@@ -87,7 +88,7 @@ impl<'t> Index<'t> {
         let mut wakes: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
         for w in &trace.wakes {
             let list = wakes.entry(w.task).or_default();
-            // sched_waking and sched_wakeup tell of one wake-up.
+            // sched_waking and sched_wakeup are events of the same wake-up.
             if list.last().is_none_or(|last| w.ns - last > SAME_WAKE_NS) {
                 list.push(w.ns);
             }
@@ -101,7 +102,7 @@ impl<'t> Index<'t> {
             wakes,
             slices,
             longest_request: longest.unwrap_or(0),
-            polls: polls(&requests, trace.window()),
+            polling: polling(&requests, trace.window()),
             requests,
             waits_by_design,
             block: block_requests(trace),
@@ -124,20 +125,21 @@ impl<'t> Index<'t> {
         let first = suspects.iter().take(2);
         found.wakes = first.map(|s| s.name.clone()).collect();
         if let Some(first) = suspects.first() {
-            self.ending(e, first, &mut found);
-            self.follow(e, &suspects, first, &mut found);
+            self.wakeup_source(e, first, &mut found);
+            self.wakeup_chain(e, &suspects, first, &mut found);
         }
         for s in &suspects {
             found.functions.extend(self.functions_across(s.task, e));
             found.functions.extend(self.functions_next(s.task, e));
         }
-        found.ipc = self.waits(e);
+        found.ipc = self.pending_requests(e);
         found.suspects = suspects;
         found
     }
 
-    /// Tasks that were blocked throughout and run right after, with the quanta
-    /// around the episode.
+    /// Tasks that were blocked throughout the episode and run right after it, with their CPU time
+    /// quanta before and after (steps 1 and 2 of IdleChecker, Android Wear characterization,
+    /// section 4).
     fn suspects(&self, e: &Episode) -> Vec<Suspect> {
         let from = self.runs.partition_point(|r| r.start < e.end);
         let mut list: Vec<Suspect> = Vec::new();
@@ -149,7 +151,7 @@ impl<'t> Index<'t> {
                 continue;
             }
             let before = self.run_before(r.task, e.start);
-            // A task left runnable did not block; nothing ran, so there was none.
+            // A task that was left runnable was not blocked.
             if before.is_some_and(|b| b.state.is_runnable()) {
                 continue;
             }
@@ -172,7 +174,7 @@ impl<'t> Index<'t> {
         self.runs.get(*list.get(at.checked_sub(1)?)?)
     }
 
-    /// Whether a task ran at any time in a span.
+    /// Whether a task ran in a time interval.
     pub(super) fn ran_within(&self, task: u32, start: u64, end: u64) -> bool {
         let Some(list) = self.by_task.get(&task) else {
             return false;
@@ -183,7 +185,7 @@ impl<'t> Index<'t> {
             .is_some_and(|r| r.start < end)
     }
 
-    /// `sched_blocked_reason` comes when the task is woken.
+    /// The reason of a task's sleep. `sched_blocked_reason` is emitted when the task is woken.
     fn blocked(&self, task: u32, from: u64, to: u64) -> Option<(bool, String)> {
         let list = &self.trace.blocked;
         let at = list.partition_point(|b| b.ns < from);
@@ -191,11 +193,11 @@ impl<'t> Index<'t> {
             .iter()
             .take_while(|b| b.ns <= to)
             .find(|b| b.task == task)
-            .map(|b| (b.io_wait, self.trace.names.get(b.caller).to_owned()))
+            .map(|b| (b.io_wait, self.trace.strings.get(b.caller).to_owned()))
     }
 
-    /// What woke the first task: an interrupt when nobody ran, and which.
-    fn ending(&self, e: &Episode, first: &Suspect, found: &mut Evidence) {
+    /// Finds the wake-up of the first task, and the interrupt or timer behind it.
+    fn wakeup_source(&self, e: &Episode, first: &Suspect, found: &mut Evidence) {
         let wakes = &self.trace.wakes;
         let at = wakes.partition_point(|w| w.ns < e.start);
         let wake = wakes
@@ -207,9 +209,9 @@ impl<'t> Index<'t> {
         let Some(wake) = wake else {
             return;
         };
-        found.from_interrupt = wake.by == 0;
+        found.from_interrupt = wake.waker == 0;
         found.periodic = self.is_periodic(first.task, wake.ns);
-        // An interrupt handler takes microseconds; a millisecond is generous.
+        // An interrupt handler takes microseconds; 1 ms is ample.
         let near = |ns: u64| ns + 1_000_000 >= wake.ns;
         let irqs = &self.trace.irqs;
         let to = irqs.partition_point(|i| i.ns <= wake.ns);
@@ -223,22 +225,28 @@ impl<'t> Index<'t> {
         let timer = before
             .take_while(|t| near(t.ns))
             .find(|t| t.cpu == wake.cpu);
-        // A timer runs inside an interrupt: the later of the two did it.
+        // Timers expire inside an interrupt, so the later of the two is the cause.
         match (irq, timer) {
             (irq, Some(t)) if irq.is_none_or(|i| i.ns <= t.ns) => {
                 found
                     .timer
-                    .push(self.trace.names.get(t.function).to_owned());
+                    .push(self.trace.strings.get(t.function).to_owned());
             }
-            (Some(i), _) => found.irq.push(self.trace.names.get(i.handler).to_owned()),
+            (Some(i), _) => found.irq.push(self.trace.strings.get(i.handler).to_owned()),
             _ => {}
         }
     }
 
-    /// What the end of an episode sets in motion: whom the first task wakes, whom those wake, and
-    /// so on. Kernel threads that only hand work on are looked through in this way.
-    fn follow(&self, e: &Episode, suspects: &[Suspect], first: &Suspect, found: &mut Evidence) {
-        // The handler of a threaded interrupt is named after it: `irq/409-inv_irq`.
+    /// Follows the wake-ups after the end of an episode: the tasks woken by the first task, by
+    /// those in turn, and so on. This looks through kernel threads that only pass work on.
+    fn wakeup_chain(
+        &self,
+        e: &Episode,
+        suspects: &[Suspect],
+        first: &Suspect,
+        found: &mut Evidence,
+    ) {
+        // The thread of a threaded interrupt is named after it: `irq/409-inv_irq`.
         if first.name.starts_with("irq/") {
             found.irq.push(first.name.clone());
         }
@@ -250,17 +258,18 @@ impl<'t> Index<'t> {
             if w.ns > until || woken.len() >= MAX_WOKEN {
                 break;
             }
-            if chain.contains(&w.by) && !chain.contains(&w.task) {
+            if chain.contains(&w.waker) && !chain.contains(&w.task) {
                 chain.push(w.task);
                 found.leads_to.push(self.trace.tasks.name(w.task));
             }
-            // By an interrupt of the same moment, or by a task that runs because of it.
-            let because = w.by == 0 || woken.contains(&w.by);
+            // Woken by an interrupt at the same time, or by a task that runs because of the
+            // episode's end.
+            let because = w.waker == 0 || woken.contains(&w.waker);
             if because && !woken.contains(&w.task) {
                 woken.push(w.task);
             }
         }
-        // A trace without wake-ups does not tell one thing's consequences from another's.
+        // Without wake-ups in the trace, consequences cannot be told apart.
         if wakes.is_empty() {
             woken.extend(suspects.iter().map(|s| s.task));
         }
@@ -268,11 +277,11 @@ impl<'t> Index<'t> {
         found.all_woken = names.collect();
     }
 
-    /// Whether a task's last wake-ups, this one included, came at a steady pace,
-    /// as those of a timer that it set itself.
+    /// Whether a task's last wake-ups, this one included, have regular intervals, like those of a
+    /// periodic timer.
     fn is_periodic(&self, task: u32, ns: u64) -> bool {
         const WAKES: usize = 5;
-        // Faster than this is an answer to something, not a pace of one's own.
+        // Shorter intervals are responses to other tasks rather than a period.
         const SHORTEST_NS: u64 = 2_000_000;
         let Some(list) = self.wakes.get(&task) else {
             return false;
@@ -285,18 +294,18 @@ impl<'t> Index<'t> {
         let steps: Vec<u64> = pairs.map(|(a, b)| b - a).collect();
         let least = steps.iter().min().copied().unwrap_or(0);
         let most = steps.iter().max().copied().unwrap_or(0);
-        // Timers are late by a tick or by the wake-up of the CPU.
+        // Timers are late by up to a tick or by the CPU's idle exit latency.
         least >= SHORTEST_NS && most - least <= least / 10 + 1_000_000
     }
 
-    /// Spans of a thread that reach across, the innermost first.
+    /// Slices of a thread that span the episode, innermost first.
     pub(super) fn functions_across(&self, tid: u32, e: &Episode) -> Vec<String> {
         let Some(list) = self.slices.get(&tid) else {
             return Vec::new();
         };
         let slice = |i: &usize| self.trace.slices.get(*i);
         let to = list.partition_point(|i| slice(i).is_some_and(|s| s.start <= e.start));
-        // Stacks are shallow: what lies further back than this has ended.
+        // Slices are nested only a few levels deep; earlier ones have ended.
         list.get(..to)
             .unwrap_or_default()
             .iter()
@@ -304,7 +313,7 @@ impl<'t> Index<'t> {
             .take(256)
             .filter_map(slice)
             .filter(|s| s.end >= e.end)
-            .map(|s| self.trace.names.get(s.name).to_owned())
+            .map(|s| self.trace.strings.get(s.name).to_owned())
             .collect()
     }
 
@@ -320,13 +329,13 @@ impl<'t> Index<'t> {
             .filter_map(slice)
             .take_while(|s| s.start <= e.end + NEXT_NS)
             .take(8)
-            .map(|s| self.trace.names.get(s.name).to_owned())
+            .map(|s| self.trace.strings.get(s.name).to_owned())
             .collect()
     }
 
-    /// Requests that wait across the episode, without those whose server waits
-    /// for another one itself: the last in the chain is the one to look at.
-    fn waits(&self, e: &Episode) -> Vec<IpcWait> {
+    /// Requests that wait across the episode, except those whose server waits for another request
+    /// itself: only the last one in such a chain is a suspect.
+    fn pending_requests(&self, e: &Episode) -> Vec<IpcWait> {
         let from = e.start.saturating_sub(self.longest_request);
         let at = self.requests.partition_point(|r| r.start < from);
         let across: Vec<&Request> = self
@@ -342,18 +351,18 @@ impl<'t> Index<'t> {
             .filter(|r| {
                 let server = r.server;
                 !across.iter().any(|o| Some(o.client) == server)
-                    && !self.polls.contains(&(r.client, r.server))
-                    && !self.by_design(r, e)
+                    && !self.polling.contains(&(r.client, r.server))
+                    && !self.waits_by_design(r, e)
             })
-            .map(|r| self.wait(r, e))
+            .map(|r| self.ipc_wait(r, e))
             .collect();
         list.sort_by(|a, b| b.idle_ms.total_cmp(&a.idle_ms));
         list
     }
 
-    /// Whether the request, or a function that client or server is in all
-    /// along, is meant to wait.
-    fn by_design(&self, r: &Request, e: &Episode) -> bool {
+    /// Whether the request, or a function that spans the episode in its client or server, waits by
+    /// design.
+    fn waits_by_design(&self, r: &Request, e: &Episode) -> bool {
         let meant = |name: &String| self.waits_by_design.iter().any(|w| name.contains(w));
         meant(&r.name)
             || self.functions_across(r.client, e).iter().any(meant)
@@ -361,7 +370,7 @@ impl<'t> Index<'t> {
                 .is_some_and(|t| self.functions_across(t, e).iter().any(meant))
     }
 
-    fn wait(&self, r: &Request, e: &Episode) -> IpcWait {
+    fn ipc_wait(&self, r: &Request, e: &Episode) -> IpcWait {
         let tasks = &self.trace.tasks;
         let idle = self.idle_between(r.start, r.end);
         let mut server_names: Vec<String> = r.server.map(|t| tasks.name(t)).into_iter().collect();
@@ -385,7 +394,7 @@ impl<'t> Index<'t> {
         }
     }
 
-    /// Idle time within a span.
+    /// Idle time in an interval, ns.
     fn idle_between(&self, start: u64, end: u64) -> u64 {
         let at = self.episodes.partition_point(|e| e.end <= start);
         self.episodes
@@ -398,9 +407,9 @@ impl<'t> Index<'t> {
     }
 }
 
-/// Pairs whose requests wait again and again for most of the recording: a
-/// thread that polls a service spends its life so, and nobody misses it.
-fn polls(requests: &[Request], window: Option<(u64, u64)>) -> FxHashSet<(u32, Option<u32>)> {
+/// Client and server pairs whose requests wait repeatedly for most of the recording: threads that
+/// poll a service by design.
+fn polling(requests: &[Request], window: Option<(u64, u64)>) -> FxHashSet<(u32, Option<u32>)> {
     const ENOUGH: u64 = 3;
     let mut pairs: FxHashMap<(u32, Option<u32>), (u64, u64)> = FxHashMap::default();
     for r in requests {
@@ -416,7 +425,7 @@ fn polls(requests: &[Request], window: Option<(u64, u64)>) -> FxHashSet<(u32, Op
         .collect()
 }
 
-/// Whether any of the spans covers at least half of the episode.
+/// Whether one of the intervals covers at least half of the episode.
 fn covers_half(spans: &[(u64, u64)], e: &Episode) -> bool {
     let to = spans.partition_point(|s| s.0 < e.end);
     spans
@@ -446,7 +455,7 @@ fn block_requests(trace: &Trace) -> Vec<(u64, u64)> {
 }
 
 fn power_steps(trace: &Trace) -> Vec<(u64, u64)> {
-    let mut open: BTreeMap<crate::names::Name, u64> = BTreeMap::new();
+    let mut open: BTreeMap<crate::strings::StringId, u64> = BTreeMap::new();
     let mut list = Vec::new();
     for p in &trace.power {
         if p.begins {

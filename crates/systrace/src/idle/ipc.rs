@@ -1,24 +1,24 @@
-//! Requests between processes, from the sending to the reply.
+//! Synchronous requests between processes, from sending to reply.
 
 use rustc_hash::FxHashMap;
 
 use crate::trace::{BinderKind, Trace};
 
-/// One request that somebody waits for.
+/// A request whose client waits for the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub client: u32,
-    /// Thread that serves it, once it took the request.
+    /// Thread that serves the request, once it has received it.
     pub server: Option<u32>,
     pub server_process: Option<u32>,
     pub start: u64,
     pub end: u64,
-    /// What the trace calls it.
+    /// Name of the request in the trace.
     pub name: String,
 }
 
-/// Requests by their beginning. Only those whose reply is in the trace: without
-/// it, nothing says that the client still waits.
+/// Requests by start time. Requests without a reply in the trace are left out: whether the client
+/// still waits is unknown.
 pub(super) fn requests(trace: &Trace) -> Vec<Request> {
     let mut list = from_binder(trace);
     from_marks(trace, &mut list);
@@ -26,11 +26,11 @@ pub(super) fn requests(trace: &Trace) -> Vec<Request> {
     list
 }
 
-/// `binder_transaction` and `binder_transaction_received`.
+/// Requests from `binder_transaction` and `binder_transaction_received` events.
 fn from_binder(trace: &Trace) -> Vec<Request> {
     let mut list: Vec<Request> = Vec::new();
-    // Requests on their way to a server, by number; requests being served, by
-    // the thread that serves, innermost last; replies on their way, by number.
+    // By transaction number: requests sent but not received. By serving thread: requests being
+    // served, innermost last. By transaction number: replies sent but not received.
     let mut sent: FxHashMap<u64, usize> = FxHashMap::default();
     let mut served: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
     let mut replies: FxHashMap<u64, usize> = FxHashMap::default();
@@ -56,7 +56,7 @@ fn from_binder(trace: &Trace) -> Vec<Request> {
             BinderKind::Reply { .. } => {
                 if let Some(i) = served.get_mut(&b.tid).and_then(Vec::pop) {
                     replies.insert(b.id, i);
-                    // The reply may arrive unseen.
+                    // The trace may lack the receipt of the reply.
                     if let (Some(r), Some(d)) = (list.get_mut(i), done.get_mut(i)) {
                         r.end = b.ns;
                         *d = true;
@@ -80,8 +80,8 @@ fn from_binder(trace: &Trace) -> Vec<Request> {
     list
 }
 
-/// Spans that user space or atrace marks as calls: `binder transaction`,
-/// `AIDL::…::client`, and `ipc:…` for programs that instrument themselves.
+/// Requests from slices: `binder transaction`, `AIDL::…::client`, and `ipc:…` of self-instrumented
+/// programs.
 fn from_marks(trace: &Trace, list: &mut Vec<Request>) {
     let known: FxHashMap<u32, Vec<(u64, u64)>> =
         list.iter().fold(FxHashMap::default(), |mut map, r| {
@@ -90,13 +90,13 @@ fn from_marks(trace: &Trace, list: &mut Vec<Request>) {
             map
         });
     for s in &trace.slices {
-        let name = trace.names.get(s.name);
+        let name = trace.strings.get(s.name);
         let is_call =
             name == "binder transaction" || name.ends_with("::client") || name.starts_with("ipc:");
         if !is_call {
             continue;
         }
-        // Kernel events tell more about the same call.
+        // Kernel events of the same call have more details.
         let twice = known.get(&s.tid).is_some_and(|spans| {
             let at = spans.partition_point(|x| x.0 < s.start);
             spans.get(at).is_some_and(|x| x.0 <= s.end)
@@ -104,7 +104,7 @@ fn from_marks(trace: &Trace, list: &mut Vec<Request>) {
         if twice {
             continue;
         }
-        // Who wakes the client at the end has served it.
+        // The task that wakes the client at the end has served the request.
         let server = last_waker(trace, s.tid, s.start, s.end);
         list.push(Request {
             client: s.tid,
@@ -117,7 +117,7 @@ fn from_marks(trace: &Trace, list: &mut Vec<Request>) {
     }
 }
 
-/// The task that woke `task` last within a span.
+/// The task that woke `task` last in an interval.
 fn last_waker(trace: &Trace, task: u32, start: u64, end: u64) -> Option<u32> {
     let to = trace.wakes.partition_point(|w| w.ns <= end);
     trace
@@ -127,6 +127,6 @@ fn last_waker(trace: &Trace, task: u32, start: u64, end: u64) -> Option<u32> {
         .rev()
         .take_while(|w| w.ns >= start)
         .find(|w| w.task == task)
-        .map(|w| w.by)
+        .map(|w| w.waker)
         .filter(|by| *by != 0 && *by != task)
 }

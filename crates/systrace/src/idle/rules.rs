@@ -1,36 +1,38 @@
+//! Rules that assign a cause to an idle episode.
+
 use serde::Deserialize;
 
 use super::evidence::Evidence;
 
-/// The causes that section 4 and 5.2 name.
+/// The causes named in sections 4 and 5.2 of the Android Wear characterization.
 const SHIPPED: &str = include_str!("../../data/idle_rules.toml");
 
-/// Known causes of idle, as data; see `data/idle_rules.toml` for the terms.
+/// Rules for known causes of idle time, from TOML; `data/idle_rules.toml` documents the conditions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleRules {
-    /// Parts of the names of functions that are meant to wait: a request that
-    /// is served by one is no stall.
+    /// Parts of the names of functions that wait by design; a request served by such a function is
+    /// not a stall.
     #[serde(default)]
     pub waits_by_design: Vec<String>,
-    /// Rules in the order in which they are tried.
+    /// Rules, in the order of their precedence.
     #[serde(default)]
     pub rule: Vec<IdleRule>,
 }
 
-/// One cause.
+/// Rule for one cause.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleRule {
-    /// Its name.
+    /// Name of the cause.
     pub cause: String,
-    /// Whether episodes of this cause are findings.
+    /// Whether episodes of this cause are reported as findings.
     #[serde(default)]
     pub anomaly: bool,
-    /// Whether the cause explains anything.
+    /// Whether the cause counts as an explanation.
     #[serde(default = "yes")]
     pub explained: bool,
-    /// Any of these must hold.
+    /// Alternatives, of which at least one must hold.
     pub when: Vec<Condition>,
 }
 
@@ -38,50 +40,50 @@ fn yes() -> bool {
     true
 }
 
-/// What must hold, all of it.
+/// A conjunction of facts about an episode; absent fields are not tested.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
-    /// A task that runs next was blocked on storage.
+    /// A task that runs next was blocked on I/O.
     pub io_wait: Option<bool>,
-    /// A storage request was under way.
+    /// A block I/O request was in progress for half of the episode.
     pub block_request: Option<bool>,
-    /// A step of suspending or resuming was under way.
+    /// A power management step was in progress for half of the episode.
     pub power_step: Option<bool>,
-    /// Beginnings of kernel functions that a task that runs next slept in.
+    /// Prefixes of the kernel function in which a task that runs next slept.
     pub blocked_in: Vec<String>,
-    /// Beginnings of the names of tasks that run first afterwards.
+    /// Prefixes of the name of a task that runs first after the episode.
     pub wakes: Vec<String>,
     /// Parts of the name of the interrupt that ended the episode.
     pub irq: Vec<String>,
-    /// Beginnings of the names of tasks that the first one wakes, or that those wake in turn.
+    /// Prefixes of the name of a task woken by the first task, directly or through others.
     pub leads_to: Vec<String>,
-    /// Names of all tasks that run because of its end begin with one of these.
+    /// Prefixes that all tasks woken by the episode's end must have.
     pub only_wakes: Vec<String>,
-    /// Beginnings of the kernel function of the timer that ended it.
+    /// Prefixes of the kernel function of the timer that ended the episode.
     pub timer: Vec<String>,
-    /// Parts of the names of functions across it or right after it.
+    /// Parts of the name of a function that spans the episode or begins right after it.
     pub function: Vec<String>,
-    /// A request was waiting for its reply all along.
+    /// Whether a request waited for its reply throughout the episode.
     pub ipc: Option<bool>,
-    /// Beginnings of the name of the process or thread that serves it.
+    /// Prefixes of the name of the process or thread that serves the request.
     pub ipc_server: Vec<String>,
-    /// Idle while it waited, at least, ms.
+    /// Minimum idle time during the wait, ms.
     pub ipc_idle_ms: Option<f64>,
-    /// Share of the wait that was idle, at least, 0 to 1.
+    /// Minimum idle share of the wait, 0 to 1.
     pub ipc_idle_share: Option<f64>,
-    /// An interrupt ended the episode.
+    /// Whether an interrupt ended the episode.
     pub from_interrupt: Option<bool>,
-    /// The task that runs first wakes at a steady pace.
+    /// Whether the task that runs first wakes at regular intervals.
     pub periodic: Option<bool>,
-    /// Length of the episode, at least, ms.
+    /// Minimum length of the episode, ms.
     pub min_ms: Option<f64>,
-    /// Length of the episode, at most, ms.
+    /// Maximum length of the episode, ms.
     pub max_ms: Option<f64>,
 }
 
 impl IdleRules {
-    /// The rules shipped.
+    /// The rules in `data/idle_rules.toml`.
     pub fn shipped() -> Self {
         toml::from_str(SHIPPED).unwrap_or(Self {
             waits_by_design: Vec::new(),
@@ -89,15 +91,15 @@ impl IdleRules {
         })
     }
 
-    /// Rules from TOML text.
+    /// Parses rules from TOML.
     ///
     /// # Errors
-    /// One line that says which line of the text is wrong and why.
+    /// One line with the line number and the cause.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 
-    /// The first rule that holds, and the request that made it hold if one did.
+    /// The first rule that holds, and the index of the request that satisfied it, if it needs one.
     pub(super) fn explain(&self, e: &Evidence) -> Option<(&IdleRule, Option<usize>)> {
         self.rule.iter().find_map(|r| {
             let ipc = r.when.iter().find_map(|c| c.holds(e))?;
@@ -107,7 +109,7 @@ impl IdleRules {
 }
 
 impl Condition {
-    /// `Some` when all of it holds, with the number of the request involved.
+    /// `Some` if all conditions hold, with the index of the request that satisfied them, if any.
     fn holds(&self, e: &Evidence) -> Option<Option<usize>> {
         let flag = |wanted: Option<bool>, found: bool| wanted.is_none_or(|w| w == found);
         let begins = |wanted: &[String], found: &[String]| {
@@ -168,9 +170,9 @@ mod tests {
         let causes = [
             "storage I/O",
             "power management",
-            "user think",
+            "user think time",
             "frame pacing",
-            "voice-UI hand-over",
+            "voice UI hand-over",
         ];
         for cause in causes {
             assert!(rules.rule.iter().any(|r| r.cause == cause), "{cause}");
@@ -181,7 +183,8 @@ mod tests {
     #[test]
     fn conditions_combine() {
         let rules = IdleRules::parse(
-            "[[rule]]\ncause = \"both\"\n[[rule.when]]\nio_wait = true\nmax_ms = 5\n[[rule.when]]\nwakes = [\"kw\"]\n",
+            "[[rule]]\ncause = \"both\"\n[[rule.when]]\nio_wait = true\nmax_ms = 5\n\
+             [[rule.when]]\nwakes = [\"kw\"]\n",
         )
         .unwrap();
         let cause = |e: &Evidence| rules.explain(e).map(|(r, _)| r.cause.clone());

@@ -1,4 +1,4 @@
-//! A text header (`*version` … `*end`), then the records: Dalvik and ART.
+//! Classic method traces: a text header (`*version` … `*end`) followed by the records.
 
 use super::record::{Layout, SingleClock, method_line};
 use crate::error::{Incomplete, TraceError};
@@ -13,13 +13,13 @@ enum Section {
     Methods,
 }
 
-/// What the header says about the records.
+/// Header values needed to decode the records.
 pub(super) struct Facts {
     pub single: SingleClock,
     pub calls: Option<u64>,
 }
 
-/// One line of the header or of a streamed trace's summary; true at its end.
+/// Parser of the header, or of the summary of a streaming trace. `line` returns true at the end.
 pub(super) struct HeaderReader {
     section: Section,
     pub facts: Facts,
@@ -75,7 +75,7 @@ impl HeaderReader {
             ("clock", "wall") => self.facts.single = SingleClock::Wall,
             ("num-method-calls", n) => self.facts.calls = n.parse().ok(),
             ("data-file-overflow", "true") => sink.incomplete(Incomplete::Dropped(
-                "the trace says that its buffer overflowed: the end is missing".into(),
+                "the trace buffer overflowed (data-file-overflow): the end is missing".into(),
             )),
             _ => {}
         }
@@ -131,7 +131,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         sink.incomplete(Incomplete::Skipped {
             offset: unknown.0,
             count: unknown.1,
-            what: "records of no known action".into(),
+            what: "records with an unknown action".into(),
         });
     }
     let rest = source.peek(1)?.len();

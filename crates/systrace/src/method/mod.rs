@@ -1,4 +1,4 @@
-//! Android's method traces: calls and returns of managed functions.
+//! Android method traces (Dalvik and ART): calls and returns of managed functions.
 
 mod classic;
 mod record;

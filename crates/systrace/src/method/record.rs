@@ -1,15 +1,17 @@
+//! Binary header and records of method traces.
+
 use crate::error::TraceError;
 use crate::event::{MethodAction, MethodRecord};
 use crate::source::Source;
 
-/// Which clock a trace with one clock has.
+/// Clock of a trace that has one clock only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SingleClock {
     Cpu,
     Wall,
 }
 
-/// How records are laid out.
+/// Layout of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub version: u16,
@@ -18,12 +20,11 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads the binary header: magic, version, place of the records, start
-    /// time, and from version 3 the size of a record. The version carries
-    /// 0xF0 when the trace was streamed.
+    /// Reads the binary header: magic, version, offset of the records, start time and, from version
+    /// 3, the record size. Streaming traces add 0xF0 to the version.
     ///
     /// # Errors
-    /// When the magic is missing or the version is not known.
+    /// If the magic is missing or the version is unknown.
     pub(super) fn read(
         source: &mut Source<'_>,
         streamed: bool,
@@ -33,10 +34,7 @@ impl Layout {
         let cut = || TraceError::malformed(at, "the file ends inside the header of the records");
         let head = source.exactly(16)?.ok_or_else(cut)?;
         if !head.starts_with(b"SLOW") {
-            return Err(TraceError::malformed(
-                at,
-                "the records do not begin with SLOW",
-            ));
+            return Err(TraceError::malformed(at, "the records lack the magic SLOW"));
         }
         let u16_at = |bytes: &[u8], i: usize| u16_le(bytes.get(i..).unwrap_or_default());
         let raw = u16_at(head, 4);
@@ -51,7 +49,9 @@ impl Layout {
             _ => {
                 return Err(TraceError::unsupported(
                     at + 4,
-                    format!("method trace version {raw:#x} (known: 1 to 3, streamed or not)"),
+                    format!(
+                        "method trace version {raw:#x} (supported: 1 to 3, classic or streaming)"
+                    ),
                 ));
             }
         };
@@ -67,11 +67,11 @@ impl Layout {
         if !(9..=256).contains(&record_bytes) || (version == 3 && record_bytes < 14) {
             return Err(TraceError::malformed(
                 at + 16,
-                format!("records of {record_bytes} bytes do not occur"),
+                format!("invalid record size {record_bytes}"),
             ));
         }
         let rest = offset.checked_sub(used).ok_or_else(|| {
-            TraceError::malformed(at + 6, "the records begin inside their header")
+            TraceError::malformed(at + 6, "the offset of the records lies inside the header")
         })?;
         if !source.skip(rest)? {
             return Err(cut());
@@ -83,7 +83,7 @@ impl Layout {
         })
     }
 
-    /// Decodes one record; `None` for the action that is not in use.
+    /// Decodes one record; `None` for the unassigned action.
     #[inline]
     pub(super) fn decode(&self, bytes: &[u8]) -> Option<MethodRecord> {
         let (thread, rest) = if self.version == 1 {
@@ -103,7 +103,7 @@ impl Layout {
         };
         Some(MethodRecord {
             thread,
-            // The two low bits hold the action.
+            // The two lowest bits are the action.
             method: method & !3,
             action: match method & 3 {
                 0 => MethodAction::Enter,
@@ -125,8 +125,9 @@ pub(super) fn u32_le(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))
 }
 
-/// `0x1468\tjava.lang.ClassLoader\tfind\t(I)V\tClassLoader.java`: the number
-/// and `class.method(arguments)result`, classes with dots as in source code.
+/// Parses a line of the method list, such as
+/// `0x1468\tjava.lang.ClassLoader\tfind\t(I)V\tClassLoader.java`, into the method id and
+/// `class.method(arguments)result`, with dots in the class name as in source code.
 pub(super) fn method_line(line: &str) -> Option<(u32, String)> {
     let mut columns = line.split('\t');
     let id = columns.next()?.trim().strip_prefix("0x")?;

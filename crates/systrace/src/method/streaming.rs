@@ -1,5 +1,5 @@
-//! ART's streamed form: names of methods and threads come between the records,
-//! a summary at the end.
+//! Streaming method traces (ART): method and thread names between the records, a summary at the
+//! end.
 
 use super::classic::HeaderReader;
 use super::record::{Layout, SingleClock, method_line, u16_le, u32_le};
@@ -8,12 +8,12 @@ use crate::event::ThreadInfo;
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// What follows thread number 0.
+/// Record types after thread id 0.
 const NEW_METHOD: u8 = 1;
 const NEW_THREAD: u8 = 2;
 const SUMMARY: u8 = 3;
 
-/// A summary lists every thread and method by name.
+/// Maximum length of a summary, which lists all threads and methods by name.
 const MAX_SUMMARY_BYTES: u32 = 64 << 20;
 
 /// Reads a trace to the end of the source.
@@ -38,7 +38,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
                     read_summary(source, sink)?
                 }
                 Some(_) => {
-                    // Lengths are unknown from here on.
+                    // The length of an unknown record type is unknown, too.
                     damaged = Some(at);
                     break;
                 }
@@ -71,18 +71,18 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         sink.incomplete(Incomplete::Skipped {
             offset,
             count: 1,
-            what: "stretch that is no record, up to the end,".into(),
+            what: "invalid record (with the rest of the file)".into(),
         });
     } else if !summary {
         sink.incomplete(Incomplete::Truncated {
             offset: source.offset(),
-            what: "the trace (its summary is missing)".into(),
+            what: "the trace (no summary)".into(),
         });
     }
     Ok(())
 }
 
-/// Length in two bytes, then a line as in the classic header.
+/// A new method: length (two bytes), then a line of the method list as in the classic header.
 fn new_method(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<bool, TraceError> {
     let Some(head) = source.exactly(5)? else {
         return Ok(false);
@@ -97,7 +97,7 @@ fn new_method(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<bool, Trac
     Ok(true)
 }
 
-/// Thread, length of its name, name.
+/// A new thread: thread id, length of the name, name.
 fn new_thread(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<bool, TraceError> {
     let Some(head) = source.exactly(7)? else {
         return Ok(false);
@@ -125,7 +125,7 @@ fn read_summary(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<bool, Tr
     if len > MAX_SUMMARY_BYTES {
         return Err(TraceError::malformed(
             at,
-            format!("a summary cannot be {len} bytes long"),
+            format!("invalid summary length {len}"),
         ));
     }
     let Some(text) = source.exactly(len as usize)? else {

@@ -1,7 +1,8 @@
-//! perf's own file (`perf.data`), written to disk or through a pipe.
+//! perf's own file format (`perf.data`), in file and in pipe mode.
 //!
-//! Read as a stream, so an event's name comes from its type and number, not
-//! from the description at the end of the file.
+//! The layout is that of perf.data-file-format.txt (tools/perf/Documentation in the kernel sources)
+//! and perf_event_open(2). The file is read as a stream: event names are derived from type and
+//! config, because the names stored at the end of the file are not available yet.
 
 use mpbond_units::Timestamp;
 use rustc_hash::FxHashMap;
@@ -11,11 +12,11 @@ use crate::event::{Sample, ThreadInfo};
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// Attributes and ids before the data; more is a damaged header.
+/// Maximum size of the attributes and ids before the data; a larger one is a damaged header.
 const MAX_PREFIX_BYTES: u64 = 64 << 20;
 
-/// Bits of `sample_type`, in the order in which the parts are stored.
-mod part {
+/// Bits of `sample_type` (perf_event_open(2)), in storage order of the fields.
+mod sample_type {
     pub const IP: u64 = 1;
     pub const TID: u64 = 1 << 1;
     pub const TIME: u64 = 1 << 2;
@@ -29,8 +30,8 @@ mod part {
     pub const IDENTIFIER: u64 = 1 << 16;
 }
 
-/// Bits of `read_format`.
-mod form {
+/// Bits of `read_format` (perf_event_open(2)).
+mod read_format {
     pub const TIME_ENABLED: u64 = 1;
     pub const TIME_RUNNING: u64 = 1 << 1;
     pub const ID: u64 = 1 << 2;
@@ -38,8 +39,8 @@ mod form {
     pub const LOST: u64 = 1 << 4;
 }
 
-/// Record types.
-mod kind {
+/// Record types (`enum perf_event_type` and perf's user-space types).
+mod record_type {
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
     pub const SAMPLE: u32 = 9;
@@ -55,7 +56,7 @@ struct Attr {
     name: String,
     sample_type: u64,
     read_format: u64,
-    /// Period of events that have a fixed one.
+    /// Period of an event with a fixed sample period.
     fixed: Option<u64>,
 }
 
@@ -64,14 +65,14 @@ struct Reader {
     attrs: Vec<Attr>,
     ids: FxHashMap<u64, usize>,
     comms: FxHashMap<u32, Box<[u8]>>,
-    /// Last value of each counter of a group: they only grow.
+    /// Last value of each counter of a group; counters are cumulative.
     values: FxHashMap<u64, u64>,
     lost: u64,
     damaged: (u64, u64),
     compressed: bool,
 }
 
-/// A reader of little-endian words.
+/// A cursor over little-endian integers.
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
@@ -109,13 +110,13 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         let attrs = (head.u64().ok_or_else(cut)?, head.u64().ok_or_else(cut)?);
         let data = (head.u64().ok_or_else(cut)?, head.u64().ok_or_else(cut)?);
         if data.0 > MAX_PREFIX_BYTES || !(16 + 64..=4096).contains(&attr_bytes) {
-            return Err(TraceError::malformed(16, "the header's sizes do not occur"));
+            return Err(TraceError::malformed(16, "invalid sizes in the header"));
         }
         let prefix = source.exactly(data.0 as usize)?.ok_or_else(cut)?;
         reader
             .attributes(prefix, attrs, attr_bytes as usize)
             .ok_or_else(|| {
-                TraceError::malformed(24, "the events' attributes lie outside of the header")
+                TraceError::malformed(24, "the event attributes lie outside of the header")
             })?;
         Some(data.1)
     };
@@ -142,7 +143,7 @@ impl Reader {
         Some(())
     }
 
-    /// `struct perf_event_attr`.
+    /// Parses a `struct perf_event_attr` and returns its size.
     fn attr(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut w = Words(bytes);
         let (class, _size) = (w.u32()?, w.u32()?);
@@ -192,7 +193,7 @@ impl Reader {
                 sink.incomplete(Incomplete::Skipped {
                     offset: at,
                     count: 1,
-                    what: "stretch that is no record, up to the end,".into(),
+                    what: "invalid record (with the rest of the file)".into(),
                 });
                 return Ok(());
             }
@@ -204,10 +205,10 @@ impl Reader {
                 return Ok(());
             };
             let body = bytes.get(8..).unwrap_or_default();
-            // Some kinds have their bulk behind the record.
+            // Some record types have their payload after the record.
             let behind = match kind {
-                kind::AUXTRACE => Words(body).u64().unwrap_or(0),
-                kind::TRACING_DATA => Words(body)
+                record_type::AUXTRACE => Words(body).u64().unwrap_or(0),
+                record_type::TRACING_DATA => Words(body)
                     .u32()
                     .map_or(0, |n| u64::from(n).div_ceil(8) * 8),
                 _ => 0,
@@ -221,7 +222,7 @@ impl Reader {
             if behind > 0 && !source.skip(behind)? {
                 sink.incomplete(Incomplete::Truncated {
                     offset: at,
-                    what: "the data behind a record".into(),
+                    what: "the payload of a record".into(),
                 });
                 return Ok(());
             }
@@ -231,8 +232,8 @@ impl Reader {
     fn record(&mut self, kind: u32, body: &[u8], sink: &mut dyn Sink) -> Option<()> {
         let mut w = Words(body);
         match kind {
-            kind::SAMPLE => self.sample(body, sink)?,
-            kind::COMM => {
+            record_type::SAMPLE => self.sample(body, sink)?,
+            record_type::COMM => {
                 let (process, tid) = (w.u32()?, w.u32()?);
                 let name = w.0.get(..memchr::memchr(0, w.0)?)?;
                 self.comms.insert(tid, name.into());
@@ -243,12 +244,12 @@ impl Reader {
                     kernel: false,
                 });
             }
-            kind::LOST => {
+            record_type::LOST => {
                 w.u64()?;
                 self.lost = self.lost.saturating_add(w.u64()?);
             }
-            kind::LOST_SAMPLES => self.lost = self.lost.saturating_add(w.u64()?),
-            kind::HEADER_ATTR => {
+            record_type::LOST_SAMPLES => self.lost = self.lost.saturating_add(w.u64()?),
+            record_type::HEADER_ATTR => {
                 let size = usize::try_from(Words(body.get(4..)?).u32()?).ok()?;
                 let i = self.attr(body)?;
                 let mut ids = Words(body.get(size..)?);
@@ -256,21 +257,27 @@ impl Reader {
                     self.ids.insert(id, i);
                 }
             }
-            kind::COMPRESSED | kind::COMPRESSED2 => self.compressed = true,
+            record_type::COMPRESSED | record_type::COMPRESSED2 => self.compressed = true,
             _ => {}
         }
         Some(())
     }
 
     fn sample(&mut self, body: &[u8], sink: &mut dyn Sink) -> Option<()> {
-        // Files with several events put the id where all of them have it.
+        // Files with several events store the id where all events have it
+        // (`PERF_SAMPLE_IDENTIFIER`).
         let first = self.attrs.first()?.sample_type;
         let index = if self.attrs.len() == 1 {
             0
         } else {
             let mut place = 0;
-            if first & part::IDENTIFIER == 0 {
-                for p in [part::IP, part::TID, part::TIME, part::ADDR] {
+            if first & sample_type::IDENTIFIER == 0 {
+                for p in [
+                    sample_type::IP,
+                    sample_type::TID,
+                    sample_type::TIME,
+                    sample_type::ADDR,
+                ] {
                     place += if first & p != 0 { 8 } else { 0 };
                 }
             }
@@ -287,32 +294,33 @@ impl Reader {
                 Some(None)
             }
         };
-        words(part::IDENTIFIER)?;
-        let address = words(part::IP)?;
-        let ids = words(part::TID)?;
-        let time = words(part::TIME)?;
-        words(part::ADDR)?;
-        words(part::ID)?;
-        words(part::STREAM)?;
-        let cpu = words(part::CPU)?;
-        let period = words(part::PERIOD)?;
+        words(sample_type::IDENTIFIER)?;
+        let address = words(sample_type::IP)?;
+        let ids = words(sample_type::TID)?;
+        let time = words(sample_type::TIME)?;
+        words(sample_type::ADDR)?;
+        words(sample_type::ID)?;
+        words(sample_type::STREAM)?;
+        let cpu = words(sample_type::CPU)?;
+        let period = words(sample_type::PERIOD)?;
         let (process, tid) = match ids {
             Some(ids) => (Some(ids as u32), (ids >> 32) as u32),
             None => (None, 0),
         };
         let mut group = Vec::new();
-        if has(part::READ) {
+        if has(sample_type::READ) {
             read_values(&mut w, attr.read_format, &mut group)?;
         }
-        // Addresses; `perf script` knows what lies there, this reader does not.
+        // Addresses without symbols: `perf script` resolves them, this reader does not.
         let mut frames = Vec::new();
-        if has(part::CALLCHAIN) {
+        if has(sample_type::CALLCHAIN) {
             let n = w.u64()?;
             if n > (w.0.len() / 8) as u64 {
                 return None;
             }
             for _ in 0..n {
-                // Context marks (kernel, user) sit at the top of the range.
+                // Context markers (`PERF_CONTEXT_KERNEL`, `PERF_CONTEXT_USER`) are at the top of
+                // the address range.
                 const CONTEXT_MAX: u64 = -4095i64 as u64;
                 let address = w.u64()?;
                 if address < CONTEXT_MAX {
@@ -352,7 +360,7 @@ impl Reader {
     fn finish(&self, sink: &mut dyn Sink) {
         if self.compressed {
             sink.incomplete(Incomplete::Dropped(
-                "the file holds compressed records, which are not read (record without -z)".into(),
+                "compressed records are not supported (record without -z)".into(),
             ));
         }
         if self.lost > 0 {
@@ -371,15 +379,15 @@ impl Reader {
     }
 }
 
-/// `PERF_SAMPLE_READ`: ids and values, of one counter or of a group.
+/// Parses `PERF_SAMPLE_READ`: ids and values of one counter or of a group.
 fn read_values(w: &mut Words<'_>, format: u64, out: &mut Vec<(u64, u64)>) -> Option<()> {
-    let grouped = format & form::GROUP != 0;
+    let grouped = format & read_format::GROUP != 0;
     let count = if grouped { w.u64()? } else { 1 };
     if count > 256 {
         return None;
     }
     let times = |w: &mut Words<'_>| {
-        for t in [form::TIME_ENABLED, form::TIME_RUNNING] {
+        for t in [read_format::TIME_ENABLED, read_format::TIME_RUNNING] {
             if format & t != 0 {
                 w.u64()?;
             }
@@ -394,8 +402,12 @@ fn read_values(w: &mut Words<'_>, format: u64, out: &mut Vec<(u64, u64)>) -> Opt
         if !grouped {
             times(w)?;
         }
-        let id = if format & form::ID != 0 { w.u64()? } else { 0 };
-        if format & form::LOST != 0 {
+        let id = if format & read_format::ID != 0 {
+            w.u64()?
+        } else {
+            0
+        };
+        if format & read_format::LOST != 0 {
             w.u64()?;
         }
         out.push((id, value));
@@ -403,7 +415,7 @@ fn read_values(w: &mut Words<'_>, format: u64, out: &mut Vec<(u64, u64)>) -> Opt
     Some(())
 }
 
-/// The name that perf gives an event of this type and number.
+/// perf's name of the event with this type and config.
 fn event_name(class: u32, config: u64) -> String {
     const HARDWARE: [&str; 10] = [
         "cycles",
@@ -445,7 +457,7 @@ fn event_name(class: u32, config: u64) -> String {
             .and_then(|i| Some((*list.get(i)?).to_owned()))
     };
     match class {
-        // The upper half names the core type of hybrid machines.
+        // On hybrid machines the upper half is the PMU type.
         0 => of(&HARDWARE).or_else(|| event_name_low(&HARDWARE, config)),
         1 => of(&SOFTWARE),
         2 => Some(format!("tracepoint:{config}")),
@@ -488,7 +500,10 @@ mod tests {
             |list: &[u64]| -> Vec<u8> { list.iter().flat_map(|w| w.to_le_bytes()).collect() };
         let bytes = words(&[2, 100, 90, 11, 1, 22, 2]);
         let mut out = Vec::new();
-        let all = form::GROUP | form::ID | form::TIME_ENABLED | form::TIME_RUNNING;
+        let all = read_format::GROUP
+            | read_format::ID
+            | read_format::TIME_ENABLED
+            | read_format::TIME_RUNNING;
         read_values(&mut Words(&bytes), all, &mut out).unwrap();
         assert_eq!(out, vec![(1, 11), (2, 22)]);
         assert!(read_values(&mut Words(&bytes[..40]), all, &mut out).is_none());

@@ -1,5 +1,4 @@
-//! Profilers' samples: `perf script` text, perf's own file, simpleperf's
-//! protobuf report.
+//! Profiler samples: `perf script` text, `perf.data`, and simpleperf's protobuf report.
 
 mod data;
 mod script;
@@ -9,4 +8,4 @@ mod symbols;
 pub(crate) use data::read as read_data;
 pub(crate) use script::{is_head as is_script_head, read as read_script};
 pub(crate) use simpleperf::read as read_simpleperf;
-pub(crate) use symbols::{Symbols, of_object};
+pub(crate) use symbols::{Symbols, object_symbol};

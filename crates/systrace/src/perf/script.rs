@@ -1,15 +1,15 @@
-//! Output of `perf script`: a head line per sample, its frames, a blank line.
+//! Output of `perf script`: per sample a header line, its frames and a blank line.
 
 use mpbond_units::Timestamp;
 use rustc_hash::FxHashMap;
 
+use super::symbols::{Symbols, object_symbol};
 use crate::error::{Incomplete, TraceError};
 use crate::event::Sample;
-use crate::perf::{Symbols, of_object};
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// `comm pid[/tid] [cpu] time: period event:` with most parts optional.
+/// Header line of a sample: `comm pid[/tid] [cpu] time: period event:`, most parts optional.
 struct Head<'a> {
     comm: &'a str,
     process: Option<u32>,
@@ -18,15 +18,15 @@ struct Head<'a> {
     time: Option<Timestamp>,
     period: Option<u64>,
     event: &'a str,
-    /// What follows the event on the line: an address and symbol.
+    /// Text after the event name: an address and symbol, if the frame is on the same line.
     rest: &'a str,
 }
 
-/// Longest name of a task, bytes: the kernel's TASK_COMM_LEN without its end.
+/// Maximum length of a task name, bytes: TASK_COMM_LEN without the terminator.
 const MAX_COMM_BYTES: usize = 15;
 
-/// Whether a line tells by itself that a file is of this kind. Prose may have a number and a colon
-/// ("it holds 3 events: ..."), so that more is asked for than of the lines that follow.
+/// Whether a line identifies the format. The check is stricter than for the lines that follow,
+/// because prose may also contain a number and a colon ("it holds 3 events: ...").
 pub(crate) fn is_head(line: &[u8]) -> bool {
     let head = std::str::from_utf8(line).ok().and_then(Head::parse);
     head.is_some_and(|h| {
@@ -43,8 +43,8 @@ impl<'a> Head<'a> {
         }
         let text = line.trim_start();
         let mut at = 0;
-        // The name may hold spaces and digits: the first word that reads as a
-        // pid and has the rest of a head behind it is the pid.
+        // The task name may contain spaces and digits: the pid is the first number that is followed
+        // by a valid rest of a header line.
         loop {
             let space = text.get(at..)?.find(' ')? + at;
             let after = text.get(space..)?;
@@ -61,7 +61,7 @@ impl<'a> Head<'a> {
         let ids = word(&mut rest)?;
         let (process, tid) = match ids.split_once('/') {
             Some((p, t)) => (Some(p.parse().ok()?), t.parse().ok()?),
-            // Swapper's threads and lost ones have pid -1.
+            // The idle tasks and lost threads have pid -1.
             None if ids == "-1" => (None, 0),
             None => (None, ids.parse().ok()?),
         };
@@ -86,7 +86,7 @@ impl<'a> Head<'a> {
         let clean = event
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_:./=,@".contains(&b));
-        // A name, and at least one sign that this is no sentence.
+        // At least one more sign besides the task name that the line is not prose.
         if !named || !clean || comm.is_empty() {
             return None;
         }
@@ -111,7 +111,7 @@ fn word<'a>(rest: &mut &'a str) -> Option<&'a str> {
     (!word.is_empty()).then_some(word)
 }
 
-/// `441995.133575`, to the nanosecond where the text has it.
+/// Parses a time such as `441995.133575`, with up to nanosecond precision.
 fn seconds(text: &str) -> Option<Timestamp> {
     let (secs, fraction) = text.split_once('.')?;
     let secs: u64 = secs.parse().ok()?;
@@ -123,7 +123,7 @@ fn seconds(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_nanos(secs * 1_000_000_000 + value * scale))
 }
 
-/// A sample whose frames are still coming.
+/// A sample whose frames are still being read.
 #[derive(Default)]
 struct Open {
     comm: String,
@@ -159,7 +159,7 @@ impl Open {
         }
     }
 
-    /// `59fef5 symbol+0x1 (object)`.
+    /// A frame line: `59fef5 symbol+0x1 (object)`.
     fn frame(&mut self, text: &str, symbols: &mut Symbols, sink: &mut dyn Sink) {
         let symbol = text.split_once(' ').map_or("", |(_, symbol)| symbol);
         let (symbol, object) = match symbol.rsplit_once(" (") {
@@ -168,7 +168,7 @@ impl Open {
         };
         let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(s, _)| s).trim();
         let id = match symbol {
-            "" | "[unknown]" => symbols.id(&of_object(object), sink),
+            "" | "[unknown]" => symbols.id(&object_symbol(object), sink),
             named => symbols.id(named, sink),
         };
         self.frames.push(id);
@@ -233,21 +233,21 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
     if let Some(offset) = cut {
         sink.incomplete(Incomplete::Truncated {
             offset,
-            what: "a line (it has no line feed)".into(),
+            what: "a line (no line feed)".into(),
         });
     }
     if foreign.1 > 0 {
         sink.incomplete(Incomplete::Skipped {
             offset: foreign.0,
             count: foreign.1,
-            what: "lines that are no part of a sample".into(),
+            what: "lines outside of samples".into(),
         });
     }
     Ok(())
 }
 
-/// Facts of the `#` header, and the period of events that have a fixed one
-/// (`-c`), since the samples don't repeat it.
+/// A `#` header line. Events with a fixed period (`-c`) have it in the header, because the samples
+/// do not repeat it.
 fn header(line: &str, fixed: &mut FxHashMap<String, u64>, sink: &mut dyn Sink) {
     let Some((key, value)) = line.trim_start_matches('#').split_once(':') else {
         return;
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_is_no_head() {
+    fn prose_is_not_a_header_line() {
         for line in [
             "It holds 3 events: sched_switch and more",
             "the event counts by an independent count of 31 lines:",

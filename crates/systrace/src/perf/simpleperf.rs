@@ -1,18 +1,18 @@
-//! `simpleperf report-sample --protobuf`: a magic, a version, then records
-//! with their length in four bytes, and a zero length at the end.
+//! Output of `simpleperf report-sample --protobuf`: a magic, a version, length-prefixed records
+//! (four bytes), and a zero length at the end.
 
 use mpbond_units::Timestamp;
 
+use super::symbols::object_symbol;
 use crate::error::{Incomplete, TraceError};
 use crate::event::{Sample, ThreadInfo};
-use crate::perf::of_object;
-use crate::perfetto::wire::Fields;
+use crate::protobuf::Fields;
 use crate::sink::Sink;
 use crate::source::Source;
 
 const MAX_RECORD_BYTES: u32 = 64 << 20;
 
-/// Fields of `Record`.
+/// Field numbers of `Record` (simpleperf's `cmd_report_sample.proto`).
 mod record {
     pub const SAMPLE: u32 = 1;
     pub const LOST: u32 = 2;
@@ -44,7 +44,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         let Some(len) = source.exactly(4)?.and_then(|b| b.first_chunk().copied()) else {
             sink.incomplete(Incomplete::Truncated {
                 offset: at,
-                what: "the records (their end mark is missing)".into(),
+                what: "the records (no end marker)".into(),
             });
             break;
         };
@@ -56,7 +56,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
             sink.incomplete(Incomplete::Skipped {
                 offset: at,
                 count: 1,
-                what: "stretch that is no record, up to the end,".into(),
+                what: "invalid record (with the rest of the file)".into(),
             });
             break;
         }
@@ -113,7 +113,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         sink.incomplete(Incomplete::Skipped {
             offset: damaged.0,
             count: damaged.1,
-            what: "damaged records (in part)".into(),
+            what: "partly damaged records".into(),
         });
     }
     Ok(())
@@ -144,12 +144,13 @@ fn sample(body: &[u8], events: &[String], sink: &mut dyn Sink) {
     });
 }
 
-/// The number of a frame's symbol, or of its file as a whole: files and their symbols are numbered.
+/// Id of a frame's symbol, or of its file if the symbol is unknown; files and their symbols are
+/// numbered.
 fn symbol_id(file: u32, symbol: Option<u32>) -> u64 {
     u64::from(file) << 32 | u64::from(symbol.unwrap_or(u32::MAX))
 }
 
-/// `Sample.CallChainEntry`.
+/// Parses a `Sample.CallChainEntry` and returns its symbol id.
 fn frame(body: &[u8]) -> u64 {
     let (mut file, mut symbol) = (0, None);
     for (n, v) in Fields::new(body) {
@@ -162,7 +163,7 @@ fn frame(body: &[u8]) -> u64 {
     symbol_id(file, symbol)
 }
 
-/// `File`: a path and its symbols.
+/// Parses a `File`: a path and its symbols.
 fn file(body: &[u8], sink: &mut dyn Sink) {
     let (mut id, mut path, mut symbols) = (0, [].as_slice(), Vec::new());
     for (n, v) in Fields::new(body) {
@@ -174,7 +175,7 @@ fn file(body: &[u8], sink: &mut dyn Sink) {
         }
     }
     let path = String::from_utf8_lossy(path);
-    sink.symbol(symbol_id(id, None), &of_object(&path));
+    sink.symbol(symbol_id(id, None), &object_symbol(&path));
     for (i, name) in (0..).zip(symbols) {
         sink.symbol(symbol_id(id, Some(i)), &String::from_utf8_lossy(name));
     }

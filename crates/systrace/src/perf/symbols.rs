@@ -1,20 +1,22 @@
+//! Symbol ids for formats that repeat the symbol name in every frame.
+
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
 use crate::sink::Sink;
 
-/// Numbers for frames of formats that name them by text each time.
+/// Assigns an id to each symbol name.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     ids: FxHashMap<Box<str>, u64>,
 }
 
-/// Symbols that are told apart; a browser with all its libraries has fewer.
+/// Maximum number of distinct symbols; a browser with all of its libraries has fewer.
 const MAX_SYMBOLS: usize = 4 << 20;
 
 impl Symbols {
-    /// The number of a symbol; a new one is told to the sink.
+    /// Id of a symbol; a new symbol is passed to the sink.
     pub(crate) fn id(&mut self, name: &str, sink: &mut dyn Sink) -> u64 {
         if let Some(id) = self.ids.get(name) {
             return *id;
@@ -22,7 +24,7 @@ impl Symbols {
         let name = if self.ids.len() < MAX_SYMBOLS {
             name
         } else {
-            "(further symbols)"
+            "(other symbols)"
         };
         let next = self.ids.len() as u64;
         *self.ids.entry(name.into()).or_insert_with(|| {
@@ -32,8 +34,8 @@ impl Symbols {
     }
 }
 
-/// What stands for the code of a file whose symbols are not known: its name in brackets.
-pub(crate) fn of_object(path: &str) -> Cow<'static, str> {
+/// Placeholder symbol for code of a file without symbols: the file name in brackets.
+pub(crate) fn object_symbol(path: &str) -> Cow<'static, str> {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.trim_matches(['[', ']']) {
         "" | "unknown" => Cow::Borrowed("[unknown]"),
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_once() {
+    fn each_symbol_reaches_the_sink_once() {
         let (mut symbols, mut told) = (Symbols::default(), Told::default());
         let ids = ["main", "work", "main"].map(|name| symbols.id(name, &mut told));
         assert_eq!(ids, [0, 1, 0]);
@@ -63,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_for_their_code() {
-        assert_eq!(of_object("/usr/lib/libc.so.6"), "[libc.so.6]");
-        assert_eq!(of_object("[kernel.kallsyms]"), "[kernel.kallsyms]");
-        assert_eq!(of_object("[unknown]"), "[unknown]");
-        assert_eq!(of_object(""), "[unknown]");
+    fn code_without_symbols_is_named_after_its_file() {
+        assert_eq!(object_symbol("/usr/lib/libc.so.6"), "[libc.so.6]");
+        assert_eq!(object_symbol("[kernel.kallsyms]"), "[kernel.kallsyms]");
+        assert_eq!(object_symbol("[unknown]"), "[unknown]");
+        assert_eq!(object_symbol(""), "[unknown]");
     }
 }

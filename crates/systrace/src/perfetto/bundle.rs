@@ -1,33 +1,33 @@
+//! ftrace event bundles (`FtraceEventBundle`).
+
 use std::collections::BTreeMap;
 
 use mpbond_units::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::payload::{self, Symbol};
-use super::wire::{Break, Fields, Value, repeated};
 use crate::error::Incomplete;
 use crate::event::{Event, Payload, Switch, TaskState, Wake};
+use crate::protobuf::{Break, Fields, Value, repeated};
 use crate::sink::Sink;
 
-/// Number and name of every event of the public schema.
+/// Field number and name of every event in `ftrace_event.proto`.
 const EVENT_NAMES: &str = include_str!("../../data/perfetto_ftrace_events.txt");
 
-/// Numbers beyond the table are named by their number.
+/// Maximum number of events outside of this table, which are named by their field number.
 const MAX_UNKNOWN: usize = 4096;
 
-/// Times at or above this can't be ns of any clock in use.
+/// Upper limit of valid times, ns; no clock reaches it.
 const MAX_NS: u64 = 1 << 62;
 
-/// Reads `FtraceEventBundle`s: the events of one CPU between two reads of its
-/// kernel buffer.
-pub(super) struct Bundles {
+/// Reader of `FtraceEventBundle` messages: the events of one CPU between two reads of its kernel
+/// buffer.
+pub(super) struct BundleReader {
     names: Vec<&'static str>,
     unknown: FxHashMap<u32, String>,
-    /// Task that took each CPU last, for the compact form, which leaves out
-    /// the task before.
+    /// Task that was switched in last on each CPU: the compact form lacks the previous task.
     running: FxHashMap<u32, u32>,
-    /// First event on each CPU whose running task is not known yet, and the
-    /// task that it was recorded on.
+    /// Time and task of the first event on each CPU whose running task is not known yet.
     first_event: FxHashMap<u32, (u64, u32)>,
     lost: BTreeMap<u32, u64>,
     compact: Compact,
@@ -46,7 +46,7 @@ struct Compact {
     waking_comm: Vec<u64>,
 }
 
-impl Bundles {
+impl BundleReader {
     pub(super) fn new() -> Self {
         let mut names = Vec::new();
         for line in EVENT_NAMES.lines() {
@@ -71,7 +71,7 @@ impl Bundles {
         }
     }
 
-    /// Reads one bundle; false when part of it is damaged.
+    /// Reads one bundle; false if part of it is damaged.
     pub(super) fn read<'s>(
         &mut self,
         bytes: &[u8],
@@ -82,7 +82,7 @@ impl Bundles {
         const EVENT: u32 = 2;
         const LOST: u32 = 3;
         const COMPACT: u32 = 4;
-        // The CPU leads in practice, but nothing obliges it to.
+        // The CPU is first in practice, but protobuf does not guarantee the order.
         let cpu = Fields::new(bytes)
             .find(|(n, _)| *n == CPU)
             .map_or(0, |(_, v)| v.u32());
@@ -165,7 +165,7 @@ impl Bundles {
             .or_insert_with(|| format!("ftrace_event_{number}"))
     }
 
-    /// `CompactSched`: parallel arrays, times as differences.
+    /// Reads `CompactSched`: parallel arrays, with delta-encoded times.
     fn compact(&mut self, cpu: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), Break> {
         let c = &mut self.compact;
         let columns = [
@@ -219,8 +219,7 @@ impl Bundles {
                 return Err(Break::Damaged);
             }
             let next_pid = u32::try_from(*pid).map_err(|_| Break::Damaged)?;
-            // Before the first switch ran whatever an earlier event on this
-            // CPU was recorded on.
+            // The task that ran before the first switch is that of an earlier event on this CPU.
             let prev_pid = self.running.insert(cpu, next_pid).or_else(|| {
                 let (seen, tid) = self.first_event.get(&cpu)?;
                 (*seen <= time).then_some(*tid)

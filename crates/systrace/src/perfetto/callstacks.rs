@@ -1,22 +1,22 @@
-//! Call stacks of samples: packets name them by numbers that earlier packets of their sequence
-//! explain (`InternedData`).
+//! Call stacks of samples. Packets refer to them by ids, which are defined by the `InternedData` of
+//! earlier packets of the same sequence.
 
 use rustc_hash::FxHashMap;
 
-use super::wire::{Fields, Value, varint};
-use crate::perf::{Symbols, of_object};
+use crate::perf::{Symbols, object_symbol};
+use crate::protobuf::{Fields, Value, varint};
 use crate::sink::Sink;
 
-/// Entries of each kind that are kept.
+/// Maximum number of interned entries of each kind.
 const MAX_ENTRIES: usize = 4 << 20;
 
-/// Frames of one stack; unwinders give up long before.
+/// Maximum number of frames of a stack, far above the limits of unwinders.
 const MAX_FRAMES: usize = 4096;
 
-/// By sequence and number.
+/// Entries by sequence id and interning id.
 type Interned<T> = FxHashMap<(u64, u64), T>;
 
-/// What has been interned, and the numbers that sinks know.
+/// Interned data, and the frame ids known to the sink.
 #[derive(Debug, Default)]
 pub(super) struct Callstacks {
     functions: Interned<Box<str>>,
@@ -33,7 +33,7 @@ struct Frame {
     mapping: u64,
 }
 
-/// Fields of `InternedData`.
+/// Field numbers of `InternedData`.
 mod kind {
     pub const FUNCTION_NAMES: u32 = 5;
     pub const FRAMES: u32 = 6;
@@ -49,7 +49,7 @@ fn keep<T>(map: &mut Interned<T>, key: (u64, u64), value: T) {
 }
 
 impl Callstacks {
-    /// One entry of the interned data of a sequence.
+    /// Adds one entry of a sequence's interned data.
     pub(super) fn intern(&mut self, sequence: u64, number: u32, body: &[u8]) {
         let mut iid = 0;
         let mut text = [].as_slice();
@@ -74,14 +74,14 @@ impl Callstacks {
             kind::FUNCTION_NAMES => keep(&mut self.functions, key, text()),
             kind::MAPPING_PATHS => keep(&mut self.paths, key, text()),
             kind::FRAMES => keep(&mut self.frames, key, frame),
-            // The last part of the path names the file.
+            // The last path component is the file name.
             kind::MAPPINGS => keep(&mut self.mappings, key, list.last().copied()),
             kind::CALLSTACKS => keep(&mut self.stacks, key, list.into()),
             _ => {}
         }
     }
 
-    /// The frames of a stack, innermost first: numbers that the sink has been told.
+    /// Frames of a stack, innermost first, as ids known to the sink.
     pub(super) fn frames(&mut self, sequence: u64, stack: u64, sink: &mut dyn Sink) -> Vec<u64> {
         let Some(list) = self.stacks.get(&(sequence, stack)) else {
             return Vec::new();
@@ -93,9 +93,9 @@ impl Callstacks {
                 return Some(name.as_ref().into());
             }
             let path = (*self.mappings.get(&(sequence, frame.mapping))?)?;
-            Some(of_object(self.paths.get(&(sequence, path))?))
+            Some(object_symbol(self.paths.get(&(sequence, path))?))
         };
-        // They are written outermost first.
+        // Frame ids are stored outermost first.
         list.iter()
             .rev()
             .map(|frame| {
@@ -106,7 +106,7 @@ impl Callstacks {
     }
 }
 
-/// Repeated numbers, packed or one by one.
+/// A repeated integer field, packed or not.
 fn numbers(value: Value<'_>, list: &mut Vec<u64>) {
     match value {
         Value::Bytes(mut packed) => {

@@ -1,40 +1,39 @@
-//! Perfetto's protobuf traces: ftrace events (single and compact), process
-//! trees, clock snapshots, profiler samples, statistics of what was lost.
+//! Perfetto traces: ftrace events (single and compact), process trees, clock snapshots, profiler
+//! samples, and the recorder's loss statistics.
 //!
-//! Field numbers are those of Perfetto's public `.proto` files.
+//! Field numbers are those of Perfetto's protos (`protos/perfetto/trace/trace_packet.proto`).
 
 mod bundle;
 mod callstacks;
 mod payload;
 mod stats;
-pub(crate) mod wire;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Incomplete, TraceError};
 use crate::event::{Clock, ClockReading, Sample, ThreadInfo};
+use crate::protobuf::{Break, Fields, varint};
 use crate::sink::Sink;
 use crate::source::Source;
-use bundle::Bundles;
+use bundle::BundleReader;
 use callstacks::Callstacks;
 use mpbond_units::Timestamp;
 use stats::Stats;
-use wire::{Break, Fields};
 
-/// A packet larger than this is a damaged length: the service itself refuses
-/// packets above a few megabytes.
+/// Maximum size of a packet. Perfetto's service refuses packets above a few megabytes, so a larger
+/// size is a damaged length.
 const MAX_PACKET_BYTES: u64 = 128 << 20;
 
-/// `compressed_packets` inside `compressed_packets` do not occur.
+/// Maximum nesting of `compressed_packets`.
 const MAX_DEPTH: u32 = 2;
 
-/// Perfetto's number of CLOCK_BOOTTIME.
+/// Perfetto's clock id of CLOCK_BOOTTIME (`BuiltinClock`).
 const BOOTTIME: u32 = 6;
 
-/// Interned kernel symbols that are kept; a device has fewer than this.
+/// Maximum number of interned kernel symbols; a device has fewer.
 const MAX_SYMBOLS: usize = 1 << 20;
 
-/// Fields of `TracePacket` that are read or at least named.
+/// Field numbers of `TracePacket`.
 mod packet {
     pub const FTRACE_EVENTS: u32 = 1;
     pub const PROCESS_TREE: u32 = 2;
@@ -48,9 +47,9 @@ mod packet {
     pub const COMPRESSED: u32 = 50;
     pub const PERF_SAMPLE: u32 = 66;
     pub const ZSTD_COMPRESSED: u32 = 133;
-    /// Highest number in use, except 900 for tests.
+    /// Highest field number in use, except 900, which is for tests.
     pub const LAST: u32 = 200;
-    /// Packets that are only counted.
+    /// Packets that are counted by name.
     pub const NAMES: [(u32, &str); 9] = [
         (PROCESS_TREE, "process_tree"),
         (CLOCK_SNAPSHOT, "clock_snapshot"),
@@ -64,12 +63,12 @@ mod packet {
     ];
 }
 
-/// Whether the bytes begin as a Perfetto trace does.
+/// Whether the bytes are the start of a Perfetto trace.
 pub(crate) fn looks_like(head: &[u8]) -> bool {
     let Some(mut rest) = head.strip_prefix(b"\x0a") else {
         return false;
     };
-    let Ok(len) = wire::varint(&mut rest) else {
+    let Ok(len) = varint(&mut rest) else {
         return false;
     };
     if len == 0 || len > MAX_PACKET_BYTES {
@@ -90,7 +89,7 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
 /// Reads a trace to the end of the source.
 pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
     let mut reader = Reader {
-        bundles: Bundles::new(),
+        bundles: BundleReader::new(),
         stats: Stats::default(),
         symbols: FxHashMap::default(),
         callstacks: Callstacks::default(),
@@ -105,14 +104,14 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
 }
 
 struct Reader {
-    bundles: Bundles,
+    bundles: BundleReader,
     stats: Stats,
-    /// Kernel symbols by sequence and interning id.
+    /// Kernel symbols by sequence id and interning id.
     symbols: FxHashMap<(u64, u64), Box<[u8]>>,
     callstacks: Callstacks,
     sequences: FxHashSet<u64>,
     dropped: u64,
-    /// Packets with unreadable parts: offset of the first, count.
+    /// Damaged packets: offset of the first, number.
     damaged: (u64, u64),
     snapshots: u32,
 }
@@ -131,8 +130,8 @@ impl Reader {
                 return Ok(());
             }
             let before = head.len();
-            let parsed = wire::varint(&mut head).and_then(|tag| match tag & 7 {
-                2 => Ok((tag >> 3, wire::varint(&mut head)?)),
+            let parsed = varint(&mut head).and_then(|tag| match tag & 7 {
+                2 => Ok((tag >> 3, varint(&mut head)?)),
                 _ => Err(Break::Damaged),
             });
             let used = before - head.len();
@@ -143,11 +142,11 @@ impl Reader {
                     return Ok(());
                 }
                 _ => {
-                    // Packets carry no marker to find the next one by.
+                    // Packets have no marker for resynchronization.
                     sink.incomplete(Incomplete::Skipped {
                         offset,
                         count: 1,
-                        what: "stretch that is no packet, up to the end,".into(),
+                        what: "invalid packet (with the rest of the file)".into(),
                     });
                     return Ok(());
                 }
@@ -204,7 +203,7 @@ impl Reader {
             }
         }
         sound &= fields.broken().is_none();
-        // The service appends the sequence to what the writer made.
+        // The service appends the sequence id after the writer's fields.
         if let Some(body) = interned {
             sound &= self.intern(sequence, body);
         }
@@ -214,8 +213,7 @@ impl Reader {
         ) {
             sink.other("packet");
         }
-        // A writer sets the mark on its very first packet too, where nothing
-        // can have been lost.
+        // Writers also set the flag on their first packet, before which nothing can have been lost.
         if !self.sequences.insert(sequence) && previous_dropped {
             self.dropped += 1;
         }
@@ -300,7 +298,7 @@ impl Reader {
             if incremental {
                 continue;
             }
-            // The recorder writes ftrace's times as CLOCK_BOOTTIME.
+            // The recorder converts ftrace times to CLOCK_BOOTTIME.
             if id == BOOTTIME {
                 sink.clock(ClockReading {
                     snapshot: self.snapshots,
@@ -349,7 +347,7 @@ impl Reader {
             tid,
             comm: &[],
             event: "",
-            // The counter in the packet runs from the beginning.
+            // The packet has the cumulative value of the counter.
             period: None,
             frames: &frames,
         });
@@ -361,7 +359,7 @@ impl Reader {
         self.stats.finish(sink);
         if self.dropped > 0 {
             sink.incomplete(Incomplete::Dropped(format!(
-                "writers lost packets before {} of the packets",
+                "writers lost packets before {} packets",
                 self.dropped
             )));
         }
@@ -369,7 +367,7 @@ impl Reader {
             sink.incomplete(Incomplete::Skipped {
                 offset: self.damaged.0,
                 count: self.damaged.1,
-                what: "damaged packets (in part)".into(),
+                what: "partly damaged packets".into(),
             });
         }
     }
@@ -401,7 +399,7 @@ fn process_tree(bytes: &[u8], sink: &mut dyn Sink) -> bool {
                     tid: pid,
                     process: Some(pid),
                     name: name.unwrap_or_default(),
-                    // kthreadd is process 2 and parent of the kernel's threads.
+                    // kthreadd is process 2 and the parent of all kernel threads.
                     kernel: kernel || pid == 2 || parent == 2,
                 });
             }

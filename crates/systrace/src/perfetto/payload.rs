@@ -1,21 +1,23 @@
-use super::wire::Fields;
+//! Arguments of Perfetto's ftrace events.
+
 use crate::event::{NetPoint, Payload, Switch, TaskState, Wake};
+use crate::protobuf::Fields;
 use crate::text;
 
-/// `GenericFtraceEvent`: an event that the schema does not know, by name.
+/// `GenericFtraceEvent`: an event outside of the schema, by name.
 pub(super) const GENERIC: u32 = 327;
 
-/// Room for a symbol that the trace gives as an address only.
+/// Buffer for a symbol that is only known as an address.
 #[derive(Default)]
 pub(super) struct Symbol(String);
 
-/// The name inside a generic event.
+/// Name of a generic event.
 pub(super) fn generic_name(body: &[u8]) -> Option<&str> {
     let (_, name) = Fields::new(body).find(|(n, _)| *n == 1)?;
     std::str::from_utf8(name.bytes()).ok()
 }
 
-/// Reads the events whose content is modelled; anything else is only counted.
+/// Parses the fields of an event into a typed payload; other events are only counted.
 pub(super) fn parse<'a, 's: 'a>(
     number: u32,
     body: &'a [u8],

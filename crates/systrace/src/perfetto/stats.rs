@@ -1,25 +1,25 @@
-//! What the recorder itself counts as lost.
+//! Loss statistics of the recorder.
 
 use rustc_hash::FxHashMap;
 
-use super::wire::Fields;
 use crate::error::Incomplete;
+use crate::protobuf::Fields;
 use crate::sink::Sink;
 
 #[derive(Default)]
 pub(super) struct Stats {
-    /// Overruns and drops of each CPU's kernel buffer when tracing began.
+    /// Overruns and drops of each CPU's kernel buffer at the start of tracing.
     start: FxHashMap<u64, u64>,
     end: FxHashMap<u64, u64>,
-    /// Last word of the service, summed over its buffers.
+    /// Latest statistics of the service, summed over its buffers.
     overwritten_chunks: u64,
     discarded_chunks: u64,
     lost_packets: u64,
 }
 
 impl Stats {
-    /// `FtraceStats`: the counters run on from before the recording, so only
-    /// the difference between its start and its end tells.
+    /// Reads `FtraceStats`. The counters are cumulative since before the recording, so only the
+    /// difference between its start and its end counts.
     pub(super) fn ftrace(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> bool {
         const PHASE: u32 = 1;
         const CPU_STATS: u32 = 2;
@@ -59,7 +59,7 @@ impl Stats {
         fields.broken().is_none()
     }
 
-    /// `TraceStats`: repeated through the trace; the last one counts.
+    /// Reads `TraceStats`, which is repeated during the trace; the last one counts.
     pub(super) fn service(&mut self, bytes: &[u8]) -> bool {
         const BUFFER: u32 = 1;
         self.overwritten_chunks = 0;
@@ -100,7 +100,7 @@ impl Stats {
         ] {
             if count > 0 {
                 sink.incomplete(Incomplete::Dropped(format!(
-                    "the recorder counts {count} {what} in its buffers"
+                    "recorder statistics: {count} {what}"
                 )));
             }
         }

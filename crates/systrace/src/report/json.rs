@@ -1,6 +1,8 @@
+//! The report as JSON.
+
 use serde::Serialize;
 
-use super::{FunctionReport, Report};
+use super::analyses::{FunctionReport, Report};
 use crate::idle::IdleReport;
 use crate::microarch::MicroarchRow;
 use crate::net_path::NetDelay;
@@ -9,37 +11,37 @@ use crate::spans::SpanTime;
 use crate::summary::Summary;
 use crate::usage::{CpuUsage, ProcessParallelism};
 
-/// A [`Report`] as JSON: what a trace does not give is null or empty.
+/// A [`Report`] as JSON. Parts for which the trace has no data are null or empty.
 #[derive(Debug, Serialize)]
 pub struct ReportJson<'r> {
-    /// What stands out, in sentences, most important first.
+    /// Findings as sentences, most important first.
     pub findings: Vec<String>,
-    /// Counts, busy shares, TLP.
+    /// Event counts, busy shares, TLP.
     pub summary: &'r Summary,
-    /// Who used the CPUs.
+    /// CPU time by class, process, task and frequency.
     pub usage: Option<&'r CpuUsage>,
-    /// TLP over time: begin of the window, s on the trace's clock, and TLP.
+    /// TLP over time: start of the window (s on the trace clock) and TLP.
     pub sliding_tlp: Vec<(f64, f64)>,
     /// TLP by process.
     pub processes: &'r [ProcessParallelism],
-    /// Why nothing ran.
+    /// Idle time by cause, and anomalies.
     pub idle: Option<&'r IdleReport>,
-    /// Where packets spend their time inside the machine.
+    /// Delays of packets inside the kernel.
     pub net: &'r [NetDelay],
-    /// Functions of a method trace.
+    /// Function times of a method trace.
     pub functions: Option<&'r FunctionReport>,
-    /// Functions of a sampled profile.
+    /// Function shares of a sampled profile.
     pub sampled: Option<&'r SampledFunctions>,
-    /// Time that user space marked, by name.
+    /// Statistics of userspace slices.
     pub spans: &'r [SpanTime],
-    /// Hardware events by process.
+    /// Hardware event counts by process.
     pub microarch: &'r [MicroarchRow],
-    /// Hardware events by task.
+    /// Hardware event counts by thread.
     pub microarch_tasks: &'r [MicroarchRow],
 }
 
 impl Report {
-    /// The report for scripts, without the events behind it.
+    /// The report as a serializable value, without the trace itself.
     pub fn json(&self) -> ReportJson<'_> {
         let seconds = |(ns, tlp): &(u64, f64)| (*ns as f64 / 1e9, *tlp);
         ReportJson {

@@ -1,9 +1,12 @@
+//! The report as an HTML page.
+
 use std::fmt::Write as _;
 
 use mpbond_plot::escaped;
 
+use super::analyses::Report;
 use super::charts::{bars, line, table};
-use super::{Report, timeline};
+use super::timeline;
 use crate::activity::Concurrency;
 use crate::functions::GroupTime;
 use crate::idle::{IdleCause, IdleReport};
@@ -12,20 +15,33 @@ use crate::usage::Usage;
 const STYLE: &str = include_str!("../../data/report.css");
 const SCRIPT: &str = include_str!("../../data/report.js");
 
-/// Rows of a chart or table: what follows is noise and is in the query tables.
+/// Maximum number of rows of a chart or table; CSV tables and SQL queries give all of them.
 const ROWS: usize = 15;
 
-pub(super) fn page(r: &Report, title: &str) -> String {
+impl Report {
+    /// The report as a self-contained HTML page: findings, the figures of the Android Wear
+    /// characterization, and a zoomable timeline.
+    pub fn html(&self, title: &str) -> String {
+        page(self, title)
+    }
+}
+
+fn page(r: &Report, title: &str) -> String {
     let title = escaped(title);
     let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1><ul class=\"first\">"
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body>\
+         <h1>{title}</h1><ul class=\"first\">"
     );
     for f in r.findings() {
         let _ = write!(out, "<li>{}</li>", escaped(&f));
     }
     out.push_str("</ul>");
     if let Some(t) = timeline::timeline(r) {
-        out.push_str("<h2>Timeline</h2><p class=\"note\">Wheel: zoom. Drag: move. Double click: all. Red in the last lane: idle that should not be.");
+        out.push_str(
+            "<h2>Timeline</h2><p class=\"note\">Wheel: zoom. Drag: move. Double click: \
+             show all. Red in the last lane: anomalous idle time.",
+        );
         if !t.merged.is_empty() {
             let _ = write!(out, " {}.", escaped(&t.merged));
         }
@@ -45,7 +61,7 @@ pub(super) fn page(r: &Report, title: &str) -> String {
         let t = r.net_table();
         let _ = write!(
             out,
-            "<h2>Packets inside the machine</h2>{}",
+            "<h2>Packet delays in the kernel</h2>{}",
             table(&t.columns, &t.rows)
         );
     }
@@ -61,7 +77,7 @@ pub(super) fn page(r: &Report, title: &str) -> String {
     out
 }
 
-/// Label, share in percent, text: a bar each.
+/// Bars of a chart: label, share in percent, text.
 type Bars = Vec<(String, f64, String)>;
 
 pub(super) fn usage_bars(list: &[Usage], numbered: bool) -> Bars {
@@ -122,12 +138,15 @@ pub(super) fn top_points(curve: &[f64]) -> Vec<(f64, f64)> {
 
 fn usage(r: &Report, out: &mut String) {
     let Some(u) = &r.usage else { return };
-    out.push_str("<h2>CPU time</h2><h3>By class (Figure 3a)</h3>");
-    out.push_str(&bars(&usage_bars(&u.classes, false)));
-    out.push_str("<h3>By process (Figure 3b)</h3>");
-    out.push_str(&bars(&usage_bars(&u.processes, true)));
+    out.push_str("<h2>CPU time</h2><h3>By class (Figure 3(a))</h3>");
+    out.push_str(&bars("Busy share by class", &usage_bars(&u.classes, false)));
+    out.push_str("<h3>By process (Figure 3(b))</h3>");
+    out.push_str(&bars(
+        "Busy share by process",
+        &usage_bars(&u.processes, true),
+    ));
     out.push_str("<h3>By task</h3>");
-    out.push_str(&bars(&usage_bars(&u.tasks, true)));
+    out.push_str(&bars("Busy share by task", &usage_bars(&u.tasks, true)));
     out.push_str("<h3>By CPU</h3>");
     let cpus: Vec<_> = r
         .summary
@@ -138,7 +157,7 @@ fn usage(r: &Report, out: &mut String) {
             (format!("CPU {}", c.cpu), c.busy_percent, text)
         })
         .collect();
-    out.push_str(&bars(&cpus));
+    out.push_str(&bars("Busy share by CPU", &cpus));
     if !u.frequencies.is_empty() {
         out.push_str("<h3>By frequency</h3>");
         let rows: Vec<Vec<String>> = u
@@ -147,7 +166,7 @@ fn usage(r: &Report, out: &mut String) {
             .filter(|f| f.busy_s > 0.0)
             .map(|f| {
                 let mhz = if f.khz == 0 {
-                    "not known yet".to_owned()
+                    "unknown".to_owned()
                 } else {
                     format!("{:.0}", f64::from(f.khz) / 1e3)
                 };
@@ -166,11 +185,11 @@ fn usage(r: &Report, out: &mut String) {
 fn idle(r: &Report, out: &mut String) {
     let Some(idle) = &r.idle else { return };
     out.push_str("<h2>Idle (Table 4)</h2>");
-    out.push_str(&bars(&cause_bars(idle)));
+    out.push_str(&bars("Idle time by cause", &cause_bars(idle)));
     if idle.findings.is_empty() {
         return;
     }
-    out.push_str("<h3>Idle that should not be</h3>");
+    out.push_str("<h3>Anomalies</h3>");
     let rows: Vec<Vec<String>> = idle
         .findings
         .iter()
@@ -200,7 +219,10 @@ fn idle(r: &Report, out: &mut String) {
 fn parallelism(r: &Report, out: &mut String) {
     let Some(c) = &r.concurrency else { return };
     out.push_str("<h2>Thread-level parallelism (Figure 5)</h2>");
-    out.push_str(&bars(&level_bars(c)));
+    out.push_str(&bars(
+        "Share of time by number of busy CPUs",
+        &level_bars(c),
+    ));
     let points = sliding_points(c.start_ns, &r.sliding_tlp);
     out.push_str(&line(&points, false, "s", "TLP"));
     let rows: Vec<Vec<String>> = r
@@ -237,18 +259,18 @@ fn functions(r: &Report, out: &mut String) {
             ]
         })
         .collect();
-    let head = ["function", "calls", "own ms", "with callees ms"];
+    let head = ["function", "calls", "exclusive ms", "inclusive ms"];
     out.push_str(&table(&head, &rows));
     out.push_str("<h3>Share of the hottest N functions, % (Figure 4)</h3>");
     let points = top_points(&f.top_share_curve);
     out.push_str(&line(&points, true, "N (logarithmic)", "%"));
     for (title, list) in [
-        ("Services (Figure 3c)", &f.services),
+        ("Services (Figure 3(c))", &f.services),
         ("Basic data structures (Table 2)", &f.packages),
     ] {
         let rows = group_bars(list);
         if !rows.is_empty() {
-            let _ = write!(out, "<h3>{}</h3>{}", escaped(title), bars(&rows));
+            let _ = write!(out, "<h3>{}</h3>{}", escaped(title), bars(title, &rows));
         }
     }
 }
@@ -257,7 +279,7 @@ fn sampled(r: &Report, out: &mut String) {
     let Some(s) = &r.sampled else { return };
     let _ = write!(
         out,
-        "<h2>Functions by samples</h2><p class=\"note\">{} samples{}{}.</p>",
+        "<h2>Functions of the sampled profile</h2><p class=\"note\">{} samples{}{}.</p>",
         s.samples,
         if s.event.is_empty() { "" } else { " of " },
         escaped(&s.event)
@@ -275,7 +297,7 @@ fn spans(r: &Report, out: &mut String) {
     if t.rows.is_empty() {
         return;
     }
-    out.push_str("<h2>What programs marked</h2>");
+    out.push_str("<h2>Userspace slices</h2>");
     let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
     out.push_str(&table(&t.columns, shown));
 }
@@ -324,7 +346,7 @@ fn counts(r: &Report, out: &mut String) {
     let s = &r.summary;
     let _ = write!(
         out,
-        "<h2>What the file holds</h2><p>Format {}, {:.6} s, {} threads.</p>",
+        "<h2>File content</h2><p>Format {}, {:.6} s, {} threads.</p>",
         escaped(&s.format),
         s.span_s,
         s.threads
@@ -337,4 +359,8 @@ fn counts(r: &Report, out: &mut String) {
         .map(|(name, n)| vec![name.clone(), n.to_string()])
         .collect();
     out.push_str(&table(&["event", "count"], &rows));
+    out.push_str(
+        "<p class=\"note\">Figure and table numbers are those of R. Liu and F. X. Lin, \
+         <i>Understanding the Characteristics of Android Wear OS</i>, MobiSys '16.</p>",
+    );
 }

@@ -1,10 +1,13 @@
-//! The paper's figures as pictures that stand alone.
+//! Figures of the report as stand-alone SVG files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use mpbond_plot::{Anchor, Key, Svg, legend};
+
+use super::analyses::Report;
 use super::charts::{bars, line};
-use super::{Report, page};
+use super::page;
 use crate::tasks::{ClassRules, TaskClass};
 
 /// Columns of the timeline: two units of a picture 860 wide.
@@ -27,7 +30,7 @@ impl Report {
         }
         let mut add_bars = |name, rows: Vec<(String, f64, String)>| {
             if !rows.is_empty() {
-                add(name, bars(&rows));
+                add(name, bars(name, &rows));
             }
         };
         if let Some(u) = &self.usage {
@@ -64,14 +67,9 @@ impl Report {
     }
 }
 
-/// An inline picture with what it takes from the page's style.
+/// A chart of the page as a file of its own.
 fn alone(svg: &str) -> String {
-    const STYLE: &str = "<style>text{font:12px system-ui,sans-serif;fill:#1d2430}.bars rect{fill:#3b6fb6}.curve{fill:none;stroke:#3b6fb6;stroke-width:1.5}.axis{fill:none;stroke:#98a2b3}</style><path d=\"M0 0H860V4000H0z\" fill=\"#fff\"/>";
-    let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    // The first tag's end: attributes of ours hold no angle brackets.
-    let mut out = svg.replacen('>', &format!(">{STYLE}"), 1);
-    out.push('\n');
-    out
+    svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
 }
 
 /// A lane a CPU: how much of each column it was busy, in the colour of the class that ran most;
@@ -105,18 +103,14 @@ fn timeline(r: &Report, rules: &ClassRules) -> Option<String> {
         (TaskClass::App, "apps", "#d9822b"),
         (TaskClass::Daemon, "daemons", "#3b6fb6"),
         (TaskClass::Kernel, "kernel", "#6b7a90"),
-        (TaskClass::Unknown, "not known", "#b9a4d6"),
+        (TaskClass::Unknown, "unknown", "#b9a4d6"),
     ];
-    let high = LANE * cpus.len() as u64 + 60;
-    let mut out = format!("<svg viewBox=\"0 0 860 {high}\" role=\"img\">");
+    let mut svg = Svg::new();
     for (i, (cpu, lane)) in cpus.iter().enumerate() {
-        let floor = LANE * (i as u64 + 1);
-        let _ = write!(
-            out,
-            "<text x=\"8\" y=\"{}\">CPU {cpu}</text><path class=\"axis\" d=\"M70 {floor}h760\"/>",
-            floor - 6
-        );
-        for (class, _, colour) in COLOURS {
+        let floor = (LANE * (i as u64 + 1)) as f64;
+        svg.text((8.0, floor - 6.0), Anchor::Start, &format!("CPU {cpu}"));
+        svg.line((70.0, floor), (830.0, floor), "#98a2b3", 1.0);
+        for (class, name, colour) in COLOURS {
             let mut path = String::new();
             for (c, times) in lane {
                 let most = times.iter().max_by_key(|(_, ns)| **ns).map(|(c, _)| *c);
@@ -124,49 +118,33 @@ fn timeline(r: &Report, rules: &ClassRules) -> Option<String> {
                 let width = (edge(c + 1) - edge(*c)).max(1);
                 let tall = ((LANE - 6) * busy).div_ceil(width).min(LANE - 6);
                 if most == Some(class) && tall > 0 {
-                    let _ = write!(path, "M{} {floor}v-{tall}", 71 + 2 * c);
+                    let _ = write!(path, "M{} {floor}v-{tall}h2v{tall}Z", 70 + 2 * c);
                 }
             }
-            if !path.is_empty() {
-                let _ = write!(
-                    out,
-                    "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2\"/>"
-                );
-            }
+            svg.area(&path, colour, 1.0, name);
         }
     }
-    let base = LANE * cpus.len() as u64;
-    if let Some(idle) = &r.idle {
-        let mut path = String::new();
-        for f in &idle.findings {
-            let from = column(f.start_ns.clamp(start, end));
-            let to = column(f.end_ns.clamp(start, end)).max(from + 1);
-            let _ = write!(path, "M{} {}h{}", 70 + 2 * from, base + 12, 2 * (to - from));
-        }
-        if !path.is_empty() {
-            let _ = write!(
-                out,
-                "<text x=\"8\" y=\"{}\">stalls</text><path d=\"{path}\" stroke=\"#c62f2f\" stroke-width=\"10\"/>",
-                base + 16
-            );
-        }
-    }
-    let _ = write!(
-        out,
-        "<text x=\"70\" y=\"{0}\">0 s</text><text x=\"830\" y=\"{0}\" text-anchor=\"end\">{1:.3} s</text>",
-        base + 34,
-        (end - start) as f64 / 1e9
-    );
-    for (i, (_, name, colour)) in COLOURS.iter().enumerate() {
-        let x = 250 + 110 * i;
+    let base = (LANE * cpus.len() as u64) as f64;
+    let mut stalls = String::new();
+    for f in r.idle.iter().flat_map(|idle| &idle.findings) {
+        let from = column(f.start_ns.clamp(start, end));
+        let to = column(f.end_ns.clamp(start, end)).max(from + 1);
+        let width = 2 * (to - from);
         let _ = write!(
-            out,
-            "<path d=\"M{x} {0}h10\" stroke=\"{colour}\" stroke-width=\"10\"/><text x=\"{1}\" y=\"{2}\">{name}</text>",
-            base + 30,
-            x + 15,
-            base + 34
+            stalls,
+            "M{} {}h{width}v10h-{width}Z",
+            70 + 2 * from,
+            base + 7.0
         );
     }
-    out.push_str("</svg>");
-    Some(out)
+    if !stalls.is_empty() {
+        svg.text((8.0, base + 16.0), Anchor::Start, "stalls");
+        svg.area(&stalls, "#c62f2f", 1.0, "stalls");
+    }
+    let length = format!("{:.3} s", (end - start) as f64 / 1e9);
+    svg.text((70.0, base + 34.0), Anchor::Start, "0 s");
+    svg.text((830.0, base + 34.0), Anchor::End, &length);
+    let entries = COLOURS.map(|(_, name, colour)| (Key::Colour(colour), name.to_owned()));
+    let below = legend(&mut svg, &entries, 250.0, 760.0, base + 22.0);
+    Some(svg.inline("CPUs over time", 860.0, below))
 }

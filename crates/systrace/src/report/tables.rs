@@ -1,30 +1,30 @@
-//! The report as plain tables: for a terminal, for spreadsheets.
+//! Tables of the report, as aligned text and as CSV.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{FunctionReport, Report};
-use crate::functions::AcrossTraces;
+use super::analyses::{FunctionReport, Report};
+use crate::functions::FunctionStatistics;
 use crate::microarch::MicroarchRow;
 use crate::net_path::NetStep;
-use crate::sampled::{SampledAcross, SampledFunctions};
+use crate::sampled::{SampledFunctionStatistics, SampledFunctions};
 use crate::usage::Usage;
 
 /// A table of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// Short name, fit for a file name.
+    /// Short name, usable as a file name.
     pub name: &'static str,
-    /// Heads of the columns, with units.
+    /// Column headings, with units.
     pub columns: Vec<String>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The table with aligned columns, at most `most_rows` rows; says how many
-    /// are left out.
+    /// The table as text with aligned columns: at most `most_rows` rows, and the number of rows
+    /// left out.
     pub fn text(&self, most_rows: usize) -> String {
         let shown = self.rows.get(..most_rows).unwrap_or(&self.rows);
         let width = |i: usize| {
@@ -59,7 +59,7 @@ impl Table {
         out
     }
 
-    /// The table as RFC 4180 asks for, with a line of heads.
+    /// The table as CSV (RFC 4180), with a header line.
     pub fn csv(&self) -> String {
         let mut out = String::new();
         let mut line = |cells: &mut dyn Iterator<Item = &str>| {
@@ -84,7 +84,7 @@ impl Table {
 }
 
 impl Report {
-    /// All tables that the trace gives; empty ones are left out.
+    /// All tables for which the trace has data.
     pub fn tables(&self) -> Vec<Table> {
         let mut list = vec![self.event_table(), self.cpu_table()];
         if let Some(u) = &self.usage {
@@ -163,13 +163,13 @@ impl Report {
             .iter()
             .map(|(ns, tlp)| vec![format!("{:.6}", *ns as f64 / 1e9), format!("{tlp:.4}")]);
         vec![
-            table("concurrency", &["cpus busy", "time %"], levels.collect()),
+            table("concurrency", &["busy CPUs", "time %"], levels.collect()),
             table(
                 "process-tlp",
                 &["process", "name", "TLP", "active s", "c1 c2 … %"],
                 processes.collect(),
             ),
-            table("sliding-tlp", &["from s", "TLP"], sliding.collect()),
+            table("sliding-tlp", &["start s", "TLP"], sliding.collect()),
         ]
     }
 
@@ -211,7 +211,7 @@ impl Report {
                     "thread",
                     "waits for",
                     "function",
-                    "from s",
+                    "start s",
                     "idle ms",
                 ],
                 findings.collect(),
@@ -225,7 +225,8 @@ impl Report {
                 format!("{} ({})", s.process_name, s.process),
                 s.name.clone(),
                 s.count.to_string(),
-                s.own_ms.map_or_else(String::new, |own| format!("{own:.3}")),
+                s.self_ms
+                    .map_or_else(String::new, |own| format!("{own:.3}")),
                 format!("{:.3}", s.total_ms),
                 format!("{:.3}", s.longest_ms),
                 format!("{:.6}", s.longest_at_ns as f64 / 1e9),
@@ -236,11 +237,11 @@ impl Report {
             &[
                 "process",
                 "span",
-                "times",
-                "own ms",
+                "count",
+                "self ms",
                 "total ms",
                 "longest ms",
-                "at s",
+                "longest at s",
             ],
             rows.collect(),
         )
@@ -252,9 +253,9 @@ impl Report {
                 NetStep::Queue => "out: queue",
                 NetStep::DriverOut => "out: driver",
                 NetStep::DriverIn => "in: driver",
-                NetStep::Stack => "in: stack until wake-up",
-                NetStep::RunQueue => "in: wake-up until run",
-                NetStep::Copy => "in: run until copy",
+                NetStep::Stack => "in: stack",
+                NetStep::RunQueue => "in: wake-up to run",
+                NetStep::Copy => "in: run to copy",
             };
             let mut row = vec![name.to_owned(), d.packets.to_string()];
             let figures = [d.mean_us, d.median_us, d.p99_us, d.max_us, d.percent];
@@ -264,13 +265,13 @@ impl Report {
         table(
             "network",
             &[
-                "part",
+                "section",
                 "packets",
                 "mean µs",
                 "median µs",
                 "p99 µs",
                 "max µs",
-                "of way %",
+                "of path %",
             ],
             rows.collect(),
         )
@@ -278,7 +279,8 @@ impl Report {
 }
 
 impl FunctionReport {
-    /// Table 3's columns of one trace, then Figure 3(c) and Table 2.
+    /// Columns of Table 3 for one trace, Figure 3(c) and Table 2 of the Android Wear
+    /// characterization.
     pub fn tables(&self) -> Vec<Table> {
         let rows = self.functions.iter().map(|f| {
             vec![
@@ -296,12 +298,12 @@ impl FunctionReport {
                     format!("{:.2}", g.percent),
                 ]
             });
-            table(name, &["group", "µs", "of all %"], rows.collect())
+            table(name, &["group", "µs", "total %"], rows.collect())
         };
         vec![
             table(
                 "functions",
-                &["function", "calls", "own µs", "with callees µs"],
+                &["function", "calls", "exclusive µs", "inclusive µs"],
                 rows.collect(),
             ),
             group("services", &self.services),
@@ -311,36 +313,36 @@ impl FunctionReport {
 }
 
 impl SampledFunctions {
-    /// What Table 3 has, by shares of samples.
+    /// Columns of Table 3 of the Android Wear characterization, as shares of samples.
     pub fn table(&self) -> Table {
         let rows = self.functions.iter().map(|f| {
             vec![
                 f.name.clone(),
-                f.own_samples.to_string(),
-                format!("{:.2}", f.own_percent),
-                f.with_callees_samples.to_string(),
-                format!("{:.2}", f.with_callees_percent),
+                f.exclusive_samples.to_string(),
+                format!("{:.2}", f.exclusive_percent),
+                f.inclusive_samples.to_string(),
+                format!("{:.2}", f.inclusive_percent),
             ]
         });
         table(
             "sampled-functions",
             &[
                 "function",
-                "own samples",
-                "own %",
-                "with callees",
-                "with callees %",
+                "exclusive samples",
+                "exclusive %",
+                "inclusive samples",
+                "inclusive %",
             ],
             rows.collect(),
         )
     }
 }
 
-impl SampledAcross {
+impl SampledFunctionStatistics {
     /// Mean and standard deviation of shares over several profiles.
     pub fn table(list: &[Self]) -> Table {
         let rows = list.iter().map(|f| {
-            let (own, whole) = (f.own_percent, f.with_callees_percent);
+            let (own, whole) = (f.exclusive_percent, f.inclusive_percent);
             let mut row = vec![f.name.clone()];
             row.extend([own.0, own.1, whole.0, whole.1].map(|v| format!("{v:.2}")));
             row
@@ -349,18 +351,18 @@ impl SampledAcross {
             "sampled-functions-across",
             &[
                 "function",
-                "own %",
-                "own % SD",
-                "with callees %",
-                "with callees % SD",
+                "exclusive %",
+                "exclusive % SD",
+                "inclusive %",
+                "inclusive % SD",
             ],
             rows.collect(),
         )
     }
 }
 
-impl AcrossTraces {
-    /// Table 3: mean and standard deviation over several traces.
+impl FunctionStatistics {
+    /// Mean and standard deviation over several traces (Android Wear characterization, Table 3).
     pub fn table(list: &[Self]) -> Table {
         let rows = list.iter().map(|f| {
             vec![
@@ -377,8 +379,8 @@ impl AcrossTraces {
                 "function",
                 "calls mean",
                 "calls SD",
-                "own ms mean",
-                "own ms SD",
+                "exclusive ms mean",
+                "exclusive ms SD",
             ],
             rows.collect(),
         )

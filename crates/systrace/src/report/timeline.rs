@@ -1,36 +1,35 @@
-//! The timeline's data: exact while there are few runs, merged when there are
-//! too many for a browser.
+//! Data of the HTML timeline: exact runs, or merged ones if there are too many for a browser.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Report;
+use super::analyses::Report;
 
-/// Runs that a page carries one by one: a browser walks through so many in a
-/// few milliseconds, and they make a page of about ten megabytes.
+/// Maximum number of runs in a page without merging. A browser iterates over this many in a few
+/// milliseconds, and they make a page of about ten megabytes.
 const MAX_EXACT: usize = 600_000;
 
-/// Everything the page's script draws. Times are µs from the begin; starts are
-/// differences to the end of the item before.
+/// Data of the page's script. Times are µs from the start of the window; the start of an item is
+/// relative to the end of the item before.
 #[derive(Debug, Serialize)]
 pub(super) struct Timeline {
-    /// Length, µs.
+    /// Length of the window, µs.
     pub span_us: u64,
-    /// Names of tasks.
+    /// Task names.
     pub tasks: Vec<String>,
-    /// One lane a CPU.
+    /// One lane per CPU.
     pub lanes: Vec<Lane>,
-    /// Idle episodes: start, length, index of cause.
+    /// Idle episodes: start, length, index of the cause.
     pub idle: Vec<[u64; 3]>,
-    /// Causes: name, whether an anomaly.
+    /// Causes: name, and whether it is an anomaly.
     pub causes: Vec<(String, bool)>,
-    /// What the page leaves out, in words; empty when nothing.
+    /// Description of the merging; empty if all runs are exact.
     pub merged: String,
 }
 
-/// One CPU: flat lists of gap, length, index of task, and share of the length
-/// (of 255) that is busy.
+/// One CPU: a flat list of gap, length, index of the task, and busy share of the length (0 to 255)
+/// per item.
 #[derive(Debug, Serialize)]
 pub(super) struct Lane {
     pub name: String,
@@ -66,7 +65,8 @@ pub(super) fn timeline(r: &Report) -> Option<Timeline> {
             *items = merge(items, width);
         }
         merged = format!(
-            "{total} runs are too many for a page: runs shorter than {width} µs are merged, and the colour of a piece is that of the task that ran longest in it"
+            "The trace has {total} runs: those shorter than {width} µs are merged, in the colour \
+             of the task with the longest total time"
         );
     }
     let mut index: BTreeMap<u32, u64> = BTreeMap::new();
@@ -117,8 +117,8 @@ pub(super) fn timeline(r: &Report) -> Option<Timeline> {
     })
 }
 
-/// The finest cut that keeps the page within its budget: idle stretches and
-/// long runs cost nothing, so it depends on the trace.
+/// The smallest merge width that keeps the page within [`MAX_EXACT`] items. It depends on the
+/// trace, because idle time and long runs need no merging.
 fn finest(by_cpu: &BTreeMap<u32, Vec<Item>>, span_us: u64) -> u64 {
     let mut width = 2;
     while width < span_us {
@@ -131,7 +131,7 @@ fn finest(by_cpu: &BTreeMap<u32, Vec<Item>>, span_us: u64) -> u64 {
     width
 }
 
-/// Long runs stay; short ones that fall into one piece of time become one item.
+/// Merges runs shorter than `width` that fall into the same time slot; longer runs stay.
 fn merge(items: &[Item], width: u64) -> Vec<Item> {
     let mut out: Vec<Item> = Vec::new();
     let mut piece: Option<(u64, BTreeMap<u32, u64>)> = None;
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(out.len(), 11);
         assert!(out.windows(2).all(|w| w[0].end <= w[1].start));
         assert_eq!(out[10].task, 9);
-        // Thirty of a hundred.
+        // 30 of 100.
         assert_eq!(out[0].share, 30 * 255 / 100);
     }
 }

@@ -1,7 +1,8 @@
+//! The fixed part of an ftrace text line.
+
 use mpbond_units::Timestamp;
 
-/// The fixed part of a trace line:
-/// `task-pid (tgid) [cpu] flags seconds.fraction: event: arguments`.
+/// Fixed part of an event line: `task-pid (tgid) [cpu] flags seconds.fraction: event: arguments`.
 pub(crate) struct Head<'a> {
     pub comm: &'a [u8],
     pub tid: u32,
@@ -12,15 +13,15 @@ pub(crate) struct Head<'a> {
     pub args: &'a [u8],
 }
 
-/// Later than any boot or Unix clock in use; keeps sums of times in range.
+/// Upper limit of the time, s: beyond any boot or Unix time, and small enough for sums of times.
 const MAX_SECONDS: u64 = 1 << 32;
 
 impl<'a> Head<'a> {
-    /// Parses a line; `None` when it is no event.
+    /// Parses a line; `None` if it is not an event.
     pub(crate) fn parse(line: &'a [u8]) -> Option<Self> {
         let mut from = 0;
-        // A task may be called anything, "[000]" included: the first bracket
-        // that has a pid before it and digits inside is the CPU.
+        // A task name may contain brackets, even "[000]": the CPU is in the first brackets with a
+        // pid before them and digits inside.
         loop {
             let at = from + memchr::memchr(b'[', line.get(from..)?)?;
             if let Some(head) = Self::at_bracket(line, at) {
@@ -44,7 +45,7 @@ impl<'a> Head<'a> {
             None => (rest, rest),
         };
         let (name, args) = if name.is_empty() || name.contains(&b' ') {
-            // The function tracer writes `callee <-caller`.
+            // The function tracer prints `callee <-caller`.
             memchr::memmem::find(rest, b" <-")?;
             (b"function".as_slice(), rest)
         } else {
@@ -62,7 +63,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The commonest names need no check for UTF-8, which costs as much as the rest
+/// The most frequent names are matched as bytes, because UTF-8 validation costs as much as the rest
 /// of a short line.
 #[inline]
 fn name_text(name: &[u8]) -> Option<&str> {
@@ -76,7 +77,7 @@ fn name_text(name: &[u8]) -> Option<&str> {
     })
 }
 
-/// Leading decimal digits: their value and how many there are.
+/// Leading decimal digits: value and number of digits.
 #[inline]
 fn number(text: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
@@ -94,7 +95,7 @@ fn number(text: &[u8]) -> Option<(u64, usize)> {
     Some((value, n))
 }
 
-/// `  comm-pid   (tgid) `: name, thread, process.
+/// `  comm-pid   (tgid) `: name, thread id, process id.
 #[inline]
 fn task(left: &[u8]) -> Option<(&[u8], u32, Option<u32>)> {
     let mut left = left.trim_ascii_end();
@@ -124,7 +125,7 @@ fn task(left: &[u8]) -> Option<(&[u8], u32, Option<u32>)> {
     Some((comm.trim_ascii_start(), u32::try_from(tid).ok()?, tgid))
 }
 
-/// ` d..2 1234.567890: rest`: the time, with up to two words of flags before it.
+/// ` d..2 1234.567890: rest`: the time, after up to two words of flags.
 #[inline]
 fn stamp(text: &[u8]) -> Option<(Timestamp, &[u8])> {
     let mut rest = text;
@@ -147,7 +148,7 @@ fn time(word: &[u8]) -> Option<Timestamp> {
     let (secs, n) = number(word)?;
     let fraction = word.get(n..)?;
     if fraction.is_empty() {
-        // A counter clock: ticks, which stand for nanoseconds here.
+        // A counter clock: ticks, taken as nanoseconds.
         return (secs < 1 << 62).then(|| Timestamp::from_nanos(secs));
     }
     let fraction = fraction.strip_prefix(b".")?;
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_in_use_parse() {
+    fn all_known_forms_parse() {
         let (comm, tid, tgid, cpu, ns, name, args) =
             head("  Binder:990_1-1109  (  990) [003] .... 28304.426157: x: a=1").unwrap();
         assert_eq!(
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_do_not() {
+    fn other_lines_do_not_parse() {
         for line in [
             "",
             "[",

@@ -1,8 +1,8 @@
-//! The web pages that `systrace` makes: old ones hold the trace as an escaped
-//! JavaScript string, new ones in `<script class="trace-data">` elements, the
-//! first of which is usually a process list.
+//! HTML pages written by `systrace`. Old versions store the trace as an escaped JavaScript string,
+//! new versions in `<script class="trace-data">` elements, the first of which is usually a process
+//! list.
 
-/// Whether a line of the page belongs to its data.
+/// Whether a line of the page is trace data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Outside,
@@ -22,20 +22,20 @@ impl Page {
         }
     }
 
-    /// Whether the page ended inside its data.
+    /// Whether the page ended inside a data section.
     pub(super) fn open(&self) -> bool {
         self.inside
     }
 
-    /// How many data sections there were.
+    /// Number of data sections.
     pub(super) fn sections(&self) -> u32 {
         self.sections
     }
 
     pub(super) fn line(&mut self, line: &[u8]) -> Place {
         if self.inside {
-            // On a line of its own after trace text; at the end of the line of
-            // the recorder's JSON.
+            // On a line of its own after trace text; at the end of the line after the recorder's
+            // JSON.
             let text = line.trim_ascii();
             if text.starts_with(b"</script>") || text.ends_with(b"</script>") {
                 self.inside = false;
@@ -55,7 +55,7 @@ impl Page {
     }
 }
 
-/// Resolves JavaScript's string escapes, as far as trace text uses them.
+/// Resolves the JavaScript string escapes that occur in trace text.
 pub(super) fn unescape(text: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let mut bytes = text.iter();
@@ -73,17 +73,17 @@ pub(super) fn unescape(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Columns of a `ps` listing, by its heading.
+/// Columns of a `ps` listing, from its heading.
 pub(super) struct ProcessList {
     pid: usize,
     tid: Option<usize>,
     name: usize,
-    /// Whether the name is the last column, and so may hold spaces.
+    /// Whether the name is the last column and may contain spaces.
     last: bool,
 }
 
 impl ProcessList {
-    /// Recognises a heading such as `USER PID TID CMD`.
+    /// Parses a heading such as `USER PID TID CMD`.
     pub(super) fn header(text: &[u8]) -> Option<Self> {
         if !text.starts_with(b"USER") {
             return None;
@@ -102,7 +102,7 @@ impl ProcessList {
         })
     }
 
-    /// Thread, process and name of one row.
+    /// Thread id, process id and name of a row.
     pub(super) fn row<'a>(&self, text: &'a [u8]) -> Option<(u32, u32, &'a [u8])> {
         let mut rest = text.trim_ascii();
         let (mut pid, mut tid) = (None, None);

@@ -1,6 +1,7 @@
-//! ftrace's text form: the kernel's `trace` file, `trace-cmd report`, atrace,
-//! and systrace HTML, which embeds it.
+//! ftrace text: the kernel's `trace` file, `trace-cmd report`, atrace, and the systrace HTML that
+//! embeds them (format: Documentation/trace/ftrace.rst in the kernel sources).
 
+mod digits;
 mod head;
 mod html;
 mod payload;
@@ -14,12 +15,12 @@ use crate::source::Source;
 pub(crate) use head::Head;
 pub(crate) use payload::{mark, net_point};
 
-/// What surrounds the trace lines.
+/// Container of the trace lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrapping {
-    /// Nothing: every line may be an event.
+    /// None: every line may be an event.
     Plain,
-    /// A web page whose data sections hold the lines.
+    /// An HTML page with data sections.
     Html,
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn read(
     let mut reader = Reader::new(wrapping);
     while let Some(line) = source.line()? {
         if line.overlong {
-            // Only pages carry such lines outside of their data.
+            // Only HTML pages have long lines outside of their data.
             if wrapping == Wrapping::Plain {
                 reader.foreign.add(line.offset);
             }
@@ -65,7 +66,7 @@ struct Reader {
     events: u64,
     foreign: Skipped,
     scratch: Vec<u8>,
-    /// Offset of the last line when it lacks its line feed.
+    /// Offset of the last line if it lacks its line feed.
     cut: Option<u64>,
 }
 
@@ -94,8 +95,8 @@ impl Reader {
                 html::Place::Inside => {}
             }
         }
-        // A trace stored as a JavaScript string ends its lines so, in a page
-        // or cut out of one.
+        // A trace stored as a JavaScript string ends its lines with `\n\`, inside a page or
+        // extracted from one.
         if let Some(inner) = line.strip_suffix(b"\\n\\") {
             if memchr::memchr(b'\\', inner).is_some() {
                 html::unescape(inner, &mut self.scratch);
@@ -158,7 +159,7 @@ impl Reader {
         }
         if let Some(list) = &self.process_list {
             if let Some((tid, process, name)) = list.row(text) {
-                // `ps` writes the names of kernel threads in brackets.
+                // `ps` prints the names of kernel threads in brackets.
                 let bare = name.strip_prefix(b"[").and_then(|n| n.strip_suffix(b"]"));
                 sink.thread(ThreadInfo {
                     tid,
@@ -173,15 +174,15 @@ impl Reader {
             return;
         }
         if self.page.is_some() && text.starts_with(b"{") {
-            // The recorder's own JSON section.
+            // JSON section of the recorder.
             return;
         }
         if !terminated {
             self.cut = Some(offset);
             return;
         }
-        // Text of an event may hold line feeds: what follows an event and is
-        // no event belongs to it.
+        // Event text may contain line feeds: a line after an event that is not an event itself
+        // belongs to it.
         if !self.after_event {
             self.foreign.add(offset);
         }
@@ -191,7 +192,7 @@ impl Reader {
         if self.page.as_ref().is_some_and(|p| p.sections() == 0) {
             return Err(TraceError::malformed(
                 end,
-                "the page ends without trace data (no trace-data script, no linuxPerfData)",
+                "the page has no trace data (no trace-data script, no linuxPerfData)",
             ));
         }
         if let Some(page) = &self.page
@@ -204,21 +205,21 @@ impl Reader {
         } else if let Some(offset) = self.cut {
             sink.incomplete(Incomplete::Truncated {
                 offset,
-                what: "a line (it has no line feed)".into(),
+                what: "a line (no line feed)".into(),
             });
         }
         if self.foreign.count > 0 {
             sink.incomplete(Incomplete::Skipped {
                 offset: self.foreign.first,
                 count: self.foreign.count,
-                what: "lines that are no trace events".into(),
+                what: "lines other than trace events".into(),
             });
         }
         Ok(())
     }
 }
 
-/// `# entries-in-buffer/entries-written: 12/34   #P:8` and kin.
+/// A comment line: `# entries-in-buffer/entries-written: 12/34   #P:8` and others.
 fn comment(text: &[u8], sink: &mut dyn Sink) {
     let Ok(text) = std::str::from_utf8(text) else {
         return;
@@ -240,7 +241,7 @@ fn comment(text: &[u8], sink: &mut dyn Sink) {
     }
 }
 
-/// Header lines of `trace-cmd report` and of `atrace` on a terminal.
+/// Header lines of `trace-cmd report`, and of `atrace` on a terminal.
 fn header_line(text: &[u8], sink: &mut dyn Sink) -> bool {
     let Ok(text) = std::str::from_utf8(text) else {
         return false;
@@ -257,8 +258,7 @@ fn header_line(text: &[u8], sink: &mut dyn Sink) -> bool {
         || matches!(text, "TRACE:" | "PROCESS DUMP")
 }
 
-/// `CPU:1 [LOST 123 EVENTS]` of the kernel, `CPU:1 [123 EVENTS DROPPED]` of
-/// trace-cmd.
+/// Lost events: `CPU:1 [LOST 123 EVENTS]` of the kernel, `CPU:1 [123 EVENTS DROPPED]` of trace-cmd.
 fn lost(text: &[u8]) -> Option<Incomplete> {
     let text = std::str::from_utf8(text).ok()?;
     let rest = text.strip_prefix("CPU:")?;

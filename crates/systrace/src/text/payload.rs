@@ -1,8 +1,11 @@
+//! Arguments of ftrace text events.
+
+use super::digits::{decimal, hex};
 use super::pretty;
 use crate::event::{Clock, Mark, NetPoint, Payload, Switch, TaskState, Wake};
 
-/// Reads the arguments of an event whose content is modelled; anything else,
-/// and anything that does not parse, stays text.
+/// Parses the arguments of an event into a typed payload; unknown events and arguments that do not
+/// parse stay text.
 pub(super) fn parse<'a>(name: &str, args: &'a [u8]) -> Payload<'a> {
     typed(name, args).unwrap_or(Payload::Other(args))
 }
@@ -19,7 +22,7 @@ fn typed<'a>(name: &str, args: &'a [u8]) -> Option<Payload<'a>> {
             let state = field(args, b"state=")? as u32;
             Payload::Idle {
                 cpu: field(args, b"cpu_id=")? as u32,
-                // -1 means that the CPU leaves idle.
+                // -1: the CPU leaves idle.
                 state: (state != u32::MAX).then_some(state),
             }
         }
@@ -40,8 +43,7 @@ fn typed<'a>(name: &str, args: &'a [u8]) -> Option<Payload<'a>> {
             let step = args
                 .strip_suffix(b" begin")
                 .or_else(|| args.strip_suffix(b" end"));
-            // Callbacks name driver and device, then what differs between
-            // start and end.
+            // Callbacks name driver and device first; the rest differs between start and end.
             let device = args.get(..memchr::memchr(b',', args).unwrap_or(args.len()));
             Payload::Power {
                 action: step.or(device).unwrap_or(args),
@@ -105,7 +107,7 @@ fn typed<'a>(name: &str, args: &'a [u8]) -> Option<Payload<'a>> {
     })
 }
 
-/// The point of the network path that an event marks.
+/// Point of the network path of an event.
 pub(crate) fn net_point(name: &str) -> Option<NetPoint> {
     Some(match name {
         "net_dev_queue" => NetPoint::Queue,
@@ -121,8 +123,8 @@ pub(crate) fn net_point(name: &str) -> Option<NetPoint> {
     })
 }
 
-/// `prev_comm=… prev_pid=… prev_prio=… prev_state=… [==>] next_comm=… next_pid=…
-/// next_prio=…`, read from left to right because it is the commonest line.
+/// `prev_comm=… prev_pid=… prev_prio=… prev_state=… [==>] next_comm=… next_pid=… next_prio=…`;
+/// parsed in one pass from left to right, because it is the most frequent line.
 fn switch(args: &[u8]) -> Option<Payload<'_>> {
     let rest = args.strip_prefix(b"prev_comm=")?;
     let (prev_comm, rest) = until(rest, b" prev_pid=")?;
@@ -135,8 +137,8 @@ fn switch(args: &[u8]) -> Option<Payload<'_>> {
         None => TaskState::from_text(rest)?,
     };
     let next = memchr::memchr(b'=', rest).and_then(|i| {
-        // Either `R ==> next_comm=` or `64 next_comm=`: the arrow's first
-        // equals sign is followed by another.
+        // Either `R ==> next_comm=` or `64 next_comm=`: the first equals sign of the arrow is
+        // followed by another one.
         let mut at = i;
         while rest.get(at + 1) == Some(&b'=') || rest.get(at + 1) == Some(&b'>') {
             at += 1 + memchr::memchr(b'=', rest.get(at + 1..)?)?;
@@ -171,7 +173,7 @@ fn wake(args: &[u8], waking: bool) -> Option<Payload<'_>> {
     }))
 }
 
-/// Splits at the first `key`: names are short, so a plain scan wins.
+/// Splits at the first `key`. Names are short, so a linear scan is fastest.
 fn until<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let mut at = 0;
     loop {
@@ -184,7 +186,7 @@ fn until<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     }
 }
 
-/// A pid. `-1`, which a few kernels print for a task that is gone, is none.
+/// A pid. `-1`, which some kernels print for an exited task, is refused.
 fn pid(text: &[u8]) -> Option<(u32, &[u8])> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let value = decimal(text.get(..digits)?)?;
@@ -200,40 +202,7 @@ fn prio(text: &[u8]) -> Option<(i32, &[u8])> {
     Some((sign * i32::try_from(value).ok()?, rest))
 }
 
-/// Leading decimal digits, at least one.
-pub(super) fn decimal(text: &[u8]) -> Option<u64> {
-    let mut value = None;
-    for b in text {
-        if !b.is_ascii_digit() {
-            break;
-        }
-        value = Some(
-            value
-                .unwrap_or(0u64)
-                .checked_mul(10)?
-                .checked_add(u64::from(b - b'0'))?,
-        );
-    }
-    value
-}
-
-fn hex(text: &[u8]) -> Option<u64> {
-    let mut value = None;
-    for b in text {
-        let Some(d) = char::from(*b).to_digit(16) else {
-            break;
-        };
-        value = Some(
-            value
-                .unwrap_or(0u64)
-                .checked_mul(16)?
-                .checked_add(u64::from(d))?,
-        );
-    }
-    value
-}
-
-/// What follows `key`, which ends in an equals sign, where it begins a word.
+/// Text after `key`, which ends in an equals sign and begins a word.
 fn after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     for at in memchr::memchr_iter(b'=', args) {
         let head = args.get(..=at)?;
@@ -246,7 +215,7 @@ fn after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// The number after `key`; a negative one wraps, as `cpu_idle`'s -1 does.
+/// Number after `key`. Negative numbers wrap, such as -1 of `cpu_idle`.
 fn field(args: &[u8], key: &[u8]) -> Option<u64> {
     let text = after(args, key)?;
     match text.strip_prefix(b"-") {
@@ -263,7 +232,7 @@ fn hex_field(args: &[u8], key: &[u8]) -> Option<u64> {
     }
 }
 
-/// The word after `key`.
+/// Word after `key`.
 fn word<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let text = after(args, key)?;
     text.get(..memchr::memchr(b' ', text).unwrap_or(text.len()))
@@ -274,7 +243,7 @@ fn between<'a>(args: &'a [u8], key: &[u8], end: &[u8]) -> Option<&'a [u8]> {
     text.get(..memchr::memmem::find(text, end)?)
 }
 
-/// `8,0 R 16384 () 5455360 + 32 [comm]`: device and first sector.
+/// `8,0 R 16384 () 5455360 + 32 [comm]`: device number and first sector.
 fn block(args: &[u8]) -> Option<(u64, u64)> {
     let major = decimal(args)?;
     let comma = memchr::memchr(b',', args)?;
@@ -285,8 +254,8 @@ fn block(args: &[u8]) -> Option<(u64, u64)> {
     Some(((major << 20) | (minor & 0xf_ffff), sector))
 }
 
-/// Reads the text of a user-space mark: atrace's `B|pid|name`, `E`,
-/// `C|pid|name|value`, `S|pid|name|cookie`, `F|…`, `I|…`, tracks, clock syncs.
+/// Parses a userspace marker in atrace's format: `B|pid|name`, `E`, `C|pid|name|value`,
+/// `S|pid|name|cookie`, `F|…`, `I|…`, their variants with tracks, and clock syncs.
 pub(crate) fn mark(text: &[u8]) -> Mark<'_> {
     let text = text.strip_prefix(b"tracing_mark_write: ").unwrap_or(text);
     let text = text.trim_ascii_end();
@@ -306,7 +275,7 @@ fn structured(text: &[u8]) -> Option<Mark<'_>> {
     let bar = memchr::memchr(b'|', rest)?;
     let process = u32::try_from(decimal(rest.get(..bar)?)?).ok()?;
     let body = rest.get(bar + 1..)?;
-    // Names may hold bars; the last one begins the value.
+    // The name may contain bars; the value is after the last one.
     let last = || -> Option<(&[u8], i64)> {
         let bar = memchr::memrchr(b'|', body)?;
         let value = std::str::from_utf8(body.get(bar + 1..)?).ok()?;
@@ -349,7 +318,7 @@ fn structured(text: &[u8]) -> Option<Mark<'_>> {
     })
 }
 
-/// `parent_ts=683201.375000` (s, monotonic) or `realtime_ts=3720325137` (ms).
+/// Clock sync: `parent_ts=683201.375000` (s, CLOCK_MONOTONIC) or `realtime_ts=3720325137` (ms).
 fn clock_sync(text: &[u8]) -> Option<Mark<'_>> {
     let text = std::str::from_utf8(text).ok()?;
     let (clock, ns) = if let Some(v) = text.strip_prefix("parent_ts=") {
@@ -370,7 +339,11 @@ mod tests {
 
     #[test]
     fn switches_of_every_spelling_agree() {
-        let kv = switch(b"prev_comm=a b prev_pid=12 prev_prio=120 prev_state=R+ ==> next_comm=c=d next_pid=0 next_prio=120").unwrap();
+        let kv = switch(
+            b"prev_comm=a b prev_pid=12 prev_prio=120 prev_state=R+ ==> next_comm=c=d \
+        next_pid=0 next_prio=120",
+        )
+        .unwrap();
         let Payload::Switch(s) = kv else {
             unreachable!("a switch")
         };

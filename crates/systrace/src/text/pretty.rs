@@ -1,5 +1,5 @@
-//! The forms that `trace-cmd report` prints by its plugins instead of
-//! `key=value`: `comm:pid [prio] S ==> comm:pid [prio]`.
+//! Events printed by `trace-cmd report` plugins, in the form `comm:pid [prio] S ==> comm:pid
+//! [prio]` instead of `key=value`.
 
 use crate::event::{Payload, Switch, TaskState, Wake};
 
@@ -24,7 +24,7 @@ pub(super) fn wake(args: &[u8], waking: bool) -> Option<Payload<'_>> {
     let (comm, pid, _, rest) = task(args)?;
     let cpu = memchr::memmem::find(rest, b"CPU:")
         .and_then(|i| rest.get(i + 4..))
-        .and_then(super::payload::decimal)?;
+        .and_then(super::digits::decimal)?;
     Some(Payload::Wake(Wake {
         pid,
         comm,
@@ -33,7 +33,7 @@ pub(super) fn wake(args: &[u8], waking: bool) -> Option<Payload<'_>> {
     }))
 }
 
-/// `comm:pid [prio] rest`, where comm may hold colons and brackets.
+/// `comm:pid [prio] rest`; the comm may contain colons and brackets.
 fn task(text: &[u8]) -> Option<(&[u8], u32, i32, &[u8])> {
     let mut from = 0;
     loop {
@@ -49,7 +49,7 @@ fn task(text: &[u8]) -> Option<(&[u8], u32, i32, &[u8])> {
             let prio = std::str::from_utf8(inner.get(..close)?).ok()?;
             return Some((
                 head.get(..colon)?,
-                u32::try_from(super::payload::decimal(pid)?).ok()?,
+                u32::try_from(super::digits::decimal(pid)?).ok()?,
                 prio.trim().parse().ok()?,
                 inner.get(close + 1..)?,
             ));

@@ -1,20 +1,20 @@
-//! Records to events, by the formats that the file carries.
+//! Decoding of binary event records by the event formats in the file.
 
 use mpbond_units::Timestamp;
 use rustc_hash::FxHashMap;
 
+use super::byte_order::ByteOrder;
 use super::format::{EventFormat, Field};
-use super::page::Order;
 use super::symbols::KernelSymbols;
 use crate::error::Incomplete;
 use crate::event::{Event, Payload, Switch, TaskState, Wake};
 use crate::sink::Sink;
 use crate::text;
 
-/// Times at or above this are no ns of any clock in use.
+/// Upper limit of valid times, ns; no clock reaches it.
 const MAX_NS: u64 = 1 << 62;
 
-/// Fields that an event needs, in the order its reader takes them.
+/// Fields needed for each event, in the order in which [`payload`] uses them.
 const KINDS: &[(&str, &[&str])] = &[
     (
         "sched_switch",
@@ -62,25 +62,25 @@ const KINDS: &[(&str, &[&str])] = &[
 ];
 
 #[derive(Debug)]
-struct Known {
+struct KnownEvent {
     name: String,
-    /// Place of `common_pid`.
+    /// Location of `common_pid`.
     pid: Option<Field>,
-    /// The wanted fields, when the format has them all.
+    /// Locations of the needed fields; empty if the format lacks one.
     fields: Vec<Field>,
 }
 
 pub(super) struct Decoder {
-    order: Order,
+    order: ByteOrder,
     kind: Option<Field>,
-    formats: FxHashMap<u16, Known>,
+    formats: FxHashMap<u16, KnownEvent>,
     symbols: KernelSymbols,
     unknown: u64,
     damaged: u64,
 }
 
 impl Decoder {
-    pub(super) fn new(order: Order) -> Self {
+    pub(super) fn new(order: ByteOrder) -> Self {
         Self {
             order,
             kind: None,
@@ -91,13 +91,13 @@ impl Decoder {
         }
     }
 
-    /// Learns the names of the kernel's functions.
+    /// Sets the kernel symbols.
     pub(super) fn symbols(&mut self, text: &[u8]) {
         self.symbols = KernelSymbols::of(text);
     }
 
-    /// Learns a format. Text that is none is left aside: records that need it
-    /// are counted as unknown.
+    /// Adds an event format. An invalid format is ignored; records of that event are counted as
+    /// unknown.
     pub(super) fn format(&mut self, text: &[u8], _system: &str) {
         let Some(format) = EventFormat::parse(text) else {
             return;
@@ -113,7 +113,7 @@ impl Decoder {
             .iter()
             .map(|f| {
                 format.field(f).or(match *f {
-                    // The CPU left sched_wakeup for a while; 0 bytes read as 0.
+                    // Some kernels lack these fields; a field of 0 bytes reads as 0.
                     "target_cpu" | "io_wait" | "flags" | "code" | "next_prio" => Some(Field {
                         offset: 0,
                         size: 0,
@@ -126,7 +126,7 @@ impl Decoder {
             .collect();
         self.formats.insert(
             format.id,
-            Known {
+            KnownEvent {
                 pid: format.field("common_pid"),
                 name: format.name,
                 fields: fields.unwrap_or_default(),
@@ -162,7 +162,7 @@ impl Decoder {
 
     pub(super) fn finish(&self, sink: &mut dyn Sink) {
         for (count, why) in [
-            (self.unknown, "records whose format the file lacks"),
+            (self.unknown, "records without an event format"),
             (self.damaged, "damaged records"),
         ] {
             if count > 0 {
@@ -172,7 +172,7 @@ impl Decoder {
     }
 }
 
-fn number(order: Order, record: &[u8], f: Field) -> Option<u64> {
+fn number(order: ByteOrder, record: &[u8], f: Field) -> Option<u64> {
     let bytes = record.get(f.offset..f.offset.checked_add(f.size)?)?;
     let value = order.sized(bytes);
     Some(match (f.signed, f.size) {
@@ -183,14 +183,14 @@ fn number(order: Order, record: &[u8], f: Field) -> Option<u64> {
     })
 }
 
-fn string(order: Order, record: &[u8], f: Field) -> Option<&[u8]> {
+fn string(order: ByteOrder, record: &[u8], f: Field) -> Option<&[u8]> {
     let bytes = if f.dynamic {
-        // Offset in the low half, length in the high one.
+        // The low half is the offset, the high half the length.
         let place = number(order, record, f)? as u32;
         let (at, len) = ((place & 0xffff) as usize, (place >> 16) as usize);
         record.get(at..at + len)?
     } else if f.size == 0 {
-        // `char buf[]`: up to the end of the record.
+        // `char buf[]`: extends to the end of the record.
         record.get(f.offset..)?
     } else {
         record.get(f.offset..f.offset.checked_add(f.size)?)?
@@ -199,8 +199,8 @@ fn string(order: Order, record: &[u8], f: Field) -> Option<&[u8]> {
 }
 
 fn payload<'a>(
-    order: Order,
-    known: &Known,
+    order: ByteOrder,
+    known: &KnownEvent,
     record: &'a [u8],
     symbols: &'a KernelSymbols,
 ) -> Option<Payload<'a>> {

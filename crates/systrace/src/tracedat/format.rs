@@ -1,18 +1,19 @@
-//! The kernel's event formats: `/sys/kernel/tracing/events/*/*/format`.
+//! Event formats of the kernel: `/sys/kernel/tracing/events/*/*/format`
+//! (Documentation/trace/events.rst in the kernel sources).
 
-use super::page::Order;
+use super::byte_order::ByteOrder;
 
-/// One field of a record.
+/// Location of a field in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     pub offset: usize,
     pub size: usize,
     pub signed: bool,
-    /// `__data_loc`: the field holds offset and length of the data.
+    /// `__data_loc`: the field holds the offset and the length of the data.
     pub dynamic: bool,
 }
 
-/// What a format text says.
+/// A parsed event format.
 #[derive(Debug)]
 pub(super) struct EventFormat {
     pub name: String,
@@ -48,7 +49,7 @@ impl EventFormat {
     }
 }
 
-/// `field:char comm[16]; offset:8; size:16; signed:1;`, with tabs between.
+/// `field:char comm[16]; offset:8; size:16; signed:1;`, separated by tabs.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?.trim();
@@ -63,7 +64,7 @@ fn field(line: &str) -> Option<(String, Field)> {
         }
     }
     let bare = declaration.split('[').next()?.trim_end();
-    // `__data_loc char[] name` has its brackets before the name.
+    // In `__data_loc char[] name` the brackets precede the name.
     let dynamic = declaration.starts_with("__data_loc") || declaration.starts_with("__rel_loc");
     let name = if dynamic { declaration } else { bare };
     let name = name.rsplit([' ', '*', ']']).next()?;
@@ -78,16 +79,16 @@ fn field(line: &str) -> Option<(String, Field)> {
     ))
 }
 
-/// Where a ring-buffer page keeps its parts.
+/// Layout of a ring-buffer page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLayout {
-    pub order: Order,
+    pub order: ByteOrder,
     pub commit: Field,
     pub data: usize,
 }
 
 impl PageLayout {
-    pub(super) fn parse(text: &[u8], order: Order) -> Option<Self> {
+    pub(super) fn parse(text: &[u8], order: ByteOrder) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let fields: Vec<_> = text.lines().filter_map(|l| field(l.trim())).collect();
         let find = |name: &str| fields.iter().find(|(n, _)| n == name).map(|(_, f)| *f);
@@ -109,7 +110,11 @@ mod tests {
     #[test]
     fn formats_parse() {
         let f = EventFormat::parse(
-            b"name: demo\nID: 76\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:__data_loc char[] path;\toffset:12;\tsize:4;\tsigned:0;\n\tfield:char comm[16];\toffset:16;\tsize:16;\tsigned:0;\n\tfield:const char * action;\toffset:32;\tsize:8;\tsigned:0;\n\nprint fmt: \"field:x\"\n",
+            b"name: demo\nID: 76\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\
+             \tsigned:0;\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\t\
+             field:__data_loc char[] path;\toffset:12;\tsize:4;\tsigned:0;\n\tfield:char comm[16];\
+             \toffset:16;\tsize:16;\tsigned:0;\n\tfield:const char * action;\toffset:32;\tsize:8;\
+             \tsigned:0;\n\nprint fmt: \"field:x\"\n",
         )
         .unwrap();
         assert_eq!((f.name.as_str(), f.id), ("demo", 76));
@@ -122,9 +127,11 @@ mod tests {
 
     #[test]
     fn page_layout() {
-        let text = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
-        let l = PageLayout::parse(text, Order::new(false)).unwrap();
+        let text = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t \
+        commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\t\
+        signed:0;\n";
+        let l = PageLayout::parse(text, ByteOrder::new(false)).unwrap();
         assert_eq!((l.commit.offset, l.commit.size, l.data), (8, 8, 16));
-        assert!(PageLayout::parse(b"junk", Order::new(false)).is_none());
+        assert!(PageLayout::parse(b"junk", ByteOrder::new(false)).is_none());
     }
 }

@@ -1,20 +1,20 @@
-//! The kernel's symbols, as `/proc/kallsyms` lists them: `ffffffff810a0b10 t hrtimer_wakeup`.
+//! Kernel symbols, in the format of `/proc/kallsyms`: `ffffffff810a0b10 t hrtimer_wakeup`.
 
 use std::cell::OnceCell;
 
-/// Kernel symbols by address. There are some 200,000 of them, and most traces need none: they are
-/// sorted when the first one is asked for.
+/// Kernel symbols by address. There are about 200,000 and most traces need none, so they are
+/// parsed and sorted when the first symbol is looked up.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols {
     text: Vec<u8>,
     sorted: OnceCell<Vec<Place>>,
 }
 
-/// A symbol: its address, and where its name begins and ends in the text.
+/// A symbol: address, and start and end of its name in the text.
 type Place = (u64, u32, u32);
 
 impl KernelSymbols {
-    /// Of this text.
+    /// Symbols of a kallsyms text, parsed on first use.
     pub(super) fn of(text: &[u8]) -> Self {
         Self {
             text: text.to_vec(),
@@ -22,7 +22,7 @@ impl KernelSymbols {
         }
     }
 
-    /// The symbol whose code holds an address; empty where none does.
+    /// Name of the symbol that contains an address; empty if there is none.
     pub(super) fn name(&self, address: u64) -> &[u8] {
         let sorted = self.sorted.get_or_init(|| places(&self.text));
         let behind = sorted.partition_point(|s| s.0 <= address);
@@ -34,8 +34,8 @@ impl KernelSymbols {
     }
 }
 
-/// Lines that are none are left aside; without leave to see addresses the kernel gives zeros, which
-/// name nothing.
+/// Invalid lines are skipped. Without the privilege to see addresses (kptr_restrict), the kernel
+/// prints zeros, which identify no symbol.
 fn places(text: &[u8]) -> Vec<Place> {
     let mut list = Vec::new();
     let mut at = 0;
@@ -53,7 +53,7 @@ fn places(text: &[u8]) -> Vec<Place> {
         let address = std::str::from_utf8(address)
             .ok()
             .and_then(|a| u64::from_str_radix(a, 16).ok());
-        // The name begins where its slice does.
+        // Offset of the name slice in the text.
         let begin = start + (name.as_ptr() as usize - line.as_ptr() as usize);
         let place = u32::try_from(begin)
             .ok()
@@ -71,9 +71,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_names() {
+    fn addresses_resolve_to_symbols() {
         let s = KernelSymbols::of(
-            b"ffffffff81000200 t second\nffffffff81000100 T first\t[module]\nnonsense\n\nffffffff81000300 D last",
+            b"ffffffff81000200 t second\nffffffff81000100 T first\t[module]\nnonsense\n\n\
+             ffffffff81000300 D last",
         );
         for (address, name) in [
             (0xffff_ffff_8100_0100, "first"),
@@ -84,7 +85,7 @@ mod tests {
         ] {
             assert_eq!(s.name(address), name.as_bytes(), "{address:x}");
         }
-        // What an ordinary user is shown.
+        // Output for unprivileged users.
         let hidden = KernelSymbols::of(b"0000000000000000 T first\n0000000000000000 t second\n");
         assert_eq!(hidden.name(0xffff_ffff_8100_0100), b"");
     }

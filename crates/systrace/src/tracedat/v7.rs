@@ -1,22 +1,23 @@
-//! Version 7: sections that options point at, compressed or not.
+//! Version 7: sections, optionally compressed, referenced by options.
 
 use std::io::Read;
 
+use super::byte_order::ByteOrder;
 use super::decode::Decoder;
 use super::format::PageLayout;
-use super::page::{Order, Pages};
-use super::{
-    MAX_CPUS, MAX_SECTION_BYTES, Preamble, clock, cmdlines, event_systems, header_info, need,
-    sized, string, text,
+use super::metadata::{
+    MAX_CPUS, MAX_SECTION_BYTES, Preamble, clock, cmdlines, event_systems, header_info,
+    length_prefixed, required, string, text,
 };
+use super::page::Pages;
 use crate::error::{Incomplete, TraceError};
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// Option sections form a list; a longer one is a loop.
+/// Maximum number of option sections in the linked list; more indicate a loop.
 const MAX_OPTION_SECTIONS: usize = 64;
 
-/// Option ids.
+/// Option ids (trace-cmd.dat.v7(5)).
 mod option {
     pub const DONE: u16 = 0;
     pub const BUFFER: u16 = 3;
@@ -30,7 +31,7 @@ mod option {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
+enum Compression {
     None,
     Zlib,
     Zstd,
@@ -40,8 +41,8 @@ struct File {
     bytes: Vec<u8>,
     /// Offset in the file of `bytes[0]`.
     base: u64,
-    order: Order,
-    packing: Packing,
+    order: ByteOrder,
+    packing: Compression,
 }
 
 struct BufferCpu {
@@ -65,9 +66,9 @@ pub(super) fn read(
     let order = preamble.order;
     let at = source.offset();
     let packing = match string(source, "the compression")?.as_str() {
-        "none" | "" => Packing::None,
-        "zlib" => Packing::Zlib,
-        "zstd" => Packing::Zstd,
+        "none" | "" => Compression::None,
+        "zlib" => Compression::Zlib,
+        "zstd" => Compression::Zstd,
         other => {
             return Err(TraceError::unsupported(
                 at,
@@ -76,7 +77,7 @@ pub(super) fn read(
         }
     };
     string(source, "the version of the compression")?;
-    let mut next = order.u64(need(source, 8, "the place of the options")?);
+    let mut next = order.u64(required(source, 8, "the offset of the options")?);
     let base = source.offset();
     let mut bytes = Vec::new();
     source
@@ -95,7 +96,10 @@ pub(super) fn read(
     while next != 0 {
         sections += 1;
         if sections > MAX_OPTION_SECTIONS {
-            return Err(TraceError::malformed(next, "the options lead in a circle"));
+            return Err(TraceError::malformed(
+                next,
+                "the option sections form a loop",
+            ));
         }
         let at = next;
         let section = file.section(at)?;
@@ -110,16 +114,22 @@ pub(super) fn read(
         match id {
             option::HEADER_INFO => layout = Some(header_info(&mut body, order)?),
             option::FTRACE_EVENTS => {
-                let count = order.u32(need(&mut body, 4, "the number of ftrace formats")?);
+                let count = order.u32(required(&mut body, 4, "the number of ftrace formats")?);
                 for _ in 0..count {
-                    decoder.format(sized(&mut body, order, 8, "an ftrace format")?, "ftrace");
+                    decoder.format(
+                        length_prefixed(&mut body, order, 8, "an ftrace format")?,
+                        "ftrace",
+                    );
                 }
             }
             option::EVENT_FORMATS => event_systems(&mut body, order, &mut decoder)?,
             option::KALLSYMS => {
-                decoder.symbols(sized(&mut body, order, 4, "the kernel symbols")?);
+                decoder.symbols(length_prefixed(&mut body, order, 4, "the kernel symbols")?);
             }
-            option::CMDLINES => cmdlines(sized(&mut body, order, 8, "the task names")?, sink),
+            option::CMDLINES => cmdlines(
+                length_prefixed(&mut body, order, 8, "the task names")?,
+                sink,
+            ),
             _ => {}
         }
     }
@@ -128,7 +138,7 @@ pub(super) fn read(
     for buffer in &buffers {
         if !main {
             sink.incomplete(Incomplete::Dropped(format!(
-                "the file holds a further buffer instance \"{}\", which is not read",
+                "a further buffer instance \"{}\" (not supported)",
                 buffer.name
             )));
             continue;
@@ -149,19 +159,19 @@ impl File {
         self.bytes.get(i..)
     }
 
-    /// The body of a section, unpacked.
+    /// Body of a section, decompressed.
     fn section(&self, offset: u64) -> Result<Vec<u8>, TraceError> {
         let bad = |what: &str| TraceError::malformed(offset, what);
         let head = self
             .at(offset)
             .filter(|b| b.len() >= 16)
-            .ok_or_else(|| bad("the file ends before a section that it points at"))?;
+            .ok_or_else(|| bad("a section offset lies past the end of the file"))?;
         let flags = self.order.u16(head.get(2..).unwrap_or_default());
         let size = self.order.u64(head.get(8..).unwrap_or_default());
         let body = usize::try_from(size)
             .ok()
             .and_then(|s| head.get(16..)?.get(..s))
-            .ok_or_else(|| bad("a section reaches past the end of the file"))?;
+            .ok_or_else(|| bad("a section extends past the end of the file"))?;
         if flags & 1 == 0 {
             return Ok(body.to_vec());
         }
@@ -171,7 +181,8 @@ impl File {
         Ok(chunk)
     }
 
-    /// A compressed chunk: packed size, full size, data. Also what follows it.
+    /// A compressed chunk: compressed size, uncompressed size, data. Returns its content and the
+    /// bytes after it.
     fn chunk<'a>(&self, bytes: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
         let packed = self.order.u32(bytes.get(..4)?) as usize;
         let full = u64::from(self.order.u32(bytes.get(4..8)?));
@@ -181,19 +192,19 @@ impl File {
         let (data, rest) = bytes.get(8..)?.split_at_checked(packed)?;
         let mut out = Vec::new();
         let n = match self.packing {
-            Packing::Zlib => flate2::read::ZlibDecoder::new(data)
+            Compression::Zlib => flate2::read::ZlibDecoder::new(data)
                 .take(full)
                 .read_to_end(&mut out),
-            Packing::Zstd => ruzstd::decoding::StreamingDecoder::new(data)
+            Compression::Zstd => ruzstd::decoding::StreamingDecoder::new(data)
                 .ok()?
                 .take(full)
                 .read_to_end(&mut out),
-            Packing::None => data.take(full).read_to_end(&mut out),
+            Compression::None => data.take(full).read_to_end(&mut out),
         };
         (n.ok()? as u64 == full).then_some((out, rest))
     }
 
-    /// Reads one section of options; the offset of the next, or 0.
+    /// Reads one option section and returns the offset of the next one, or 0.
     fn options(
         &self,
         mut rest: &[u8],
@@ -203,7 +214,7 @@ impl File {
         sink: &mut dyn Sink,
     ) -> Result<u64, TraceError> {
         let order = self.order;
-        let bad = || TraceError::malformed(at, "an option reaches past its section");
+        let bad = || TraceError::malformed(at, "an option extends past its section");
         loop {
             let head = rest.get(..6).ok_or_else(bad)?;
             let id = order.u16(head);
@@ -223,7 +234,8 @@ impl File {
         }
     }
 
-    /// Offset of the section, name, clock, page size, then each CPU's place.
+    /// Buffer option: offset of the section, name, clock, page size, then the location of each
+    /// CPU's data.
     fn buffer(&self, data: &[u8]) -> Option<Buffer> {
         let order = self.order;
         let section = order.u64(data.get(..8)?);
@@ -276,7 +288,7 @@ impl File {
         }
         let mut pages = Pages::new(layout, part.cpu);
         let bytes = self.at(part.offset).unwrap_or_default();
-        // The size counts the chunks but not the word that says how many.
+        // The size covers the chunks but not the word with their number.
         let count_bytes = if buffer.packed { 4 } else { 0 };
         let wanted = usize::try_from(part.size)
             .unwrap_or(usize::MAX)

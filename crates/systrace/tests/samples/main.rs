@@ -1,7 +1,6 @@
-//! The samples' README states facts that other tools found in each file; these
-//! tests hold us to them.
+//! Facts about the sample files, as listed in the samples' README and determined with other tools.
 
-// Helpers of tests may unwrap as tests do; clippy only knows the test functions.
+// Test helpers may unwrap like tests; clippy recognizes test functions only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod method_traces;
@@ -13,23 +12,8 @@ mod text_traces;
 mod trace_dat;
 mod usage;
 
-use std::path::PathBuf;
-
 use mpbond_systrace::{Summary, open};
-
-/// The file, or `None` (said on stderr) where the samples are not there.
-fn sample(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/samples"
-    ))
-    .join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {name} is not among the shared samples here");
-    None
-}
+use mpbond_testing::sample;
 
 fn summary(name: &str) -> Option<Summary> {
     let path = sample(name)?;
@@ -55,7 +39,7 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 fn busy(s: &Summary, expected: &[(u32, f64)]) {
     for (cpu, percent) in expected {
         let found = s.cpus.iter().find(|c| c.cpu == *cpu).unwrap();
-        // The facts are rounded to a hundredth.
+        // The listed values are rounded to two decimals.
         near(found.busy_percent, *percent, 0.0051);
     }
 }

@@ -1,3 +1,5 @@
+//! Method traces.
+
 use std::time::Duration;
 
 use mpbond_systrace::{FunctionGroups, FunctionProfile, MethodCounts, Summary, open, read};
@@ -6,14 +8,14 @@ use super::{events, sample, summary};
 
 fn profile(name: &str) -> Option<FunctionProfile> {
     let path = sample(name)?;
-    let mut p = FunctionProfile::new(Duration::ZERO, FunctionGroups::paper());
+    let mut p = FunctionProfile::new(Duration::ZERO, FunctionGroups::shipped());
     read(open(&path).unwrap(), &mut p).unwrap();
     p.finish();
     Some(p)
 }
 
 #[test]
-fn streamed_by_art() {
+fn streaming_by_art() {
     const FILE: &str = "art-trace/gracker_cpu-art_wangzherongyao.trace";
     let Some(s) = summary(FILE) else { return };
     assert_eq!(s.format, "method-trace-streaming");
@@ -73,12 +75,12 @@ fn classic_by_dalvik() {
 }
 
 #[test]
-fn overhead_is_taken_off_and_never_goes_negative() {
+fn overhead_is_subtracted_and_times_stay_positive() {
     let Some(path) = sample("art-trace/jag_dalvik_dmtrace.trace") else {
         return;
     };
     let total = |us| {
-        let mut p = FunctionProfile::new(Duration::from_micros(us), FunctionGroups::paper());
+        let mut p = FunctionProfile::new(Duration::from_micros(us), FunctionGroups::shipped());
         read(open(&path).unwrap(), &mut p).unwrap();
         p.finish();
         p.exclusive_total()
@@ -89,7 +91,7 @@ fn overhead_is_taken_off_and_never_goes_negative() {
 }
 
 #[test]
-fn cuts_anywhere_are_said() {
+fn truncation_at_any_byte_is_reported() {
     let Some(path) = sample("art-trace/jag_dalvik_dmtrace.trace") else {
         return;
     };

@@ -1,5 +1,5 @@
-//! A slow and obvious computation of busy shares and concurrency, independent
-//! of the library's: it keeps every switch and looks at all CPUs between any two.
+//! A simple and slow computation of busy shares and concurrency, independent of the library's: it
+//! stores every switch and examines all CPUs between any two switches.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Sink for Switches {
         if let Payload::Switch(s) = event.payload {
             let before = match s.prev_pid {
                 Some(pid) => pid != 0,
-                // The compact form: idle is left runnable, for another task.
+                // Compact form: idle is switched out as runnable, in favour of a task.
                 None => s.prev_state != TaskState::RUNNABLE || s.next_pid == 0,
             };
             self.0.entry(event.cpu).or_default().push((

@@ -1,6 +1,10 @@
+//! perf and simpleperf profiles.
+
 use std::collections::BTreeMap;
 
-use mpbond_systrace::{Microarch, Sample, Sampled, SampledFunctions, Sink, Summary, open, read};
+use mpbond_systrace::{
+    Microarch, Sample, SampledFunctions, SampledProfile, Sink, Summary, open, read,
+};
 
 use super::{events, sample, summary};
 
@@ -33,7 +37,7 @@ impl Sink for Counts {
 }
 
 impl Counts {
-    /// Samples whose innermost frame has this symbol.
+    /// Number of samples whose innermost frame has this symbol.
     fn leaf(&self, symbol: &str) -> u64 {
         let of_symbol = |(frame, _): &(&u64, &u64)| self.names[frame] == symbol;
         let leaves = self.leaves.iter().filter(of_symbol);
@@ -48,7 +52,7 @@ fn counts(name: &str) -> Option<Counts> {
 }
 
 fn functions(name: &str) -> Option<SampledFunctions> {
-    let mut s = Sampled::default();
+    let mut s = SampledProfile::default();
     read(open(&sample(name)?).unwrap(), &mut s).unwrap();
     Some(s.functions(None).unwrap())
 }
@@ -62,12 +66,12 @@ fn hot(file: &str, list: &[(&str, u64, u64)]) {
         let row = f.functions.iter().find(|f| f.name == *name);
         let row = row.unwrap_or_else(|| panic!("{file}: {name}"));
         assert_eq!(
-            (row.own_samples, row.with_callees_samples),
+            (row.exclusive_samples, row.inclusive_samples),
             (*own, *with_callees),
             "{file}: {name}"
         );
     }
-    let own: u64 = f.functions.iter().map(|f| f.own_samples).sum();
+    let own: u64 = f.functions.iter().map(|f| f.exclusive_samples).sum();
     assert_eq!(own + f.without_stack, f.samples, "{file}");
 }
 
@@ -82,12 +86,12 @@ fn hot_functions() {
             ("entry_SYSCALL_64_fastpath", 0, 186),
         ],
     );
-    // Symbols come after the samples that have them.
+    // Symbols follow the samples that refer to them.
     hot(
         "perf/ffprofiler_simpleperf-task-clock.trace.gz",
         &[("[kernel.kallsyms]", 301, 301)],
     );
-    // Frames are numbers that packets of the same sequence explain.
+    // Frames are ids defined by packets of the same sequence.
     hot(
         "perfetto/ms_cpu_sampling_not_scoped.pftrace",
         &[("transfer_max_buffers", 179, 187), ("read_hpet", 153, 160)],
@@ -118,7 +122,7 @@ fn with_two_hardware_events() {
     };
     events(&s, &[("instructions", 333), ("cycles", 111)]);
     assert_eq!(c.comms["noploop"], 344);
-    // The header states a fixed period, the same for both events.
+    // The header has a fixed period, the same for both events.
     let mut m = Microarch::default();
     read(open(&sample(FILE).unwrap()).unwrap(), &mut m).unwrap();
     assert_eq!(m.unweighted(), 0);
@@ -165,7 +169,7 @@ fn simpleperf_report() {
 }
 
 #[test]
-fn cut_text_never_panics() {
+fn truncated_text_never_panics() {
     let Some(path) = sample("perf/flamegraph_perf-cycles-instructions-01.txt") else {
         return;
     };
@@ -185,7 +189,7 @@ fn cut_text_never_panics() {
 /// with it.
 fn perf_data() -> Vec<u8> {
     let words = |list: &[u64]| -> Vec<u8> { list.iter().flat_map(|w| w.to_le_bytes()).collect() };
-    // IP, TID, TIME, READ, ID, PERIOD; READ gives ids of the whole group.
+    // IP, TID, TIME, READ, ID, PERIOD; READ has the ids of the whole group.
     let sample_type = 1 | 2 | 4 | 16 | 64 | 256u64;
     let attr = |config: u64, ids_at: u64| {
         let mut a = 0u32.to_le_bytes().to_vec();
@@ -243,7 +247,7 @@ fn perf_data() -> Vec<u8> {
 }
 
 #[test]
-fn perf_s_own_file_with_a_counter_group() {
+fn perf_data_with_an_event_group() {
     let file = perf_data();
     let s = Summary::of(file.as_slice()).unwrap();
     assert_eq!(s.format, "perf.data");

@@ -1,3 +1,5 @@
+//! Perfetto traces.
+
 use mpbond_systrace::{Clock, ClockMap, ClockReading, Sink, Summary, open, read};
 
 use super::{busy, events, near, sample, summary};
@@ -41,7 +43,7 @@ fn compact_switches_give_the_same_result() {
 }
 
 #[test]
-fn marks_only_beside_unknown_packets() {
+fn markers_among_unknown_packets() {
     let Some(s) = summary("perfetto/nowinandroid_fork.perfetto-trace") else {
         return;
     };
@@ -53,7 +55,7 @@ fn marks_only_beside_unknown_packets() {
 }
 
 #[test]
-fn clocks_are_related() {
+fn clock_snapshots_relate_clocks() {
     #[derive(Default)]
     struct Clocks(Vec<ClockReading>);
     impl Sink for Clocks {
@@ -81,7 +83,7 @@ fn clocks_are_related() {
 }
 
 #[test]
-fn cuts_are_said_and_never_panic() {
+fn truncation_is_reported_and_never_panics() {
     let Some(path) = sample("perfetto/derived_compact_sched_cpu_sampling.pftrace") else {
         return;
     };
@@ -104,7 +106,7 @@ fn cuts_are_said_and_never_panic() {
 }
 
 #[test]
-fn damage_inside_does_not_stop_the_reading() {
+fn reading_continues_after_damaged_packets() {
     let Some(path) = sample("perfetto/ms_cpu_sampling_not_scoped.pftrace") else {
         return;
     };

@@ -1,8 +1,10 @@
+//! Reports of all samples.
+
 use mpbond_systrace::{ClassRules, Report, ReportOptions, open};
 
 use super::sample;
 
-/// Every sample gives a page that is whole and stands alone.
+/// Every sample gives a complete and self-contained HTML page.
 #[test]
 fn every_sample_gives_a_page() {
     for dir in ["systrace", "ftrace", "perfetto", "art-trace", "perf"] {
@@ -18,7 +20,7 @@ fn every_sample_gives_a_page() {
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
             let page = report.html("sample");
             assert!(page.ends_with("</html>\n"), "{name}");
-            // Names in a trace may hold addresses; what fetches them is an attribute or a style.
+            // Names in a trace may contain URLs; only attributes and styles would load them.
             for outside in [
                 "=\"http", "='http", "src=", "href=", "<link", "url(", "@import",
             ] {

@@ -1,3 +1,5 @@
+//! ftrace text and systrace HTML.
+
 use mpbond_systrace::{Clock, ClockMap, ErrorKind, Summary, open};
 
 use super::{busy, events, near, sample, summary};
@@ -163,7 +165,7 @@ fn trace_cmd_reports() {
 }
 
 #[test]
-fn a_cut_text_never_panics_and_says_so() {
+fn truncated_text_is_reported() {
     for name in [
         "systrace/catapult_trivial_systrace.html",
         "systrace/perfetto_bad_print.systrace",
@@ -194,7 +196,7 @@ fn a_cut_text_never_panics_and_says_so() {
 }
 
 #[test]
-fn a_cut_archive_delivers_what_came_before() {
+fn truncated_archives_deliver_the_data_before_the_end() {
     let Some(path) = sample("systrace/catapult_compressed_atrace.bin") else {
         return;
     };
@@ -206,7 +208,7 @@ fn a_cut_archive_delivers_what_came_before() {
 }
 
 #[test]
-fn foreign_files_are_refused() {
+fn other_files_are_refused() {
     let kind = |bytes: &[u8]| Summary::of(bytes).unwrap_err().kind;
     assert!(matches!(kind(b""), ErrorKind::Empty));
     assert!(matches!(
@@ -220,20 +222,24 @@ fn foreign_files_are_refused() {
     let wide = Summary::of(b"\xff\xfe#\0 \0".as_slice()).unwrap_err();
     assert!(wide.to_string().contains("UTF-16"), "{wide}");
     let page = Summary::of(b"<!DOCTYPE html>\n<html></html>\n".as_slice()).unwrap_err();
-    assert!(page.to_string().contains("without trace data"), "{page}");
+    assert!(page.to_string().contains("no trace data"), "{page}");
     assert!(open(std::path::Path::new("/nonexistent")).is_err());
 }
 
 const TRACE: &str = "\
 # tracer: nop
- a-1 [000] d..2 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=120
- a-1 [000] d..2 101.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
- a-1 [000] d..2 103.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=120
- a-1 [000] d..2 104.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+ a-1 [000] d..2 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    prev_state=R ==> next_comm=a next_pid=1 next_prio=120
+ a-1 [000] d..2 101.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> \
+    next_comm=swapper/0 next_pid=0 next_prio=120
+ a-1 [000] d..2 103.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    prev_state=R ==> next_comm=a next_pid=1 next_prio=120
+ a-1 [000] d..2 104.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> \
+    next_comm=swapper/0 next_pid=0 next_prio=120
 ";
 
 #[test]
-fn reordered_and_repeated_lines_are_said() {
+fn reordered_and_repeated_lines_are_reported() {
     let good = Summary::of(TRACE.as_bytes()).unwrap();
     assert_eq!(good.incomplete, None);
     near(good.cpus[0].busy_percent, 50.0, 1e-9);
@@ -252,6 +258,21 @@ fn reordered_and_repeated_lines_are_said() {
     let s = Summary::of(twice.as_bytes()).unwrap();
     assert_eq!(s.concurrency_percent, good.concurrency_percent);
     assert!(s.incomplete.is_some());
+}
+
+/// A switch whose previous task is not the one switched in last: events are missing.
+#[test]
+fn missing_switches_are_noted() {
+    let mut lines: Vec<&str> = TRACE.lines().collect();
+    lines.remove(2);
+    let s = Summary::of(format!("{}\n", lines.join("\n")).as_bytes()).unwrap();
+    assert_eq!(
+        s.notes,
+        [
+            "1 sched_switch events do not follow from the previous one on their CPU: events are \
+          missing between them"
+        ]
+    );
 }
 
 #[test]
@@ -273,7 +294,7 @@ fn a_stray_event_does_not_stretch_the_window() {
 }
 
 #[test]
-fn losses_that_the_trace_states_are_passed_on() {
+fn recorded_losses_are_reported() {
     let text = format!(
         "# entries-in-buffer/entries-written: 4/1000   #P:2\n{TRACE}CPU:1 [LOST 123 EVENTS]\n"
     );
@@ -286,7 +307,7 @@ fn losses_that_the_trace_states_are_passed_on() {
 }
 
 #[test]
-fn clock_marks_relate_the_clocks() {
+fn clock_sync_markers_relate_clocks() {
     let Some(t) = super::usage::trace("systrace/catapult_decompressed_atrace.txt") else {
         return;
     };
@@ -298,7 +319,7 @@ fn clock_marks_relate_the_clocks() {
 }
 
 #[test]
-fn carriage_returns_do_no_harm() {
+fn carriage_returns_are_ignored() {
     let windows = TRACE.replace('\n', "\r\n");
     assert_eq!(
         Summary::of(windows.as_bytes()).unwrap(),

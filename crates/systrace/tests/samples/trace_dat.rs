@@ -1,3 +1,5 @@
+//! trace-cmd files, versions 6 and 7.
+
 use std::io::Read;
 
 use mpbond_systrace::{ErrorKind, Event, Mark, Payload, Sink, Summary, read};
@@ -42,7 +44,7 @@ fn version_6_agrees_with_trace_cmd() {
 }
 
 #[test]
-fn cuts_anywhere_never_panic() {
+fn truncation_at_any_byte_never_panics() {
     let Some(whole) = unpacked() else { return };
     for n in (0..200).chain((3_000..whole.len()).step_by(70_011)) {
         match Summary::of(&whole[..n]) {
@@ -100,21 +102,32 @@ fn version_7(zlib: bool) -> Vec<u8> {
         out.extend(text.as_bytes());
         out
     };
-    let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+    let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\tfield:int \
+    common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
     let switch = format!(
-        "name: sched_switch\nID: 300\nformat:\n{common}\tfield:char prev_comm[4];\toffset:8;\tsize:4;\tsigned:0;\n\tfield:pid_t prev_pid;\toffset:12;\tsize:4;\tsigned:1;\n\tfield:long prev_state;\toffset:16;\tsize:8;\tsigned:1;\n\tfield:char next_comm[4];\toffset:24;\tsize:4;\tsigned:0;\n\tfield:pid_t next_pid;\toffset:28;\tsize:4;\tsigned:1;\n\tfield:int next_prio;\toffset:32;\tsize:4;\tsigned:1;\n"
+        "name: sched_switch\nID: 300\nformat:\n{common}\tfield:char prev_comm[4];\toffset:8;\t\
+         size:4;\tsigned:0;\n\tfield:pid_t prev_pid;\toffset:12;\tsize:4;\tsigned:1;\n\t\
+         field:long prev_state;\toffset:16;\tsize:8;\tsigned:1;\n\tfield:char next_comm[4];\t\
+         offset:24;\tsize:4;\tsigned:0;\n\tfield:pid_t next_pid;\toffset:28;\tsize:4;\tsigned:1;\n\
+         \tfield:int next_prio;\toffset:32;\tsize:4;\tsigned:1;\n"
     );
     let print = format!(
         "name: print\nID: 5\nformat:\n{common}\tfield:char buf[];\toffset:8;\tsize:0;\tsigned:0;\n"
     );
     let timer = format!(
-        "name: hrtimer_expire_entry\nID: 301\nformat:\n{common}\tfield:void * hrtimer;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:s64 now;\toffset:16;\tsize:8;\tsigned:1;\n\tfield:void * function;\toffset:24;\tsize:8;\tsigned:0;\n"
+        "name: hrtimer_expire_entry\nID: 301\nformat:\n{common}\tfield:void * hrtimer;\toffset:8;\
+         \tsize:8;\tsigned:0;\n\tfield:s64 now;\toffset:16;\tsize:8;\tsigned:1;\n\tfield:void * \
+         function;\toffset:24;\tsize:8;\tsigned:0;\n"
     );
     let symbols = "ffffffff81000100 t tick_sched_timer\nffffffff81000200 t hrtimer_wakeup\n";
     let mut kallsyms = (symbols.len() as u32).to_le_bytes().to_vec();
     kallsyms.extend(symbols.as_bytes());
     let mut header = b"header_page\0".to_vec();
-    header.extend(sized("\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n"));
+    header.extend(sized(
+        "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t \
+    commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\
+    \n",
+    ));
     header.extend(b"header_event\0");
     header.extend(sized(""));
     let mut ftrace = 1u32.to_le_bytes().to_vec();

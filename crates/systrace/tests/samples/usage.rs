@@ -1,3 +1,5 @@
+//! CPU time of sample traces.
+
 use mpbond_systrace::{
     ClassRules, CpuUsage, ProcessParallelism, Summary, TaskClass, Trace, TraceBuilder, open, read,
 };
@@ -42,7 +44,7 @@ fn totals_agree_with_the_summary() {
 }
 
 #[test]
-fn a_launch_names_its_processes() {
+fn processes_of_a_launch_are_named() {
     let Some(t) = trace("systrace/gracker_xiaomi_launcher.html.zip") else {
         return;
     };

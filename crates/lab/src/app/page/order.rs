@@ -1,27 +1,26 @@
-//! In which order a page's objects are asked for. Pure: time comes in, as what
-//! has passed since the page's start.
+//! Order of the requests of a page. Pure: the time since the page's start is an argument.
 
 use std::time::Duration;
 
-use super::{Begins, PageObject};
+use crate::experiment::{Begins, PageObject};
 
-/// What a connection does next.
+/// Next action of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// This object, of so many bytes.
+    /// Fetch an object.
     Fetch {
-        /// Which one.
+        /// Number of the object.
         object: usize,
         /// Its size.
         bytes: u64,
     },
-    /// Nothing before that, if it is known, or before another one is there.
+    /// Wait until this time if it is known, otherwise for the arrival of another object.
     Wait(Option<Duration>),
-    /// Nothing of this host is left.
+    /// No object of this host is left.
     Done,
 }
 
-/// How far a page is.
+/// State of a page: requested and finished objects.
 #[derive(Debug)]
 pub(super) struct Order {
     objects: Vec<PageObject>,
@@ -30,7 +29,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Nothing is asked for yet.
+    /// The state before any request.
     pub fn new(objects: Vec<PageObject>) -> Self {
         Self {
             asked: vec![false; objects.len()],
@@ -39,7 +38,7 @@ impl Order {
         }
     }
 
-    /// How many objects each host has.
+    /// Number of objects of each host.
     pub fn objects_by_host(&self) -> Vec<usize> {
         let hosts = self.objects.iter().map(|o| o.host + 1).max();
         let mut count = vec![0; hosts.unwrap_or(0)];
@@ -51,8 +50,8 @@ impl Order {
         count
     }
 
-    /// The object of `host` that could have been asked for first; from now on
-    /// it is asked for.
+    /// The object of `host` with the earliest time of request, which counts as requested from now
+    /// on.
     pub fn next(&mut self, host: usize, now: Duration) -> Next {
         let waiting = |(i, o): &(usize, &PageObject)| o.host == host && !self.asked[*i];
         let waiting: Vec<_> = self.objects.iter().enumerate().filter(waiting).collect();
@@ -71,14 +70,14 @@ impl Order {
         }
     }
 
-    /// The last byte of `object` is there.
+    /// Marks `object` as arrived.
     pub fn finished(&mut self, object: usize, now: Duration) {
         if let Some(finished) = self.finished.get_mut(object) {
             *finished = Some(now);
         }
     }
 
-    /// When an object may be asked for; none while that is not known.
+    /// Earliest time of an object's request; `None` while unknown.
     fn begin(&self, object: &PageObject) -> Option<Duration> {
         match object.begins {
             Begins::At(at) => Some(at),
@@ -120,7 +119,7 @@ mod tests {
             bytes: 10 + object as u64,
         };
         assert_eq!(order.next(0, MS(0)), fetch(0));
-        // A second connection has only the one of 500 ms to wait for.
+        // A second connection can only wait for the object at 500 ms.
         assert_eq!(order.next(0, MS(1)), Next::Wait(Some(MS(500))));
         assert_eq!(order.next(1, MS(1)), Next::Wait(None));
         order.finished(0, MS(100));

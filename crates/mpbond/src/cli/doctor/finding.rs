@@ -1,13 +1,13 @@
-//! What the doctor found.
+//! Findings of the doctor.
 
 use serde::Serialize;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     Ok,
-    /// It works, though perhaps not as meant.
+    /// It works, perhaps not as intended.
     Warn,
     /// It does not work.
     Fail,

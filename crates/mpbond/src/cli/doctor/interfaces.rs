@@ -9,7 +9,7 @@ use nix::net::if_::InterfaceFlags;
 
 use super::finding::Findings;
 
-/// What IPv6 asks of every link (RFC 8200, section 5).
+/// Minimum MTU of IPv6 links (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Interface {
 #[derive(Debug)]
 pub(super) struct Interfaces {
     by_name: BTreeMap<String, Interface>,
-    /// Where the default routes of IPv4 lead, the preferred one first.
+    /// Interfaces of IPv4's default routes, the preferred one first.
     default_routes: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl Interfaces {
         }
     }
 
-    /// Whether this interface is there, up and sane.
+    /// Checks that this interface exists, is up and has a usable MTU.
     pub(super) fn check_named(&self, findings: &mut Findings, check: &str, name: &str) -> bool {
         let Some(found) = self.by_name.get(name) else {
             findings.fail(
@@ -178,8 +178,9 @@ impl Interfaces {
         true
     }
 
-    /// Strict reverse-path filtering drops what arrives by an interface that is not the preferred
-    /// way back, and then the path looks dead although it is not (RFC 3704, section 2.2).
+    /// Checks reverse-path filtering: the strict mode drops packets that arrive on an interface
+    /// that is not the preferred way back, so that a working path looks dead (RFC 3704, section
+    /// 2.2).
     fn check_return_path(&self, findings: &mut Findings, check: &str, name: &str, to: IpAddr) {
         let preferred = self
             .default_routes

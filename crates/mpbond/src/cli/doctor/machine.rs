@@ -1,4 +1,4 @@
-//! What can be seen without talking to anybody.
+//! Checks of this machine, without any network traffic.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -7,18 +7,19 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mpbond::config::TrustFile;
-use mpbond_intercept::rules::{left_overs as find_left_overs, remove_left_overs};
+use mpbond_intercept::rules::{find_stale, remove_stale};
 use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
 use super::finding::Findings;
 
-/// 2025-01-01 and 2100-01-01, UTC: before the first, a clock has lost its battery.
+/// Plausible time: 2025-01-01 to 2100-01-01, UTC. A clock without a battery is earlier.
 const SANE_CLOCK_S: std::ops::Range<u64> = 1_735_689_600..4_102_444_800;
-/// Every stream of a proxy is a socket, and a busy page opens a hundred.
+/// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
+/// hundred.
 const FEW_DESCRIPTORS: u64 = 4096;
-/// Its number in /proc/self/status (linux/capability.h).
+/// Number of CAP_NET_ADMIN (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 
 pub(super) fn daemon(findings: &mut Findings, running: bool, socket: &Path) {
@@ -43,7 +44,7 @@ pub(super) fn clock(findings: &mut Findings) {
     }
 }
 
-/// The device's identity, if it has one that is right.
+/// The device's identity, if it has a valid one.
 pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity> {
     if !file.exists() {
         findings.warn(
@@ -72,7 +73,7 @@ pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity>
     }
 }
 
-/// Whether anybody may connect.
+/// Checks that some device may connect.
 pub(super) fn trusted(findings: &mut Findings, identity: &Path, configured: &[DeviceId]) {
     let file = TrustFile::beside(identity);
     match file.devices() {
@@ -128,7 +129,7 @@ pub(super) fn congestion(findings: &mut Findings, name: &str) {
     }
 }
 
-/// Whether an address can be listened on.
+/// Checks that an address can be bound.
 pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, running: bool) {
     match TcpListener::bind(address) {
         Ok(_) => findings.ok(name, format!("{address} is free")),
@@ -158,7 +159,7 @@ pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, r
     }
 }
 
-/// Fronts and metrics ask nobody who they are.
+/// Warns of fronts and metrics that other hosts can reach: they have no authentication.
 pub(super) fn only_local(findings: &mut Findings, name: &str, address: SocketAddr) {
     let inside = match address.ip() {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
@@ -167,13 +168,13 @@ pub(super) fn only_local(findings: &mut Findings, name: &str, address: SocketAdd
     if !inside {
         findings.warn(
             name,
-            format!("{address} may be reached by others, and nobody is asked who he is"),
+            format!("{address} can be reached by other hosts, without authentication"),
             "listen on 127.0.0.1, unless a firewall keeps others out",
         );
     }
 }
 
-/// What transparent interception needs.
+/// Checks the needs of transparent interception.
 pub(super) fn interception(findings: &mut Findings) {
     let check = "transparent";
     if !may(CAP_NET_ADMIN) {
@@ -199,19 +200,19 @@ pub(super) fn interception(findings: &mut Findings) {
     }
 }
 
-/// Interception rules of primaries that are dead.
+/// Checks for interception rules of dead primaries.
 pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
     let check = "rules";
     let found = match clean {
-        true => remove_left_overs(),
-        false => find_left_overs(),
+        true => remove_stale(),
+        false => find_stale(),
     };
     let found = match found {
         Ok(found) => found,
         Err(e) if clean => {
             return findings.fail(check, format!("not cleaned: {e}"), "run it as root");
         }
-        // Who may not look may not intercept, and has left nothing.
+        // Without the right to list rules there is none to make them either.
         Err(_) => return,
     };
     let what = format!(
@@ -230,7 +231,7 @@ pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
     }
 }
 
-/// How many connections a proxy can have.
+/// Checks the number of connections that a proxy can have.
 pub(super) fn descriptors(findings: &mut Findings) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;

@@ -1,4 +1,4 @@
-//! `mpbond doctor`: what is wrong, and what to do about it.
+//! `mpbond doctor`: errors in a device's set-up, with their remedies.
 
 mod finding;
 mod interfaces;
@@ -12,20 +12,19 @@ use std::process::ExitCode;
 use clap::Args;
 use mpbond::config::{HelperAddress, HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
+use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
 
-use super::failure::Failure;
-use super::output::print;
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
 
-/// Find out what is wrong with a device's set-up, and what to do about it.
+/// Find errors in a device's set-up, with their remedies.
 ///
-/// It reads the configuration of a role and tries what the daemon would do: whether interfaces
-/// are up and have routes, whether the proxy and the helpers answer, know this device and are who
-/// they should be, whether addresses are free and the kernel has what is configured. It changes
-/// nothing but what --clean says, and may run while the daemon does.
+/// It reads the configuration of a role and checks the daemon's prerequisites: interfaces are up
+/// and have routes; the proxy and the helpers answer, have the expected ids and trust this device;
+/// addresses are free; the kernel supports the configuration. It changes nothing, except with
+/// --clean, and can run beside the daemon.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +34,7 @@ Examples:
 
 Exit code 0 when nothing fails, 1 when something does, 2 when the configuration is wrong.")]
 pub(super) struct DoctorArgs {
-    /// The role that this device is to play.
+    /// Role of this device.
     #[arg(value_enum)]
     role: RoleName,
     /// Its configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
@@ -45,7 +44,7 @@ pub(super) struct DoctorArgs {
     /// stay.
     #[arg(long)]
     clean: bool,
-    /// As JSON, for programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +56,7 @@ impl DoctorArgs {
         let mut findings = Findings::default();
         match role {
             Role::Primary => {
-                let config = PrimaryConfig::load(&file)?;
+                let config = PrimaryConfig::load(&file).map_err(Failure::input)?;
                 machine::left_overs(&mut findings, self.clean);
                 primary(&config, &mut findings)?;
             }
@@ -67,14 +66,14 @@ impl DoctorArgs {
                 ));
             }
             Role::Helper => {
-                let config = HelperConfig::load(&file)?;
+                let config = HelperConfig::load(&file).map_err(Failure::input)?;
                 helper(&config, &mut findings)?;
             }
             Role::Proxy => {
                 let config = if self.config.is_none() && !file.exists() {
                     ProxyConfig::default()
                 } else {
-                    ProxyConfig::load(&file)?
+                    ProxyConfig::load(&file).map_err(Failure::input)?
                 };
                 proxy(&config, &mut findings);
             }
@@ -89,7 +88,7 @@ impl DoctorArgs {
     }
 }
 
-/// Checks that connect need an event loop; a thread is enough.
+/// Runtime for the checks that connect.
 fn block_on(checks: impl Future<Output = ()>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -150,7 +149,7 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
             );
         }
     }
-    // Without an identity of its own yet, the device can still find out who answers.
+    // A device without an identity can still check which devices answer.
     let known = identity.is_some();
     let Some(identity) = identity.or_else(|| Identity::generate().ok()) else {
         return Ok(());

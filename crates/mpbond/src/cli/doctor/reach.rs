@@ -1,4 +1,4 @@
-//! Whether the others answer, and are who they should be.
+//! Checks that proxy and helpers answer, and have the expected ids.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,11 +17,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::finding::Findings;
-use crate::cli::units;
+use mpbond_units::human;
 
-/// For each step: longer than any path that is of use.
+/// Time limit of each step: longer than any useful path needs.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A segment of a path that carries 1280-byte packets.
+/// Segment size of a path with an MTU of 1280 bytes.
 const SMALL_SEGMENT_BYTES: u64 = 1220;
 
 /// The proxy over one of the primary's own paths: TCP, TLS, trust.
@@ -48,7 +48,7 @@ pub(super) async fn proxy_over_path(
     }
 }
 
-/// A proxy as a helper reaches it. The helper has no business with it beyond TCP.
+/// A proxy over TCP alone, as a helper reaches it.
 pub(super) async fn proxy_from_helper(
     findings: &mut Findings,
     config: &HelperConfig,
@@ -249,7 +249,7 @@ async fn connect(
     let begin = Instant::now();
     match tcp::connect(options).await {
         Ok(tcp) => {
-            let took = units::millis(begin.elapsed().as_secs_f64() * 1e3);
+            let took = human::millis(begin.elapsed().as_secs_f64() * 1e3);
             let from = tcp.local_addr().map(|a| a.ip()).ok();
             let nat = match from {
                 Some(ip) if is_inside(ip) && !is_inside(options.remote.ip()) => {
@@ -274,7 +274,7 @@ async fn connect(
     }
 }
 
-/// What the path carries in one piece, as both ends have agreed.
+/// Checks the segment size that both ends have agreed on.
 fn segment(findings: &mut Findings, check: &str, tcp: &TcpStream) {
     if let Ok(info) = TcpInfo::read(tcp)
         && (1..SMALL_SEGMENT_BYTES).contains(&info.mss_bytes)
@@ -290,7 +290,7 @@ fn segment(findings: &mut Findings, check: &str, tcp: &TcpStream) {
     }
 }
 
-/// What to do about a connection that does not come up.
+/// Remedy for a connection that fails.
 fn advice(e: &TcpError, options: &TcpOptions) -> String {
     let remote = options.remote;
     let link = match (&options.interface, options.source) {
@@ -378,8 +378,8 @@ fn not_trusted(findings: &mut Findings, check: &str, whom: &str, identity: &Iden
     }
 }
 
-/// A server's refusal comes after the handshake: says goodbye and listens whether it is answered
-/// in kind.
+/// Checks trust: a server refuses after the handshake, so this closes the stream and reads how the
+/// server ends it.
 async fn trusted(
     findings: &mut Findings,
     check: &str,
@@ -391,7 +391,7 @@ async fn trusted(
     tls.close();
     let answer = timeout(PATIENCE, async {
         let _ = poll_fn(|cx| tls.poll_flush(cx)).await;
-        // Nothing more comes from here, so that nobody waits for it.
+        // Nothing more is sent, so that the server does not wait for it.
         let _ = SockRef::from(tls.tcp()).shutdown(Shutdown::Write);
         loop {
             match tls.next_record() {
@@ -410,12 +410,12 @@ async fn trusted(
         Ok(Some(TlsError::NotTrusted { .. })) => {
             not_trusted(findings, check, whom, identity, known);
         }
-        // Any other end means that it was let in: refusals are always said.
+        // Any other end means trust: refusals are always sent.
         _ => findings.ok(check, format!("{whom} trusts this device")),
     }
 }
 
-/// Addresses that are not routed in the Internet.
+/// Whether an address is not routed in the Internet.
 fn is_inside(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! What the daemon has given up.
+//! The daemon's dropped privileges.
 
 use mpbond::status::Status;
 
@@ -6,7 +6,7 @@ use super::finding::Findings;
 
 const CHECK: &str = "sandbox";
 
-/// As the running daemon tells, or as the configuration has it.
+/// By the status of the running daemon, else by the configuration.
 pub(super) fn check(findings: &mut Findings, configured: bool, status: Option<&Status>) {
     let restart = "remove `sandbox = false` from the configuration, and start the daemon anew";
     match status {

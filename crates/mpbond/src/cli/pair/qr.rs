@@ -2,16 +2,16 @@
 
 use qrcode::{Color, EcLevel, QrCode};
 
-/// Black on white whatever the terminal's own colours are: many readers take nothing else.
+/// Black on white, whatever the terminal's colours: many readers need it.
 const COLOURS: &str = "\x1b[38;5;16;48;5;231m";
 const RESET: &str = "\x1b[0m";
-/// Modules of white around it, which readers need (ISO/IEC 18004).
+/// Width of the quiet zone in modules (ISO/IEC 18004).
 const MARGIN: usize = 4;
 
 /// The text as a picture, two modules in a character; `None` when it is too long for one.
 /// `coloured` is for terminals.
 pub(crate) fn picture(text: &str, coloured: bool) -> Option<String> {
-    // On a screen nothing is torn or dirty: the least redundancy makes the smallest picture.
+    // A screen is not damaged: the lowest redundancy gives the smallest picture.
     let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
     let (width, modules) = (code.width(), code.to_colors());
     let side = width + 2 * MARGIN;

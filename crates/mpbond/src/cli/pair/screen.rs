@@ -1,4 +1,4 @@
-//! What a person sees of a pairing, and answers; or a script, as JSON.
+//! Output and questions of a pairing, for a person or as JSON for a script.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::rc::Rc;
@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use mpbond::config::Role;
 use mpbond::pairing::{Event, Own, Paired};
+use mpbond_command::{Failure, print};
 use mpbond_net::pairing::{Introduction, Invitation, Peer};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::super::failure::Failure;
-use super::super::output::print;
-use super::super::units::span;
 use super::qr::picture;
+use mpbond_units::human::span;
 
-/// Standard error is for the person, standard output for what came of it.
+/// Standard error has questions and events, standard output the result.
 pub(super) struct Screen {
     own: Own,
     json: bool,
     asker: Rc<Asker>,
 }
 
-/// Asks the person at this device.
+/// Dialogue with the person at this device.
 pub(super) struct Asker {
     own: Own,
     yes: bool,
@@ -52,7 +51,7 @@ impl Screen {
         Rc::clone(&self.asker)
     }
 
-    /// Shows what the other device needs.
+    /// Shows the invitation.
     pub(super) fn invite(&self, invitation: &Invitation, within: Duration) {
         let text = invitation.to_string();
         if self.json {
@@ -69,7 +68,7 @@ impl Screen {
                 "text": text,
                 "seconds": within.as_secs(),
             });
-            // A reader that has gone is noticed at the end.
+            // A closed standard output is noticed at the end.
             let _ = print(&format!("{event}\n"));
             return;
         }
@@ -96,7 +95,7 @@ impl Screen {
         eprint!("{out}");
     }
 
-    /// Somebody came and went.
+    /// Shows a refused caller.
     pub(super) fn event(&self, event: &Event) {
         let Event::Refused {
             from,
@@ -116,7 +115,7 @@ impl Screen {
         }
     }
 
-    /// It is done.
+    /// Shows the result.
     pub(super) fn paired(&self, role: Role, paired: &Paired) -> Result<(), Failure> {
         let (peer, entry) = (&paired.peer, &paired.entry);
         let i = &peer.introduction;
@@ -156,7 +155,7 @@ impl Screen {
 }
 
 impl Asker {
-    /// Whether the person here takes the other device for the one that is meant.
+    /// Asks whether the other device is the intended one.
     pub(super) async fn agrees(&self, peer: &Peer) -> bool {
         let (own, i) = (&self.own, &peer.introduction);
         if !self.json {
@@ -176,7 +175,7 @@ impl Asker {
         eprint!("Shall they trust each other? [y/N] ");
         let _ = std::io::stderr().flush();
         let (said, answer) = oneshot::channel();
-        // Reading a line cannot be given up; the thread ends with the program.
+        // Reading a line cannot be cancelled; the thread ends with the program.
         std::thread::spawn(move || {
             let mut line = String::new();
             let read = std::io::stdin().lock().read_line(&mut line);

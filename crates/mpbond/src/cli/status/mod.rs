@@ -11,14 +11,12 @@ use clap::Args;
 use mpbond::config::{Role, status_socket};
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
+use mpbond_command::{Failure, print};
 
-use super::failure::Failure;
-use super::output::print;
-
-/// Show what a running daemon is doing.
+/// Show the state of a running daemon.
 ///
-/// PAD is the delay that a byte given to the path now would have (pipe-aware: waiting at this end
-/// and at the helper included). B_s is what waits at the sending end, B_p what waits at a helper.
+/// PAD is the delay of a byte given to the path now (pipe-aware: it includes waiting at this end
+/// and at the helper). B_s is the number of bytes waiting at the sender, B_p at a helper.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,16 +24,16 @@ Examples:
   mpbond status primary --watch      once a second
   mpbond status --socket /run/mpbond/proxy.sock --json")]
 pub(super) struct StatusArgs {
-    /// Which daemon; otherwise all that run here.
+    /// Role of the daemon; otherwise all that run here.
     #[arg(value_enum, conflicts_with = "socket")]
     role: Option<RoleName>,
     /// Ask at this socket (`status_socket` in the configuration).
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
-    /// As JSON, for programs. Sizes are in bytes, spans in seconds.
+    /// Print JSON, for programs. Sizes are in bytes, spans in seconds.
     #[arg(long)]
     json: bool,
-    /// Once a second, with the rates of that second.
+    /// Repeat once a second, with the rates of that second.
     #[arg(long)]
     watch: bool,
 }
@@ -43,11 +41,11 @@ pub(super) struct StatusArgs {
 /// A role on the command line.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum RoleName {
-    /// Where the applications are.
+    /// The device with the applications.
     Primary,
-    /// Lends its link.
+    /// A device that lends its link.
     Helper,
-    /// The far end.
+    /// The end point in the network.
     Proxy,
 }
 

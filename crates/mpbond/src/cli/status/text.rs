@@ -3,18 +3,18 @@
 use comfy_table::{CellAlignment, Table, presets};
 use mpbond::status::{SessionStatus, Status, SubflowStatus, TransferStatus};
 
-use crate::cli::units;
+use mpbond_units::human;
 
-/// Older transfers are in the JSON form.
+/// Number of transfers shown; JSON has the older ones too.
 const TRANSFERS_SHOWN: usize = 12;
 
-/// A daemon's status; with `before`, an earlier one, rates are those of the time between.
+/// A daemon's status as text; with an earlier one, rates of the time between.
 pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
     let mut text = format!(
         "{} {}  up {}\n{}\n",
         status.role,
         status.version,
-        units::span(status.uptime_s),
+        human::span(status.uptime_s),
         status.device
     );
     if let Some(sandbox) = &status.sandbox {
@@ -29,12 +29,12 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
     if let Some(budget) = &status.budget {
         let cap = budget.max_bytes.map_or_else(
             || "no cap".to_owned(),
-            |max| format!("of {}", units::bytes(max)),
+            |max| format!("of {}", human::bytes(max)),
         );
         text.push_str(&format!(
             "lent in {}: {} {cap}\n",
             budget.month,
-            units::bytes(budget.used_bytes)
+            human::bytes(budget.used_bytes)
         ));
     }
     links(&mut text, status);
@@ -104,19 +104,19 @@ fn one_session(text: &mut String, s: &SessionStatus, before: Option<(&SessionSta
         s.scheduler,
         s.streams_open,
         s.streams_total,
-        units::bytes(s.bytes_in),
-        units::bytes(s.bytes_out),
+        human::bytes(s.bytes_in),
+        human::bytes(s.bytes_out),
     ));
     if s.redundant_bytes_in + s.redundant_bytes_out + s.reinjected_bytes_out > 0 {
         text.push_str(&format!(
             "  redundant: in {}, out {}; reinjected: {}\n",
-            units::bytes(s.redundant_bytes_in),
-            units::bytes(s.redundant_bytes_out),
-            units::bytes(s.reinjected_bytes_out),
+            human::bytes(s.redundant_bytes_in),
+            human::bytes(s.redundant_bytes_out),
+            human::bytes(s.reinjected_bytes_out),
         ));
     }
     if s.unscheduled_bytes > 0 {
-        let waiting = units::bytes(s.unscheduled_bytes);
+        let waiting = human::bytes(s.unscheduled_bytes);
         text.push_str(&format!("  waiting for a path: {waiting}\n"));
     }
     if s.subflows.is_empty() {
@@ -133,19 +133,19 @@ fn one_session(text: &mut String, s: &SessionStatus, before: Option<(&SessionSta
             subflow.name.clone(),
             subflow.kind.clone(),
             subflow.state.clone(),
-            units::bytes(subflow.bytes_in),
-            units::bytes(subflow.bytes_out),
+            human::bytes(subflow.bytes_in),
+            human::bytes(subflow.bytes_out),
         ];
         if let Some((session, span)) = before {
             let earlier = session.subflows.iter().find(|e| e.id == subflow.id);
             row.extend(rates(subflow, earlier, span));
         }
         row.extend([
-            units::millis(subflow.pad_ms),
-            units::bytes(subflow.b_s),
-            units::bytes(subflow.b_p),
-            units::rate(subflow.th_mbps),
-            units::millis(subflow.rtt_ms),
+            human::millis(subflow.pad_ms),
+            human::bytes(subflow.b_s),
+            human::bytes(subflow.b_p),
+            human::rate(subflow.th_mbps),
+            human::millis(subflow.rtt_ms),
         ]);
         row
     });
@@ -156,8 +156,8 @@ fn rates(now: &SubflowStatus, before: Option<&SubflowStatus>, span: f64) -> [Str
     let mbps = |now: u64, before: u64| now.saturating_sub(before) as f64 * 8e-6 / span;
     match before {
         Some(b) => [
-            units::rate(mbps(now.bytes_in, b.bytes_in)),
-            units::rate(mbps(now.bytes_out, b.bytes_out)),
+            human::rate(mbps(now.bytes_in, b.bytes_in)),
+            human::rate(mbps(now.bytes_out, b.bytes_out)),
         ],
         None => [String::new(), String::new()],
     }
@@ -175,10 +175,10 @@ fn relays(text: &mut String, status: &Status) {
         vec![
             r.primary.chars().take_while(|c| *c != '-').collect(),
             r.proxy.clone(),
-            units::bytes(r.bytes_down),
-            units::bytes(r.bytes_up),
-            units::bytes(r.level_down_bytes),
-            units::bytes(r.level_up_bytes),
+            human::bytes(r.bytes_down),
+            human::bytes(r.bytes_up),
+            human::bytes(r.level_down_bytes),
+            human::bytes(r.level_up_bytes),
         ]
     });
     text.push_str("\nrelays\n");
@@ -200,23 +200,23 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
     let hidden = transfers.len().saturating_sub(TRANSFERS_SHOWN);
     let rows = transfers.iter().skip(hidden).map(|t| {
         let took = match t.closed_s {
-            Some(end) => units::millis((end - t.opened_s) * 1e3),
+            Some(end) => human::millis((end - t.opened_s) * 1e3),
             None => String::new(),
         };
         let shares: Vec<String> = t
             .subflows
             .iter()
             .filter(|s| s.bytes_in + s.bytes_out > 0)
-            .map(|s| format!("{} {}", s.name, units::bytes(s.bytes_in + s.bytes_out)))
+            .map(|s| format!("{} {}", s.name, human::bytes(s.bytes_in + s.bytes_out)))
             .collect();
         vec![
             t.destination.clone(),
             t.state.clone(),
             shares.join(", "),
-            units::bytes(t.bytes_in),
-            units::bytes(t.bytes_out),
+            human::bytes(t.bytes_in),
+            human::bytes(t.bytes_out),
             took,
-            units::bytes(t.redundant_bytes),
+            human::bytes(t.redundant_bytes),
         ]
     });
     let rows = rows.collect();

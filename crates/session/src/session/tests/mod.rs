@@ -1,6 +1,10 @@
 //! Whole sessions against each other in virtual time.
 
-mod behaviour;
 mod express;
+mod feedback;
 mod hostile;
+mod later;
+mod loss;
 mod pair;
+mod silence;
+mod transfers;

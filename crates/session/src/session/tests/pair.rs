@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_units::{BitRate, Timestamp};
 
+use super::later::of_later_version;
 use crate::handshake::parse_hello;
 use crate::session::{Event, Read, Session};
 use crate::wire::Destination;
@@ -127,6 +128,8 @@ pub(super) struct Pair {
     /// Streams that the server's application leaves unread.
     pub(super) client_ignores: Vec<StreamId>,
     pub(super) config: SessionConfig,
+    /// Whether the client's and the server's records are those of a later version.
+    pub(super) later: [bool; 2],
 }
 
 impl Pair {
@@ -143,28 +146,29 @@ impl Pair {
             server_errors: Vec::new(),
             client_ignores: Vec::new(),
             config,
+            later: [false; 2],
         }
     }
 
     /// Adds a subflow; hops named from the primary outward: the pipe first.
     pub(super) fn join(&mut self, hops: &[HopModel]) -> SubflowId {
         let helper = (hops.len() > 1).then_some(HelperId(self.links.len() as u32));
-        self.join_as(hops, helper, false)
+        self.join_as(hops, helper, Role::Regular)
     }
 
     /// Adds an express beside the subflow `other`, over hops of its own.
     pub(super) fn join_express(&mut self, other: SubflowId, hops: &[HopModel]) -> SubflowId {
         let place = self.links.iter().position(|l| l.id == other);
         let helper = place.map(|i| HelperId(i as u32));
-        self.join_as(hops, helper, true)
+        self.join_as(hops, helper, Role::Express)
     }
 
-    fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, express: bool) -> SubflowId {
+    fn join_as(&mut self, hops: &[HopModel], helper: Option<HelperId>, role: Role) -> SubflowId {
         let exporter = [self.links.len() as u8 + 1; 32];
         let setup = SubflowSetup {
             name: format!("link{}", self.links.len()),
             helper,
-            express,
+            role,
             exporter,
             ..SubflowSetup::default()
         };
@@ -375,8 +379,14 @@ impl Pair {
                 session.handle_room(l.id, room);
             }
             let mut out = Vec::new();
-            while let Some(t) = session.poll_transmit(self.now, &mut out) {
-                let record = Bytes::from(std::mem::take(&mut out));
+            while let Some(mut t) = session.poll_transmit(self.now, &mut out) {
+                let mut record = Bytes::from(std::mem::take(&mut out));
+                if self.later[usize::from(!client)] {
+                    let longer = of_later_version(&record);
+                    t.octets_end += (longer.len() - record.len()) as u64;
+                    session.handle_octets(t.subflow, t.octets_end);
+                    record = longer;
+                }
                 assert!(record.len() <= wire::MAX_RECORD_BYTES);
                 if let Some(l) = self.links.iter_mut().find(|l| l.id == t.subflow) {
                     let c = if client { &mut l.up } else { &mut l.down };
@@ -436,4 +446,41 @@ pub(super) fn pattern(len: usize) -> Bytes {
     (0..len as u32)
         .map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8)
         .collect()
+}
+
+pub(super) fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// A direct subflow and one through a helper, joined.
+pub(super) fn joined(config: SessionConfig) -> (Pair, SubflowId, SubflowId) {
+    let mut p = Pair::new(config);
+    let direct = p.join(&[hop(8.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+    p.run(at(1_000), |_| false);
+    (p, direct, helper)
+}
+
+/// The client asks, the server answers with `len` bytes; returns when all had arrived.
+pub(super) fn download(p: &mut Pair, len: usize, limit_ms: u64) -> Timestamp {
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.client.finish(id);
+    let want = pattern(len);
+    let mut answered = false;
+    let deadline = p.now + Duration::from_millis(limit_ms);
+    p.run(deadline, |p| {
+        if !answered && p.opened().contains(&id) {
+            answered = true;
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    let (got, end) = p.client_got.remove(&id).expect("nothing arrived");
+    assert_eq!(end, Some(Read::Fin), "after {} of {len}", got.len());
+    assert!(got == want, "bytes differ");
+    p.now
 }

@@ -1,3 +1,5 @@
+//! Groups: shared media and radios.
+
 use std::time::Duration;
 
 use mpbond_radio::Profiles;

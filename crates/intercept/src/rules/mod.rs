@@ -1,0 +1,171 @@
+//! nftables and routing rules for transparent interception, and their lifetime.
+//!
+//! [`Rules::install`] creates one nftables table (and, for TPROXY, one routing rule per address
+//! family); [`Rules::remove`] or a drop removes them. They are also removed when the daemon dies in
+//! any way, including SIGKILL:
+//!
+//! * The table has the flag `owner`: the kernel removes it when the netlink socket that created it
+//!   closes, and rejects changes from other sockets. That socket belongs to `nft -i`, a child
+//!   process that reads its commands from a pipe of the daemon and exits when the pipe closes.
+//!   (Observed with nftables 1.0.6 on kernel 6.18: `nft -f` closes its socket at once, which
+//!   removes the table; `nft -i` accepts a script of at least 23 kB as one line, hence as one
+//!   transaction.)
+//! * The daemon's child is a shell around `nft -i`, the *guard*. It forwards no input to `nft` once
+//!   the rules are installed, so that a daemon can drop its privileges and leave them to the guard.
+//!   When `nft -i` exits, the guard deletes the routing rules, which have no owner flag, and the
+//!   table, in case the kernel (before 5.12) does not support the flag.
+//! * The table's name contains the process id and start time of its owner. [`Rules::install`]
+//!   removes tables of dead owners, and fails while a living owner has one.
+//!
+//! Only a SIGKILL of daemon *and* guard at the same moment leaves stale rules, and not the table:
+//! the routing rules, which match nothing without its marks, stay until the next start or a call of
+//! [`remove_stale`]. (On kernels before 5.12 the table stays as well.)
+//!
+//! Failing closed therefore requires a living daemon: without it, applications reach the network
+//! directly.
+//!
+//! # What is intercepted
+//!
+//! TCP of this host, and of hosts behind the interfaces in [`RulesConfig::forwarded`], except:
+//! sockets of the daemon (by [`RulesConfig::own_mark`] or [`RulesConfig::own_uid`]), traffic that
+//! stays on this host, [`RulesConfig::endpoints`], link-local, multicast and broadcast addresses,
+//! and [`RulesConfig::exclude`]. Existing connections are not affected.
+//!
+//! # Protection against leaks
+//!
+//! UDP is not carried by sessions. Therefore QUIC (UDP 443) and DNS over QUIC (UDP 853) are
+//! rejected with port unreachable, which makes browsers use TCP; DNS (port 53, UDP and TCP) is
+//! redirected to the stub ([`crate::dns`]), even if the resolver's address is excluded; IPv6 is
+//! intercepted or rejected according to [`RulesConfig::ipv6`]; other UDP passes or is rejected
+//! according to [`RulesConfig::udp`]. ICMP passes. (An application on this host sees a rejection
+//! twice: its send fails with EPERM, and the ICMP message makes a connected socket report
+//! ECONNREFUSED.) [`RulesConfig::notes`] describes the consequences for the user.
+
+mod guard;
+mod owner;
+mod script;
+mod stale;
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+pub use guard::{Rules, RulesError};
+pub use owner::Owner;
+pub use stale::{StaleRules, find_stale, remove_stale};
+
+/// Method of redirecting TCP connections to the listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// NAT. The listener is a [`crate::Protocol::Redirect`] front. For hosts behind
+    /// [`RulesConfig::forwarded`] interfaces it must listen on the address of that interface (or on
+    /// all), to which NAT redirects them.
+    Redirect,
+    /// TPROXY: addresses are not changed; packets are marked and routed to this host. The listener
+    /// is a [`crate::Protocol::Tproxy`] front on loopback, which other hosts cannot reach.
+    Tproxy,
+}
+
+/// Treatment of UDP other than DNS and QUIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Udp {
+    /// Passes directly over one path, outside the session.
+    Pass,
+    /// Rejected with port unreachable; DHCP passes.
+    Reject,
+}
+
+/// Treatment of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ipv6 {
+    /// Intercepted like IPv4; requires a listener on the same port of `::1` (or all).
+    Intercept,
+    /// TCP is reset and UDP rejected, so that clients use IPv4 at once.
+    Reject,
+}
+
+/// Configuration of [`Rules`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesConfig {
+    /// Method of redirection.
+    pub method: Method,
+    /// The listener's port, on loopback or on all addresses.
+    pub port: u16,
+    /// The DNS stub's port for UDP and TCP, on loopback (and on the addresses of `forwarded`
+    /// interfaces); with `None` look-ups pass directly, and leak.
+    pub dns_port: Option<u16>,
+    /// `SO_MARK` of the daemon's own sockets.
+    pub own_mark: u32,
+    /// The daemon's user id, if no other program uses it.
+    pub own_uid: Option<u32>,
+    /// Addresses of proxies and helpers.
+    pub endpoints: Vec<IpAddr>,
+    /// Networks reached directly, such as [`private_networks`].
+    pub exclude: Vec<IpNet>,
+    /// Interfaces of other hosts whose traffic is intercepted.
+    pub forwarded: Vec<String>,
+    /// Treatment of other UDP.
+    pub udp: Udp,
+    /// IPv6.
+    pub ipv6: Ipv6,
+    /// For TPROXY: mark of packets routed to this host. It must differ from `own_mark`.
+    pub route_mark: u32,
+    /// For TPROXY: routing table for those packets. It is flushed first.
+    pub route_table: u32,
+}
+
+impl RulesConfig {
+    /// Default configuration: redirect to `port`, other UDP passes, IPv6 is intercepted, only the
+    /// fixed exclusions apply. Marks and table number begin with "mp" in ASCII, so that they can be
+    /// attributed to mpbond.
+    pub fn new(port: u16) -> Self {
+        Self {
+            method: Method::Redirect,
+            port,
+            dns_port: None,
+            own_mark: 0x6d70_0001,
+            own_uid: None,
+            endpoints: Vec::new(),
+            exclude: Vec::new(),
+            forwarded: Vec::new(),
+            udp: Udp::Pass,
+            ipv6: Ipv6::Intercept,
+            route_mark: 0x6d70_0002,
+            route_table: 0x6d70,
+        }
+    }
+
+    /// Notes for the user about traffic that the session does not carry, one sentence each.
+    pub fn notes(&self) -> Vec<&'static str> {
+        let mut notes = vec!["QUIC (UDP 443 and 853) is rejected, so that applications use TCP"];
+        if self.udp == Udp::Pass {
+            notes
+                .push("other UDP is not carried by the session: it is sent directly over one path");
+        } else {
+            notes.push("other UDP is rejected");
+        }
+        if self.dns_port.is_none() {
+            notes.push("DNS look-ups are not carried by the session: they are sent directly");
+        }
+        if self.ipv6 == Ipv6::Reject {
+            notes.push("IPv6 is rejected, so that applications use IPv4");
+        }
+        notes
+    }
+}
+
+/// Private networks: RFC 1918, RFC 6598 (shared address space) and RFC 4193 (unique local).
+/// Suitable for [`RulesConfig::exclude`]: printers and routers are reached directly, and a proxy
+/// cannot reach them anyway.
+pub fn private_networks() -> Vec<IpNet> {
+    [
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "fc00::/7",
+    ]
+    .into_iter()
+    .filter_map(|net| net.parse().ok())
+    .collect()
+}

@@ -1,0 +1,164 @@
+//! `mpbond cpulog`: per-core frequency and utilisation, by kind of process.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use mpbond_capture::CPU_LOG_HEADER;
+use mpbond_capture::cpu_sampling::{CpuSampler, Parts, Process, parse_process, parse_stat};
+
+/// Log the processor's frequency and utilisation, and the shares of network
+/// stack, driver, logger and others.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    mpbond cpulog --output cpu.csv --seconds 60 --transfer curl\n  \
+    mpbond cpulog --output cpu.csv --transfer curl -- curl -o /dev/null http://192.0.2.1/")]
+pub(crate) struct CpulogArgs {
+    /// Output file; standard output when not given.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Sampling interval in ms.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    interval_ms: u64,
+    /// Duration in s; until interrupted when not given.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Name of a transferring process, whose system time counts as network stack.
+    #[arg(long, value_name = "NAME")]
+    transfer: Vec<String>,
+    /// Prefix of the names of the network driver's kernel threads, besides common ones.
+    #[arg(long, value_name = "NAME")]
+    driver: Vec<String>,
+    /// Name of a logging process, besides tcpdump and this one.
+    #[arg(long, value_name = "NAME")]
+    logger: Vec<String>,
+    /// Log while this command runs.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When `/proc` cannot be read or the log cannot be written.
+pub(crate) fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode> {
+    let seconds = match arguments.seconds {
+        Some(s) if !(0.0..=1e9).contains(&s) => bail!("--seconds {s} is not a duration"),
+        other => other.map(Duration::from_secs_f64),
+    };
+    if megahertz(0).is_none() {
+        eprintln!(
+            "mpbond cpulog: this system does not tell core frequencies (no cpufreq): the column \
+             mhz stays empty, and energy accounts take the highest frequency"
+        );
+    }
+    let to: Box<dyn Write> = match &arguments.output {
+        Some(path) => Box::new(File::create(path).with_context(|| path.display().to_string())?),
+        None => Box::new(io::stdout()),
+    };
+    let child = spawn(&arguments.command)?;
+    let written = log(arguments, seconds, child, BufWriter::new(to));
+    match written {
+        // The reader closed the pipe.
+        Err(e) if is_broken_pipe(&e) => Ok(ExitCode::SUCCESS),
+        other => other,
+    }
+}
+
+fn spawn(command: &[String]) -> Result<Option<Child>> {
+    let [program, arguments @ ..] = command else {
+        return Ok(None);
+    };
+    let child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .with_context(|| format!("cannot start {program}"))?;
+    Ok(Some(child))
+}
+
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    e.downcast_ref::<io::Error>()
+        .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn log(
+    arguments: &CpulogArgs,
+    seconds: Option<Duration>,
+    mut child: Option<Child>,
+    mut to: impl Write,
+) -> Result<ExitCode> {
+    let mut driver = Parts::common_drivers();
+    driver.extend(arguments.driver.iter().cloned());
+    let mut logger = vec!["tcpdump".to_owned()];
+    logger.extend(arguments.logger.iter().cloned());
+    let mut sampler = CpuSampler::new(Parts {
+        transfer: arguments.transfer.clone(),
+        driver,
+        logger,
+        own_pid: std::process::id(),
+    });
+    writeln!(to, "{CPU_LOG_HEADER}")?;
+    let (mut text, mut stat, mut lines) = (String::new(), String::new(), String::new());
+    let mut processes = Vec::new();
+    let interval = Duration::from_millis(arguments.interval_ms);
+    let start = Instant::now();
+    let mut due = start;
+    loop {
+        if !read("/proc/stat", &mut stat) {
+            bail!("/proc/stat cannot be read");
+        }
+        read_processes(&mut text, &mut processes).context("/proc")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        lines.clear();
+        sampler.sample(
+            now.as_secs_f64(),
+            &parse_stat(&stat),
+            megahertz,
+            &processes,
+            &mut lines,
+        );
+        to.write_all(lines.as_bytes())?;
+        to.flush()?;
+        if let Some(child) = &mut child
+            && let Some(status) = child.try_wait()?
+        {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(ExitCode::from(code.unwrap_or(1)));
+        }
+        if seconds.is_some_and(|seconds| start.elapsed() >= seconds) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        due += interval;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn read(path: &str, into: &mut String) -> bool {
+    into.clear();
+    File::open(path).is_ok_and(|mut file| file.read_to_string(into).is_ok())
+}
+
+/// Current processes; one that ends meanwhile is left out.
+fn read_processes(text: &mut String, found: &mut Vec<Process>) -> io::Result<()> {
+    found.clear();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().filter(|name| name.parse::<u32>().is_ok()) else {
+            continue;
+        };
+        if read(&format!("/proc/{pid}/stat"), text) {
+            found.extend(parse_process(text));
+        }
+    }
+    Ok(())
+}
+
+fn megahertz(core: u16) -> Option<f64> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+    let khz: f64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    Some(khz / 1e3)
+}

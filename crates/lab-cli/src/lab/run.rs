@@ -1,0 +1,128 @@
+//! `mpbond lab run`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use mpbond_command::Failure;
+use mpbond_lab::RunOptions;
+use mpbond_units::duration_text;
+#[cfg(feature = "analysers")]
+use {
+    mpbond_command::print, mpbond_lab::measurements::Measurement, mpbond_lab::report,
+    std::path::Path,
+};
+
+use super::failure::failed;
+
+/// Time limit below which measurements are shortened.
+#[cfg(feature = "analysers")]
+const QUICK: Duration = Duration::from_secs(60);
+
+/// Run an experiment file and print its table.
+///
+/// In real time, with real daemons; `lab simulate` runs the same file in virtual time.
+///
+/// Exit codes: 0 all asserts hold, 1 one does not or a transfer failed, 2 the file is wrong, 3
+/// the machine lacks something, 4 nothing failed but the machine was too busy to judge.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond lab run experiments/demo.toml
+  mpbond lab run experiments/bench-8-10-5.toml --repetitions 5 --scheme pams --json out.json")]
+pub(crate) struct RunArgs {
+    /// The experiment.
+    #[arg(value_name = "FILE")]
+    experiment: PathBuf,
+    /// Write the record to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with tables and charts to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Keep the daemons' configurations and logs in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Log every packet of every shaped link to this file, as CSV (docs/packet-log.md).
+    #[arg(long, value_name = "FILE")]
+    packet_log: Option<PathBuf>,
+    /// Capture the packets of every shaped link's near host: LINK.pcap in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pcap: Option<PathBuf>,
+    /// Store results in this file, and do not repeat those in it.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Repetitions of each scheme and workload, instead of the file's number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repetitions: Option<u32>,
+    /// Leave out repetitions, then workloads, until the estimated time is at most this.
+    #[arg(long, value_name = "TIME", value_parser = duration_text::parse)]
+    at_most: Option<Duration>,
+    /// Only schemes whose name contains this; may be repeated.
+    #[arg(long = "scheme", value_name = "TEXT")]
+    schemes: Vec<String>,
+    /// Only workloads whose name contains this; may be repeated.
+    #[arg(long = "workload", value_name = "TEXT")]
+    workloads: Vec<String>,
+    /// The mpbond program under test. Otherwise the one beside this program, else in PATH.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Print neither progress nor table.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl RunArgs {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        #[cfg(feature = "analysers")]
+        if let Some(measurement) = Measurement::load(&self.experiment).map_err(failed)? {
+            return self.measure(&measurement);
+        }
+        let options = RunOptions {
+            json: self.json,
+            html: self.html,
+            out: self.out,
+            packet_log: self.packet_log,
+            pcap: self.pcap,
+            resume: self.resume,
+            repetitions: self.repetitions,
+            at_most: self.at_most,
+            schemes: self.schemes,
+            workloads: self.workloads,
+            binary: self.binary,
+            quiet: self.quiet,
+        };
+        let report = mpbond_lab::run(&self.experiment, &options).map_err(failed)?;
+        Ok(ExitCode::from(report.verdict().exit_code()))
+    }
+
+    #[cfg(feature = "analysers")]
+    fn measure(&self, measurement: &Measurement) -> Result<ExitCode, Failure> {
+        let quick = self.at_most.is_some_and(|t| t < QUICK) || self.repetitions == Some(1);
+        let kept = self.resume.as_deref().and_then(|f| measurement.kept(f));
+        let sheet = match kept {
+            Some(kept) => kept,
+            None => measurement.measure(quick).map_err(failed)?,
+        };
+        for file in [&self.json, &self.resume].into_iter().flatten() {
+            let text = serde_json::to_string_pretty(&sheet).map_err(Failure::run)?;
+            write(file, &(text + "\n"))?;
+        }
+        if let Some(file) = &self.html {
+            let sheets = std::slice::from_ref(&sheet);
+            let page = report::to_html_with(&sheet.title, &sheet.date, &[], sheets);
+            write(file, &page)?;
+        }
+        if !self.quiet {
+            print(&sheet.to_text())?;
+        }
+        Ok(ExitCode::from(sheet.verdict().exit_code()))
+    }
+}
+
+#[cfg(feature = "analysers")]
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text)
+        .map_err(|e| Failure::run(format_args!("cannot write {}: {e}", file.display())))
+}

@@ -1,0 +1,43 @@
+//! `mpbond traffic`: traffic that measures a network.
+
+mod client;
+mod logs;
+mod server;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use mpbond_command::Failure;
+
+/// Send traffic through a network, and measure throughput, one-way delay and blackouts.
+///
+/// As much as possible, a constant rate, or chunks as a camera sends them; down, up, or both ways.
+/// A lost connection is made again and continues: handovers show as gaps.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond traffic server
+  mpbond traffic client 192.0.2.7 --workload chunks --duration 60s --svg handover.svg
+  mpbond traffic client example.com --socks5 127.0.0.1:1080     through mpbond
+
+docs/measurement.md explains the figures and the protocol.")]
+pub(crate) struct TrafficArgs {
+    #[command(subcommand)]
+    command: TrafficCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrafficCommand {
+    Server(server::ServerArgs),
+    Client(Box<client::ClientArgs>),
+}
+
+impl TrafficArgs {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self.command {
+            TrafficCommand::Server(args) => args.run(),
+            TrafficCommand::Client(args) => args.run(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! `mpbond capture` and `mpbond probe` as a person and a script meet them: the examples of the help
+//! work on the samples, JSON has its form, bad input gives one line.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mpbond_testing::sample;
+use serde_json::Value;
+
+use crate::programs::LAB;
+
+fn mpbond(folder: &Path, args: &[&str]) -> Output {
+    Command::new(LAB)
+        .args(args)
+        .current_dir(folder)
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_bluetooth_log_is_told_and_drawn() {
+    let Some(folder) = sample("btsnoop") else {
+        return;
+    };
+    let file = "a2dp_motog2013_lghbs730.btsnoop.log";
+    let r = json(&mpbond(&folder, &["capture", "bt", file, "--json"]));
+    assert_eq!(r["records"], 3674);
+    assert_eq!(r["commands"]["exit_sniff"], 5);
+    assert_eq!(r["mode_changes"][0]["mode"], "sniff");
+    assert_eq!(r["mode_changes"][0]["interval_slots"], 800);
+    assert_eq!(r["incomplete"], Value::Null);
+    let link = &r["links"][0];
+    assert!(link["handle"].is_u64() && link["dwell_s"]["sniff"].is_f64());
+    assert!(link["undesired_sniff"][0]["start_s"].is_f64());
+
+    let out = tempfile::tempdir().unwrap();
+    let svg = out.path().join("modes.svg");
+    let told = mpbond(
+        &folder,
+        &["capture", "bt", file, "--svg", svg.to_str().unwrap()],
+    );
+    assert_eq!(told.status.code(), Some(0));
+    assert!(
+        String::from_utf8(told.stdout)
+            .unwrap()
+            .contains("10 mode changes")
+    );
+    assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+}
+
+/// What is whole is told, and the status says that it is not all.
+#[test]
+fn a_log_that_is_cut_is_told_as_far_as_it_goes() {
+    let Some(folder) = sample("btsnoop") else {
+        return;
+    };
+    let whole = std::fs::read(folder.join("chsmartbulb_spp.btsnoop.log")).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    std::fs::write(out.path().join("cut.log"), &whole[..whole.len() - 3]).unwrap();
+    let told = mpbond(out.path(), &["capture", "bt", "cut.log", "--json"]);
+    assert_eq!(told.status.code(), Some(1));
+    let r: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(r["records"], 698);
+    assert!(
+        r["incomplete"]
+            .as_str()
+            .unwrap()
+            .starts_with("cut.log: offset ")
+    );
+}
+
+#[test]
+fn sniffers_are_merged() {
+    let Some(folder) = sample("wifi") else {
+        return;
+    };
+    let out = tempfile::tempdir().unwrap();
+    let merged = out.path().join("merged.pcapng");
+    let merged = merged.to_str().unwrap();
+    let (a, b) = ("derived_wltrace_s0.pcap", "derived_wltrace_s1.pcap");
+    let r = json(&mpbond(
+        &folder,
+        &["capture", "merge", a, b, "-o", merged, "--json"],
+    ));
+    assert_eq!(r["merged_frames"], 313);
+    assert!(r["completeness"].as_f64().unwrap() > 0.9);
+    for field in ["offset_us", "skew_ppm", "residual_median_us"] {
+        assert!(r["inputs"][1][field].is_f64(), "{field}");
+    }
+    assert!(std::fs::metadata(merged).unwrap().len() > 40_000);
+}
+
+#[test]
+fn delays_and_phases_are_split() {
+    let out = tempfile::tempdir().unwrap();
+    let states =
+        "time_s,interface,state\n0,bt,connected\n5,bt,off\n7,wifi,available\n8,wifi,connected\n";
+    std::fs::write(out.path().join("states.csv"), states).unwrap();
+    let app = "time_s,interface,app_bytes\n4,bt,10\n8.5,wifi,10\n";
+    std::fs::write(out.path().join("app.csv"), app).unwrap();
+    let args = [
+        "capture",
+        "owd",
+        "--states",
+        "states.csv",
+        "--app-bytes",
+        "app.csv",
+        "--json",
+    ];
+    let r = json(&mpbond(out.path(), &args));
+    for (phase, s) in [("p1_s", 1.0), ("p2_s", 2.0), ("p3_s", 1.0), ("p4_s", 0.5)] {
+        assert_eq!(r["phases"][phase], s, "{phase}");
+    }
+    let Some(folder) = sample("tcp") else { return };
+    let file = "zeek_206_example_b.pcap";
+    let r = json(&mpbond(
+        &folder,
+        &[
+            "capture", "owd", "--server", file, "--phone", file, "--json",
+        ],
+    ));
+    // The same capture at both places: no delay, and no doubt about the clocks.
+    assert_eq!(r["segments"]["d1"]["max_s"], 0.0);
+    assert_eq!(r["segments"]["d4"], Value::Null);
+    assert_eq!(r["clock_error_us"], 0.0);
+}
+
+#[test]
+fn pings_in_a_capture_have_their_delays() {
+    let Some(folder) = sample("tcp") else { return };
+    let args = ["capture", "delay", "wireshark_dns+icmp.pcapng.gz", "--json"];
+    let output = mpbond(&folder, &args);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let probes: Vec<_> = lines.iter().filter(|l| l["method"].is_string()).collect();
+    assert_eq!(probes.len(), 12, "echo requests, by the samples' README");
+    assert!(probes.iter().all(|p| p["d_u_us"].is_null()));
+    let summaries: Vec<_> = lines.iter().filter(|l| l["summary"].is_object()).collect();
+    let found: u64 = summaries.iter().filter_map(|s| s["found"].as_u64()).sum();
+    let answered = probes.iter().filter(|p| p["d_n_us"].is_f64()).count();
+    assert!(found > 0 && found == answered as u64);
+    let told = mpbond(&folder, &args[..3]);
+    assert!(
+        String::from_utf8(told.stdout)
+            .unwrap()
+            .contains("pings from")
+    );
+}
+
+#[test]
+fn probes_are_lines_of_json_and_a_summary() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let args = [
+        "probe", &host, "--method", "syn", "-c", "5", "-i", "1ms", "--json",
+    ];
+    let output = mpbond(Path::new("/"), &args);
+    assert_eq!(output.status.code(), Some(0));
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 6);
+    for (i, line) in lines.iter().take(5).enumerate() {
+        assert_eq!((&line["seq"], &line["method"]), (&i.into(), &"syn".into()));
+        assert!(line["d_u_us"].as_f64().unwrap() >= line["d_k_us"].as_f64().unwrap() - 1.0);
+        assert_eq!(
+            (&line["d_n_us"], &line["lost"]),
+            (&Value::Null, &false.into())
+        );
+        assert_eq!(line["stamps"]["user"]["source"], "clock_gettime");
+        let local = line["local"].as_str().unwrap();
+        assert!(local.starts_with("127.0.0.1:"), "{local}");
+    }
+    assert_eq!(lines[5]["summary"]["sent"], 5);
+}
+
+/// The files among `words` that a sample has, and whether there are others.
+fn files_of(words: &[&str], folder: &Path) -> (usize, usize) {
+    let extensions = ["log", "pcap", "pcapng", "gz", "csv", "jsonl", "cfa", "pklg"];
+    let mut counts = (0, 0);
+    let mut written = false;
+    for word in words {
+        let is_file = word
+            .rsplit_once('.')
+            .is_some_and(|(_, e)| extensions.contains(&e));
+        if is_file && !written {
+            match folder.join(word).exists() {
+                true => counts.0 += 1,
+                false => counts.1 += 1,
+            }
+        }
+        written = matches!(*word, "-o" | "--output" | "--svg");
+    }
+    counts
+}
+
+/// Every command of `capture` shows an example that works on a sample, and works.
+#[test]
+fn the_examples_of_the_help_work_on_the_samples() {
+    for (command, own) in [
+        ("bt", "btsnoop"),
+        ("merge", "wifi"),
+        ("owd", "tcp"),
+        ("delay", "tcp"),
+    ] {
+        let Some(folder) = sample(own) else { return };
+        let help = mpbond(&folder, &["capture", command, "--help"]);
+        let help = String::from_utf8(help.stdout).unwrap();
+        let (_, examples) = help.split_once("Examples:").unwrap();
+        let mut works = 0;
+        for line in examples.replace("\\\n", " ").lines() {
+            // What other programs make of it is theirs.
+            let line = line.split('|').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ["mpbond", args @ ..] = words.as_slice() else {
+                continue;
+            };
+            let (there, missing) = files_of(args, &folder);
+            if there == 0 || missing > 0 {
+                continue;
+            }
+            // Results go elsewhere.
+            let out = tempfile::tempdir().unwrap();
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = std::fs::canonicalize(entry.unwrap().path()).unwrap();
+                let name = path.file_name().unwrap();
+                std::os::unix::fs::symlink(&path, out.path().join(name)).unwrap();
+            }
+            let output = mpbond(out.path(), args);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{line}: {errors}");
+            assert!(output.stdout.len() > 100, "{line}");
+            works += 1;
+        }
+        assert!(works > 0, "capture {command}: no example works on a sample");
+    }
+}
+
+#[test]
+fn bad_input_gives_one_line() {
+    let out = tempfile::tempdir().unwrap();
+    std::fs::write(
+        out.path().join("text"),
+        "nothing of that kind, and long enough to look at",
+    )
+    .unwrap();
+    for (args, words) in [
+        (&["capture", "bt", "missing"][..], "missing"),
+        (&["capture", "bt", "text"], "text: offset 0"),
+        (&["capture", "merge", "text", "text"], "text: offset 0"),
+        (&["capture", "owd", "--server", "text"], "text: offset 0"),
+        (&["capture", "owd"], "nothing to compare"),
+        (&["capture", "delay", "text"], "text: offset 0"),
+        (
+            &["capture", "delay", "text", "--probes", "text"],
+            "text: line 1: not a probe",
+        ),
+        (&["probe", "127.0.0.1", "-i", "0.1ms"], "1 ms"),
+        (&["probe", "127.0.0.1:70000"], "127.0.0.1:70000"),
+    ] {
+        let output = mpbond(out.path(), args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(
+            text.starts_with("mpbond-lab: ") && text.lines().count() == 1,
+            "{text}"
+        );
+        assert!(text.contains(words), "{args:?}: {text}");
+    }
+}

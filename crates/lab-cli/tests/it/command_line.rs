@@ -1,0 +1,216 @@
+//! Command line: help, messages, exit codes.
+
+use std::path::Path;
+use std::process::Command;
+
+use mpbond_testing::command_line::compare;
+
+use crate::programs::LAB;
+
+struct Outcome {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn mpbond_lab(args: &[&str]) -> Outcome {
+    let output = Command::new(LAB)
+        .args(args)
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    Outcome {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn ok(args: &[&str]) -> String {
+    let outcome = mpbond_lab(args);
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+/// One clear line on standard error, nothing on standard output.
+fn fails(args: &[&str], code: i32) -> String {
+    let outcome = mpbond_lab(args);
+    let text = outcome.stderr;
+    assert_eq!(outcome.code, code, "{args:?}: {text}");
+    assert_eq!(outcome.stdout, "", "{args:?}");
+    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+    let line = text.strip_prefix("mpbond-lab: ");
+    line.unwrap_or_else(|| panic!("{args:?}: {text}"))
+        .to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn wrong_usage_is_code_2() {
+    for args in [
+        &[][..],
+        &["labs"],
+        &["lab", "run"],
+        &["probe", "--count", "x", "h"],
+    ] {
+        assert_eq!(mpbond_lab(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn help_pages_and_completions_are_as_recorded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    compare(LAB, &folder, &[]);
+}
+
+#[test]
+fn experiments_are_listed_with_what_is_wrong_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("broken.toml"), "nonsense").unwrap();
+    let list = ok(&["lab", "list", text(folder.path())]);
+    assert!(list.contains("broken.toml  (not runnable: "), "{list}");
+    let line = fails(&["lab", "list", "/nonexistent"], 2);
+    assert!(line.starts_with("cannot list /nonexistent: "), "{line}");
+    let line = fails(&["lab", "run", text(&folder.path().join("broken.toml"))], 2);
+    assert!(line.contains("broken.toml:1:"), "{line}");
+}
+
+/// A record of one scheme's two transfers, made as the lab makes it.
+fn record(seconds: [f64; 2]) -> String {
+    let experiment = "name = \"t\"\ntitle = \"a title\"\n\
+        [[host]]\nname = \"primary\"\nrole = \"primary\"\n\
+        [[host]]\nname = \"proxy\"\nrole = \"proxy\"\naddress = \"203.0.113.1\"\n\
+        [[host]]\nname = \"origin\"\nrole = \"origin\"\naddress = \"198.51.100.1\"\n\
+        [[link]]\nname = \"ps\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 8\nup = 8\n\
+        [[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
+        [[scheme]]\nname = \"one\"\nscheme = \"single\"\n\
+        [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = \"1 MB\"\n";
+    let transfers = [0, 1].map(|repetition| {
+        serde_json::json!({
+            "scheme": "single", "name": "one", "workload": "w", "repetition": repetition,
+            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
+            "bytes": 1_000_000, "seconds": seconds[repetition], "ideal_seconds": 1.0,
+            "ratio": seconds[repetition], "sha256_ok": true, "longest_stall_s": 0.0,
+            "subflows": [], "cpu_s": {}, "fit": true,
+            "lateness_us": {"p50": 1.0, "p99": 2.0, "max": 3.0, "realtime": true},
+        })
+    });
+    serde_json::json!({
+        "experiment": "t", "date": "2026-01-01T00:00:00Z", "commit": "c0ffee",
+        "kernel": "6.1", "transfers": transfers, "file": experiment,
+    })
+    .to_string()
+}
+
+#[test]
+fn an_experiment_is_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let kernel = "[[scheme]]\nname = \"k\"\nscheme = \"kibbutz\"\npaths = [\"ps\", \"ps2\"]\n";
+    let experiment = "name = \"t\"\ntitle = \"a title\"\nclient = \"fetch\"\nseed = 40\n\
+        [[host]]\nname = \"primary\"\nrole = \"primary\"\n\
+        [[host]]\nname = \"proxy\"\nrole = \"proxy\"\naddress = \"203.0.113.1\"\n\
+        [[host]]\nname = \"origin\"\nrole = \"origin\"\naddress = \"198.51.100.1\"\n\
+        [[link]]\nname = \"ps\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 8\nup = 8\n\
+        [[link]]\nname = \"ps2\"\nfrom = \"primary\"\nto = \"proxy\"\ndown = 4\nup = 4\n\
+        [[link]]\nname = \"core\"\nfrom = \"proxy\"\nto = \"origin\"\n\
+        [[workload]]\nname = \"w\"\ndirection = \"down\"\nbytes = \"100 kB\"\n";
+    let ours = "[[scheme]]\nname = \"one\"\nscheme = \"single\"\n";
+    std::fs::write(file("t.toml"), format!("{experiment}{ours}{kernel}")).unwrap();
+    std::fs::write(file("kernel.toml"), format!("{experiment}{kernel}")).unwrap();
+    let (whole, record) = (file("t.toml"), file("t.json"));
+    let run = |seeds: &str, first: &str, json: &Path| {
+        let options = [
+            "--seeds",
+            seeds,
+            "--first-seed",
+            first,
+            "--json",
+            text(json),
+        ];
+        ok(&[&["lab", "simulate", text(&whole)][..], &options].concat())
+    };
+    let table = run("2", "7", &record);
+    assert!(table.contains("in virtual time, seeds 7 to 8"), "{table}");
+    assert!(
+        table.contains("left out: scheme \"k\": kibbutz needs"),
+        "{table}"
+    );
+    assert!(table.ends_with("no asserts\n"), "{table}");
+    let json = std::fs::read_to_string(&record).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["simulated"]["first_seed"], 7);
+    let transfer = &json["transfers"][1];
+    assert_eq!(transfer["seed"], 8);
+    assert_eq!(transfer.get("lateness_us"), None, "{transfer}");
+    assert_eq!(transfer["cpu_s"], serde_json::json!({}));
+    // The file's own seed and repetitions.
+    let table = ok(&["lab", "simulate", text(&whole)]);
+    assert!(table.contains("in virtual time, seed 40"), "{table}");
+    // Further seeds are further repetitions; the same ones count once.
+    let (more, again) = (file("more.json"), file("again.json"));
+    run("3", "9", &more);
+    run("1", "8", &again);
+    let report = ok(&["lab", "report", text(&record), text(&more), text(&again)]);
+    assert!(report.contains("| w | one | 5 | 0 |"), "{report}");
+    assert!(report.contains("simulated in virtual time"), "{report}");
+    // Never joined with a real run.
+    std::fs::write(file("real.json"), {
+        let mut real = json.clone();
+        real.as_object_mut().unwrap().remove("simulated");
+        real.to_string()
+    })
+    .unwrap();
+    let line = fails(
+        &["lab", "report", text(&record), text(&file("real.json"))],
+        2,
+    );
+    assert!(line.contains("simulated"), "{line}");
+    let line = fails(&["lab", "simulate", text(&file("kernel.toml"))], 2);
+    assert!(
+        line.contains("nothing can be simulated: scheme \"k\""),
+        "{line}"
+    );
+    let list = ok(&["lab", "list", text(folder.path())]);
+    assert!(list.contains("simulated"), "{list}");
+    let of = |name: &str| list.lines().find(|l| l.contains(name)).unwrap().to_owned();
+    assert!(of("t.toml").contains("  part"), "{list}");
+    assert!(of("kernel.toml").contains("  no"), "{list}");
+}
+
+#[test]
+fn records_become_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("a.json"), record([1.5, 1.7])).unwrap();
+    std::fs::write(file("b.json"), record([1.6, 1.8])).unwrap();
+    let (a, b) = (file("a.json"), file("b.json"));
+    let table = ok(&["lab", "report", text(&a), text(&b)]);
+    assert!(table.contains("| w | one | 4 | 0 | 1.650 |"), "{table}");
+    let (html, markdown, svg) = (file("r.html"), file("r.md"), file("svg"));
+    ok(&[
+        "lab",
+        "report",
+        text(&a),
+        "--html",
+        text(&html),
+        "--markdown",
+        text(&markdown),
+        "--svg",
+        text(&svg),
+    ]);
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.contains("<svg") && page.contains("1.600"), "{page}");
+    assert!(std::fs::read_to_string(markdown).unwrap().contains("1.600"));
+    let picture = std::fs::read_to_string(svg.join("t-time-1.svg")).unwrap();
+    assert!(picture.starts_with("<svg"), "{picture}");
+
+    std::fs::write(&b, "{\n  \"experiment\": 1\n}").unwrap();
+    let line = fails(&["lab", "report", text(&a), text(&b)], 2);
+    assert!(line.contains("b.json:2: not a record"), "{line}");
+    let line = fails(&["lab", "report", text(&file("none.json"))], 2);
+    assert!(line.starts_with("cannot read "), "{line}");
+}

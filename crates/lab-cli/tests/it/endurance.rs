@@ -1,0 +1,34 @@
+//! Endurance in small: all daemons under mixed traffic for a few seconds. `make soak` is the same
+//! for half an hour.
+#![allow(clippy::unwrap_used, dead_code)] // of tests; parts of the example
+
+use std::time::Duration;
+
+use crate::programs::mpbond;
+
+#[path = "../../examples/load/daemon.rs"]
+mod daemon;
+#[path = "../../examples/load/isolate.rs"]
+mod isolate;
+#[path = "../../examples/load/origin.rs"]
+mod origin;
+#[path = "../../examples/load/pattern.rs"]
+mod pattern;
+#[path = "../../examples/load/soak.rs"]
+mod soak;
+
+/// Memory in so short a time says little: what counts here is that every byte is right while a
+/// helper dies, and that every descriptor and thread comes back.
+#[test]
+fn steady_traffic_leaves_nothing_behind() {
+    isolate::own_network();
+    let outcome = soak::soak(mpbond(), Duration::from_secs(20)).unwrap();
+    let summary = outcome.summary();
+    assert!(outcome.holds(), "{summary}\n{outcome:?}");
+    let t = &outcome.traffic;
+    assert!(
+        t.downloads > 3 && t.uploads > 0 && t.small > 5 && t.broken_off > 0,
+        "{summary}"
+    );
+    assert!(t.helper_deaths > 1, "{summary}");
+}

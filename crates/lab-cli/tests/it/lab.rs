@@ -1,0 +1,168 @@
+//! Small rows of the lab, as a person runs them, with the real daemons, over
+//! emulated links. mpbond beside the baselines: the kernel's Multipath TCP is
+//! proven to use both paths, and found out where it cannot. And a direct path
+//! that falls silent while a helper holds much.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use mpbond_lab::{Quantity, RunReport, Transfer};
+use mpbond_testing::Need;
+
+use crate::programs::{LAB, mpbond};
+
+/// One at a time: links are played in real time.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+const BYTES: u64 = 256 << 10;
+
+/// The row, run once; none where the machine lacks what it needs.
+fn run(name: &str) -> Option<RunReport> {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data");
+    let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+    let _ = std::fs::remove_file(&record);
+    mpbond();
+    let output = Command::new(LAB)
+        .args(["lab", "run", "--quiet"])
+        .arg(folder.join(format!("{name}.toml")))
+        .arg("--json")
+        .arg(&record)
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        // The row that must be unfit makes the run one that was not judged.
+        Some(0 | 4) => {}
+        Some(3) => {
+            Need::Namespaces.is_missing(complaint);
+            return None;
+        }
+        code => panic!("exit code {code:?}: {complaint}"),
+    }
+    let text = std::fs::read_to_string(&record).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// Whether a transfer that should have used both paths was over before the
+/// machine came to join the second one.
+fn was_too_quick(report: &RunReport) -> bool {
+    let whole = |d: &&Transfer| d.name != "kibbutz without a pipe";
+    let one_path = |d: &Transfer| {
+        let says = d.unfit_because.as_ref();
+        says.is_some_and(|why| why.contains("used one path"))
+            || d.subflows.iter().any(|s| s.bytes <= BYTES / 50)
+    };
+    report.transfers.iter().filter(whole).any(one_path)
+}
+
+#[test]
+fn baselines_beside_mpbond() {
+    let Some(mut report) = run("baselines") else {
+        return;
+    };
+    // A quarter of a mebibyte leaves a busy machine little time to join.
+    for _ in 0..2 {
+        if was_too_quick(&report)
+            && let Some(again) = run("baselines")
+        {
+            report = again;
+        }
+    }
+    let of = |name: &str| -> Vec<&Transfer> {
+        let all = report.transfers.iter();
+        all.filter(|d| d.name == name).collect()
+    };
+    for (name, transfers) in [
+        ("kibbutz", 2),
+        ("combine", 1),
+        ("pams", 2),
+        ("pams, no split", 1),
+    ] {
+        let all = of(name);
+        assert_eq!(all.len(), transfers, "{name}");
+        for d in all {
+            used_both_paths(d);
+        }
+    }
+    // A helper that only forwards has no daemon.
+    let [tethered] = of("pams, no split")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(
+        !tethered.cpu_s.contains_key("phone"),
+        "{:?}",
+        tethered.cpu_s
+    );
+    // Both users have got their chunks, each by the own daemon.
+    let [dual] = of("dual mode")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(dual.sha256_ok && dual.bytes == 2 * (64 << 10), "{dual:?}");
+    for quantity in [Quantity::ChunkS, Quantity::SecondChunkS] {
+        let seconds = dual.noticed.get(&quantity).copied();
+        assert!(seconds.is_some_and(|s| s > 0.02), "{:?}", dual.noticed);
+    }
+    // Nothing comes over a pipe that is dead: that is no kibbutz.
+    let [broken] = of("kibbutz without a pipe")[..] else {
+        panic!("one transfer was expected");
+    };
+    assert!(broken.sha256_ok && !broken.fit, "{broken:?}");
+    let why = broken.unfit_because.as_deref().unwrap_or_default();
+    assert!(why.contains("no subflow was joined"), "{why}");
+}
+
+/// Copies of missing bytes overtake the queue at the helper; behind it they would arrive after more
+/// than a second.
+///
+/// A run on a machine too busy for the links proves nothing: it is repeated, and the test fails
+/// when no run could be judged.
+#[test]
+fn copies_overtake_the_queue_of_a_helper() {
+    const LONGEST_S: f64 = 0.7;
+    const ATTEMPTS: u32 = 5;
+    let mut unfit = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let Some(report) = run("direct-silent") else {
+            return;
+        };
+        let [d] = &report.transfers[..] else {
+            panic!("one transfer was expected");
+        };
+        assert!(d.sha256_ok && d.seconds > 5.0, "{d:?}");
+        let redundant = d.redundant_bytes.unwrap_or_default();
+        println!("longest stall: {} s", d.longest_stall_s);
+        if let Some(why) = &d.unfit_because {
+            unfit.push(why.clone());
+            continue;
+        }
+        assert!(
+            d.longest_stall_s < LONGEST_S && redundant < d.bytes / 50,
+            "stall of {} s, {redundant} bytes sent twice",
+            d.longest_stall_s
+        );
+        return;
+    }
+    panic!("none of {ATTEMPTS} runs was fit: {unfit:?}");
+}
+
+fn used_both_paths(d: &Transfer) {
+    assert!(d.sha256_ok, "{d:?}");
+    assert_eq!(d.bytes, BYTES);
+    assert!(d.ratio > 1.0, "nothing beats the bound: {d:?}");
+    // A busy machine may be late, and then says so; that is no fault of ours.
+    let why = d.unfit_because.as_deref().unwrap_or_default();
+    assert!(!why.contains("used one path"), "{why}");
+    assert!(!why.contains("did not carry"), "{why}");
+    let mut names: Vec<&str> = d.subflows.iter().map(|s| s.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["lte", "phone"]);
+    for share in &d.subflows {
+        assert!(share.bytes > BYTES / 50, "{share:?} of {}", d.name);
+    }
+    let carried: u64 = d.subflows.iter().map(|s| s.bytes).sum();
+    assert!(carried >= BYTES, "{carried}");
+    let arrived = d.progress.last().map(|(_, bytes)| *bytes);
+    assert_eq!(arrived, Some(BYTES), "{:?}", d.progress);
+}

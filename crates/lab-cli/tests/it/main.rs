@@ -1,0 +1,13 @@
+//! `mpbond-lab` as a person and a script meet it. One program for all, since each links everything.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+mod capture;
+mod capture_delay;
+mod command_line;
+mod endurance;
+mod lab;
+mod link;
+mod measurements;
+mod programs;
+mod trace;
+mod traffic;

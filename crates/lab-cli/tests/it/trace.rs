@@ -1,0 +1,397 @@
+//! `mpbond trace` as a person meets it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use mpbond_testing::{Need, sample};
+use serde_json::Value;
+
+use crate::programs::LAB;
+
+/// One CPU: a runs 250 of 1,000 ms, then b begins.
+const SWITCHES: &str = "\
+          <idle>-0     [000] d..2 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=120
+               a-1     [000] d..2 100.250000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+          <idle>-0     [000] d..2 101.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
+";
+
+struct Outcome {
+    id: u32,
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn trace(args: &[&str], input: &[u8]) -> Outcome {
+    trace_with(args, input, &[])
+}
+
+fn trace_with(args: &[&str], input: &[u8], environment: &[(&str, &str)]) -> Outcome {
+    let mut child = Command::new(LAB)
+        .arg("trace")
+        .args(args)
+        .env_remove("RUST_LOG")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    // A program that fails on its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
+    Outcome {
+        id,
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn ok(args: &[&str], input: &[u8]) -> String {
+    let outcome = trace(args, input);
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+fn fails(args: &[&str], input: &[u8]) -> String {
+    let outcome = trace(args, input);
+    assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
+    assert_eq!(outcome.stdout, "", "{args:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    outcome.stderr.trim().to_owned()
+}
+
+fn json(args: &[&str], input: &[u8]) -> Value {
+    serde_json::from_str(&ok(args, input)).unwrap()
+}
+
+#[test]
+fn the_summary_has_the_promised_form() {
+    let s = json(&["summary", "-", "--json"], SWITCHES.as_bytes());
+    assert_eq!(s["format"], "ftrace-text");
+    assert_eq!(s["events"]["sched_switch"], 3);
+    assert_eq!(s["span_s"], 1.0);
+    assert_eq!(s["cpus"][0]["cpu"], 0);
+    assert_eq!(s["cpus"][0]["busy_percent"], 25.0);
+    assert_eq!(s["concurrency_percent"][0], 75.0);
+    assert_eq!(s["tlp"], 1.0);
+    for null in ["methods", "samples", "incomplete"] {
+        assert_eq!(s.get(null), Some(&Value::Null), "{null}");
+    }
+    let text = ok(&["summary", "-"], SWITCHES.as_bytes());
+    assert!(text.contains("CPU 0         25.00 % busy"), "{text}");
+}
+
+#[test]
+fn parts_and_report_agree() {
+    let input = SWITCHES.as_bytes();
+    let usage = json(&["usage", "-", "--json"], input);
+    assert_eq!(usage["tasks"][0]["name"], "a");
+    assert_eq!(usage["tasks"][0]["busy_s"], 0.25);
+    let idle = json(&["idle", "-", "--json"], input);
+    assert_eq!(idle["idle_s"], 0.75);
+    let tlp = json(&["tlp", "-", "--json", "--window", "500ms"], input);
+    assert_eq!(tlp["tlp"], 1.0);
+    assert_eq!(tlp["sliding"].as_array().unwrap().len(), 1);
+    let report = json(&["report", "-", "--json"], input);
+    assert_eq!(report["usage"], usage);
+    assert_eq!(report["idle"], idle);
+    assert_eq!(report["processes"], tlp["processes"]);
+    assert!(!report["findings"].as_array().unwrap().is_empty());
+    let text = ok(&["report", "-"], input);
+    assert!(
+        text.starts_with("* The trace covers 1.000 s, with CPU utilization 25.0 %."),
+        "{text}"
+    );
+}
+
+#[test]
+fn pages_and_tables_are_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (input, page, tables) = (at("launch.txt"), at("page.html"), at("tables"));
+    std::fs::write(&input, SWITCHES).unwrap();
+    let text = ok(&["report", &input, "--html", &page], b"");
+    assert!(text.starts_with("* "), "{text}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<title>launch.txt</title>") && html.ends_with("</html>\n"));
+    assert_eq!(ok(&["usage", &input, "--csv", &tables], b""), "");
+    let csv = std::fs::read_to_string(Path::new(&tables).join("tasks.csv")).unwrap();
+    assert_eq!(csv.lines().nth(1), Some("1,a,0.250000,100.00,1"), "{csv}");
+}
+
+#[test]
+#[cfg(feature = "sqlite")]
+fn questions_in_sql() {
+    let input = SWITCHES.as_bytes();
+    let sql = "SELECT task, sum(end - start) / 1000000 AS ms FROM run GROUP BY task ORDER BY task";
+    let answer = json(&["query", "-", sql, "--json"], input);
+    assert_eq!(answer["columns"], serde_json::json!(["task", "ms"]));
+    assert_eq!(answer["rows"], serde_json::json!([[0, 750], [1, 250]]));
+    let text = ok(&["query", "-", sql], input);
+    assert!(text.contains("task ms"), "{text}");
+    assert!(ok(&["query", "--schema"], b"").contains("CREATE TABLE run"));
+    let e = fails(&["query", "-", "SELECT nonsense"], input);
+    assert!(e.contains("SQL: no such column: nonsense"), "{e}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.sqlite").display().to_string();
+    assert_eq!(ok(&["query", "-", "--save", &file], input), "");
+    assert!(
+        std::fs::read(&file)
+            .unwrap()
+            .starts_with(b"SQLite format 3")
+    );
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn tables_as_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("tables").display().to_string();
+    assert_eq!(
+        ok(&["query", "-", "--parquet", &out], SWITCHES.as_bytes()),
+        ""
+    );
+    let file = std::fs::read(Path::new(&out).join("run.parquet")).unwrap();
+    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
+}
+
+#[test]
+fn bad_input_is_one_line_with_file_and_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let foreign = at("notes.txt", b"nothing of the kind\n");
+    for command in [
+        "summary",
+        "report",
+        "usage",
+        "tlp",
+        "idle",
+        "functions",
+        "spans",
+        "perf",
+        "net",
+    ] {
+        let e = fails(&[command, &foreign], b"");
+        let wanted = format!("mpbond-lab: {foreign}: byte 0: no known trace format");
+        assert!(e.starts_with(&wanted), "{command}: {e}");
+    }
+    let empty = at("empty", b"");
+    assert!(fails(&["summary", &empty], b"").ends_with("empty file"));
+    let missing = folder.path().join("missing").display().to_string();
+    assert!(fails(&["report", &missing], b"").contains(&missing));
+    let e = fails(&["summary", folder.path().to_str().unwrap()], b"");
+    assert!(e.ends_with("a folder, not a trace"), "{e}");
+    let rules = at("rules.toml", b"\n[[rule]]\ncause = 3\n");
+    let e = fails(&["idle", "-", "--idle-rules", &rules], SWITCHES.as_bytes());
+    assert!(
+        e.starts_with(&format!("mpbond-lab: {rules}: line 3: ")),
+        "{e}"
+    );
+    let e = fails(&["functions", "-"], SWITCHES.as_bytes());
+    assert!(e.contains("no calls and no samples in it"), "{e}");
+    let e = fails(&["spans", "-"], SWITCHES.as_bytes());
+    assert!(e.contains("no section in it"), "{e}");
+    let samples = "a 1/2 [000] 1.5: 10 cycles:\n\t7f00 work+0x1 (/bin/a)\n\n";
+    let e = fails(
+        &["functions", "-", "--event", "page-faults"],
+        samples.as_bytes(),
+    );
+    assert!(
+        e.ends_with("no samples of page-faults in it, only of cycles"),
+        "{e}"
+    );
+    let e = fails(&["perf", "-"], SWITCHES.as_bytes());
+    assert!(e.contains("no profiler samples"), "{e}");
+}
+
+/// What is cut is read as far as it goes, and told.
+#[test]
+fn a_cut_trace_is_told_of() {
+    let cut = &SWITCHES.as_bytes()[..SWITCHES.len() - 30];
+    let outcome = trace(&["usage", "-"], cut);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("not whole: "), "{}", outcome.stderr);
+    let s = json(&["summary", "-", "--json"], cut);
+    assert!(s["incomplete"].is_string(), "{s}");
+}
+
+/// What this machine's kernel records is read back; where it may not, that is said.
+#[test]
+fn this_machine_records_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt").display().to_string();
+    let groups = "sched,irq,timer,net";
+    let args = ["record", "-o", &file, "--events", groups, "--buffer", "4"];
+    let args: Vec<&str> = args
+        .iter()
+        .chain(&["--", "sleep", "0.2"])
+        .copied()
+        .collect();
+    let outcome = trace(&args, b"");
+    if outcome.code == 3 {
+        assert!(outcome.stderr.contains("tracer"), "{}", outcome.stderr);
+        Need::Tracer.is_missing(outcome.stderr.trim());
+        return;
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let s = json(&["summary", &file, "--json"], b"");
+    assert!(s["events"]["sched_switch"].as_u64().unwrap() > 0, "{s}");
+    assert!(s["span_s"].as_f64().unwrap() > 0.15, "{s}");
+    let usage = json(&["usage", &file, "--json"], b"");
+    let tasks = usage["tasks"].as_array().unwrap().iter();
+    let names: Vec<&str> = tasks.map(|t| t["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"sleep"), "{names:?}");
+    for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+        let Ok(left) = std::fs::read_dir(format!("{root}/instances")) else {
+            continue;
+        };
+        let own = format!("mpbond-{}", outcome.id);
+        assert!(
+            left.flatten().all(|f| f.file_name() != *own),
+            "{own} is left"
+        );
+    }
+    // A program that fails makes the record fail, but not vanish.
+    let args = ["record", "-o", &file, "--events", "sched", "--", "false"];
+    let outcome = trace(&args, b"");
+    assert_eq!(outcome.code, 1);
+    assert!(
+        outcome.stderr.contains("false ended with"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(json(&["summary", &file, "--json"], b"")["span_s"].is_number());
+}
+
+/// A stand-in for adb that notes what it is asked, and answers as a small watch does.
+#[test]
+fn a_scenario_is_played_on_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let bin = at("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let (log, answer) = (at("log"), at("answer"));
+    std::fs::write(&answer, format!("TRACE:\n{SWITCHES}")).unwrap();
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\nesac\n"
+    );
+    let adb = format!("{bin}/adb");
+    std::fs::write(&adb, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&adb, mode).unwrap();
+    let scenarios = at("mine.toml");
+    let text = "[[scenario]]\nname = \"tap\"\ncategory = \"x\"\ndescription = \"y\"\nrecord_s = 1\nprepare = [{ key = \"WAKEUP\" }]\nsteps = [{ tap = [0.5, 0.5] }, { wait_ms = 10 }, { swipe = [0.0, 0.0, 1.0, 1.0, 100] }]\n";
+    std::fs::write(&scenarios, text).unwrap();
+    let out = at("runs");
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    let args = [
+        "record",
+        "--adb",
+        "--serial",
+        "w1",
+        "--scenarios",
+        &scenarios,
+        "--scenario",
+        "tap",
+        "--repeat",
+        "1",
+        "-o",
+        &out,
+    ];
+    let outcome = trace_with(&args, b"", &[("PATH", &path)]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("tap-1.atrace: 3 events in 1.000 s"),
+        "{}",
+        outcome.stdout
+    );
+    let said = std::fs::read_to_string(&log).unwrap();
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        said[..3],
+        [
+            "-s w1 get-state",
+            "-s w1 shell wm size",
+            "-s w1 shell input keyevent WAKEUP"
+        ]
+    );
+    assert!(
+        said[3].starts_with("-s w1 exec-out atrace -z -b 32768 -t 3 sched "),
+        "{}",
+        said[3]
+    );
+    assert_eq!(
+        said[4..],
+        [
+            "-s w1 shell input tap 160 160",
+            "-s w1 shell input swipe 0 0 320 319 100"
+        ]
+    );
+    // Nothing known of that name; no device; no adb.
+    let e = fails(&["record", "--adb", "--scenario", "nap", "-o", &out], b"");
+    assert!(
+        e.contains("no scenario \"nap\"; there are update, notif"),
+        "{e}"
+    );
+    let none = trace_with(
+        &["record", "--adb", "-d", "1s", "-o", &out],
+        b"",
+        &[("PATH", "/nonexistent")],
+    );
+    assert_eq!(none.code, 3, "{}", none.stderr);
+    assert!(none.stderr.contains("adb cannot be run"), "{}", none.stderr);
+    assert_eq!(ok(&["record", "--list-scenarios"], b"").lines().count(), 15);
+}
+
+/// A stall that was planted is named with everybody in it; a trace without one names nobody.
+#[test]
+fn a_planted_stall_is_named() {
+    let stall = include_bytes!("../../../systrace/tests/data/stalled_request.txt");
+    let text = ok(&["idle", "-"], stall);
+    let line = text.lines().find(|l| l.starts_with("* ")).unwrap();
+    for part in [
+        "voice UI hand-over",
+        "clockwork (700)",
+        "Binder_2 (315)",
+        "mediaserver",
+        "setOutputDevice",
+        "120.",
+    ] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let report = json(&["report", "-", "--json"], stall);
+    assert_eq!(report["idle"]["findings"].as_array().unwrap().len(), 1);
+    let none = json(&["idle", "-", "--json"], SWITCHES.as_bytes());
+    assert_eq!(none["findings"], serde_json::json!([]));
+}
+
+/// The shared samples, each through the program.
+#[test]
+fn every_sample_is_reported_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html").display().to_string();
+    let mut seen = 0;
+    for kind in ["systrace", "ftrace", "perfetto", "art-trace", "perf"] {
+        let Some(samples) = sample(kind) else {
+            return;
+        };
+        let files = std::fs::read_dir(samples).unwrap();
+        for file in files {
+            let file = file.unwrap().path().display().to_string();
+            let text = ok(&["report", &file, "--html", &page], b"");
+            assert!(text.starts_with("* "), "{file}: {text}");
+            let html = std::fs::read_to_string(&page).unwrap();
+            assert!(html.ends_with("</html>\n"), "{file}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no samples");
+}

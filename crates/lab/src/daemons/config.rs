@@ -1,0 +1,165 @@
+//! Configuration files of the daemons. No other file of the lab knows their format.
+
+use std::fmt::{Display, Write as _};
+use std::net::Ipv4Addr;
+
+use super::setup::{Instance, Setup, identity_file, socket};
+use crate::client::Way;
+use crate::experiment::{Interception, Link, Scheme, name_of};
+
+const PROXY_PORT: u16 = 4433;
+const HELPER_PORT: u16 = 4434;
+const SOCKS5: &str = "127.0.0.1:1080";
+const HTTP: &str = "127.0.0.1:8080";
+
+/// A `[[path]]` of a primary.
+pub(super) struct PathText {
+    name: String,
+    /// Key and value that select its interface or source address.
+    leaves: (&'static str, String),
+}
+
+impl PathText {
+    /// A direct link of the primary.
+    pub fn of(link: &Link) -> Self {
+        let name = link.name.get_ref();
+        Self {
+            name: name.clone(),
+            leaves: ("interface", name.clone()),
+        }
+    }
+
+    /// A path through a helper that forwards packets from `address`. It has the helper's name, so
+    /// that results with and without the split are comparable.
+    pub fn tethered(helper: &str, address: Ipv4Addr) -> Self {
+        Self {
+            name: helper.to_owned(),
+            leaves: ("source", address.to_string()),
+        }
+    }
+}
+
+/// The client's way into a session with these configurations.
+pub(super) fn way_in(interception: Interception) -> Way {
+    match interception {
+        Interception::Socks5 => Way::Socks5(SOCKS5.into()),
+        Interception::Http => Way::Http(HTTP.into()),
+        Interception::None | Interception::Transparent => Way::Plain(None),
+    }
+}
+
+/// Quotes a TOML string.
+fn quoted(text: impl Display) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+fn common(setup: &Setup, at: &Instance) -> String {
+    // A device has one key for all of its roles.
+    let identity = identity_file(setup, at.host);
+    let socket = socket(setup, at);
+    format!(
+        "identity = {}\nstatus_socket = {}\n",
+        quoted(identity.display()),
+        quoted(socket.display())
+    )
+}
+
+pub(super) fn proxy_config(
+    setup: &Setup,
+    scheme: &Scheme,
+    at: &Instance,
+    users: &[String],
+    origin: Ipv4Addr,
+) -> String {
+    let users: Vec<String> = users.iter().map(quoted).collect();
+    format!(
+        "listen = \"0.0.0.0:{PROXY_PORT}\"\n{}\
+         trust = [{}]\n\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         idleness = {}\n\
+         feedback = {}\n\
+         buffer_delay = {}\n\
+         congestion = {}\n\
+         [destinations]\n\
+         allow = [\"{origin}/32\"]\n",
+        common(setup, at),
+        users.join(", "),
+        quoted(scheme.scheduler),
+        quoted(name_of(scheme.reinjection)),
+        quoted(name_of(scheme.idleness)),
+        quoted(name_of(scheme.feedback)),
+        quoted(name_of(scheme.buffer_delay)),
+        quoted(&scheme.congestion),
+    )
+}
+
+pub(super) fn helper_config(
+    setup: &Setup,
+    at: &Instance,
+    pipe: Ipv4Addr,
+    primary_id: &str,
+    proxy: Ipv4Addr,
+) -> String {
+    format!(
+        "name = {}\n\
+         listen = \"{pipe}:{HELPER_PORT}\"\n{}\
+         trust = [{}]\n\
+         proxies = [\"{proxy}:{PROXY_PORT}\"]\n",
+        quoted(at.host),
+        common(setup, at),
+        quoted(primary_id),
+    )
+}
+
+pub(super) fn primary_config(
+    setup: &Setup,
+    scheme: &Scheme,
+    at: &Instance,
+    (proxy, proxy_id): (Ipv4Addr, &str),
+    paths: &[PathText],
+    helpers: &[(&str, Ipv4Addr, String)],
+) -> String {
+    // Connections fail without a session, so that nothing else is measured.
+    let mut text = format!(
+        "{}\
+         on_proxy_loss = \"fail\"\n\
+         scheduler = {}\n\
+         reinjection = {}\n\
+         idleness = {}\n\
+         feedback = {}\n\
+         buffer_delay = {}\n\
+         congestion = {}\n\
+         [proxy]\n\
+         address = \"{proxy}:{PROXY_PORT}\"\n\
+         id = {}\n",
+        common(setup, at),
+        quoted(scheme.scheduler),
+        quoted(name_of(scheme.reinjection)),
+        quoted(name_of(scheme.idleness)),
+        quoted(name_of(scheme.feedback)),
+        quoted(name_of(scheme.buffer_delay)),
+        quoted(&scheme.congestion),
+        quoted(proxy_id),
+    );
+    for path in paths {
+        let (key, value) = &path.leaves;
+        let (name, value) = (quoted(&path.name), quoted(value));
+        let _ = writeln!(text, "[[path]]\nname = {name}\n{key} = {value}");
+    }
+    for (name, pipe, id) in helpers {
+        let _ = writeln!(
+            text,
+            "[[helper]]\nname = {}\naddress = \"{pipe}:{HELPER_PORT}\"\nid = {}",
+            quoted(name),
+            quoted(id)
+        );
+    }
+    text.push_str(&match scheme.interception {
+        Interception::None => String::new(),
+        Interception::Socks5 => format!("[socks5]\nlisten = \"{SOCKS5}\"\n"),
+        Interception::Http => format!("[http]\nlisten = \"{HTTP}\"\n"),
+        Interception::Transparent => "[transparent]\nenabled = true\nmode = \"redirect\"\n".into(),
+    });
+    text
+}

@@ -1,0 +1,201 @@
+//! Checks of hosts, media, links and their changes.
+
+use mpbond_radio::Profiles;
+use mpbond_sim::link::RateSpec;
+
+use super::names::{is_name, unique, unknown};
+use crate::error::Result;
+use crate::experiment::file::Experiment;
+use crate::experiment::link::Link;
+use crate::experiment::place::Place;
+use crate::experiment::terms::Role;
+
+pub(super) fn hosts(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "host", e.hosts.iter().map(|h| &h.name))?;
+    for host in &e.hosts {
+        let name = host.name.get_ref();
+        if !is_name(name, 15) {
+            return Err(place.at(
+                &host.name,
+                format!("host \"{name}\": letters, digits and dashes only, 1 to 15 of them"),
+            ));
+        }
+        let needs = matches!(host.role, Role::Proxy | Role::Origin);
+        if needs && host.address.is_none() {
+            return Err(place.at(
+                &host.name,
+                format!(
+                    "host \"{name}\": proxy and origin need an `address`, such as 198.51.100.1"
+                ),
+            ));
+        }
+    }
+    for (role, name) in [
+        (Role::Primary, "primary"),
+        (Role::Proxy, "proxy"),
+        (Role::Origin, "origin"),
+    ] {
+        let count = e.hosts.iter().filter(|h| h.role == role).count();
+        if count != 1 {
+            return Err(place.error(
+                None,
+                &format!("{count} hosts have the role {name}: exactly one is needed"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn media(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "medium", e.media.iter().map(|m| &m.name))?;
+    for medium in &e.media {
+        let name = medium.name.get_ref();
+        if !is_name(name, 15) {
+            return Err(place.at(
+                &medium.name,
+                format!("medium \"{name}\": letters, digits and dashes only, 1 to 15 of them"),
+            ));
+        }
+        if medium.rate.is_some_and(|rate| rate.bps() == 0) {
+            let message = format!("medium \"{name}\": the rate must not be 0");
+            return Err(place.at(&medium.name, message));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the medium and the radios of a link.
+fn sharing(e: &Experiment, place: &Place, link: &Link, profiles: &Profiles) -> Result<()> {
+    let name = link.name.get_ref();
+    if link.down.is_none() {
+        let named = [&link.medium, &link.radio, &link.far_radio];
+        if let Some(named) = named.into_iter().flatten().next() {
+            let message =
+                format!("link \"{name}\": a plain wire can have neither medium nor radio");
+            return Err(place.at(named, message));
+        }
+    }
+    for radio in [&link.radio, &link.far_radio].into_iter().flatten() {
+        profiles
+            .radio(radio.get_ref())
+            .map_err(|e| place.at(radio, format!("link \"{name}\": {e}")))?;
+    }
+    let Some(medium) = &link.medium else {
+        return Ok(());
+    };
+    let Some(spec) = e.media.iter().find(|m| m.name == *medium) else {
+        let known = e.media.iter().map(|m| &m.name);
+        return Err(place.at(medium, unknown("medium", medium, known)));
+    };
+    // A packet occupies the medium for its size over the link's rate.
+    if spec.rate.is_none() && link.rates().any(|r| matches!(r, RateSpec::Mahimahi { .. })) {
+        return Err(place.at(
+            medium,
+            format!(
+                "link \"{name}\": packet opportunities (`mahimahi`) do not say how long a packet \
+                 takes a medium: give the medium a rate, or the link a profile"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn links(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "link", e.links.iter().map(|l| &l.name))?;
+    let profiles = Profiles::shipped().map_err(|e| place.error(None, &e.to_string()))?;
+    for link in &e.links {
+        let name = link.name.get_ref();
+        let wrong =
+            |message: String| Err(place.at(&link.name, format!("link \"{name}\": {message}")));
+        if !is_name(name, 15) || name == "lo" {
+            return wrong("letters, digits and dashes only, 1 to 15 of them, not \"lo\"".into());
+        }
+        let mut roles = Vec::new();
+        for end in [&link.from, &link.to] {
+            match e.role_of(end.get_ref()) {
+                Some(role) => roles.push(role),
+                None => {
+                    return Err(
+                        place.at(end, unknown("host", end, e.hosts.iter().map(|h| &h.name)))
+                    );
+                }
+            }
+        }
+        let shaped = link.down.is_some();
+        if shaped != link.up.is_some() {
+            return wrong("give both `down` and `up`, or neither for a plain wire".into());
+        }
+        match roles.as_slice() {
+            [Role::Primary, Role::Proxy | Role::Helper] | [Role::Helper, Role::Proxy] => {}
+            [Role::Proxy, Role::Origin] if !shaped => {}
+            _ => {
+                return wrong(
+                    "links go from primary to proxy, primary to helper, helper to proxy, \
+                     or (without rates) proxy to origin"
+                        .into(),
+                );
+            }
+        }
+        let loses = link.loss != 0.0 || !link.burst_loss.is_none();
+        if !shaped && (!link.changes.is_empty() || loses || !link.delay.is_zero()) {
+            return wrong("a plain wire can have no delay, loss or changes: give it rates".into());
+        }
+        sharing(e, place, link, &profiles)?;
+        let losses = link
+            .changes
+            .iter()
+            .filter_map(|c| c.loss)
+            .chain([link.loss]);
+        if losses.into_iter().any(|p| !(0.0..=1.0).contains(&p)) {
+            return wrong("loss is a probability from 0 to 1".into());
+        }
+        if !link.changes.is_sorted_by_key(|c| c.at) {
+            return wrong("its changes must be in the order of their times".into());
+        }
+    }
+    if e.direct_links().next().is_none() {
+        return Err(place.error(None, "no link goes from primary to proxy"));
+    }
+    if e.links_between(Role::Proxy, Role::Origin).count() != 1 {
+        return Err(place.error(None, "exactly one link must go from proxy to origin"));
+    }
+    for helper in e.helpers() {
+        let name = helper.name.get_ref();
+        let pipes = e.links_between(Role::Primary, Role::Helper);
+        let ups = e.links_between(Role::Helper, Role::Proxy);
+        if pipes.filter(|l| l.to.get_ref() == name).count() != 1
+            || ups.filter(|l| l.from.get_ref() == name).count() != 1
+        {
+            return Err(place.at(
+                &helper.name,
+                format!("helper \"{name}\" needs one link from the primary and one to the proxy"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that changes name a link in workloads, and none in links.
+pub(super) fn changes(e: &Experiment, place: &Place) -> Result<()> {
+    for link in e.links.iter().flat_map(|l| &l.changes) {
+        if let Some(name) = &link.link {
+            return Err(place.at(name, "a link's own changes take no `link`".into()));
+        }
+    }
+    for workload in &e.workloads {
+        for change in &workload.changes {
+            let Some(name) = &change.link else {
+                let message = "a workload's change needs a `link`".into();
+                return Err(place.at(&workload.name, message));
+            };
+            let shaped = || e.links.iter().filter(|l| l.down.is_some()).map(|l| &l.name);
+            if !shaped().any(|l| l == name) {
+                return Err(place.at(name, unknown("link with rates", name, shaped())));
+            }
+            if change.loss.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+                return Err(place.at(name, "loss is a probability from 0 to 1".into()));
+            }
+        }
+    }
+    Ok(())
+}

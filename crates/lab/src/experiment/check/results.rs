@@ -1,0 +1,163 @@
+//! Checks of asserts, published figures and the parameter.
+
+use std::ops::Range;
+
+use toml::Spanned;
+
+use super::names::unknown;
+use crate::error::Result;
+use crate::experiment::file::Experiment;
+use crate::experiment::place::Place;
+use crate::experiment::scheme::Scheme;
+
+pub(super) fn asserts(e: &Experiment, place: &Place) -> Result<()> {
+    for assert in &e.asserts {
+        let named = [&assert.scheme, &assert.not_slower_than, &assert.versus];
+        for scheme in named.into_iter().flatten() {
+            if !e.schemes.iter().any(|s| s.name == *scheme) {
+                return Err(place.at(
+                    scheme,
+                    unknown("scheme", scheme, e.schemes.iter().map(|s| &s.name)),
+                ));
+            }
+        }
+        if let Some(s) = &assert.setting
+            && !e.settings.iter().any(|x| x.name == *s)
+        {
+            return Err(place.at(s, unknown("setting", s, e.settings.iter().map(|s| &s.name))));
+        }
+        let bounded = assert.at_most.is_some() || assert.at_least.is_some();
+        let wrong = if assert.versus.is_some() && !bounded {
+            Some("`versus` needs `quantity` with `at_most` or `at_least`")
+        } else if bounded != assert.quantity.is_some() {
+            Some("`quantity` needs `at_most` or `at_least`")
+        } else if assert
+            .quantity
+            .as_ref()
+            .is_some_and(|q| q.get_ref().is_energy())
+            && e.energy.is_empty()
+        {
+            Some("energy needs a model, [[energy]]")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let spans = [
+                assert.versus.as_ref().map(Spanned::span),
+                assert.quantity.as_ref().map(Spanned::span),
+            ];
+            return Err(place.error(spans.into_iter().flatten().next(), wrong));
+        }
+        if let Some(model) = &assert.model
+            && !e.energy.iter().any(|m| m.name == *model)
+        {
+            let all = e.energy.iter().map(|m| &m.name);
+            return Err(place.at(model, unknown("energy model", model, all)));
+        }
+        if let Some(w) = &assert.workload
+            && !e.workloads.iter().any(|x| x.name == *w)
+        {
+            return Err(place.at(
+                w,
+                unknown("workload", w, e.workloads.iter().map(|w| &w.name)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn papers(e: &Experiment, place: &Place) -> Result<()> {
+    for p in &e.papers {
+        let wrong = |why: &str| {
+            let figure = p.figure.get_ref();
+            Err(place.at(&p.figure, format!("[[paper]] \"{figure}\": {why}")))
+        };
+        let scheme = known(e, place, &p.scheme)?;
+        let versus = match &p.versus {
+            Some(versus) => Some(known(e, place, versus)?),
+            None => None,
+        };
+        if versus.is_some_and(|v| v.name == scheme.name) {
+            return wrong("`versus` must be another scheme");
+        }
+        if let Some(name) = &p.workload
+            && !e.workloads.iter().any(|w| w.name == *name)
+        {
+            let all = e.workloads.iter().map(|w| &w.name);
+            return Err(place.at(name, unknown("workload", name, all)));
+        }
+        if let Some(name) = &p.setting
+            && !e.settings.iter().any(|s| s.name == *name)
+        {
+            let all = e.settings.iter().map(|s| &s.name);
+            return Err(place.at(name, unknown("setting", name, all)));
+        }
+        if let Some(name) = &p.model
+            && !e.energy.iter().any(|m| m.name == *name)
+        {
+            let all = e.energy.iter().map(|m| &m.name);
+            return Err(place.at(name, unknown("energy model", name, all)));
+        }
+        let modelled = if p.quantity.is_energy() {
+            !e.energy.is_empty()
+        } else {
+            p.model.is_none()
+        };
+        if !modelled {
+            return wrong(
+                "`model` goes with a quantity of energy, which needs a model, [[energy]]",
+            );
+        }
+        if p.workloads(e).next().is_none() {
+            return wrong("these schemes carry none of the workloads");
+        }
+        let published = match (p.change_percent, p.value, versus) {
+            (Some(change), None, Some(_)) => change,
+            (None, Some(value), None) => value,
+            _ => {
+                return wrong("either `value`, or `change_percent` together with `versus`");
+            }
+        };
+        let (low, high) = published.ends();
+        if !(low.is_finite() && high.is_finite() && low <= high) {
+            return wrong("a range goes from the smallest to the largest number");
+        }
+    }
+    Ok(())
+}
+
+fn known<'e>(e: &'e Experiment, place: &Place, name: &Spanned<String>) -> Result<&'e Scheme> {
+    let found = e.schemes.iter().find(|s| s.name == *name);
+    found.ok_or_else(|| {
+        let all = e.schemes.iter().map(|s| &s.name);
+        place.at(name, unknown("scheme", name, all))
+    })
+}
+
+/// Checks that either settings or schemes have a `parameter`, where the experiment has one.
+pub(super) fn parameter(e: &Experiment, place: &Place) -> Result<()> {
+    let settings = e.settings.iter().map(|s| (&s.name, s.parameter));
+    let schemes = e.schemes.iter().map(|s| (&s.name, s.parameter));
+    let of = |list: Vec<(&Spanned<String>, Option<f64>)>| {
+        let given = list.into_iter().find(|(_, p)| p.is_some());
+        given.map(|(name, p)| (name.span(), p))
+    };
+    let (in_settings, in_schemes) = (of(settings.collect()), of(schemes.collect()));
+    let wrong = |span: Range<usize>, why: &str| Err(place.error(Some(span), why));
+    match (&e.parameter, in_settings, in_schemes) {
+        (None, Some((span, _)), _) | (None, None, Some((span, _))) => wrong(
+            span,
+            "a setting or scheme has a `parameter`: name its axis by `parameter` at the top",
+        ),
+        (Some(_), Some((span, _)), Some(_)) => {
+            wrong(span, "`parameter`: settings or schemes have one, not both")
+        }
+        (Some(_), None, None) => {
+            Err(place.error(None, "`parameter`: no setting and no scheme has one"))
+        }
+        (_, Some((span, Some(p))), _) | (_, _, Some((span, Some(p)))) if !p.is_finite() => {
+            wrong(span, "`parameter` must be a number")
+        }
+        _ => Ok(()),
+    }
+}

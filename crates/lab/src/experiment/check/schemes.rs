@@ -1,0 +1,141 @@
+//! Checks of schemes.
+
+use super::names::{is_name, unique, unknown};
+use crate::error::Result;
+use crate::experiment::file::Experiment;
+use crate::experiment::place::Place;
+use crate::experiment::scheme::{Carrier, HandOver, Scheme, Start};
+use crate::experiment::terms::{Client, Connection, Direction, Interception, Role};
+use crate::experiment::workload::{Fault, Workload};
+
+pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
+    unique(place, "scheme", e.schemes.iter().map(|s| &s.name))?;
+    let most = 1 + e.helpers().count();
+    for scheme in &e.schemes {
+        let name = scheme.name.get_ref();
+        let wrong =
+            |message: String| Err(place.at(&scheme.name, format!("scheme \"{name}\": {message}")));
+        if !(1..=most).contains(&scheme.devices) {
+            return wrong(format!(
+                "devices: from 1 to {most} (the primary and its helpers)"
+            ));
+        }
+        let intercepted = scheme.interception != Interception::None;
+        match scheme.scheme {
+            Carrier::Single if intercepted || scheme.devices != 1 => {
+                return wrong("`single` is one device without interception".into());
+            }
+            Carrier::Mpbond if !intercepted => {
+                return wrong("interception: socks5, http or transparent".into());
+            }
+            Carrier::Kibbutz | Carrier::Combine if intercepted => {
+                return wrong("interception is only for `mpbond`".into());
+            }
+            _ => {}
+        }
+        if let Some(message) = baseline(e, scheme) {
+            return wrong(message.into());
+        }
+        if !is_name(&scheme.congestion, 15) {
+            return wrong("congestion: the name of a kernel module such as \"cubic\"".into());
+        }
+        for path in scheme.paths.iter().flatten() {
+            if !e.direct_links().any(|l| l.name == *path) {
+                let known = e.direct_links().map(|l| &l.name);
+                return Err(place.at(path, unknown("direct link", path, known)));
+            }
+        }
+        for workload in scheme.workloads.iter().flatten() {
+            if !e.workloads.iter().any(|w| w.name == *workload) {
+                let known = e.workloads.iter().map(|w| &w.name);
+                return Err(place.at(workload, unknown("workload", workload, known)));
+            }
+        }
+        if scheme.paths.as_ref().is_some_and(Vec::is_empty) && scheme.devices == 1 {
+            return wrong("neither a direct path nor a helper".into());
+        }
+    }
+    Ok(())
+}
+
+/// The first rule that a baseline breaks, or a scheme with keys for baselines or for the lab's
+/// client.
+fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
+    const CHUNKS: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
+    let carrier = scheme.scheme;
+    let by_devices = matches!(carrier, Carrier::Kibbutz | Carrier::Combine);
+    if by_devices && e.client != Client::Fetch {
+        return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
+    }
+    if carrier == Carrier::Kibbutz {
+        match scheme.devices {
+            1 if scheme.direct_links(e).count() < 2 => {
+                return Some("`kibbutz` on one device needs two direct links");
+            }
+            1 | 2 => {}
+            _ => return Some("`kibbutz` needs two devices, one tethered to the other"),
+        }
+    }
+    if scheme.dual {
+        let possible = match carrier {
+            Carrier::Mpbond => scheme.devices == 2 && scheme.split,
+            Carrier::Single => e.helpers().next().is_some(),
+            Carrier::Kibbutz | Carrier::Combine => false,
+        };
+        if !possible {
+            return Some(
+                "dual is only for `mpbond` with two devices, or for `single` with a helper",
+            );
+        }
+        let fits = |w: &Workload| w.chunks.is_some() && w.faults.is_empty();
+        if !e.workloads_of(scheme).all(fits) {
+            return Some("dual is only for `chunks` without faults: list its `workloads`");
+        }
+    }
+    if !scheme.split {
+        if carrier != Carrier::Mpbond || scheme.devices == 1 {
+            return Some("split = false is only for `mpbond` with a helper");
+        }
+        let kills_helper = |f: &Fault| {
+            let killed = f.kill.as_ref().and_then(|host| e.role_of(host.get_ref()));
+            killed == Some(Role::Helper)
+        };
+        if e.workloads_of(scheme)
+            .any(|w| w.faults.iter().any(kills_helper))
+        {
+            return Some(
+                "no daemon on a helper that only forwards can be killed: list other `workloads`",
+            );
+        }
+    }
+    if by_devices && scheme.direct_links(e).next().is_none() {
+        return Some("a baseline needs a direct path");
+    }
+    if scheme.connection == Connection::Kept {
+        if e.client != Client::Fetch {
+            return Some(
+                "curl keeps no connection: write `client = \"fetch\"` at the top of the file",
+            );
+        }
+        if scheme.start == Start::Cold {
+            return Some("`keep_alive` and `cold` exclude each other");
+        }
+    }
+    if scheme.hand_over != HandOver::Streaming && carrier != Carrier::Combine {
+        return Some("hand_over is only for `combine`");
+    }
+    match scheme.chunk {
+        Some(_) if carrier != Carrier::Combine => return Some("chunk is only for `combine`"),
+        Some(chunk) if !CHUNKS.contains(&chunk.0) => return Some("chunk: from 1 KiB to 64 MiB"),
+        _ => {}
+    }
+    let one_file = |w: &Workload| w.direction == Direction::Down && w.bytes.0 > 0;
+    if carrier == Carrier::Combine && !e.workloads_of(scheme).all(one_file) {
+        return Some("`combine` only downloads files: list its `workloads`");
+    }
+    let kills = |w: &Workload| w.faults.iter().any(|f| f.kill.is_some());
+    if by_devices && e.workloads_of(scheme).any(kills) {
+        return Some("no daemon runs that a fault could kill: list other `workloads`");
+    }
+    None
+}

@@ -1,0 +1,25 @@
+//! `[[energy]]`: radio models for the energy of transfers.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Radios of the devices, for the energy of transfers. Names are those of shipped profiles, or of
+/// profiles in the files listed in `profiles`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyModel {
+    /// Its name in results.
+    pub name: Spanned<String>,
+    /// Radio of links to the proxy, of the primary and of helpers.
+    pub wwan: Spanned<String>,
+    /// Radio at both ends of a pipe.
+    pub pipe: Spanned<String>,
+    /// Device profile with the power of an access point, which the primary is while it uses pipes;
+    /// not accounted by default.
+    pub access_point: Option<Spanned<String>>,
+    /// Additional files of profiles, relative to the experiment file.
+    #[serde(default)]
+    pub profiles: Vec<Spanned<PathBuf>>,
+}

@@ -1,0 +1,10 @@
+//! Pages as lists of objects, and as HTTP archives.
+
+mod har;
+mod list;
+mod object;
+mod read;
+
+pub(crate) use list::MAX_OBJECTS;
+pub use object::{Begins, PageObject};
+pub use read::page_objects;

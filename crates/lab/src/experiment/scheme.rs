@@ -1,0 +1,170 @@
+//! `[[scheme]]`: a way to carry workloads.
+
+use std::time::Duration;
+
+use mpbond_sim::world::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_units::{Size, duration_text};
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Spanned;
+
+use super::terms::{Connection, Interception};
+use super::workload::Workload;
+
+/// A way to carry workloads.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheme {
+    /// Its name in results and asserts.
+    pub name: Spanned<String>,
+    /// Kind of transport.
+    pub scheme: Carrier,
+    /// Scheduler of both ends, by the name that the daemons' configuration uses
+    /// (`pams`, `min-rtt`, `fixed-ratio=0.4`).
+    #[serde(default, deserialize_with = "from_name")]
+    pub scheduler: SchedulerKind,
+    /// Routing of pipe information.
+    #[serde(default)]
+    pub feedback: FeedbackRule,
+    /// Condition under which a subflow counts as idle.
+    #[serde(default)]
+    pub idleness: Idleness,
+    /// Source of the queueing delay at helpers.
+    #[serde(default)]
+    pub buffer_delay: BufferDelay,
+    /// Number of devices: the primary, and the first helpers of the file.
+    #[serde(default = "one_device")]
+    pub devices: usize,
+    /// Names of the direct links that it uses. By default all; of a baseline as many as it can use:
+    /// the first one, or two for `kibbutz` on one device.
+    pub paths: Option<Vec<Spanned<String>>>,
+    /// Names of the workloads that it carries; all by default.
+    pub workloads: Option<Vec<Spanned<String>>>,
+    /// How the client's connection reaches mpbond.
+    #[serde(default)]
+    pub interception: Interception,
+    /// TCP congestion control of all hosts.
+    #[serde(default = "cubic")]
+    pub congestion: String,
+    /// State of the session at the start of a transfer.
+    #[serde(default)]
+    pub start: Start,
+    /// Idle time of a warm session before each transfer.
+    #[serde(default = "default_idle", with = "duration_text")]
+    pub idle: Duration,
+    /// Whether helpers split connections (MPBond section 4.2). Otherwise they forward packets and
+    /// translate addresses: the subflow is one TCP connection from the primary's address on the
+    /// pipe to the proxy.
+    #[serde(default = "yes")]
+    pub split: bool,
+    /// Dual mode (MPBond section 4.4.1): the user of the first helper runs the same workload at the
+    /// same time, with pauses of its own. With `mpbond` each device is the other one's helper, with
+    /// `single` each user has the own link only. Results are those of the primary's user, except
+    /// for quantities that name the second user.
+    #[serde(default)]
+    pub dual: bool,
+    /// Rule of reinjection: which bytes are sent again on another subflow.
+    #[serde(default)]
+    pub reinjection: ReinjectionRule,
+    /// Whether the client opens a connection for each transfer.
+    #[serde(default)]
+    pub connection: Connection,
+    /// Chunk size of `combine`; 256 KiB by default, as published (MPBond section 6.1).
+    pub chunk: Option<Size>,
+    /// Hand-over of chunks by helpers of `combine`.
+    #[serde(default)]
+    pub hand_over: HandOver,
+    /// Position on the axis of the experiment's `parameter`.
+    pub parameter: Option<f64>,
+    /// Name of a line in pictures, for schemes that differ only in the parameter; its own name by
+    /// default.
+    pub series: Option<String>,
+}
+
+/// Kind of transport of a scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// The mpbond daemons.
+    Mpbond,
+    /// Plain TCP from the primary to the origin over its first direct link.
+    Single,
+    /// Kernel Multipath TCP over the first direct link and a tethered helper or, with one device,
+    /// over its first two direct links.
+    Kibbutz,
+    /// COMBINE: HTTP byte ranges from a work queue, fetched over the first direct link and by
+    /// helpers.
+    Combine,
+}
+
+/// Hand-over of chunks from a helper of `combine` to the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HandOver {
+    /// Bytes are handed over while the chunk arrives, so that pipe and HS-Path are busy at the same
+    /// time.
+    #[default]
+    Streaming,
+    /// A chunk is handed over after all of it has arrived, as published: helpers "sequentially
+    /// download chunks [...] and return them to the primary device" (MPBond section 6.1). The
+    /// HS-Path is idle during the hand-over.
+    WholeChunk,
+}
+
+/// State of a session at the start of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// All subflows have joined and been idle.
+    #[default]
+    Warm,
+    /// The daemons have just started; subflows may still be joining.
+    Cold,
+}
+
+fn one_device() -> usize {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn cubic() -> String {
+    "cubic".to_owned()
+}
+
+fn default_idle() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn from_name<'de, D: Deserializer<'de>>(d: D) -> Result<SchedulerKind, D::Error> {
+    let name = String::deserialize(d)?;
+    name.parse().map_err(serde::de::Error::custom)
+}
+
+impl Scheme {
+    /// Share of the bytes over direct paths, of a scheduler with a fixed ratio.
+    pub(crate) fn direct_share(&self) -> Option<f64> {
+        match self.scheduler {
+            SchedulerKind::FixedRatio { direct } => Some(direct),
+            _ => None,
+        }
+    }
+
+    /// Whether its helpers forward packets instead of splitting connections.
+    pub(crate) fn is_tethered(&self) -> bool {
+        let forwards = self.scheme == Carrier::Kibbutz || !self.split;
+        forwards && self.devices > 1
+    }
+
+    /// Chunk size of `combine`, in bytes.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.chunk.map_or(256 << 10, |chunk| chunk.0)
+    }
+
+    /// Whether it carries `workload`.
+    pub(crate) fn carries(&self, workload: &Workload) -> bool {
+        let list = self.workloads.as_ref();
+        list.is_none_or(|list| list.iter().any(|name| workload.is_called(name.get_ref())))
+    }
+}

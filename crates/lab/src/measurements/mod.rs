@@ -1,0 +1,373 @@
+//! Experiments without transfers: `mpbond lab run` runs their files, and `mpbond lab report`
+//! reports their records, as those of other experiments. docs/experiments.md describes them.
+
+mod busy;
+mod handover;
+mod kernel;
+mod merge;
+mod outcome;
+mod parts;
+mod probe;
+mod recordings;
+mod tap;
+mod wire;
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::report::{Beside, Check, Sheet};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Maximum size of a file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A checked file of such an experiment.
+pub struct Measurement {
+    path: PathBuf,
+    text: String,
+    measure: String,
+    head: Head,
+    kind: Kind,
+}
+
+enum Kind {
+    Handover(handover::Handover),
+    Kernel(kernel::Kernel),
+    Merge(merge::Merge),
+    Parts(parts::Parts),
+    Probe(probe::Probes),
+    Recordings(recordings::Recorded),
+    Wire(wire::Wires),
+}
+
+/// Keys of all such files.
+#[derive(Debug, Deserialize)]
+struct Head {
+    name: String,
+    title: String,
+    /// Whether `experiments/run` runs nothing beside it.
+    #[serde(default, rename = "alone")]
+    _alone: bool,
+    #[serde(default, rename = "check")]
+    checks: Vec<Wanted>,
+    #[serde(default, rename = "paper")]
+    papers: Vec<Published>,
+}
+
+/// Bounds of a figure.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// Key of the figure.
+    of: String,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+}
+
+/// A published figure beside ours.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Published {
+    figure: String,
+    of: String,
+    what: String,
+    published: String,
+}
+
+/// Parses a part of a file; errors name the wrong line.
+fn part<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |span| {
+            1 + text
+                .get(..span.start)
+                .unwrap_or_default()
+                .matches('\n')
+                .count()
+        });
+        let why = e.message().replace('\n', "; ");
+        Error::Experiment(format!("{}:{line}: {why}", path.display()))
+    })
+}
+
+impl Measurement {
+    /// The measurement in the file; `None` for an experiment with transfers, and for a file that
+    /// cannot be read, whose error the loader of those experiments reports.
+    pub fn load(path: &Path) -> Result<Option<Self>> {
+        let fits = std::fs::metadata(path).is_ok_and(|m| m.len() <= MAX_BYTES);
+        let Some(text) = fits.then(|| std::fs::read_to_string(path).ok()).flatten() else {
+            return Ok(None);
+        };
+        let Ok(table) = text.parse::<toml::Table>() else {
+            return Ok(None);
+        };
+        let Some(measure) = table.get("measure") else {
+            return Ok(None);
+        };
+        let measure = measure.as_str().unwrap_or_default().to_owned();
+        let head: Head = part(path, &text)?;
+        // Each kind rejects keys that neither it nor the head knows.
+        let own = own_part(table);
+        let wrong = |why: String| Error::Experiment(format!("{}: {why}", path.display()));
+        let kind = match measure.as_str() {
+            "handover" => Kind::Handover(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "kernel-parts" => Kind::Kernel(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "merge" => Kind::Merge(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "delay-parts" => Kind::Parts(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "probe" => Kind::Probe(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "recordings" => Kind::Recordings(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            other => {
+                return Err(wrong(format!(
+                    "there is no measure \"{other}\": delay-parts, handover, kernel-parts, \
+                     kernel-wire, merge, probe, recordings"
+                )));
+            }
+        };
+        let row = Self {
+            path: path.to_owned(),
+            text,
+            measure,
+            head,
+            kind,
+        };
+        row.check().map_err(wrong)?;
+        Ok(Some(row))
+    }
+
+    fn keys(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Handover(_) => handover::KEYS.map(str::to_owned).to_vec(),
+            Kind::Kernel(kernel) => kernel.keys(),
+            Kind::Merge(_) => merge::KEYS.map(str::to_owned).to_vec(),
+            Kind::Parts(_) => parts::KEYS.map(str::to_owned).to_vec(),
+            Kind::Probe(probes) => probes.keys(),
+            Kind::Recordings(_) => recordings::KEYS.map(str::to_owned).to_vec(),
+            Kind::Wire(wires) => wires.keys(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let keys = self.keys();
+        let asked = self.head.checks.iter().map(|c| &c.of);
+        for of in asked.chain(self.head.papers.iter().map(|p| &p.of)) {
+            if !keys.contains(of) {
+                return Err(format!("there is no figure \"{of}\": {}", keys.join(", ")));
+            }
+        }
+        let free = self.head.checks.iter();
+        if let Some(c) = free
+            .into_iter()
+            .find(|c| c.at_least.is_none() && c.at_most.is_none())
+        {
+            return Err(format!("the check of \"{}\" wants nothing", c.of));
+        }
+        match &self.kind {
+            Kind::Handover(handover) => handover.check(),
+            Kind::Kernel(kernel) => kernel.check(),
+            Kind::Merge(merge) => merge.check(),
+            Kind::Parts(parts) => parts.check(),
+            Kind::Probe(probes) => probes.check(),
+            Kind::Recordings(recorded) => recorded.check(),
+            Kind::Wire(wires) => wires.check(),
+        }
+    }
+
+    /// The record in `file`, if it is one of exactly this experiment and all checks were judged.
+    pub fn kept(&self, file: &Path) -> Option<Sheet> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let sheet = Sheet::parse(&file.display().to_string(), &text).ok()??;
+        let judged = sheet.checks.iter().all(|c| c.holds.is_some());
+        (sheet.file == self.text && judged).then_some(sheet)
+    }
+
+    /// Measures; `quick` makes a short run, which only shows that the measurement works.
+    pub fn measure(&self, quick: bool) -> Result<Sheet> {
+        let outcome = match &self.kind {
+            Kind::Handover(handover) => handover.measure(quick)?,
+            Kind::Kernel(kernel) => kernel.measure(quick)?,
+            Kind::Merge(merge) => merge.measure(quick)?,
+            Kind::Parts(parts) => parts.measure(quick)?,
+            Kind::Probe(probes) => probes.measure(quick)?,
+            Kind::Recordings(recorded) => recorded.measure(folder_of(&self.path))?,
+            Kind::Wire(wires) => wires.measure(quick)?,
+        };
+        let Head { name, title, .. } = &self.head;
+        let mut sheet = Sheet::begin(&self.measure, &self.path, name, title, &self.text);
+        let value = |of: &str| outcome.figures.get(of).copied().flatten();
+        sheet.checks = self
+            .head
+            .checks
+            .iter()
+            .map(|c| judged(c, value(&c.of)))
+            .collect();
+        sheet.paper = (self.head.papers.iter())
+            .map(|p| Beside {
+                figure: p.figure.clone(),
+                what: p.what.clone(),
+                published: p.published.clone(),
+                ours: shown(&p.of, value(&p.of)),
+            })
+            .collect();
+        sheet.tables = outcome.tables;
+        sheet.notes = outcome.notes;
+        if quick {
+            sheet
+                .notes
+                .push("a short run, just to see that it works".to_owned());
+        }
+        Ok(sheet)
+    }
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
+/// The keys of a file without those of [`Head`].
+fn own_part(mut table: toml::Table) -> toml::Table {
+    for key in ["measure", "name", "title", "alone", "check", "paper"] {
+        table.remove(key);
+    }
+    table
+}
+
+fn one_line(e: &toml::de::Error) -> String {
+    e.message().replace('\n', "; ")
+}
+
+fn judged(c: &Wanted, value: Option<f64>) -> Check {
+    let bound =
+        |words: &str, v: Option<f64>| v.map(|v| format!("{words} {}", shown(&c.of, Some(v))));
+    let wanted = [bound("at least", c.at_least), bound("at most", c.at_most)];
+    let wanted: Vec<String> = wanted.into_iter().flatten().collect();
+    Check {
+        what: c.of.clone(),
+        wanted: wanted.join(", "),
+        got: shown(&c.of, value),
+        holds: value.map(|v| {
+            c.at_least.is_none_or(|least| v >= least) && c.at_most.is_none_or(|most| v <= most)
+        }),
+    }
+}
+
+/// A figure with its unit, which is the last part of its key.
+fn shown(key: &str, value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return "not measured".to_owned();
+    };
+    match key.rsplit('_').next().unwrap_or_default() {
+        "share" => format!("{:.3} %", value * 100.0),
+        "mbps" => format!("{value:.3} Mbit/s"),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Option<Measurement>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        std::fs::write(&path, text).unwrap();
+        Measurement::load(&path)
+    }
+
+    #[test]
+    fn experiments_with_transfers_are_no_measurements() {
+        assert!(load("name = \"x\"\n").unwrap().is_none());
+        assert!(load("no TOML").unwrap().is_none());
+        assert!(Measurement::load(Path::new("/none")).unwrap().is_none());
+    }
+
+    #[test]
+    fn wrong_files_are_told_in_one_line() {
+        let head = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\n";
+        let merge = "seeds = 2\nseconds = 5.0\nloss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n";
+        assert!(load(&format!("{head}{merge}")).unwrap().is_some());
+        for (text, words) in [
+            (
+                "measure = \"x\"\nname = \"a\"\ntitle = \"t\"\n".to_owned(),
+                "no measure \"x\"",
+            ),
+            (
+                "measure = \"merge\"\ntitle = \"t\"\n".to_owned(),
+                "missing field `name`",
+            ),
+            (format!("{head}{merge}what = 3\n"), "unknown field `what`"),
+            (
+                format!("{head}{merge}[[check]]\nof = \"x\"\n"),
+                "no figure \"x\"",
+            ),
+            (
+                format!("{head}{merge}[[check]]\nof = \"loss_share\"\n"),
+                "wants nothing",
+            ),
+            (format!("{head}{merge}[[check]]\nwhy = 1\n"), "a.toml:10: "),
+            (format!("{head}{}", merge.replace("0.1", "1.5")), "loss"),
+        ] {
+            let e = format!("{:?}", load(&text).err().unwrap());
+            assert!(
+                e.contains(&words.replace('"', "\\\"")),
+                "{e} instead of {words}"
+            );
+        }
+    }
+
+    #[test]
+    fn shipped_rows_are_right() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let folders = ["delay", "wear"].map(|f| std::fs::read_dir(root.join(f)).unwrap());
+        let mut files: Vec<PathBuf> = vec![root.join("mpbond/fig01.toml")];
+        files.extend(
+            folders
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.unwrap().path()),
+        );
+        let mut count = 0;
+        for path in files {
+            let row = Measurement::load(&path).unwrap().unwrap();
+            let stem = path.file_stem().and_then(|s| s.to_str());
+            assert_eq!(Some(row.head.name.as_str()), stem);
+            assert!(!row.head.checks.is_empty() && !row.head.papers.is_empty());
+            count += 1;
+        }
+        assert!(count >= 7, "{count}");
+    }
+
+    /// A record is used again for the same file only.
+    #[test]
+    fn a_row_is_kept() {
+        let text = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\nseeds = 1\nseconds = 5.0\n\
+                    loss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n[[check]]\n\
+                    of = \"exactly_once_share\"\nat_least = 0.99\n";
+        let row = load(text).unwrap().unwrap();
+        let sheet = row.measure(false).unwrap();
+        assert_eq!(sheet.checks[0].holds, Some(true), "{:?}", sheet.checks);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kept");
+        assert!(row.kept(&file).is_none());
+        std::fs::write(&file, serde_json::to_string(&sheet).unwrap()).unwrap();
+        assert_eq!(row.kept(&file), Some(sheet));
+        let other = load(&text.replace("0.99", "0.98")).unwrap().unwrap();
+        assert!(other.kept(&file).is_none());
+    }
+
+    #[test]
+    fn figures_are_judged_and_shown() {
+        let wanted = Wanted {
+            of: "loss_share".to_owned(),
+            at_least: Some(0.1),
+            at_most: Some(0.2),
+        };
+        let c = judged(&wanted, Some(0.15));
+        assert_eq!((c.got.as_str(), c.holds), ("15.000 %", Some(true)));
+        assert_eq!(c.wanted, "at least 10.000 %, at most 20.000 %");
+        assert_eq!(judged(&wanted, Some(0.3)).holds, Some(false));
+        assert_eq!(judged(&wanted, None).holds, None);
+        assert_eq!(shown("error_us", Some(1.0)), "1.000 us");
+    }
+}

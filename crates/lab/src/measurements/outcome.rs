@@ -1,0 +1,14 @@
+//! The result of a measurement.
+
+use std::collections::BTreeMap;
+
+use crate::report::SheetTable;
+
+/// Figures by their keys, whose last part is the unit (`loss_share`, `error_us`), with `None` for
+/// those that could not be measured; tables and notes.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) figures: BTreeMap<String, Option<f64>>,
+    pub(super) tables: Vec<SheetTable>,
+    pub(super) notes: Vec<String>,
+}

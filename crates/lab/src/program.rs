@@ -1,0 +1,28 @@
+//! The `mpbond` program that experiments test.
+
+use std::path::PathBuf;
+
+use crate::error::{Doing, Error, Result};
+
+const NAME: &str = "mpbond";
+
+/// The `mpbond` beside this program, else the one in PATH.
+///
+/// # Errors
+/// [`Error::Missing`] when there is neither.
+pub(crate) fn mpbond() -> Result<PathBuf> {
+    let own = std::env::current_exe().doing("cannot find its own executable")?;
+    let beside = own.with_file_name(NAME);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&path).map(|folder| folder.join(NAME));
+    std::iter::once(beside.clone())
+        .chain(in_path)
+        .find(|file| file.is_file())
+        .ok_or_else(|| {
+            Error::Missing(format!(
+                "the program mpbond is missing: it is neither at {} nor in PATH; build it \
+                 (make release) or install it, or say where it is with --binary",
+                beside.display()
+            ))
+        })
+}

@@ -1,0 +1,12 @@
+//! Records of runs: transfers, summaries, judged asserts, published figures.
+
+mod judgement;
+mod quantity;
+mod report;
+mod summary;
+mod transfer;
+
+pub use judgement::{Comparison, Judgement, Standing};
+pub use report::{IdealProgress, RunReport, Simulated, Verdict};
+pub use summary::{EnergySummary, Estimate, Summary};
+pub use transfer::{DeviceEnergy, Energy, Lateness, LinkProgress, SubflowShare, Transfer};

@@ -1,0 +1,444 @@
+//! A running experiment: its hosts, links, daemons and transfers.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::options::RunOptions;
+use crate::client::Outcome;
+use crate::conditions::{cpu_percent, ratio_not_kept, unfit_because};
+use crate::content::Content;
+use crate::daemons::{Daemons, Setup, Shares};
+use crate::energy::Accountant;
+use crate::error::{Doing, Error, Result};
+use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Workload, name_of};
+use crate::fetcher::{Fetcher, Job};
+use crate::ideal::ideal_time;
+use crate::links::{played_links, setting_changes, timed_changes};
+use crate::origin::{self, Listening, ORIGIN_PORT, Received};
+use crate::player::{Clock, Logs, Player};
+use crate::progress::Progress;
+use crate::record::{Lateness, RunReport, SubflowShare, Transfer};
+use crate::resume::Done;
+use crate::wiring::Network;
+use crate::{duration, link_progress, machine, paper, program, summary};
+
+/// State before a transfer.
+struct Ready {
+    fetcher: Fetcher,
+    /// Bytes that a kept connection has carried before.
+    before: Shares,
+    /// For an application over the daemons: when the last connection before its own was opened.
+    latest_opened_s: Option<f64>,
+}
+
+/// A running experiment.
+pub(super) struct Lab<'a> {
+    experiment: &'a Experiment,
+    accountants: Vec<Accountant<'a>>,
+    options: &'a RunOptions,
+    scratch: &'a Path,
+    network: Network,
+    player: Player,
+    content: Content,
+    received: Received,
+    listening: Listening,
+    upload: PathBuf,
+    progress: Progress,
+    digests: HashMap<u64, String>,
+    congestion: String,
+}
+
+impl<'a> Lab<'a> {
+    pub fn new(
+        experiment: &'a Experiment,
+        options: &'a RunOptions,
+        scratch: &'a Path,
+    ) -> Result<Self> {
+        let each = duration::of_each_transfer(experiment)?;
+        let progress = Progress::new(options.quiet, each);
+        progress.note("making hosts and links ...");
+        let accountants = Accountant::all(experiment)?;
+        let mut network = Network::build(experiment)?;
+        let links = played_links(experiment, &mut network)?;
+        let logs = Logs {
+            packets: options.packet_log.clone(),
+            pcap: options.pcap.clone(),
+        };
+        let player = Player::start(links, Clock::start(), experiment.seed, &logs)?;
+        let content = Content::new(experiment.seed);
+        let host = network.host_in(Role::Origin)?;
+        let address = origin_address(experiment)?;
+        let (received, listening) = origin::start(host, address, content.clone())?;
+        Ok(Self {
+            experiment,
+            accountants,
+            options,
+            scratch,
+            network,
+            player,
+            content,
+            received,
+            listening,
+            upload: scratch.join("upload"),
+            progress,
+            digests: HashMap::new(),
+            congestion: String::new(),
+        })
+    }
+
+    pub fn run_all(mut self) -> Result<RunReport> {
+        let e = self.experiment;
+        let mut done = Done::open(e, self.options.resume.as_deref())?;
+        let mut number = 0;
+        for repetition in 0..e.repetitions {
+            for scheme in &e.schemes {
+                self.run_scheme(scheme, repetition, &mut number, &mut done)?;
+            }
+        }
+        self.progress.note("");
+        let transfers = done.into_transfers();
+        let summaries = summary::summaries(e, &transfers);
+        let report = RunReport {
+            experiment: e.name.clone(),
+            title: e.title.clone(),
+            date: machine::date(),
+            commit: machine::commit(&e.path),
+            kernel: machine::kernel(),
+            simulated: None,
+            asserts: summary::judge(e, &transfers, &summaries),
+            summary: summaries,
+            paper: paper::comparisons(e, &transfers),
+            file: Some(e.text.clone()),
+            ideal: link_progress::ideals(e)?,
+            reduced: None,
+            transfers,
+        };
+        self.player.stop()?;
+        Ok(report)
+    }
+
+    /// Runs all workloads of a scheme, with daemons of its own.
+    fn run_scheme(
+        &mut self,
+        scheme: &Scheme,
+        repetition: u32,
+        number: &mut usize,
+        done: &mut Done,
+    ) -> Result<()> {
+        let mut daemons: Option<Daemons> = None;
+        let mut before: Option<&Workload> = None;
+        for workload in self.experiment.workloads_of(scheme) {
+            let place = *number;
+            *number += 1;
+            if done.has(scheme, workload, repetition) {
+                self.progress.skipped(place);
+                continue;
+            }
+            if self.congestion != scheme.congestion {
+                self.network.set_congestion(&scheme.congestion)?;
+                self.listening.set_congestion(&scheme.congestion)?;
+                self.congestion.clone_from(&scheme.congestion);
+            }
+            let e = self.experiment;
+            if before.is_some_and(|before| before.leaves_other_links(e, workload)) {
+                daemons = None;
+            }
+            before = Some(workload);
+            // Between transfers, links are as at the start.
+            self.player.reset()?;
+            for c in setting_changes(self.experiment, workload)? {
+                self.player.change(&c.link, c.direction, c.change)?;
+            }
+            if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
+                daemons = Some(self.start_daemons(scheme, repetition)?);
+            }
+            let result = self.make_ready(scheme, workload, daemons.as_mut());
+            let result = result.and_then(|ready| {
+                let daemons = daemons.as_ref();
+                self.transfer(scheme, workload, repetition, place, daemons, ready)
+            });
+            let transfer = result.map_err(|e| match &daemons {
+                Some(daemons) => Error::run(format!("{e}\n{}", daemons.log_tails())),
+                None => e,
+            })?;
+            done.add(transfer)?;
+            self.progress.done(place);
+            // A cold start needs fresh daemons; so does the transfer after a fault.
+            if scheme.start == Start::Cold || !workload.faults.is_empty() {
+                daemons = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares a transfer up to the start of its clock, idle time included.
+    fn make_ready(
+        &self,
+        scheme: &Scheme,
+        workload: &Workload,
+        mut daemons: Option<&mut Daemons>,
+    ) -> Result<Ready> {
+        self.progress
+            .note(&format!("{}: idle ...", scheme.name.get_ref()));
+        let warm = scheme.start == Start::Warm;
+        if let (Some(daemons), true) = (&mut daemons, warm) {
+            daemons.wait_until_joined()?;
+        }
+        let kept = scheme.connection == Connection::Kept;
+        let job = self.job(scheme, workload)?;
+        let fetcher = Fetcher::ready(job, daemons.as_deref().map(Daemons::way))?;
+        let before = match &daemons {
+            Some(daemons) if kept => {
+                let destination = job.destination.to_string();
+                daemons.shares_so_far(workload.direction, &destination)?
+            }
+            _ => Shares::default(),
+        };
+        let latest_opened_s = match &daemons {
+            Some(daemons) if workload.application().is_some() => {
+                let destination = job.destination.to_string();
+                daemons.latest_opened_s(workload.direction, &destination)?
+            }
+            _ => None,
+        };
+        if kept || (warm && daemons.is_some()) {
+            std::thread::sleep(scheme.idle);
+        }
+        Ok(Ready {
+            fetcher,
+            before,
+            latest_opened_s,
+        })
+    }
+
+    fn job<'s>(&'s self, scheme: &'s Scheme, workload: &'s Workload) -> Result<Job<'s>> {
+        Ok(Job {
+            experiment: self.experiment,
+            scheme,
+            workload,
+            network: &self.network,
+            content: &self.content,
+            received: &self.received,
+            upload: &self.upload,
+            destination: origin_address(self.experiment)?,
+        })
+    }
+
+    fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
+        let name = scheme.name.get_ref();
+        self.progress.note(&format!("{name}: starting daemons ..."));
+        let place: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        let folder = self
+            .options
+            .out
+            .as_deref()
+            .unwrap_or(self.scratch)
+            .join(format!("{place}.{repetition}"));
+        std::fs::create_dir_all(&folder).at("make", &folder)?;
+        let binary = match &self.options.binary {
+            Some(binary) => binary.clone(),
+            None => program::mpbond()?,
+        };
+        let setup = Setup {
+            experiment: self.experiment,
+            network: &self.network,
+            binary: &binary,
+            scratch: self.scratch,
+            folder: &folder,
+        };
+        Daemons::start(&setup, scheme)
+    }
+
+    fn transfer(
+        &mut self,
+        scheme: &Scheme,
+        workload: &Workload,
+        repetition: u32,
+        number: usize,
+        daemons: Option<&Daemons>,
+        ready: Ready,
+    ) -> Result<Transfer> {
+        let e = self.experiment;
+        let most = workload.most_bytes();
+        let ideal = ideal_time(e, scheme, workload, most.max(1))?;
+        let destination = origin_address(e)?;
+        let expected = match workload.application() {
+            None => self
+                .digests
+                .entry(most)
+                .or_insert_with(|| self.content.sha256(most))
+                .clone(),
+            Some(_) => String::new(),
+        };
+        let drops_before = self.network.device_drops()?;
+        let cpu_before = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
+
+        let Ready {
+            fetcher,
+            before,
+            latest_opened_s,
+        } = ready;
+        let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
+        let end = self.player.now();
+        let (bytes, ideal) = match workload.application() {
+            None => (most, ideal),
+            // The bytes that the application selected, as one transfer.
+            Some(_) => (
+                outcome.bytes,
+                ideal_time(e, scheme, workload, outcome.bytes)?,
+            ),
+        };
+        let whole = outcome
+            .intact
+            .unwrap_or_else(|| outcome.bytes == bytes && outcome.sha256 == expected);
+
+        let conditions = self.player.conditions()?;
+        let lost = self.network.device_drops()? - drops_before;
+        let mut cpu_s = daemons.map(Daemons::cpu_seconds).unwrap_or_default();
+        for (host, seconds) in &mut cpu_s {
+            *seconds -= cpu_before.get(host).copied().unwrap_or_default();
+        }
+        let cpu_percent = cpu_percent(e, &cpu_s, outcome.seconds);
+        let shares = match daemons {
+            Some(daemons) if workload.application().is_some() => {
+                let destination = destination.to_string();
+                daemons.shares_of_all(workload.direction, &destination, latest_opened_s)?
+            }
+            Some(daemons) => daemons
+                .shares(workload.direction, &destination.to_string())?
+                .since(&before, outcome.opened_before_s),
+            None if scheme.scheme == Carrier::Single => self.single_share(scheme, &outcome),
+            None => Shares {
+                redundant_bytes: outcome.redundant_bytes,
+                subflows: outcome.shares.clone(),
+            },
+        };
+        let passed = self.player.passed()?;
+        let links = self.player.links();
+        let energy = self
+            .accountants
+            .iter()
+            .map(|a| a.account(scheme, links, &passed, end))
+            .collect::<Result<_>>()?;
+        // While no path is up, a primary may let connections bypass it.
+        let passed_by = daemons.is_some() && shares.subflows.is_empty();
+        let unfit = passed_by
+            .then(|| "the bytes did not pass through the daemons".to_owned())
+            .or_else(|| outcome.unfit_because.clone())
+            .or_else(|| ratio_not_kept(e, scheme, &shares.subflows))
+            .or_else(|| unfit_because(&conditions, lost, e.max_lateness));
+        let ideal_seconds = ideal.as_secs_f64();
+        let us = |span: Duration| span.as_secs_f64() * 1e6;
+        Ok(Transfer {
+            scheme: name_of(scheme.scheme),
+            name: scheme.name.get_ref().clone(),
+            workload: workload.name.get_ref().clone(),
+            repetition,
+            seed: None,
+            scheduler: daemons.map(|_| scheme.scheduler.name().to_owned()),
+            direction: workload.direction,
+            devices: scheme.devices,
+            interception: scheme.interception,
+            client: e.client,
+            connection: scheme.connection,
+            congestion: scheme.congestion.clone(),
+            bytes,
+            seconds: outcome.seconds,
+            ideal_seconds,
+            ratio: outcome.seconds / ideal_seconds,
+            redundant_bytes: shares.redundant_bytes,
+            sha256_ok: whole,
+            first_byte_s: Some(outcome.first_byte_s),
+            longest_stall_s: outcome.longest_stall.as_secs_f64(),
+            subflows: shares.subflows,
+            progress: outcome.series,
+            noticed: outcome.noticed,
+            cpu_s,
+            cpu_percent,
+            energy,
+            links: link_progress::of_links(links, &passed, workload.direction),
+            fit: unfit.is_none(),
+            unfit_because: unfit,
+            lateness_us: Some(Lateness {
+                p50: us(conditions.lateness_p50),
+                p99: us(conditions.lateness_p99),
+                max: us(conditions.lateness_max),
+                realtime: conditions.realtime,
+            }),
+        })
+    }
+
+    /// Runs the client, and the faults meanwhile.
+    fn carry(
+        &self,
+        scheme: &Scheme,
+        workload: &Workload,
+        number: usize,
+        daemons: Option<&Daemons>,
+        fetcher: Fetcher,
+        ideal: Duration,
+    ) -> Result<Outcome> {
+        let bytes = workload.most_bytes();
+        let job = self.job(scheme, workload)?;
+        // Long enough for the slowest scheduler; ends a transfer that hangs.
+        let least = workload
+            .application()
+            .map_or(Duration::ZERO, |app| app.least_time());
+        let limit = Duration::from_secs(30) + least * 2 + ideal * 10;
+        let label = format!("{}, {}", scheme.name.get_ref(), workload.name.get_ref());
+        let mut line = self.progress.transfer(number, &label, bytes);
+        let mut progress = |done: u64| line.show(done);
+        let kills: Vec<(Duration, Pid)> = workload
+            .faults
+            .iter()
+            .filter_map(|f| Some((f.at, daemons?.pid(f.kill.as_ref()?.get_ref())?)))
+            .collect();
+        let changes = timed_changes(self.experiment, workload)?;
+        self.player.begin(changes)?;
+        std::thread::scope(|scope| {
+            let mut over = Vec::new();
+            for (at, pid) in kills {
+                let (ended, waits) = channel::<()>();
+                over.push(ended);
+                scope.spawn(move || {
+                    // A transfer that ends earlier drops its end of the channel.
+                    if waits.recv_timeout(at) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                        let _ = kill(pid, Signal::SIGKILL);
+                    }
+                });
+            }
+            fetcher.carry(job, limit, &mut progress)
+        })
+    }
+
+    /// The share of a single path, by the client's account.
+    fn single_share(&self, scheme: &Scheme, outcome: &Outcome) -> Shares {
+        let path = scheme.direct_links(self.experiment).next();
+        Shares {
+            redundant_bytes: Some(0),
+            subflows: path
+                .map(|link| SubflowShare {
+                    name: link.name.get_ref().clone(),
+                    bytes: outcome.bytes,
+                    finished_s: Some(outcome.seconds),
+                })
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+fn origin_address(e: &Experiment) -> Result<SocketAddr> {
+    let address = e.host(Role::Origin).address;
+    let address = address.ok_or_else(|| Error::run("the origin has no address"))?;
+    Ok(SocketAddr::from((address, ORIGIN_PORT)))
+}

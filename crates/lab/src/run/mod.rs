@@ -1,0 +1,12 @@
+//! Running an experiment in real time.
+
+mod lab;
+mod options;
+mod output;
+mod selection;
+mod start;
+
+pub use options::RunOptions;
+pub(crate) use output::hand_out;
+pub(crate) use selection::chosen;
+pub use start::run;

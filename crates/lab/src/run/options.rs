@@ -1,0 +1,36 @@
+//! Options of a run in real time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of a run in real time.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// File for the record, as JSON.
+    pub json: Option<PathBuf>,
+    /// File for a page of tables and pictures.
+    pub html: Option<PathBuf>,
+    /// Folder for configurations and logs of the daemons, created when absent. Without it they
+    /// vanish with the lab.
+    pub out: Option<PathBuf>,
+    /// File for a log of every packet of every emulated link, as CSV.
+    pub packet_log: Option<PathBuf>,
+    /// Folder for a capture of every emulated link, created when absent.
+    pub pcap: Option<PathBuf>,
+    /// File of results, one JSON line each. Transfers that it contains are not run again; new
+    /// results are appended.
+    pub resume: Option<PathBuf>,
+    /// Number of repetitions, instead of the experiment's.
+    pub repetitions: Option<u32>,
+    /// Maximum expected duration. Repetitions, workloads and idle times are cut to meet it; the
+    /// record says how.
+    pub at_most: Option<Duration>,
+    /// Only schemes whose name contains one of these; all when empty.
+    pub schemes: Vec<String>,
+    /// Only workloads whose name contains one of these; all when empty.
+    pub workloads: Vec<String>,
+    /// The `mpbond` program; by default the one beside this program, or the one in PATH.
+    pub binary: Option<PathBuf>,
+    /// Whether to print neither progress nor tables.
+    pub quiet: bool,
+}

@@ -1,0 +1,49 @@
+//! Running an experiment from beginning to end.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use super::lab::Lab;
+use super::options::RunOptions;
+use super::output::hand_out;
+use super::selection::chosen;
+use crate::energy::Accountant;
+use crate::error::{Doing, Result};
+use crate::experiment::{Carrier, Scheme};
+use crate::record::RunReport;
+use crate::{isolate, machine, program};
+
+/// Runs the experiment in the file at `path` in real time, prints its table, writes its record, and
+/// returns it.
+///
+/// The calling program is run a second time with the same arguments; see [`isolate::isolated`].
+///
+/// # Errors
+/// [`Error::Experiment`] for a wrong file, [`Error::Missing`] where the machine lacks something,
+/// others when the run fails.
+///
+/// [`Error::Experiment`]: crate::Error::Experiment
+/// [`Error::Missing`]: crate::Error::Missing
+pub fn run(path: &Path, options: &RunOptions) -> Result<RunReport> {
+    // Errors in the file or the machine are reported before anything runs.
+    let (experiment, reduced) = chosen(path, options)?;
+    machine::check(&experiment)?;
+    Accountant::all(&experiment)?;
+    let is_mpbond = |scheme: &Scheme| scheme.scheme == Carrier::Mpbond;
+    if options.binary.is_none() && experiment.schemes.iter().any(is_mpbond) {
+        program::mpbond()?;
+    }
+    if let Some(out) = &options.out {
+        std::fs::create_dir_all(out).at("make", out)?;
+    }
+    let run = |scratch: &Path| Lab::new(&experiment, options, scratch)?.run_all();
+    let report = RunReport {
+        reduced,
+        ..isolate::isolated(run)?
+    };
+    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    if !options.quiet {
+        print!("{}", report.to_text(std::io::stdout().is_terminal()));
+    }
+    Ok(report)
+}

@@ -1,0 +1,166 @@
+//! Runs the worlds of all seeds, on all processors.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+use mpbond_sim::world::{World, observe_plain};
+
+use super::account::{self, Place};
+use super::options::SimulateOptions;
+use super::progress::{Progress, REDRAW};
+use super::topology::{self, Prepared};
+use crate::energy::Accountant;
+use crate::error::{Error, Result};
+use crate::experiment::{Carrier, Experiment, leave_out};
+use crate::record::{RunReport, Simulated, Transfer};
+use crate::run::{RunOptions, chosen, hand_out};
+use crate::{link_progress, machine, paper, summary};
+
+/// Simulates the experiment in the file at `path`, prints its table, writes its record, and returns
+/// it.
+///
+/// # Errors
+/// [`Error::Experiment`] for a wrong file, or one of which nothing can be simulated; others when
+/// files cannot be read or written.
+pub fn simulate(path: &Path, options: &SimulateOptions) -> Result<RunReport> {
+    let choice = RunOptions {
+        repetitions: options.seeds,
+        schemes: options.schemes.clone(),
+        workloads: options.workloads.clone(),
+        ..RunOptions::default()
+    };
+    let (mut experiment, reduced) = chosen(path, &choice)?;
+    let left_out = leave_out(&mut experiment);
+    if experiment.schemes.is_empty() {
+        return Err(Error::Experiment(format!(
+            "{}: nothing can be simulated: {}",
+            path.display(),
+            left_out.join("; ")
+        )));
+    }
+    let simulated = Simulated {
+        first_seed: options.first_seed.unwrap_or(experiment.seed),
+        seeds: experiment.repetitions,
+        left_out,
+    };
+    let transfers = all_seeds(&experiment, &simulated, options)?;
+    let e = &experiment;
+    let summaries = summary::summaries(e, &transfers);
+    let report = RunReport {
+        experiment: e.name.clone(),
+        title: e.title.clone(),
+        date: machine::date(),
+        commit: machine::commit(&e.path),
+        kernel: String::new(),
+        simulated: Some(simulated),
+        asserts: summary::judge(e, &transfers, &summaries),
+        summary: summaries,
+        paper: paper::comparisons(e, &transfers),
+        file: Some(e.text.clone()),
+        ideal: link_progress::ideals(e)?,
+        reduced,
+        transfers,
+    };
+    hand_out(&report, options.json.as_deref(), options.html.as_deref())?;
+    if !options.quiet {
+        print!("{}", report.to_text(std::io::stdout().is_terminal()));
+    }
+    Ok(report)
+}
+
+/// Runs every world of every seed; results are in the order of a run in real time.
+pub(super) fn all_seeds(
+    e: &Experiment,
+    simulated: &Simulated,
+    options: &SimulateOptions,
+) -> Result<Vec<Transfer>> {
+    let accountants = Accountant::all(e)?;
+    let mut worlds = Vec::new();
+    for scheme in &e.schemes {
+        worlds.extend(topology::prepare(e, scheme)?);
+    }
+    let each: usize = worlds.iter().map(|world| world.parts.len()).sum();
+    let work = Work {
+        experiment: e,
+        accountants: &accountants,
+        worlds: &worlds,
+        first_seed: simulated.first_seed,
+        count: worlds.len() * simulated.seeds as usize,
+        next: AtomicUsize::new(0),
+    };
+    let threads = options
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
+        .unwrap_or(1);
+    let mut progress = Progress::new(options.quiet, each * simulated.seeds as usize);
+    let mut results: Vec<Option<Vec<Transfer>>> = Vec::new();
+    results.resize_with(work.count, || None);
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        for _ in 0..threads.clamp(1, work.count.max(1)) {
+            let (work, sender) = (&work, sender.clone());
+            scope.spawn(move || work.take_turns(&sender));
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(REDRAW) {
+                Ok((place, result)) => {
+                    let transfers = result.inspect_err(|_| work.stop())?;
+                    progress.add(transfers.len());
+                    results[place] = Some(transfers);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            progress.show();
+        }
+        Ok::<(), Error>(())
+    })?;
+    progress.end();
+    Ok(results.into_iter().flatten().flatten().collect())
+}
+
+/// State shared by the threads.
+struct Work<'a> {
+    experiment: &'a Experiment,
+    accountants: &'a [Accountant<'a>],
+    worlds: &'a [Prepared<'a>],
+    first_seed: u64,
+    count: usize,
+    next: AtomicUsize,
+}
+
+type Done = (usize, Result<Vec<Transfer>>);
+
+impl Work<'_> {
+    fn take_turns(&self, done: &Sender<Done>) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.count || done.send((number, self.one(number))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Prevents further worlds from starting.
+    fn stop(&self) {
+        self.next.store(self.count, Ordering::Relaxed);
+    }
+
+    fn one(&self, number: usize) -> Result<Vec<Transfer>> {
+        let world = &self.worlds[number % self.worlds.len()];
+        let repetition = number / self.worlds.len();
+        let place = Place {
+            repetition: repetition as u32,
+            seed: self.first_seed.wrapping_add(repetition as u64),
+        };
+        let scenario = world.scenario(place.seed);
+        let observed = match world.scheme.scheme {
+            Carrier::Single => observe_plain(&scenario),
+            _ => World::new(scenario).observe(),
+        };
+        account::transfers(self.experiment, self.accountants, world, place, &observed)
+    }
+}

@@ -1,0 +1,69 @@
+//! Configuration of a path manager.
+
+use std::time::Duration;
+
+use mpbond_session::HelperId;
+
+use crate::express::WORTH_OPENING;
+
+/// Links of a primary, and the policy for times without a working path.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Own paths and pipes. [`LinkId`](crate::LinkId) is an index into this list.
+    pub links: Vec<Link>,
+    /// Handling of new connections while no path to the proxy works.
+    pub without_proxy: WithoutProxy,
+    /// Queueing delay at a helper from which an express is opened; `None` opens none.
+    pub express_at: Option<Duration>,
+}
+
+impl Config {
+    /// Links with the default policy: connections go direct, expresses are opened.
+    pub fn new(links: Vec<Link>) -> Self {
+        Self {
+            links,
+            without_proxy: WithoutProxy::Direct,
+            express_at: Some(WORTH_OPENING),
+        }
+    }
+}
+
+/// An own path or a pipe.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Name of its subflows, for people.
+    pub name: String,
+    /// The helper at the far end of a pipe; `None` for an own path.
+    pub helper: Option<HelperId>,
+    /// Whether its subflow carries data only when no regular one is left.
+    pub backup: bool,
+}
+
+impl Link {
+    /// A PS-Path over one of the primary's own interfaces.
+    pub fn path(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            helper: None,
+            backup: false,
+        }
+    }
+
+    /// A pipe to a helper. Several pipes may lead to the same helper.
+    pub fn pipe(name: &str, helper: HelperId) -> Self {
+        Self {
+            helper: Some(helper),
+            ..Self::path(name)
+        }
+    }
+}
+
+/// Handling of new connections while no path to the proxy works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WithoutProxy {
+    /// They go direct. A silent path does not count as working.
+    Direct,
+    /// They are refused. A silent path counts as working, since waiting on it is better than a
+    /// refusal.
+    Refuse,
+}

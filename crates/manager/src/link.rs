@@ -1,0 +1,125 @@
+//! A link: an own path or a pipe.
+
+use std::net::IpAddr;
+
+use mpbond_session::SubflowId;
+use mpbond_units::Timestamp;
+
+use crate::config::{self, Config};
+use crate::context::Context;
+use crate::ids::{DialId, LinkId};
+use crate::link_state::LinkState;
+use crate::own_path::OwnPath;
+use crate::pipe::Pipe;
+
+/// One of the primary's links.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) config: config::Link,
+    /// Its interface can be used: attempts are made.
+    available: bool,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // a handful of them
+pub(crate) enum Kind {
+    Path(OwnPath),
+    Pipe(Pipe),
+}
+
+impl Link {
+    pub(crate) fn new(link: LinkId, of: config::Link, config: &Config) -> Self {
+        let kind = match of.helper {
+            None => Kind::Path(OwnPath::new(link)),
+            Some(_) => Kind::Pipe(Pipe::new(link, config.express_at)),
+        };
+        Self {
+            config: of,
+            available: true,
+            kind,
+        }
+    }
+
+    pub(crate) fn advance(&mut self, cx: &mut Context) {
+        match &mut self.kind {
+            Kind::Path(path) => path.advance(cx, self.available),
+            Kind::Pipe(pipe) => pipe.advance(cx, self.available),
+        }
+    }
+
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        match &self.kind {
+            Kind::Path(path) => path.due(),
+            Kind::Pipe(pipe) => pipe.due(),
+        }
+    }
+
+    pub(crate) fn set_available(&mut self, available: bool) {
+        self.available = available;
+        if available {
+            self.retry();
+        }
+    }
+
+    pub(crate) fn retry(&mut self) {
+        match &mut self.kind {
+            Kind::Path(path) => path.retry(),
+            Kind::Pipe(pipe) => pipe.retry(),
+        }
+    }
+
+    pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
+        match &mut self.kind {
+            Kind::Path(path) => path.dialled(cx, dial, subflow),
+            Kind::Pipe(pipe) => pipe.dialled(cx, dial, subflow),
+        }
+    }
+
+    pub(crate) fn dial_failed(&mut self, cx: &mut Context, dial: DialId, reason: &str) {
+        match &mut self.kind {
+            Kind::Path(path) => path.dial_failed(cx, dial, reason),
+            Kind::Pipe(pipe) => pipe.dial_failed(cx, dial, reason),
+        }
+    }
+
+    pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
+        match &mut self.kind {
+            Kind::Path(path) => path.subflow_closed(cx, id),
+            Kind::Pipe(pipe) => pipe.subflow_closed(cx, id),
+        }
+    }
+
+    pub(crate) fn drop_gone(
+        &mut self,
+        cx: &mut Context,
+        reason: &'static str,
+        gone: &dyn Fn(Option<IpAddr>) -> bool,
+    ) {
+        match &mut self.kind {
+            Kind::Path(path) => path.drop_gone(cx, reason, gone),
+            Kind::Pipe(pipe) => pipe.drop_gone(cx, reason, gone),
+        }
+    }
+
+    pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        match &mut self.kind {
+            Kind::Path(path) => path.session_lost(cx),
+            Kind::Pipe(pipe) => pipe.session_lost(cx),
+        }
+    }
+
+    pub(crate) fn state(&self) -> LinkState<'_> {
+        match &self.kind {
+            Kind::Path(path) => path.state(),
+            Kind::Pipe(pipe) => pipe.state(),
+        }
+    }
+
+    pub(crate) fn pipe(&mut self) -> Option<&mut Pipe> {
+        match &mut self.kind {
+            Kind::Path(_) => None,
+            Kind::Pipe(pipe) => Some(pipe),
+        }
+    }
+}

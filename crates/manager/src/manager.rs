@@ -1,0 +1,359 @@
+//! The path manager: inputs, and the results that follow from them.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpbond_session::{Role, StreamId, SubflowId, SubflowSetup};
+use mpbond_units::Timestamp;
+
+use crate::action::{Action, Notice, Target};
+use crate::config::{Config, WithoutProxy};
+use crate::context::Context;
+use crate::ids::{DialId, LinkId, RequestId};
+use crate::link::Link;
+use crate::link_state::LinkState;
+use crate::network::{LONG_SLEEP, is_own};
+use crate::outage::{Admission, Outage};
+use crate::pipe::Pipe;
+use crate::pipe_report::Report;
+use crate::rescue::Rescue;
+use crate::sessions::Sessions;
+use crate::subflows::SubflowFacts;
+
+/// Decides about a primary's paths and pipes.
+///
+/// # Contract
+/// * **Facts** go in by `handle_*`, each with the present instant, which never decreases.
+/// * After any of these, **results** are fetched by [`poll_action`](Self::poll_action) until there
+///   are none, and carried out in order. [`poll_timeout`](Self::poll_timeout) is the latest
+///   instant at which to call [`handle_timeout`](Self::handle_timeout).
+/// * The state of the session's subflows goes in by [`handle_subflows`](Self::handle_subflows):
+///   before `handle_timeout` and [`handle_report`](Self::handle_report), before
+///   [`admission`](Self::admission) is read for a new connection, and when the session says that
+///   a subflow is silent.
+/// * Every [`Action::Dial`] is answered once, unless it is abandoned before. Late answers do no
+///   harm: what they bring is dropped.
+/// * **Getters** change nothing.
+#[derive(Debug)]
+pub struct Manager {
+    cx: Context,
+    links: Vec<Link>,
+    sessions: Sessions,
+    outage: Outage,
+    /// Absent where connections never go direct.
+    rescue: Option<Rescue>,
+}
+
+impl Manager {
+    /// A manager that has done nothing yet. Its first actions open a session and dial.
+    pub fn new(config: Config, now: Timestamp) -> Self {
+        let links = config.links.iter().cloned().enumerate();
+        let links = links.map(|(i, link)| Link::new(LinkId(i), link, &config));
+        let mut manager = Self {
+            links: links.collect(),
+            sessions: Sessions::new(now),
+            outage: Outage::new(config.without_proxy, now),
+            rescue: (config.without_proxy == WithoutProxy::Direct).then(Rescue::default),
+            cx: Context::new(now),
+        };
+        manager.settle();
+        manager
+    }
+
+    // ---- results --------------------------------------------------------------------------
+
+    /// The next action, oldest first.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.cx.next_action()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let links = self.links.iter().filter_map(Link::due);
+        let rescue = self.rescue.as_ref().and_then(Rescue::due);
+        links
+            .chain(self.sessions.due())
+            .chain(self.outage.due())
+            .chain(rescue)
+            .min()
+    }
+
+    // ---- time and network -----------------------------------------------------------------
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.input(now, |_| ());
+    }
+
+    /// An interface came up or went down. Nothing is dialled over a link that is down; one that
+    /// comes up is dialled at once. Links are up at the start.
+    pub fn handle_link(&mut self, now: Timestamp, link: LinkId, up: bool) {
+        self.input(now, |m| {
+            if let Some(link) = m.links.get_mut(link.0) {
+                link.set_available(up);
+            }
+        });
+    }
+
+    /// The host's own addresses have changed to these. Connections from addresses that are gone
+    /// are dropped, and all links are tried again at once.
+    pub fn handle_addresses(&mut self, now: Timestamp, own: &HashSet<IpAddr>) {
+        let gone = |local: Option<IpAddr>| local.is_some_and(|local| !is_own(own, local));
+        self.input(now, |m| m.renew("its address is gone", &gone));
+    }
+
+    /// The host has slept. After [`LONG_SLEEP`] or more new connections are made at once: that
+    /// is quicker than to find out whether the old ones still work.
+    pub fn handle_slept(&mut self, now: Timestamp, span: Duration) {
+        if span >= LONG_SLEEP {
+            self.input(now, |m| {
+                m.cx.tell(Notice::Slept(span));
+                m.renew("this device has slept", &|_| true);
+            });
+        }
+    }
+
+    // ---- connection attempts --------------------------------------------------------------
+
+    /// A connection to the proxy is up and was given to the session as this subflow. `local` is
+    /// its own address.
+    pub fn handle_dialled(
+        &mut self,
+        now: Timestamp,
+        dial: DialId,
+        subflow: SubflowId,
+        local: Option<IpAddr>,
+    ) {
+        self.input(now, |m| {
+            m.cx.subflows.add(subflow, local);
+            if !m.links.iter_mut().any(|l| l.dialled(&m.cx, dial, subflow)) {
+                m.cx.drop_subflow(subflow, "no longer needed");
+            }
+        });
+    }
+
+    /// A control connection is up, and the helper has answered the greeting. `local` is its own
+    /// address.
+    pub fn handle_control_up(&mut self, now: Timestamp, dial: DialId, local: Option<IpAddr>) {
+        self.input(now, |m| {
+            let mut pipes = m.links.iter_mut().filter_map(Link::pipe);
+            pipes.any(|pipe| pipe.control_up(&m.cx, dial, local));
+        });
+    }
+
+    /// A connection attempt has failed.
+    pub fn handle_dial_failed(&mut self, now: Timestamp, dial: DialId, reason: &str) {
+        self.input(now, |m| {
+            for link in &mut m.links {
+                link.dial_failed(&mut m.cx, dial, reason);
+            }
+        });
+    }
+
+    // ---- helpers --------------------------------------------------------------------------
+
+    /// A helper has answered a request with a ticket.
+    pub fn handle_ticket(&mut self, now: Timestamp, link: LinkId, request: RequestId) {
+        self.pipe_input(now, link, |pipe, cx| pipe.ticket(cx, request));
+    }
+
+    /// A helper refuses a relay.
+    pub fn handle_refusal(
+        &mut self,
+        now: Timestamp,
+        link: LinkId,
+        request: RequestId,
+        reason: &str,
+    ) {
+        self.pipe_input(now, link, |pipe, cx| pipe.refused(cx, request, reason));
+    }
+
+    /// A helper has reported on a relay. Returns the subflow that the report concerns, for
+    /// [`Session::relay_report`](mpbond_session::Session::relay_report); `None` if the report is
+    /// out of date.
+    pub fn handle_report(
+        &mut self,
+        now: Timestamp,
+        link: LinkId,
+        report: &Report,
+    ) -> Option<SubflowId> {
+        let backup = self.links.get(link.0)?.config.backup;
+        self.pipe_input(now, link, |pipe, cx| pipe.report(cx, report, backup))?
+    }
+
+    /// A helper says goodbye.
+    pub fn handle_goodbye(&mut self, now: Timestamp, link: LinkId, reason: &str) {
+        self.pipe_input(now, link, |pipe, cx| pipe.left(cx, reason));
+    }
+
+    /// A pipe's control connection is lost. A relay that works goes on without it.
+    pub fn handle_control_closed(&mut self, now: Timestamp, link: LinkId, reason: &str) {
+        self.pipe_input(now, link, |pipe, cx| pipe.control_closed(cx, reason));
+    }
+
+    // ---- session --------------------------------------------------------------------------
+
+    /// There is a session to which subflows can be added.
+    pub fn handle_session_opened(&mut self, now: Timestamp) {
+        self.input(now, |m| {
+            m.cx.session = true;
+            m.links.iter_mut().for_each(Link::retry);
+        });
+    }
+
+    /// The proxy has answered in this session for the first time.
+    pub fn handle_established(&mut self, now: Timestamp) {
+        self.input(now, |m| {
+            m.cx.established = true;
+            m.sessions.established();
+        });
+    }
+
+    /// The session is over, or takes no new streams.
+    pub fn handle_session_lost(&mut self, now: Timestamp) {
+        self.input(now, |m| {
+            m.cx.session = false;
+            m.cx.established = false;
+            for link in &mut m.links {
+                link.session_lost(&mut m.cx);
+            }
+            m.cx.subflows.clear();
+            m.sessions.lost(now);
+            if let Some(rescue) = &mut m.rescue {
+                rescue.clear();
+            }
+        });
+    }
+
+    /// The proxy does not trust this device.
+    pub fn handle_not_trusted(&mut self, now: Timestamp) {
+        self.input(now, |m| m.sessions.not_trusted(&mut m.cx));
+    }
+
+    /// The proxy has answered on a subflow.
+    pub fn handle_subflow_up(&mut self, now: Timestamp, id: SubflowId) {
+        self.input(now, |m| m.cx.subflows.answered(id));
+    }
+
+    /// The session's subflows as they stand.
+    pub fn handle_subflows(
+        &mut self,
+        now: Timestamp,
+        facts: impl IntoIterator<Item = SubflowFacts>,
+    ) {
+        let facts: Vec<_> = facts.into_iter().collect();
+        self.input(now, |m| m.cx.subflows.update(&facts));
+    }
+
+    /// A subflow's connection is gone.
+    pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+        self.input(now, |m| {
+            m.cx.subflows.remove(id);
+            for link in &mut m.links {
+                link.subflow_closed(&mut m.cx, id);
+            }
+        });
+    }
+
+    // ---- new connections ------------------------------------------------------------------
+
+    /// Handling of a connection that an application opens now.
+    pub fn admission(&self, now: Timestamp) -> Admission {
+        self.outage.admission(now)
+    }
+
+    /// A stream was opened for an application's connection.
+    pub fn handle_opened(&mut self, now: Timestamp, stream: StreamId) {
+        self.input(now, |m| {
+            if let Some(rescue) = &mut m.rescue {
+                rescue.watch(now, stream);
+            }
+        });
+    }
+
+    /// Answers [`Action::CheckStream`]: whether the proxy has acknowledged or answered anything of
+    /// the stream, or the stream is over.
+    pub fn handle_stream(&mut self, now: Timestamp, stream: StreamId, heard: bool) {
+        self.input(now, |m| {
+            if let Some(rescue) = &mut m.rescue {
+                rescue.checked(&mut m.cx, stream, heard);
+            }
+        });
+    }
+
+    // ---- getters --------------------------------------------------------------------------
+
+    /// State of every link, in the order of the configuration.
+    pub fn links(&self) -> impl Iterator<Item = LinkState<'_>> {
+        self.links.iter().map(Link::state)
+    }
+
+    /// Since when no path to the proxy has worked, once that was told by
+    /// [`Notice::ProxyLost`](crate::Notice::ProxyLost).
+    pub fn outage_since(&self) -> Option<Timestamp> {
+        self.outage.told_since()
+    }
+
+    /// Whether the proxy has refused this device, and no session was established since.
+    pub fn is_not_trusted(&self) -> bool {
+        self.sessions.is_not_trusted()
+    }
+
+    /// Name, helper and role of the subflow to be made of a connection.
+    pub fn setup(&self, target: &Target) -> SubflowSetup {
+        let Some(link) = self.links.get(target.link().0) else {
+            return SubflowSetup::default();
+        };
+        SubflowSetup {
+            name: link.config.name.clone(),
+            helper: link.config.helper,
+            role: match target {
+                Target::Relay { express: true, .. } => Role::Express,
+                _ => Role::regular_unless(link.config.backup),
+            },
+            ..SubflowSetup::default()
+        }
+    }
+
+    // ---- what inputs have in common -------------------------------------------------------
+
+    fn input<T>(&mut self, now: Timestamp, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.cx.now = self.cx.now.max(now);
+        let result = f(self);
+        self.settle();
+        result
+    }
+
+    fn pipe_input<T>(
+        &mut self,
+        now: Timestamp,
+        link: LinkId,
+        f: impl FnOnce(&mut Pipe, &mut Context) -> T,
+    ) -> Option<T> {
+        self.input(now, |m| {
+            let pipe = m.links.get_mut(link.0)?.pipe()?;
+            Some(f(pipe, &mut m.cx))
+        })
+    }
+
+    /// Drops connections for whose own address `gone` holds, and tries all links again.
+    fn renew(&mut self, reason: &'static str, gone: &dyn Fn(Option<IpAddr>) -> bool) {
+        for link in &mut self.links {
+            link.drop_gone(&mut self.cx, reason, gone);
+            link.retry();
+        }
+    }
+
+    /// Does everything that is due and possible now.
+    fn settle(&mut self) {
+        self.sessions.advance(&mut self.cx);
+        for link in &mut self.links {
+            link.advance(&mut self.cx);
+        }
+        self.outage.advance(&mut self.cx);
+        if let Some(rescue) = &mut self.rescue {
+            rescue.advance(&mut self.cx);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! An own path (PS-Path): joined whenever there is a session, for as long as the primary runs.
+
+use std::net::IpAddr;
+
+use mpbond_session::SubflowId;
+use mpbond_units::Timestamp;
+
+use crate::action::{Notice, Target};
+use crate::backoff::Backoff;
+use crate::context::Context;
+use crate::ids::{DialId, LinkId};
+use crate::link_state::LinkState;
+
+/// One of the primary's own paths.
+#[derive(Debug)]
+pub(crate) struct OwnPath {
+    link: LinkId,
+    state: State,
+    backoff: Backoff,
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// To be dialled as soon as the session and the link allow.
+    Idle,
+    Waiting(Timestamp),
+    Dialling(DialId),
+    Up {
+        subflow: SubflowId,
+        since: Timestamp,
+    },
+}
+
+impl OwnPath {
+    pub(crate) fn new(link: LinkId) -> Self {
+        Self {
+            link,
+            state: State::Idle,
+            backoff: Backoff::new(),
+            error: None,
+        }
+    }
+
+    pub(crate) fn advance(&mut self, cx: &mut Context, available: bool) {
+        if matches!(self.state, State::Waiting(end) if end <= cx.now) {
+            self.state = State::Idle;
+        }
+        if matches!(self.state, State::Idle) && available && cx.session {
+            let target = Target::Proxy { link: self.link };
+            self.state = State::Dialling(cx.dial(target));
+        }
+    }
+
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Waiting(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Whether the attempt was this path's.
+    pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
+        let own = self.is_dialling(dial);
+        if own {
+            self.error = None;
+            self.state = State::Up {
+                subflow,
+                since: cx.now,
+            };
+        }
+        own
+    }
+
+    pub(crate) fn dial_failed(&mut self, cx: &mut Context, dial: DialId, reason: &str) {
+        if self.is_dialling(dial) {
+            self.error = Some(reason.to_owned());
+            self.state = State::Waiting(self.backoff.pause(cx.now));
+            cx.tell(Notice::PathNotJoined {
+                link: self.link,
+                reason: reason.to_owned(),
+            });
+        }
+    }
+
+    fn is_dialling(&self, dial: DialId) -> bool {
+        matches!(self.state, State::Dialling(own) if own == dial)
+    }
+
+    pub(crate) fn subflow_closed(&mut self, cx: &Context, id: SubflowId) {
+        if let State::Up { subflow, since } = self.state
+            && subflow == id
+        {
+            self.error = Some("connection lost".to_owned());
+            self.backoff.lasted(since, cx.now);
+            self.state = State::Waiting(self.backoff.pause(cx.now));
+        }
+    }
+
+    /// Another attempt may end otherwise than the last.
+    pub(crate) fn retry(&mut self) {
+        self.backoff.reset();
+        if matches!(self.state, State::Waiting(_)) {
+            self.state = State::Idle;
+        }
+    }
+
+    /// Drops the subflow if `gone` holds for its own address.
+    pub(crate) fn drop_gone(
+        &mut self,
+        cx: &mut Context,
+        reason: &'static str,
+        gone: &dyn Fn(Option<IpAddr>) -> bool,
+    ) {
+        if let State::Up { subflow, .. } = self.state
+            && gone(cx.subflows.local(subflow))
+        {
+            self.error = Some(reason.to_owned());
+            self.state = State::Idle;
+            cx.drop_subflow(subflow, reason);
+        }
+    }
+
+    /// The session is gone with all of its subflows.
+    pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        match self.state {
+            State::Dialling(dial) => cx.abandon(dial),
+            State::Up { .. } => self.error = Some("connection lost".to_owned()),
+            State::Idle | State::Waiting(_) => return,
+        }
+        self.state = State::Idle;
+    }
+
+    pub(crate) fn state(&self) -> LinkState<'_> {
+        match self.state {
+            State::Up { .. } => LinkState::Up,
+            State::Dialling(_) => LinkState::Connecting(self.error.as_deref()),
+            State::Idle | State::Waiting(_) => LinkState::Waiting(self.error.as_deref()),
+        }
+    }
+}

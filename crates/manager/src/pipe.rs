@@ -1,0 +1,509 @@
+//! A pipe: the control connection to a helper, and the relay asked for over it.
+//!
+//! ```text
+//! Idle -> Dialling -> Up: Idle -> Asked -> Joining -> Up (with an express beside it)
+//!   ^         |        |    ^-------+----------+-------+   relay refused or lost: relay's pause
+//!   +-Waiting-+--------+                                   helper lost: pipe's pause
+//!         ^------------+-- Orphaned                        control connection lost, relay works on
+//! ```
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpbond_session::SubflowId;
+use mpbond_units::Timestamp;
+
+use crate::action::{Action, Notice, Purpose, Target};
+use crate::backoff::Backoff;
+use crate::context::Context;
+use crate::express::{ANSWER_WITHIN, Express};
+use crate::ids::{DialId, LinkId, RequestId};
+use crate::link_state::LinkState;
+use crate::pipe_report::Report;
+
+/// A relay that has lost its control connection is dropped when its subflow has been idle for
+/// this long, so that a new one gets reports again.
+pub const ORPHAN_IDLE: Duration = Duration::from_secs(2);
+
+/// A pipe to a helper.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    link: LinkId,
+    /// Queueing delay from which an express is opened.
+    express_at: Option<Duration>,
+    state: State,
+    backoff: Backoff,
+    /// Requests made so far.
+    requests: u64,
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// To be dialled as soon as the link allows.
+    Idle,
+    Waiting(Timestamp),
+    Dialling(DialId),
+    Up(Control),
+    /// The control connection is lost, and the relay works on.
+    Orphaned {
+        subflow: SubflowId,
+        reason: String,
+        check_at: Timestamp,
+    },
+}
+
+/// A control connection.
+#[derive(Debug)]
+struct Control {
+    since: Timestamp,
+    local: Option<IpAddr>,
+    relay: Relay,
+    backoff: Backoff,
+}
+
+/// The relay of a control connection.
+#[derive(Debug)]
+enum Relay {
+    /// To be asked for as soon as the session and the link allow.
+    Idle,
+    Waiting(Timestamp),
+    Asked {
+        request: RequestId,
+        deadline: Timestamp,
+    },
+    Joining {
+        request: RequestId,
+        dial: DialId,
+    },
+    Up {
+        request: RequestId,
+        subflow: SubflowId,
+        since: Timestamp,
+        /// Highest report number seen.
+        report: u64,
+        express: Express,
+    },
+}
+
+impl Pipe {
+    pub(crate) fn new(link: LinkId, express_at: Option<Duration>) -> Self {
+        Self {
+            link,
+            express_at,
+            state: State::Idle,
+            backoff: Backoff::new(),
+            requests: 0,
+            error: None,
+        }
+    }
+
+    // ---- time -----------------------------------------------------------------------------
+
+    pub(crate) fn advance(&mut self, cx: &mut Context, available: bool) {
+        match &mut self.state {
+            State::Waiting(end) if *end <= cx.now => self.state = State::Idle,
+            State::Orphaned {
+                subflow, check_at, ..
+            } if *check_at <= cx.now => {
+                let idle = cx.subflows.idle(*subflow, cx.now);
+                if idle.is_none_or(|idle| idle > ORPHAN_IDLE) {
+                    cx.drop_subflow(*subflow, "no control connection");
+                    self.orphan_over(cx);
+                } else {
+                    *check_at = cx.now + ORPHAN_IDLE;
+                }
+            }
+            State::Up(control) => {
+                if control.is_unanswered(cx.now) {
+                    cx.act(Action::HangUp { link: self.link });
+                    self.lost(cx, "the helper does not answer");
+                } else {
+                    control.advance(cx);
+                }
+            }
+            _ => {}
+        }
+        if !available {
+            return;
+        }
+        if matches!(self.state, State::Idle) {
+            let target = Target::Control { link: self.link };
+            self.state = State::Dialling(cx.dial(target));
+        }
+        if cx.session
+            && let State::Up(control) = &mut self.state
+            && matches!(control.relay, Relay::Idle)
+        {
+            let request = next_request(&mut self.requests);
+            control.relay = Relay::Asked {
+                request,
+                deadline: cx.now + ANSWER_WITHIN,
+            };
+            let purpose = match cx.works() {
+                true => Purpose::Join,
+                false => Purpose::Open,
+            };
+            cx.act(Action::AskRelay {
+                link: self.link,
+                request,
+                purpose,
+            });
+        }
+    }
+
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Waiting(end) => Some(*end),
+            State::Orphaned { check_at, .. } => Some(*check_at),
+            State::Up(control) => match &control.relay {
+                Relay::Waiting(end) => Some(*end),
+                Relay::Asked { deadline, .. } => Some(*deadline),
+                Relay::Up { express, .. } => express.due(),
+                Relay::Idle | Relay::Joining { .. } => None,
+            },
+            State::Idle | State::Dialling(_) => None,
+        }
+    }
+
+    // ---- connection attempts --------------------------------------------------------------
+
+    /// Whether the attempt was for this pipe's control connection.
+    pub(crate) fn control_up(&mut self, cx: &Context, dial: DialId, local: Option<IpAddr>) -> bool {
+        let own = matches!(self.state, State::Dialling(own) if own == dial);
+        if own {
+            self.state = State::Up(Control {
+                since: cx.now,
+                local,
+                relay: Relay::Idle,
+                backoff: Backoff::new(),
+            });
+        }
+        own
+    }
+
+    /// Whether the attempt was for this pipe's relay or express.
+    pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
+        let State::Up(control) = &mut self.state else {
+            return false;
+        };
+        match &mut control.relay {
+            Relay::Joining { request, dial: own } if *own == dial => {
+                control.relay = Relay::Up {
+                    request: *request,
+                    subflow,
+                    since: cx.now,
+                    report: 0,
+                    express: Express::new(self.link),
+                };
+                self.error = None;
+                true
+            }
+            Relay::Up { express, .. } => express.dialled(cx, dial, subflow),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn dial_failed(&mut self, cx: &mut Context, dial: DialId, reason: &str) {
+        match &mut self.state {
+            State::Dialling(own) if *own == dial => self.lost(cx, reason),
+            State::Up(control) => match &mut control.relay {
+                Relay::Joining { dial: own, .. } if *own == dial => self.no_relay(cx, reason),
+                Relay::Up { express, .. } => express.dial_failed(cx, dial, reason),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    // ---- the helper's messages ------------------------------------------------------------
+
+    pub(crate) fn ticket(&mut self, cx: &mut Context, answered: RequestId) {
+        let State::Up(control) = &mut self.state else {
+            return;
+        };
+        match &mut control.relay {
+            Relay::Asked { request, .. } if *request == answered => {
+                let dial = cx.dial(Target::Relay {
+                    link: self.link,
+                    request: answered,
+                    express: false,
+                });
+                control.relay = Relay::Joining {
+                    request: answered,
+                    dial,
+                };
+            }
+            Relay::Up { express, .. } => express.ticket(cx, answered),
+            _ => {}
+        }
+    }
+
+    /// A helper may refuse after it has given a ticket: when it cannot reach the proxy.
+    pub(crate) fn refused(&mut self, cx: &mut Context, answered: RequestId, reason: &str) {
+        let State::Up(control) = &mut self.state else {
+            return;
+        };
+        match &mut control.relay {
+            Relay::Asked { request, .. } if *request == answered => {}
+            Relay::Joining { request, dial } if *request == answered => cx.abandon(*dial),
+            Relay::Up { express, .. } => return express.refused(cx, answered, reason),
+            _ => return,
+        }
+        self.no_relay(cx, &format!("the helper says: {reason}"));
+    }
+
+    /// The subflow that a report concerns, unless it is out of date. May request an express.
+    pub(crate) fn report(
+        &mut self,
+        cx: &mut Context,
+        r: &Report,
+        backup: bool,
+    ) -> Option<SubflowId> {
+        let State::Up(control) = &mut self.state else {
+            return None;
+        };
+        let Relay::Up {
+            request,
+            subflow,
+            report,
+            express,
+            ..
+        } = &mut control.relay
+        else {
+            return None;
+        };
+        if *request != r.request {
+            return express.report(r);
+        }
+        if r.number <= *report {
+            return None;
+        }
+        *report = r.number;
+        if let Some(worth) = self.express_at.filter(|_| !backup) {
+            express.consider(cx, r, worth, || next_request(&mut self.requests));
+        }
+        Some(*subflow)
+    }
+
+    pub(crate) fn control_closed(&mut self, cx: &mut Context, reason: &str) {
+        let State::Up(control) = &mut self.state else {
+            return;
+        };
+        if let Relay::Up {
+            subflow, express, ..
+        } = &mut control.relay
+        {
+            let subflow = *subflow;
+            express.close(cx);
+            self.backoff.lasted(control.since, cx.now);
+            self.state = State::Orphaned {
+                subflow,
+                reason: format!("control connection lost: {reason}"),
+                check_at: cx.now + ORPHAN_IDLE,
+            };
+            cx.tell(Notice::ControlLost {
+                link: self.link,
+                reason: reason.to_owned(),
+            });
+        } else {
+            self.lost(cx, reason);
+        }
+    }
+
+    /// The helper says goodbye: it goes on relaying until the subflow is dropped.
+    pub(crate) fn left(&mut self, cx: &mut Context, reason: &str) {
+        if matches!(self.state, State::Up(_)) {
+            self.drop_relay(cx, "the helper leaves");
+            cx.act(Action::HangUp { link: self.link });
+            self.lost(cx, &format!("the helper leaves: {reason}"));
+        }
+    }
+
+    // ---- subflows, session, network -------------------------------------------------------
+
+    pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
+        match &mut self.state {
+            State::Orphaned { subflow, .. } if *subflow == id => self.orphan_over(cx),
+            State::Up(control) => {
+                let Relay::Up {
+                    subflow,
+                    since,
+                    express,
+                    ..
+                } = &mut control.relay
+                else {
+                    return;
+                };
+                if *subflow != id {
+                    return express.subflow_closed(cx, id);
+                }
+                express.close(cx);
+                control.backoff.lasted(*since, cx.now);
+                control.relay = Relay::Waiting(control.backoff.pause(cx.now));
+                self.error = Some("connection lost".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// Another attempt may end otherwise than the last.
+    pub(crate) fn retry(&mut self) {
+        self.backoff.reset();
+        match &mut self.state {
+            State::Waiting(_) => self.state = State::Idle,
+            State::Up(control) => {
+                control.backoff.reset();
+                if matches!(control.relay, Relay::Waiting(_)) {
+                    control.relay = Relay::Idle;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops the connections for whose own address `gone` holds. Without its control connection
+    /// a relay goes, too.
+    pub(crate) fn drop_gone(
+        &mut self,
+        cx: &mut Context,
+        reason: &'static str,
+        gone: &dyn Fn(Option<IpAddr>) -> bool,
+    ) {
+        let control = match &self.state {
+            State::Up(control) => control,
+            State::Orphaned { subflow, .. } => {
+                if gone(cx.subflows.local(*subflow)) {
+                    cx.drop_subflow(*subflow, reason);
+                    self.restart(reason);
+                }
+                return;
+            }
+            _ => return,
+        };
+        if gone(control.local) {
+            self.drop_relay(cx, reason);
+            cx.act(Action::HangUp { link: self.link });
+            self.restart(reason);
+        } else if let Relay::Up { subflow, .. } = &control.relay
+            && gone(cx.subflows.local(*subflow))
+        {
+            self.drop_relay(cx, reason);
+            self.error = Some(reason.to_owned());
+        }
+    }
+
+    fn restart(&mut self, reason: &str) {
+        self.error = Some(reason.to_owned());
+        self.state = State::Idle;
+    }
+
+    /// The session is gone with all of its subflows.
+    pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        match &mut self.state {
+            State::Orphaned { .. } => self.orphan_over(cx),
+            State::Up(control) => {
+                match &mut control.relay {
+                    Relay::Joining { dial, .. } => cx.abandon(*dial),
+                    Relay::Up { express, .. } => {
+                        express.session_lost(cx);
+                        self.error = Some("connection lost".to_owned());
+                    }
+                    Relay::Asked { .. } => {}
+                    Relay::Idle | Relay::Waiting(_) => return,
+                }
+                control.relay = Relay::Idle;
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn state(&self) -> LinkState<'_> {
+        let error = self.error.as_deref();
+        match &self.state {
+            State::Dialling(_) => LinkState::Connecting(error),
+            State::Orphaned { .. } => LinkState::Up,
+            State::Up(control) => match control.relay {
+                Relay::Up { .. } => LinkState::Up,
+                Relay::Asked { .. } | Relay::Joining { .. } => LinkState::Connecting(error),
+                Relay::Idle | Relay::Waiting(_) => LinkState::Waiting(error),
+            },
+            State::Idle | State::Waiting(_) => LinkState::Waiting(error),
+        }
+    }
+
+    // ---- what inputs have in common -------------------------------------------------------
+
+    /// Drops the relay's subflow and its express, or aborts the attempt to make them.
+    fn drop_relay(&mut self, cx: &mut Context, reason: &'static str) {
+        let State::Up(control) = &mut self.state else {
+            return;
+        };
+        match &mut control.relay {
+            Relay::Joining { dial, .. } => cx.abandon(*dial),
+            Relay::Up {
+                subflow, express, ..
+            } => {
+                express.close(cx);
+                cx.drop_subflow(*subflow, reason);
+            }
+            _ => {}
+        }
+        control.relay = Relay::Idle;
+    }
+
+    fn no_relay(&mut self, cx: &mut Context, reason: &str) {
+        if let State::Up(control) = &mut self.state {
+            control.relay = Relay::Waiting(control.backoff.pause(cx.now));
+            self.error = Some(reason.to_owned());
+            cx.tell(Notice::NoRelay {
+                link: self.link,
+                reason: reason.to_owned(),
+            });
+        }
+    }
+
+    /// The relay that had outlived its control connection is over.
+    fn orphan_over(&mut self, cx: &mut Context) {
+        if let State::Orphaned { reason, .. } = &mut self.state {
+            let reason = std::mem::take(reason);
+            self.lost(cx, &reason);
+        }
+    }
+
+    /// There is no control connection any more, and no relay.
+    fn lost(&mut self, cx: &mut Context, reason: &str) {
+        if let State::Up(control) = &self.state {
+            if let Relay::Joining { dial, .. } = control.relay {
+                cx.abandon(dial);
+            }
+            self.backoff.lasted(control.since, cx.now);
+        }
+        self.error = Some(reason.to_owned());
+        self.state = State::Waiting(self.backoff.pause(cx.now));
+        cx.tell(Notice::HelperLost {
+            link: self.link,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+impl Control {
+    /// The helper has not answered a request in time.
+    fn is_unanswered(&self, now: Timestamp) -> bool {
+        matches!(self.relay, Relay::Asked { deadline, .. } if deadline <= now)
+    }
+
+    fn advance(&mut self, cx: &mut Context) {
+        match &mut self.relay {
+            Relay::Waiting(end) if *end <= cx.now => self.relay = Relay::Idle,
+            Relay::Up { express, .. } => express.advance(cx),
+            _ => {}
+        }
+    }
+}
+
+fn next_request(requests: &mut u64) -> RequestId {
+    *requests += 1;
+    RequestId(*requests)
+}

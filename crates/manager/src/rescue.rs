@@ -1,0 +1,52 @@
+//! Rescue of new connections that went into a session whose proxy turns out to be silent.
+
+use mpbond_session::StreamId;
+use mpbond_units::Timestamp;
+
+use crate::action::Action;
+use crate::context::Context;
+use crate::outage::{LOOK_EVERY, WAIT_FOR_PATH};
+
+/// New streams of which the proxy may not have heard.
+#[derive(Debug, Default)]
+pub(crate) struct Rescue {
+    waiting: Vec<(StreamId, Timestamp)>,
+    /// Streams that the driver was asked about.
+    checked: Vec<StreamId>,
+}
+
+impl Rescue {
+    pub(crate) fn watch(&mut self, now: Timestamp, stream: StreamId) {
+        self.waiting.push((stream, now + WAIT_FOR_PATH));
+    }
+
+    pub(crate) fn advance(&mut self, cx: &mut Context) {
+        let now = cx.now;
+        for (stream, _) in self.waiting.extract_if(.., |(_, at)| *at <= now) {
+            self.checked.push(stream);
+            cx.act(Action::CheckStream { stream });
+        }
+    }
+
+    /// The driver's answer. A stream of which the proxy has heard is safe; one of which it has
+    /// not stays with the session for as long as a path works.
+    pub(crate) fn checked(&mut self, cx: &mut Context, stream: StreamId, heard: bool) {
+        if self.checked.extract_if(.., |s| *s == stream).count() == 0 || heard {
+            return;
+        }
+        if cx.works() {
+            self.waiting.push((stream, cx.now + LOOK_EVERY));
+        } else {
+            cx.act(Action::GoDirect { stream });
+        }
+    }
+
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.waiting.iter().map(|(_, at)| *at).min()
+    }
+
+    /// The streams are gone with their session.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

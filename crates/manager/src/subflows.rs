@@ -1,0 +1,104 @@
+//! The session's subflows, as far as the manager has to know them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpbond_session::{SubflowId, SubflowState, SubflowStats};
+use mpbond_units::Timestamp;
+
+/// State of a subflow, read from the session.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowFacts {
+    /// The subflow.
+    pub id: SubflowId,
+    /// It is silent, and other subflows take over.
+    pub silent: bool,
+    /// When stream bytes were last sent or received on it.
+    pub last_moved: Option<Timestamp>,
+}
+
+impl From<&SubflowStats> for SubflowFacts {
+    fn from(s: &SubflowStats) -> Self {
+        Self {
+            id: s.id,
+            silent: s.state == SubflowState::PotentiallyFailed,
+            last_moved: s.last_in.max(s.last_out),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Subflow {
+    id: SubflowId,
+    local: Option<IpAddr>,
+    /// The proxy has answered on it.
+    answered: bool,
+    silent: bool,
+    last_moved: Option<Timestamp>,
+}
+
+/// All subflows that have a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Subflows {
+    list: Vec<Subflow>,
+}
+
+impl Subflows {
+    pub(crate) fn add(&mut self, id: SubflowId, local: Option<IpAddr>) {
+        self.list.push(Subflow {
+            id,
+            local,
+            answered: false,
+            silent: false,
+            last_moved: None,
+        });
+    }
+
+    pub(crate) fn remove(&mut self, id: SubflowId) {
+        self.list.retain(|s| s.id != id);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    pub(crate) fn answered(&mut self, id: SubflowId) {
+        if let Some(s) = self.list.iter_mut().find(|s| s.id == id) {
+            s.answered = true;
+        }
+    }
+
+    pub(crate) fn update(&mut self, facts: &[SubflowFacts]) {
+        for s in &mut self.list {
+            if let Some(f) = facts.iter().find(|f| f.id == s.id) {
+                s.silent = f.silent;
+                s.last_moved = f.last_moved;
+            }
+        }
+    }
+
+    /// Whether there is a connection at all, silent ones included.
+    pub(crate) fn any(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// Whether the proxy has answered on one that is not silent.
+    pub(crate) fn any_works(&self) -> bool {
+        self.list.iter().any(|s| s.answered && !s.silent)
+    }
+
+    pub(crate) fn any_silent(&self) -> bool {
+        self.list.iter().any(|s| s.silent)
+    }
+
+    /// Time since stream bytes moved on a subflow, if they ever did.
+    pub(crate) fn idle(&self, id: SubflowId, now: Timestamp) -> Option<Duration> {
+        let s = self.list.iter().find(|s| s.id == id)?;
+        Some(now.since(s.last_moved?))
+    }
+
+    /// The own address from which a subflow's connection runs.
+    pub(crate) fn local(&self, id: SubflowId) -> Option<IpAddr> {
+        self.list.iter().find(|s| s.id == id)?.local
+    }
+}

@@ -1,0 +1,8 @@
+//! Promises of the path manager, to the millisecond in virtual time.
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+mod bench;
+mod network;
+mod outage;
+mod path;
+mod pipe;

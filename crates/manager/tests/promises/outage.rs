@@ -1,0 +1,149 @@
+//! Times without a proxy: how long new connections wait, and which go direct.
+
+use mpbond_manager::{Action, Admission, Config, LOOK_EVERY, Link, Notice, WAIT_FOR_PATH};
+use mpbond_manager::{REOPEN_AFTER, WithoutProxy};
+use mpbond_session::{StreamId, SubflowId};
+
+use crate::bench::{Bench, ms, notices};
+
+/// One path that works.
+fn joined(without_proxy: WithoutProxy) -> (Bench, SubflowId) {
+    let mut b = Bench::new(Config {
+        without_proxy,
+        ..Config::new(vec![Link::path("own")])
+    });
+    let (dial, _) = b.dial();
+    let subflow = b.joined(dial);
+    assert_eq!(b.actions(), []);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
+    (b, subflow)
+}
+
+#[test]
+fn before_the_first_path_works_connections_wait_for_1500_ms() {
+    let b = Bench::new(Config::new(vec![Link::path("own")]));
+    let end = b.now + WAIT_FOR_PATH;
+    assert_eq!((WAIT_FOR_PATH, LOOK_EVERY), (ms(1_500), ms(100)));
+    assert_eq!(b.manager.admission(b.now), Admission::Wait(end));
+    assert_eq!(b.manager.admission(end), Admission::WithoutProxy);
+}
+
+#[test]
+fn connections_wait_until_no_path_has_worked_for_1500_ms_and_not_at_all_from_then_on() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    b.pass(ms(60_000));
+    b.closed(subflow);
+    let lost = b.now;
+    let end = lost + ms(1_500);
+    assert_eq!(b.manager.admission(lost), Admission::Wait(end));
+    let told = b.pass(ms(1_499));
+    assert_eq!(notices(&told), []);
+    assert_eq!(b.manager.admission(b.now), Admission::Wait(end));
+    assert_eq!(b.manager.outage_since(), None);
+    assert_eq!(notices(&b.pass(ms(1))), [Notice::ProxyLost]);
+    assert_eq!(b.manager.admission(b.now), Admission::WithoutProxy);
+    assert_eq!(b.manager.outage_since(), Some(lost));
+}
+
+#[test]
+fn a_path_that_comes_back_carries_new_connections_at_once() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    b.closed(subflow);
+    let actions = b.pass(ms(5_000));
+    let Some(Action::Dial { dial, .. }) = actions.iter().find(|a| matches!(a, Action::Dial { .. }))
+    else {
+        panic!("{actions:?}");
+    };
+    let id = SubflowId(7);
+    b.manager.handle_dialled(b.now, *dial, id, None);
+    // A connection alone is no answer of the proxy's.
+    assert_eq!(b.manager.admission(b.now), Admission::WithoutProxy);
+    b.manager.handle_subflow_up(b.now, id);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
+    assert_eq!(notices(&b.actions()), [Notice::ProxyReached]);
+}
+
+#[test]
+fn a_silent_path_is_none_where_connections_go_direct_and_one_where_they_are_refused() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    b.fact(subflow, true, None);
+    assert!(matches!(b.manager.admission(b.now), Admission::Wait(_)));
+    // It does not say when it is back: it is looked at.
+    let told = b.pass(ms(1_500));
+    assert_eq!(notices(&told), [Notice::ProxyLost]);
+    assert_eq!(b.due_after(LOOK_EVERY), []);
+    b.fact(subflow, false, None);
+    assert_eq!(notices(&b.actions()), [Notice::ProxyReached]);
+    assert_eq!(b.manager.poll_timeout(), None, "nothing is left to look at");
+
+    let (mut b, subflow) = joined(WithoutProxy::Refuse);
+    b.fact(subflow, true, None);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
+    b.closed(subflow);
+    assert!(matches!(b.manager.admission(b.now), Admission::Wait(_)));
+}
+
+#[test]
+fn a_connection_that_a_silent_proxy_never_heard_of_goes_direct_after_1500_ms() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    let stream = StreamId(3);
+    b.manager.handle_opened(b.now, stream);
+    let asked = b.now;
+    // The session notices the silence meanwhile.
+    b.pass(ms(1_100));
+    b.fact(subflow, true, None);
+    let actions = b.pass(ms(400));
+    assert_eq!(actions, [Action::CheckStream { stream }]);
+    assert_eq!(b.now, asked + WAIT_FOR_PATH);
+    b.manager.handle_stream(b.now, stream, false);
+    assert_eq!(b.action(), Action::GoDirect { stream });
+}
+
+#[test]
+fn while_a_path_works_a_connection_that_is_not_answered_stays_with_the_session() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    let stream = StreamId(3);
+    b.manager.handle_opened(b.now, stream);
+    assert_eq!(b.due_after(WAIT_FOR_PATH), [Action::CheckStream { stream }]);
+    b.manager.handle_stream(b.now, stream, false);
+    for _ in 0..20 {
+        assert_eq!(b.due_after(LOOK_EVERY), [Action::CheckStream { stream }]);
+        b.manager.handle_stream(b.now, stream, false);
+    }
+    // Within one look of the silence it goes.
+    b.fact(subflow, true, None);
+    assert_eq!(b.due_after(LOOK_EVERY), [Action::CheckStream { stream }]);
+    b.manager.handle_stream(b.now, stream, false);
+    assert_eq!(b.action(), Action::GoDirect { stream });
+}
+
+#[test]
+fn a_connection_that_the_proxy_has_heard_of_is_left_alone() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    let stream = StreamId(3);
+    b.manager.handle_opened(b.now, stream);
+    assert_eq!(b.due_after(WAIT_FOR_PATH), [Action::CheckStream { stream }]);
+    b.manager.handle_stream(b.now, stream, true);
+    b.fact(subflow, true, None);
+    let actions = b.pass(ms(10_000));
+    assert_eq!(actions, [Action::Tell(Notice::ProxyLost)]);
+}
+
+#[test]
+fn connections_never_go_direct_where_they_are_refused() {
+    let (mut b, subflow) = joined(WithoutProxy::Refuse);
+    b.manager.handle_opened(b.now, StreamId(3));
+    b.fact(subflow, true, None);
+    assert_eq!(b.pass(ms(60_000)), []);
+}
+
+#[test]
+fn streams_of_a_lost_session_are_no_longer_looked_at() {
+    let (mut b, _) = joined(WithoutProxy::Direct);
+    b.manager.handle_opened(b.now, StreamId(3));
+    b.manager.handle_session_lost(b.now);
+    let actions = b.pass(REOPEN_AFTER + ms(5_000));
+    assert!(!actions.contains(&Action::CheckStream {
+        stream: StreamId(3)
+    }));
+}

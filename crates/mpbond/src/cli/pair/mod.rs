@@ -1,0 +1,313 @@
+//! `mpbond pair`.
+
+mod qr;
+mod screen;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use mpbond::config::{
+    HelperConfig, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file, host_name, identity,
+    identity_and_trust,
+};
+use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol};
+use mpbond_command::Failure;
+use mpbond_net::identity::Identity;
+use mpbond_net::pairing::{
+    self as pairing, EnrolmentToken, Introduction, Invitation, MAX_NAME_BYTES, PairingCode,
+};
+
+use screen::Screen;
+
+pub(super) use qr::picture;
+
+/// Exit code of a program that was ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Make two devices trust each other: a primary and a helper, or a primary and a proxy.
+///
+/// Without arguments this device shows a QR code and a short code, and waits for the other one.
+/// There, run `mpbond pair` with either code. Both show the other's name and fingerprint and ask
+/// for consent. Then the primary's configuration names the other device, which trusts the primary
+/// as by `mpbond trust`.
+///
+/// Where the other device's screen is out of sight, use a token from `mpbond proxy enrol` instead.
+///
+/// A code has 8 digits and is void after 3 wrong attempts, after a correct one, or when its time is
+/// over: guessing has 3 chances in 100,000,000.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond pair                            on the helper: show a code, wait for the primary
+  mpbond pair 10.42.0.1 1234-5678        on the primary: with the code that the helper shows
+  mpbond pair MPBOND:PAIR/10.42.0.1:4435/1234-5678/EYGTWYB-...
+                                         the same, with the text of its QR code
+  mpbond pair MPBOND:ENROL/...           on the primary: with a proxy's token")]
+pub(super) struct PairArgs {
+    /// Address of the other device, or the text of its QR code, or a proxy's token.
+    #[arg(value_name = "ADDRESS|TEXT")]
+    target: Option<String>,
+    /// The code that the other device shows.
+    #[arg(requires = "target")]
+    code: Option<String>,
+    /// Role of this device. Otherwise by its configuration, or a file of that name; without any, a
+    /// device that waits is a helper and one that calls is the primary.
+    #[arg(long, value_name = "ROLE", value_parser = ["primary", "helper", "proxy"])]
+    role: Option<String>,
+    /// Name of this device. Otherwise its host name.
+    #[arg(long, value_parser = name)]
+    name: Option<String>,
+    /// This device's configuration: the primary's is written to. Otherwise ROLE.toml in
+    /// /etc/mpbond (root) or ~/.config/mpbond.
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The file with the device's key. Otherwise as the configuration says.
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Listening address. Otherwise every address, port 4435, and for callers from this device's
+    /// own networks only.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "target")]
+    listen: Option<SocketAddr>,
+    /// Time to wait in seconds, at most 600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, conflicts_with = "target",
+        value_parser = clap::value_parser!(u64).range(1..=600))]
+    wait: u64,
+    /// Trust the other device without asking: for scripts.
+    #[arg(long, short)]
+    yes: bool,
+    /// Print events as JSON, one object per line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Device to call.
+enum Errand {
+    Listen,
+    Call(Vec<SocketAddr>, Option<mpbond_net::DeviceId>, PairingCode),
+    Enrol(EnrolmentToken),
+}
+
+fn name(name: &str) -> Result<String, String> {
+    if pairing::is_name(name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!(
+            "a name is one line of 1 to {MAX_NAME_BYTES} octets, with no spaces around it"
+        ))
+    }
+}
+
+fn default_name() -> String {
+    let name = host_name();
+    if pairing::is_name(&name) {
+        name
+    } else {
+        "a device".to_owned()
+    }
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    let with_port = text.parse().ok();
+    with_port.or_else(|| {
+        let ip = text.trim_start_matches('[').trim_end_matches(']');
+        Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, DEFAULT_PORT))
+    })
+}
+
+impl PairArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let errand = self.errand()?;
+        let role = self.role(&errand)?;
+        if matches!(errand, Errand::Enrol(_)) && role != Role::Primary {
+            return Err(Failure::input(format_args!(
+                "a token is for the primary, and this device is a {role}: `--role primary`?"
+            )));
+        }
+        let own = self.own(role)?;
+        let screen = Screen::new(own.clone(), self.json, self.yes);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::run)?;
+        let result = runtime.block_on(self.pair(&own, errand, &screen));
+        // An unanswered question blocks a thread.
+        runtime.shutdown_background();
+        match result {
+            Ok(paired) => {
+                screen.paired(role, &paired)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(e) if e.is_given_up() => Err(Failure::with_code(e, INTERRUPTED)),
+            Err(e) => Err(Failure::run(explained(&e))),
+        }
+    }
+
+    async fn pair(&self, own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, PairError> {
+        let asker = screen.asker();
+        let ask = async move |peer: &pairing::Peer| asker.agrees(peer).await;
+        match errand {
+            Errand::Listen => {
+                let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+                let local_only = self.listen.is_none();
+                let listener = Listener::bind(self.listen.unwrap_or(anywhere), local_only).await?;
+                let within = Duration::from_secs(self.wait);
+                screen.invite(&listener.invitation(own), within);
+                listener
+                    .serve(own, within, ask, |event| screen.event(&event))
+                    .await
+            }
+            Errand::Call(addresses, expect, code) => {
+                call(own, &addresses, expect, &code, ask).await
+            }
+            Errand::Enrol(token) => enrol(own, &token, ask).await,
+        }
+    }
+
+    fn errand(&self) -> Result<Errand, Failure> {
+        let Some(target) = &self.target else {
+            return Ok(Errand::Listen);
+        };
+        let spare = || match &self.code {
+            Some(_) => Err(Failure::input(
+                "the text holds the code already: leave it out",
+            )),
+            None => Ok(()),
+        };
+        if EnrolmentToken::is_meant(target) {
+            spare()?;
+            let token = target.parse();
+            let token = token.map_err(|e| Failure::input(format_args!("the token: {e}")))?;
+            return Ok(Errand::Enrol(token));
+        }
+        if Invitation::is_meant(target) {
+            spare()?;
+            let invitation = target.parse::<Invitation>();
+            let i = invitation.map_err(|e| Failure::input(format_args!("the text: {e}")))?;
+            return Ok(Errand::Call(i.addresses, Some(i.id), i.code));
+        }
+        let Some(address) = address(target) else {
+            return Err(Failure::input(format_args!(
+                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, and no text \
+                 that begins with MPBOND:",
+                target.escape_debug()
+            )));
+        };
+        let Some(code) = &self.code else {
+            return Err(Failure::input(
+                "the code is missing: `mpbond pair` on the other device shows one",
+            ));
+        };
+        let code = code.parse().map_err(Failure::input)?;
+        Ok(Errand::Call(vec![address], None, code))
+    }
+
+    fn role(&self, errand: &Errand) -> Result<Role, Failure> {
+        let named = |name: &str| Role::ALL.into_iter().find(|r| r.name() == name);
+        if let Some(role) = self.role.as_deref().and_then(named) {
+            return Ok(role);
+        }
+        if let Some(file) = &self.config {
+            let stem = file
+                .file_stem()
+                .and_then(|s| s.to_str())
+                .unwrap_or_default();
+            return named(stem).ok_or_else(|| {
+                Failure::input(format_args!(
+                    "{}: its name does not say what this device is: add `--role`",
+                    file.display()
+                ))
+            });
+        }
+        if matches!(errand, Errand::Enrol(_)) {
+            return Ok(Role::Primary);
+        }
+        let mut there = Role::ALL.into_iter().filter(|r| config_file(*r).exists());
+        match (there.next(), there.next(), errand) {
+            (Some(role), None, _) => Ok(role),
+            (Some(one), Some(other), _) => Err(Failure::input(format_args!(
+                "this device has configurations of a {one} and a {other}: `--role` says which \
+                 one pairs"
+            ))),
+            (None, _, Errand::Listen) => Ok(Role::Helper),
+            (None, ..) => Ok(Role::Primary),
+        }
+    }
+
+    fn own(&self, role: Role) -> Result<Own, Failure> {
+        let file = self.config.clone().unwrap_or_else(|| config_file(role));
+        // A primary's configuration may not exist yet.
+        let there = file.exists() || (self.config.is_some() && role != Role::Primary);
+        let (key, service, configured_name) = match role {
+            Role::Primary => (primary_key(there, &file)?, None, None),
+            Role::Helper if there => {
+                let config = HelperConfig::load(&file).map_err(Failure::input)?;
+                (config.identity, Some(config.listen), Some(config.name))
+            }
+            Role::Helper => (identity(), Some(HelperConfig::LISTEN), None),
+            Role::Proxy => {
+                let config = if there {
+                    ProxyConfig::load(&file).map_err(Failure::input)?
+                } else {
+                    ProxyConfig::default()
+                };
+                let listen = config.listen.first().copied();
+                (config.identity, listen, None)
+            }
+        };
+        let key = self.identity.clone().unwrap_or(key);
+        let identity = Identity::load_or_create(&key).map_err(Failure::run)?;
+        let configured_name = configured_name.filter(|n| pairing::is_name(n));
+        let name = self.name.clone().or(configured_name);
+        let introduction = Introduction {
+            role: match role {
+                Role::Primary => pairing::Role::Primary,
+                Role::Helper => pairing::Role::Helper,
+                Role::Proxy => pairing::Role::Proxy,
+            },
+            name: name.unwrap_or_else(default_name),
+            service,
+        };
+        let book = match role {
+            Role::Primary => Book::Primary(file),
+            Role::Helper | Role::Proxy => Book::Trust(TrustFile::beside(&key)),
+        };
+        Ok(Own {
+            identity,
+            introduction,
+            book,
+        })
+    }
+}
+
+/// A primary's key, by a configuration that may be incomplete.
+fn primary_key(there: bool, file: &Path) -> Result<PathBuf, Failure> {
+    PrimaryEdit::check(file).map_err(Failure::input)?;
+    if there {
+        Ok(identity_and_trust(file).map_err(Failure::input)?.0)
+    } else {
+        Ok(identity())
+    }
+}
+
+/// The error, with advice where the remedy is not obvious.
+fn explained(e: &PairError) -> String {
+    use mpbond_net::tls::TlsError;
+    let advice = match e {
+        PairError::Handshake { problem, .. } => match problem {
+            TlsError::WrongPeer { .. } => {
+                "; it is not the device that showed the code or made the token"
+            }
+            TlsError::WrongProtocol | TlsError::Alert { .. } => {
+                "; does `mpbond pair` wait there, or, for a token, has it been made on this very \
+                 proxy and not yet been used up?"
+            }
+            _ => "",
+        },
+        PairError::Unreached { .. } => "; is `mpbond pair` still waiting on the other device?",
+        _ => "",
+    };
+    format!("not paired: {e}{advice}")
+}

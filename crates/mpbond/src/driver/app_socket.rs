@@ -1,0 +1,140 @@
+//! Sockets of applications: intercepted clients, origins, and ends within this process.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tracing::debug;
+
+/// An application's connection.
+pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
+    /// Closes it by a reset, as the application would see one of its destination.
+    fn abort(self: Box<Self>);
+}
+
+/// A plain TCP connection: an origin, at a proxy.
+pub struct Tcp(pub TcpStream);
+
+impl AsyncRead for Tcp {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Tcp {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, data)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl AppSocket for Tcp {
+    fn abort(self: Box<Self>) {
+        reset_on_close(&self.0);
+    }
+}
+
+/// An intercepted client. Its reader knows the end of its request.
+pub struct Client {
+    reader: mpbond_intercept::ClientReader,
+    writer: OwnedWriteHalf,
+}
+
+impl Client {
+    /// A client that was told that it is connected.
+    pub fn new(client: mpbond_intercept::Client) -> Self {
+        let (reader, writer) = client.into_split();
+        Self { reader, writer }
+    }
+}
+
+impl AsyncRead for Client {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.reader).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Client {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writer).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writer).poll_write_vectored(cx, data)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writer).poll_shutdown(cx)
+    }
+}
+
+impl AppSocket for Client {
+    fn abort(self: Box<Self>) {
+        reset_on_close(self.writer.as_ref());
+        // Dropping the half would send FIN first.
+        self.writer.forget();
+    }
+}
+
+impl AppSocket for tokio::io::DuplexStream {
+    /// The other half reads the end of the stream.
+    fn abort(self: Box<Self>) {}
+}
+
+fn reset_on_close(tcp: &TcpStream) {
+    if let Err(e) = SockRef::from(tcp).set_linger(Some(Duration::ZERO)) {
+        debug!(error = %e, "cannot reset an application's connection");
+    }
+}

@@ -1,0 +1,245 @@
+//! State of a driver, and the results of its session.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+use bytes::BytesMut;
+use mpbond_net::DeviceId;
+use mpbond_session::{
+    CloseCode, Event, ResetCode, Session, StreamId, StreamStats, SubflowError, SubflowId,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::{debug, info, warn};
+
+use super::clock::Clock;
+use super::fair_queue::{OPENING, Turn};
+use super::log::TransferLog;
+use super::names::SubflowNames;
+use super::notice::Notice;
+use super::stream_io::StreamIo;
+use super::subflow_io::SubflowIo;
+use super::timer::Timer;
+use crate::memory::{self, Account};
+
+/// Streams that are woken at once when their own session has given memory back.
+const FED_AT_ONCE: usize = 4;
+
+/// A session with its sockets.
+pub(super) struct Inner {
+    pub(super) own: Weak<RefCell<Inner>>,
+    pub(super) clock: Clock,
+    pub(super) session: Session,
+    pub(super) peer: DeviceId,
+    pub(super) subflows: HashMap<SubflowId, SubflowIo>,
+    pub(super) streams: HashMap<StreamId, StreamIo>,
+    /// Wakers of tasks that have to run once the borrow ends.
+    pub(super) wake: Vec<Waker>,
+    pub(super) notices: mpsc::UnboundedSender<Notice>,
+    pub(super) timer: Timer,
+    pub(super) turn: Turn,
+    pub(super) account: Account,
+    /// Bytes that wait for applications' sockets, over all streams.
+    pub(super) pending: u64,
+    /// It ends because of the memory that it holds.
+    pub(super) condemned: bool,
+    /// Streams that wait for memory.
+    pub(super) starved: VecDeque<Waker>,
+    /// A task will look whether there is memory for them.
+    pub(super) memory_watched: bool,
+    pub(super) log: TransferLog,
+    pub(super) names: SubflowNames,
+    /// Plaintext of the record being made.
+    pub(super) record: Vec<u8>,
+    /// Buffer into which applications' bytes are read.
+    pub(super) block: BytesMut,
+    pub(super) tasks: Vec<JoinHandle<()>>,
+}
+
+/// Changes the session and carries its results out.
+pub(super) fn with<T>(shared: &Rc<RefCell<Inner>>, f: impl FnOnce(&mut Inner) -> T) -> T {
+    let mut inner = shared.borrow_mut();
+    let result = f(&mut inner);
+    inner.settle();
+    let wake = std::mem::take(&mut inner.wake);
+    drop(inner);
+    for w in wake {
+        w.wake();
+    }
+    result
+}
+
+impl Inner {
+    /// Carries out the session's results: events, then records, until there are none.
+    pub(super) fn settle(&mut self) {
+        loop {
+            self.events();
+            if !self.transmit() {
+                break;
+            }
+        }
+        self.account_for();
+        self.arm_timer();
+    }
+
+    /// Updates the account of memory, and the window and the streams that depend on it.
+    fn account_for(&mut self) {
+        // What has arrived lies in its record, which is up to twice as large.
+        let pushed = 2 * self.session.unread_bytes() + self.pending;
+        self.account.holds(self.session.held_bytes(), pushed);
+        self.size_window();
+        if !self.starved.is_empty() && self.account.room() > 0 {
+            let fed = self.starved.len().min(FED_AT_ONCE);
+            self.wake.extend(self.starved.drain(..fed));
+        }
+        if self.account.is_to_blame() && !self.condemned {
+            self.condemned = true;
+            self.give_up_for_memory(pushed);
+        }
+    }
+
+    /// Sizes the receive window by this session's part of the memory, within the configured window.
+    pub(super) fn size_window(&mut self) {
+        let most = self.session.config().receive_window_bytes;
+        let part = self.account.memory().part() / 2;
+        let wanted = part.clamp(memory::LEAST_WINDOW.min(most), most);
+        let now = self.session.receive_window_bytes();
+        // Not for every byte: only for a good deal more or less.
+        if wanted < now / 2 || wanted / 2 > now || (wanted == most && now != most) {
+            self.session.limit_receiving(wanted);
+        }
+    }
+
+    /// The bound is passed, and this session has more than its share: it ends.
+    fn give_up_for_memory(&mut self, pushed: u64) {
+        let reason = format!("{pushed} bytes wait here, and there is no memory left");
+        self.end(CloseCode::TooMuch, reason);
+    }
+
+    /// Ends the session, and sends the reason on all subflows.
+    pub(super) fn end(&mut self, code: CloseCode, reason: String) {
+        let e = SubflowError {
+            code,
+            reason: reason.clone(),
+            by_peer: false,
+        };
+        let ids: Vec<_> = self.subflows.keys().copied().collect();
+        for id in ids {
+            self.say_last(id, &e);
+        }
+        self.notice(Notice::Lost(reason));
+    }
+
+    fn arm_timer(&mut self) {
+        let due = self.session.poll_timeout();
+        if let Some(w) = self.timer.arm(due) {
+            self.wake.push(w);
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                Event::Established { session } => {
+                    info!(%session, "session established");
+                    self.notice(Notice::Established(session));
+                }
+                Event::StreamOpened {
+                    stream,
+                    destination,
+                    class: _,
+                } => {
+                    self.turn.spend(OPENING);
+                    self.notice(Notice::Opened {
+                        stream,
+                        destination,
+                    });
+                }
+                Event::StreamReadable(id) => self.deliver(id),
+                Event::StreamWritable(id) => self.wake_stream(id),
+                Event::StreamStopped { stream, code } => {
+                    debug!(%stream, %code, "the other end wants no more of the stream");
+                    if let Some(s) = self.streams.get_mut(&stream) {
+                        s.read_over = true;
+                    }
+                    self.wake_stream(stream);
+                }
+                Event::StreamClosed(stats) => {
+                    let id = stats.id;
+                    self.log_transfer(*stats);
+                    if let Some(s) = self.streams.get_mut(&id) {
+                        s.closed = true;
+                    }
+                    self.wake_stream(id);
+                }
+                Event::SubflowUp(id) => {
+                    debug!(subflow = %id, "subflow up");
+                    self.notice(Notice::SubflowUp(id));
+                }
+                Event::Recalled {
+                    subflow,
+                    bytes,
+                    gain,
+                } => debug!(%subflow, bytes, ?gain, "recalled from the slowest subflow"),
+                Event::SubflowPotentiallyFailed(id) => {
+                    let name = self.name(id);
+                    warn!(subflow = %id, name, "subflow is silent; others take over");
+                    self.notice(Notice::Silent(id));
+                }
+                Event::SubflowClosed {
+                    subflow,
+                    code,
+                    reason,
+                } => {
+                    let name = self.name(subflow);
+                    warn!(%subflow, name, %code, reason, "subflow given up");
+                    self.close_subflow(subflow);
+                }
+                Event::GoAway { reason } => {
+                    info!(reason, "the other end takes no new streams");
+                    self.notice(Notice::GoAway);
+                }
+                Event::Lost { reason } => {
+                    warn!(reason, "session lost; its streams are reset");
+                    let ids: Vec<_> = self.subflows.keys().copied().collect();
+                    for id in ids {
+                        self.close_subflow(id);
+                    }
+                    self.notice(Notice::Lost(reason));
+                }
+            }
+        }
+    }
+
+    pub(super) fn refuse(&mut self, id: StreamId, code: ResetCode) {
+        let now = self.clock.now();
+        self.session.reset(now, id, code);
+        self.session.stop(now, id, code);
+    }
+
+    pub(super) fn notice(&self, n: Notice) {
+        // Nobody listens any more while the daemon stops.
+        let _ = self.notices.send(n);
+    }
+
+    pub(super) fn name(&self, id: SubflowId) -> String {
+        self.names.get(id).unwrap_or_default().to_owned()
+    }
+
+    fn log_transfer(&mut self, stats: StreamStats) {
+        let session = self.session.id().map(|s| s.to_string()).unwrap_or_default();
+        let names = &self.names;
+        self.log.push(&session, &stats, |id| {
+            let name = names.get(id).map(str::to_owned);
+            name.unwrap_or_else(|| id.to_string())
+        });
+    }
+
+    fn wake_stream(&mut self, id: StreamId) {
+        if let Some(w) = self.streams.get_mut(&id).and_then(|s| s.waker.take()) {
+            self.wake.push(w);
+        }
+    }
+}

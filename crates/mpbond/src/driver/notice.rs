@@ -1,0 +1,30 @@
+//! Notices of a driver to its daemon.
+
+use mpbond_session::{Destination, SessionId, StreamId, SubflowId};
+
+/// An event of a session that the daemon acts on.
+#[derive(Debug)]
+pub enum Notice {
+    /// Primary: the proxy has answered.
+    Established(SessionId),
+    /// Proxy: a new stream. Answer by [`Driver::attach`](super::Driver::attach) or
+    /// [`Driver::refuse`](super::Driver::refuse).
+    Opened {
+        /// The stream.
+        stream: StreamId,
+        /// Its destination.
+        destination: Destination,
+    },
+    /// A subflow is closed.
+    SubflowGone(SubflowId),
+    /// Primary: the proxy has answered on a subflow.
+    SubflowUp(SubflowId),
+    /// A subflow is silent; it may work again.
+    Silent(SubflowId),
+    /// The peer takes no new streams.
+    GoAway,
+    /// Primary: the proxy does not trust this device.
+    Distrusted,
+    /// The session is over, for this reason.
+    Lost(String),
+}

@@ -1,0 +1,89 @@
+//! A subflow's connection, and the kernel's view of it.
+
+use std::task::Waker;
+
+use mpbond_net::tcp::{self, TcpInfo};
+use mpbond_net::tls::TlsStream;
+use mpbond_session::{PathInfo, driving};
+use mpbond_units::{BitRate, Timestamp};
+use tracing::debug;
+
+/// The connection of one subflow.
+pub(super) struct SubflowIo {
+    pub(super) tls: TlsStream,
+    /// Difference of `bytes_acked` in TCP_INFO to the octets of the TLS stream.
+    acked_base: Option<i128>,
+    pub(super) asked: Option<Timestamp>,
+    lowat: u64,
+    /// Delivery rate of the path.
+    rate: BitRate,
+    /// The socket takes no more; the task waits until it does.
+    pub(super) blocked: bool,
+    pub(super) room: u64,
+    pub(super) closing: bool,
+    pub(super) waker: Option<Waker>,
+}
+
+impl SubflowIo {
+    pub(super) fn new(tls: TlsStream) -> Self {
+        let acked_base = acked_base(&tls);
+        Self {
+            tls,
+            acked_base,
+            asked: None,
+            lowat: 0,
+            rate: BitRate::ZERO,
+            blocked: false,
+            room: 0,
+            closing: false,
+            waker: None,
+        }
+    }
+
+    pub(super) fn path_info(&self, info: &TcpInfo) -> Option<PathInfo> {
+        let acked = i128::from(info.bytes_acked?) - self.acked_base?;
+        Some(PathInfo {
+            cwnd_bytes: info.cwnd_bytes,
+            srtt: info.rtt.unwrap_or_default(),
+            min_rtt: info.min_rtt.unwrap_or_default(),
+            bytes_arrived: u64::try_from(acked).unwrap_or(0) + info.sacked_bytes,
+            delivery_rate: info.delivery_rate.unwrap_or_default(),
+            app_limited: info.delivery_rate_app_limited,
+            slow_start: info.slow_start,
+        })
+    }
+
+    /// Octets that may be handed to the socket in one go.
+    pub(super) fn room_bytes(&self) -> u64 {
+        driving::room_bytes(self.rate)
+    }
+
+    /// Keeps the kernel's queue of unsent octets as short as the path's rate allows.
+    pub(super) fn tune(&mut self, rate: BitRate) {
+        self.rate = rate;
+        let wanted = driving::notsent_lowat_bytes(rate);
+        if wanted > self.lowat * 3 / 2 || wanted < self.lowat / 2 {
+            let tuning =
+                socket2::SockRef::from(self.tls.tcp()).set_tcp_notsent_lowat(wanted as u32);
+            if let Err(e) = tuning {
+                debug!(error = %e, "cannot set TCP_NOTSENT_LOWAT");
+            }
+            self.lowat = wanted;
+        }
+    }
+}
+
+/// Octets that the peer's TCP had acknowledged when the TLS stream began: those of the SYN, and of
+/// what went before TLS. Taken twice, until nothing moved in between.
+fn acked_base(tls: &TlsStream) -> Option<i128> {
+    for _ in 0..8 {
+        let before = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
+        let queued = tcp::send_queue_bytes(tls.tcp()).ok()?;
+        let after = TcpInfo::read(tls.tcp()).ok()?.bytes_acked?;
+        if before == after {
+            let written = tls.ciphertext_out() - tls.queued_bytes() as u64;
+            return Some(i128::from(before) + i128::from(queued) - i128::from(written));
+        }
+    }
+    None
+}

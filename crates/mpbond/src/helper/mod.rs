@@ -1,0 +1,443 @@
+//! The helper daemon: lends its link by relaying between primaries and the proxies that its owner
+//! allows. It relays ciphertext and cannot read it.
+
+mod budget;
+mod control;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use mpbond_manager::is_own;
+use mpbond_net::DeviceId;
+use mpbond_net::control::{Opening, RequestId, TicketBook, read_opening};
+use mpbond_net::identity::Identity;
+use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
+use mpbond_net::tcp::{self, TcpError, Tuning};
+use mpbond_net::tls::Trust;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::config::{HelperConfig, TrustFile};
+use crate::discovery::{Announcement, NONCE_LIFE};
+use crate::driver::Clock;
+use crate::quota::{Quota, Share, source};
+use crate::rate_limited_log::RateLimitedLog;
+use crate::sandbox::{self, Access, Need, Place};
+use crate::status::{RelayStatus, SandboxStatus, Status};
+use crate::status_socket::StatusSocket;
+use crate::{addresses, metrics, revocation, stop};
+
+use budget::MonthlyBudget;
+
+/// Time within which a new connection has to identify itself as control connection or relay.
+const OPENING_WITHIN: Duration = Duration::from_secs(10);
+
+/// Limits of connections that have not identified themselves, in total and per source: primaries
+/// are few, and a stranger on the local network must not lock them out.
+const MAX_OPENINGS: usize = 64;
+const MAX_OPENINGS_EACH: usize = 16;
+
+/// Time for which a stopping helper waits for its primaries, which answer within a round trip of
+/// the pipe.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Limits of control connections, in total and per primary: one in use, and dead ones that the
+/// helper has not detected yet.
+const MAX_CONTROLS: usize = 64;
+const MAX_CONTROLS_EACH: usize = 4;
+
+/// Limits of relays, promised ones included, in total and per primary: a session has no more
+/// subflows.
+const MAX_RELAYS: usize = 64;
+const MAX_RELAYS_EACH: usize = 16;
+
+/// A relay for which a ticket was issued. Its HS-Path is being opened.
+struct Promised {
+    primary: DeviceId,
+    proxy: SocketAddr,
+    request: RequestId,
+    kind: control::Kind,
+    hs: JoinHandle<Result<TcpStream, TcpError>>,
+    /// The control connection that asked.
+    control: mpsc::UnboundedSender<control::Event>,
+    /// The primary's share of relays, held until the relay ends.
+    share: Share<DeviceId>,
+}
+
+/// A relay in operation.
+struct Active {
+    primary: DeviceId,
+    proxy: SocketAddr,
+    handle: RelayHandle,
+    /// The own address that the HS-Path runs from.
+    hs_local: Option<IpAddr>,
+}
+
+/// State that all tasks of a helper share, on one thread.
+struct Helper {
+    config: HelperConfig,
+    identity: Identity,
+    trust: Arc<dyn Trust>,
+    /// Raised when the list of trusted devices may have changed.
+    revoked: watch::Sender<()>,
+    /// Reason of a shutdown, for primaries.
+    leaving: watch::Sender<Option<&'static str>>,
+    tickets: RefCell<TicketBook<Promised>>,
+    relays: RefCell<HashMap<u64, Active>>,
+    /// Relays and control connections by primary.
+    relay_quota: Quota<DeviceId>,
+    control_quota: Quota<DeviceId>,
+    next_relay: Cell<u64>,
+    budget: Option<MonthlyBudget>,
+    clock: Clock,
+    /// Privileges given up, for status.
+    sandboxed: RefCell<Option<SandboxStatus>>,
+}
+
+/// Runs a helper until SIGINT or SIGTERM.
+///
+/// # Errors
+/// The identity cannot be loaded, or an address or the status socket cannot be bound.
+pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    crate::descriptors::take_all();
+    let identity = Identity::load_or_create(&config.identity)?;
+    info!(id = %identity.id(), name = config.name, "this helper");
+    let budget = config
+        .max_bytes_per_month
+        .map(|max| MonthlyBudget::load(&config.identity, max))
+        .transpose()
+        .context("monthly budget")?;
+    let helper = Rc::new(Helper {
+        identity,
+        trust,
+        revoked: watch::Sender::new(()),
+        leaving: watch::Sender::new(None),
+        tickets: RefCell::default(),
+        relays: RefCell::default(),
+        relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
+        control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
+        next_relay: Cell::new(0),
+        budget,
+        clock: Clock::start(),
+        sandboxed: RefCell::default(),
+        config,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(helper))
+}
+
+async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
+    let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
+    info!(address = %helper.config.listen, "listening");
+    tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let path = &helper.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    let status = {
+        let helper = Rc::clone(&helper);
+        move || {
+            let status = helper.status();
+            async move { status }
+        }
+    };
+    metrics::start(helper.config.metrics, status.clone()).await;
+    if helper.config.sandbox {
+        let entered = helper.sandbox().enter();
+        helper.sandboxed.replace(Some(entered));
+    }
+    let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
+    let announcement = helper.announcement().map(Rc::new);
+    if let Some(announcement) = announcement.clone() {
+        let helper = Rc::clone(&helper);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(NONCE_LIFE).await;
+                helper.announce(&announcement);
+            }
+        });
+    }
+    let revoked = {
+        let helper = Rc::clone(&helper);
+        move || {
+            helper.revoke();
+            if let Some(announcement) = &announcement {
+                helper.announce(announcement);
+            }
+        }
+    };
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    let moved = Rc::clone(&helper);
+    tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    if let Some(budget) = &helper.budget {
+        tokio::task::spawn_local(budget.keep());
+    }
+    tokio::select! {
+        () = socket.serve(status) => {}
+        reason = stop::signal() => info!(reason, "stopping"),
+    }
+    helper.leave().await;
+    if let Some(budget) = &helper.budget {
+        budget.save();
+    }
+    Ok(())
+}
+
+async fn accept(listener: TcpListener, helper: Rc<Helper>) {
+    let openings = Arc::new(tokio::sync::Semaphore::new(MAX_OPENINGS));
+    let strangers = Quota::new(MAX_OPENINGS, MAX_OPENINGS_EACH);
+    let said = RateLimitedLog::default();
+    loop {
+        let Ok(permit) = Arc::clone(&openings).acquire_owned().await else {
+            return;
+        };
+        let (mut tcp, from) = match listener.accept().await {
+            Ok(x) => x,
+            Err(e) => {
+                // Most likely out of descriptors, which lasts: do not spin.
+                if said.is_due() {
+                    warn!(error = %e, "cannot accept connections");
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(share) = strangers.take(source(from)) else {
+            debug!(%from, "too many unidentified connections from one source");
+            continue;
+        };
+        let held = (permit, share);
+        let helper = Rc::clone(&helper);
+        tokio::task::spawn_local(async move {
+            let deadline = Instant::now() + OPENING_WITHIN;
+            match read_opening(&mut tcp, deadline).await {
+                Ok(Opening::Control) => {
+                    if let Err(e) = control::serve(&helper, tcp, deadline, held).await {
+                        info!(%from, error = format!("{e:#}"), "control connection ended");
+                    }
+                }
+                Ok(Opening::Relay(ticket)) => {
+                    drop(held);
+                    let promised = helper
+                        .tickets
+                        .borrow_mut()
+                        .redeem(&ticket, std::time::Instant::now().into());
+                    match promised {
+                        Some(promised) => helper.relay(tcp, promised).await,
+                        None => info!(%from, "relay refused: no such ticket"),
+                    }
+                }
+                Err(e) => debug!(%from, error = %e, "connection refused"),
+            }
+        });
+    }
+}
+
+impl Helper {
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            congestion: self.config.congestion.clone(),
+            user_timeout: Some(Duration::from_secs(30)),
+            keepalive: Some(Duration::from_secs(240)),
+            ..Tuning::default()
+        }
+    }
+
+    /// Privileges that it goes on needing.
+    fn sandbox(&self) -> sandbox::Plan {
+        let config = &self.config;
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&config.status_socket);
+        plan.congestion(config.congestion.as_deref());
+        if config.uplink.interface.is_some() {
+            plan.needs.push(Need::Interface);
+        }
+        let trusted = TrustFile::beside(&config.identity);
+        plan.places
+            .extend(Place::around(trusted.path(), Access::Read));
+        if self.budget.is_some() {
+            plan.places
+                .extend(Place::around(&config.identity, Access::Change));
+        }
+        plan.places.push(Place::new(
+            Path::new(mpbond_net::relay::RECEIVE_BUFFER_LIMIT),
+            Access::Read,
+        ));
+        plan
+    }
+
+    /// The announcement on the local network, if it is configured.
+    fn announcement(&self) -> Option<Announcement> {
+        let config = &self.config;
+        let except = config.uplink.interface.as_deref();
+        config
+            .announce
+            .then(|| Announcement::start(self.identity.id(), config.listen, except))?
+            .inspect_err(|e| warn!(error = format!("{e:#}"), "not announced"))
+            .ok()
+    }
+
+    fn announce(&self, announcement: &Announcement) {
+        let file = TrustFile::beside(&self.config.identity).devices();
+        let mut primaries = self.config.trust.clone();
+        primaries.extend(file.into_iter().flatten().map(|d| d.id));
+        if let Err(e) = announcement.to(&primaries) {
+            warn!(error = format!("{e:#}"), "not announced");
+        }
+    }
+
+    /// Ends relays and control connections of devices that are no longer trusted.
+    fn revoke(&self) {
+        for relay in self.relays.borrow().values() {
+            if !self.trust.trusts(&relay.primary) {
+                info!(primary = relay.primary.short(), "no longer trusted");
+                relay.handle.stop();
+            }
+        }
+        self.revoked.send_replace(());
+    }
+
+    /// The host's addresses have changed: ends relays whose HS-Path ran from a removed address, so
+    /// that primaries ask for new ones.
+    fn moved(&self, own: &HashSet<IpAddr>) {
+        for relay in self.relays.borrow().values() {
+            if relay.hs_local.is_some_and(|a| !is_own(own, a)) {
+                info!(
+                    primary = relay.primary.short(),
+                    "its HS-Path's address is gone"
+                );
+                relay.handle.stop();
+            }
+        }
+    }
+
+    /// Tells primaries that the helper stops, and gives them time to recall bytes in flight.
+    async fn leave(&self) {
+        self.leaving.send_replace(Some("the helper stops"));
+        let told = async {
+            while self.leaving.receiver_count() > 0 || !self.relays.borrow().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(LEAVE_WITHIN, told).await.is_err() {
+            debug!("some relays were still open");
+        }
+    }
+
+    /// Relays between a new pipe and the HS-Path that was opened for it.
+    async fn relay(&self, pipe: TcpStream, promised: Promised) {
+        let Promised {
+            primary,
+            proxy,
+            request,
+            kind,
+            hs,
+            control,
+            share: _share,
+        } = promised;
+        let hs = match hs.await {
+            Ok(Ok(hs)) => hs,
+            Ok(Err(e)) => {
+                info!(%proxy, error = %e, "proxy not reached");
+                let _ = control.send(control::Event::Unreachable(request, e.to_string()));
+                return;
+            }
+            // The task was aborted with the daemon.
+            Err(_) => return,
+        };
+        // Trust may have been withdrawn while the proxy was being reached.
+        if !self.trust.trusts(&primary) {
+            info!(primary = primary.short(), "no longer trusted");
+            return;
+        }
+        let express = kind == control::Kind::Express;
+        if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
+            debug!(error = %e, "cannot switch keep-alive off");
+        }
+        let hs_local = hs.local_addr().ok().map(|a| a.ip());
+        let options = RelayOptions {
+            bound_bytes: self.config.buffer_bytes,
+            budget: self.budget.as_ref().map(MonthlyBudget::bytes),
+        };
+        let relay = match Relay::new(pipe, hs, options) {
+            Ok(relay) => relay,
+            Err(e) => return warn!(error = %e, "cannot relay"),
+        };
+        let handle = relay.handle();
+        let number = self.next_relay.get();
+        self.next_relay.set(number + 1);
+        self.relays.borrow_mut().insert(
+            number,
+            Active {
+                primary,
+                proxy,
+                handle: handle.clone(),
+                hs_local,
+            },
+        );
+        info!(primary = primary.short(), %proxy, "relay opened");
+        // The control connection may be closed already.
+        let told = control.send(control::Event::Opened(request, handle.clone(), kind));
+        if express && told.is_err() {
+            handle.stop();
+        }
+        let end = relay.run().await;
+        match end {
+            RelayEnd::Failed { side, error } => {
+                info!(primary = primary.short(), ?side, %error, "relay broke");
+            }
+            end => info!(primary = primary.short(), ?end, "relay closed"),
+        }
+        self.relays.borrow_mut().remove(&number);
+        let _ = control.send(control::Event::Closed(request));
+    }
+
+    fn status(&self) -> Status {
+        let relays = self.relays.borrow();
+        let mut relays: Vec<_> = relays.iter().collect();
+        relays.sort_by_key(|(n, _)| **n);
+        let relays = relays
+            .into_iter()
+            .filter_map(|(_, a)| {
+                let s = a.handle.stats()?;
+                Some(RelayStatus {
+                    primary: a.primary.to_string(),
+                    proxy: a.proxy.to_string(),
+                    bytes_down: s.bytes_down,
+                    bytes_up: s.bytes_up,
+                    level_down_bytes: s.level_down_bytes,
+                    level_up_bytes: s.level_up_bytes,
+                })
+            })
+            .collect();
+        let mut notes = Vec::new();
+        if !self.config.enabled {
+            notes.push("lending is switched off (enabled = false)".to_owned());
+        }
+        if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
+            notes.push("this month's budget is used up".to_owned());
+        }
+        Status {
+            role: "helper".to_owned(),
+            device: self.identity.id().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            relays,
+            budget: self.budget.as_ref().map(MonthlyBudget::status),
+            sandbox: self.sandboxed.borrow().clone(),
+            notes,
+            ..Status::default()
+        }
+    }
+}

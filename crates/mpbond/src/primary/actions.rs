@@ -1,0 +1,153 @@
+//! Carrying out the manager's actions with real connections.
+
+use std::rc::Rc;
+
+use mpbond_manager::{Action, LinkId, Manager, Notice, Purpose, RequestId};
+use mpbond_net::control::{self, Message};
+use mpbond_units::Timestamp;
+use tokio::time::sleep_until;
+use tracing::{debug, info, warn};
+
+use super::dial;
+use super::rescue;
+use super::state::Primary;
+
+impl Primary {
+    /// Gives the manager an input, and carries out what follows from it.
+    pub(super) fn manage<T>(
+        self: &Rc<Self>,
+        input: impl FnOnce(&mut Manager, Timestamp) -> T,
+    ) -> T {
+        let result = input(&mut self.manager.borrow_mut(), self.clock.now());
+        self.carry_out();
+        self.changed.send_replace(());
+        result
+    }
+
+    /// The same after the state of all subflows.
+    pub(super) fn manage_with_facts<T>(
+        self: &Rc<Self>,
+        input: impl FnOnce(&mut Manager, Timestamp) -> T,
+    ) -> T {
+        let facts = self.subflow_facts();
+        self.manage(|m, now| {
+            m.handle_subflows(now, facts);
+            input(m, now)
+        })
+    }
+
+    /// Carries out all actions that wait.
+    pub(super) fn carry_out(self: &Rc<Self>) {
+        loop {
+            let action = self.manager.borrow_mut().poll_action();
+            match action {
+                Some(action) => self.act(action),
+                None => return,
+            }
+        }
+    }
+
+    fn act(self: &Rc<Self>, action: Action) {
+        match action {
+            Action::OpenSession => self.open_session.notify_one(),
+            Action::Dial { dial, target } => dial::start(self, dial, target),
+            Action::Abandon { dial } => {
+                if let Some(task) = self.dials.borrow_mut().remove(&dial) {
+                    task.abort();
+                }
+            }
+            Action::AskRelay {
+                link,
+                request,
+                purpose,
+            } => self.ask_relay(link, request, purpose),
+            Action::HangUp { link } => {
+                if let Some(control) = self.controls.borrow_mut().remove(&link) {
+                    control.hang_up();
+                }
+            }
+            Action::Drop { subflow, reason } => {
+                let driver = self.driver.borrow().clone();
+                if let Some(driver) = driver {
+                    driver.drop_subflow(subflow, reason);
+                }
+            }
+            Action::CheckStream { stream } => rescue::check(self, stream),
+            Action::GoDirect { stream } => rescue::go_direct(self, stream),
+            Action::Tell(notice) => self.tell(&notice),
+        }
+    }
+
+    fn ask_relay(&self, link: LinkId, request: RequestId, purpose: Purpose) {
+        let request = control::RequestId(request.0);
+        let proxy = self.config.proxy.address;
+        let message = match purpose {
+            Purpose::Open => Message::InitMp { request, proxy },
+            Purpose::Join | Purpose::Express => Message::InitMpJoin {
+                request,
+                proxy,
+                express: purpose == Purpose::Express,
+            },
+        };
+        if let Some(control) = self.controls.borrow().get(&link) {
+            control.send(message);
+        }
+    }
+
+    fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::PathNotJoined { link, reason } => {
+                info!(
+                    path = self.link_name(*link),
+                    error = reason,
+                    "path not joined"
+                );
+            }
+            Notice::HelperLost { link, reason } => {
+                info!(
+                    helper = self.link_name(*link),
+                    error = reason,
+                    "helper lost"
+                );
+            }
+            Notice::NoRelay { link, reason } => {
+                info!(helper = self.link_name(*link), error = reason, "no relay");
+            }
+            Notice::ControlLost { link, reason } => {
+                let helper = self.link_name(*link);
+                info!(helper, error = reason, "control connection lost");
+            }
+            Notice::NoExpress { link, reason } => {
+                debug!(helper = self.link_name(*link), error = reason, "no express");
+            }
+            Notice::ProxyLost => {
+                warn!("no path to the proxy works: {}", self.without_proxy());
+            }
+            Notice::ProxyReached => {
+                info!("the proxy is reached again: new connections go over it");
+            }
+            Notice::Slept(span) => info!(seconds = span.as_secs(), "this device has slept"),
+            Notice::NotTrusted => warn!("{}", self.not_trusted_note()),
+        }
+    }
+}
+
+/// Calls the manager when time has passed.
+pub(super) async fn keep_time(primary: Rc<Primary>) {
+    let mut changed = primary.changed.subscribe();
+    loop {
+        let due = primary.manager.borrow().poll_timeout();
+        let passed = async {
+            match due {
+                Some(due) => sleep_until(primary.clock.instant(due)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = passed => primary.manage_with_facts(Manager::handle_timeout),
+            changed = changed.changed() => if changed.is_err() {
+                return;
+            },
+        }
+    }
+}

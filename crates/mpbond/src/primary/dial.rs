@@ -1,0 +1,129 @@
+//! Connection attempts: over an own path, to a helper, and through a helper's relay.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use anyhow::{Context as _, bail};
+use mpbond_manager::{DialId, HANDSHAKE_WITHIN, Target};
+use mpbond_net::control::{Ticket, relay_preamble};
+use mpbond_net::tls::TlsStream;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::control;
+use super::state::{LinkConfig, Primary};
+use crate::config::{HelperRef, PathConfig};
+
+/// Begins an attempt; its result goes to the manager.
+pub(super) fn start(primary: &Rc<Primary>, dial: DialId, target: Target) {
+    let ticket = match target {
+        Target::Relay { link, request, .. } => {
+            let mut controls = primary.controls.borrow_mut();
+            controls.get_mut(&link).and_then(|c| c.redeem(request))
+        }
+        Target::Proxy { .. } | Target::Control { .. } => None,
+    };
+    let run = run(Rc::clone(primary), dial, target, ticket);
+    let task = tokio::task::spawn_local(run).abort_handle();
+    primary.dials.borrow_mut().insert(dial, task);
+}
+
+async fn run(
+    primary: Rc<Primary>,
+    dial: DialId,
+    target: Target,
+    ticket: Option<(SocketAddr, Ticket)>,
+) {
+    let result = connect(&primary, &target, ticket).await;
+    primary.dials.borrow_mut().remove(&dial);
+    match result {
+        Ok(Dialled::Subflow(tls)) => add_subflow(&primary, dial, &target, tls),
+        Ok(Dialled::Control(connection)) => {
+            let local = connection.local();
+            control::start(&primary, target.link(), connection);
+            primary.manage(|m, now| m.handle_control_up(now, dial, local));
+        }
+        Err(e) => {
+            let reason = format!("{e:#}");
+            primary.manage(|m, now| m.handle_dial_failed(now, dial, &reason));
+        }
+    }
+}
+
+async fn connect(
+    primary: &Primary,
+    target: &Target,
+    ticket: Option<(SocketAddr, Ticket)>,
+) -> anyhow::Result<Dialled> {
+    let link = primary.link(target.link()).context("no such link")?;
+    match (target, link) {
+        (Target::Proxy { .. }, LinkConfig::Path(path)) => {
+            to_proxy(primary, path).await.map(Dialled::Subflow)
+        }
+        (Target::Control { .. }, LinkConfig::Pipe(helper)) => {
+            let connection = control::connect(primary, helper).await?;
+            Ok(Dialled::Control(connection))
+        }
+        (Target::Relay { express, .. }, LinkConfig::Pipe(helper)) => {
+            let (address, ticket) = ticket.context("no ticket for the relay")?;
+            let tls = through_helper(primary, helper, address, &ticket, *express).await;
+            tls.map(Dialled::Subflow)
+        }
+        _ => bail!("no such link"),
+    }
+}
+
+/// Result of an attempt.
+enum Dialled {
+    /// A connection to the proxy.
+    Subflow(TlsStream),
+    /// A control connection whose greeting was answered.
+    Control(control::Connection),
+}
+
+fn add_subflow(primary: &Rc<Primary>, dial: DialId, target: &Target, tls: TlsStream) {
+    let driver = primary.driver.borrow().clone();
+    let Some(driver) = driver else {
+        let reason = "the session is lost";
+        return primary.manage(|m, now| m.handle_dial_failed(now, dial, reason));
+    };
+    let setup = primary.manager.borrow().setup(target);
+    let local = tls.tcp().local_addr().ok().map(|a| a.ip());
+    let subflow = driver.add_subflow(tls, setup);
+    primary.manage(|m, now| m.handle_dialled(now, dial, subflow, local));
+}
+
+/// A connection to the proxy over one of the primary's own links.
+async fn to_proxy(primary: &Primary, path: &PathConfig) -> anyhow::Result<TlsStream> {
+    let bind = (path.source, path.interface.as_ref());
+    let address = primary.config.proxy.address;
+    let tcp = primary.connect(bind, address, primary.tuning()).await?;
+    handshake(primary, tcp).await
+}
+
+/// A connection to the proxy through a relay for which the helper has given a ticket.
+async fn through_helper(
+    primary: &Primary,
+    helper: &HelperRef,
+    address: SocketAddr,
+    ticket: &Ticket,
+    express: bool,
+) -> anyhow::Result<TlsStream> {
+    let mut tuning = primary.tuning();
+    if express {
+        // It is idle most of the time.
+        tuning.keepalive = None;
+    }
+    let bind = (helper.source, helper.interface.as_ref());
+    let mut tcp = primary.connect(bind, address, tuning).await?;
+    tcp.write_all(&relay_preamble(ticket)).await?;
+    let tls = handshake(primary, tcp).await;
+    tls.context("through the helper")
+}
+
+async fn handshake(primary: &Primary, tcp: TcpStream) -> anyhow::Result<TlsStream> {
+    let deadline = Instant::now() + HANDSHAKE_WITHIN;
+    let proxy = primary.config.proxy.id;
+    Ok(TlsStream::connect(tcp, &primary.identity, proxy, deadline).await?)
+}

@@ -1,0 +1,62 @@
+//! The primary's sessions, one after the other.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_manager::Manager;
+use mpbond_session::Session;
+use tracing::warn;
+
+use super::state::Primary;
+use crate::driver::{Driver, FairQueue, Notice, Seat};
+use crate::memory::Memory;
+use crate::random;
+
+/// Opens a session whenever the manager wants one, and hands its notices to the manager.
+pub(super) async fn run(primary: Rc<Primary>) {
+    let queue = FairQueue::start();
+    loop {
+        primary.open_session.notified().await;
+        // The session's own windows bound the memory of a primary.
+        let (random, seat) = loop {
+            let seat = Seat::take(&queue, &Memory::unbounded());
+            if let (Ok(random), Ok(seat)) = (random::bytes(), seat) {
+                break (random, seat);
+            }
+            warn!("cannot read random bytes");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        let session = Session::client(primary.session_config(), random);
+        let (driver, mut notices) = Driver::start(
+            session,
+            primary.config.proxy.id,
+            primary.clock.clone(),
+            primary.log.clone(),
+            seat,
+        );
+        primary.driver.replace(Some(driver.clone()));
+        primary.manage(Manager::handle_session_opened);
+        while let Some(notice) = notices.recv().await {
+            match notice {
+                Notice::Established(_) => primary.manage(Manager::handle_established),
+                Notice::SubflowUp(id) => primary.manage(|m, now| m.handle_subflow_up(now, id)),
+                Notice::SubflowGone(id) => {
+                    primary.manage(|m, now| m.handle_subflow_closed(now, id));
+                }
+                Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
+                Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
+                Notice::Lost(reason) => {
+                    warn!(reason, "opening a new session");
+                    break;
+                }
+                // A proxy that stops opens no streams; its successor gets a new session.
+                Notice::GoAway => break,
+                Notice::Opened { .. } => {}
+            }
+        }
+        primary.driver.replace(None);
+        primary.rescuable.borrow_mut().clear();
+        primary.manage(Manager::handle_session_lost);
+        driver.shut_down();
+    }
+}

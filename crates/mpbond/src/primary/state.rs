@@ -1,0 +1,270 @@
+//! State that all tasks of a primary share, on one thread.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mpbond_manager::{
+    CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
+};
+use mpbond_net::identity::Identity;
+use mpbond_net::tcp::{self, TcpOptions, Tuning};
+use mpbond_session::{HelperId, SessionConfig, StreamId};
+use mpbond_units::Timestamp;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use super::handles::{Control, Rescuable};
+use crate::config::{HelperRef, OnProxyLoss, PathConfig, PrimaryConfig};
+use crate::driver::{Clock, Driver, TransferLog};
+use crate::sandbox::{self, Need};
+use crate::status::{LinkStatus, SandboxStatus, Status};
+
+/// State of a primary.
+pub(super) struct Primary {
+    pub(super) config: PrimaryConfig,
+    pub(super) identity: Identity,
+    pub(super) clock: Clock,
+    pub(super) log: TransferLog,
+    /// The session in use, if there is one.
+    pub(super) driver: RefCell<Option<Driver>>,
+    pub(super) manager: RefCell<Manager>,
+    /// Raised after each input of the manager.
+    pub(super) changed: watch::Sender<()>,
+    /// The manager wants a session.
+    pub(super) open_session: Notify,
+    /// Connection attempts under way.
+    pub(super) dials: RefCell<HashMap<DialId, AbortHandle>>,
+    /// Control connections, by pipe.
+    pub(super) controls: RefCell<HashMap<LinkId, Control>>,
+    /// Connections of which the proxy may not have heard.
+    pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
+    /// Notes of interception, for status.
+    pub(super) notes: RefCell<Vec<String>>,
+    /// Privileges given up, for status.
+    pub(super) sandboxed: RefCell<Option<SandboxStatus>>,
+}
+
+/// Configuration of a link.
+pub(super) enum LinkConfig<'a> {
+    Path(&'a PathConfig),
+    Pipe(&'a HelperRef),
+}
+
+impl LinkConfig<'_> {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Path(path) => &path.name,
+            Self::Pipe(helper) => &helper.name,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Path(_) => "path",
+            Self::Pipe(_) => "helper",
+        }
+    }
+}
+
+impl Primary {
+    /// A primary that has done nothing yet.
+    pub(super) fn new(config: PrimaryConfig, identity: Identity) -> Self {
+        let clock = Clock::start();
+        let manager = Manager::new(manager_config(&config), clock.now());
+        Self {
+            identity,
+            clock,
+            log: TransferLog::default(),
+            driver: RefCell::default(),
+            manager: RefCell::new(manager),
+            changed: watch::Sender::new(()),
+            open_session: Notify::new(),
+            dials: RefCell::default(),
+            controls: RefCell::default(),
+            rescuable: RefCell::default(),
+            notes: RefCell::default(),
+            sandboxed: RefCell::default(),
+            config,
+        }
+    }
+
+    /// Own paths come first, pipes after them.
+    pub(super) fn link(&self, link: LinkId) -> Option<LinkConfig<'_>> {
+        let paths = &self.config.paths;
+        match paths.get(link.0) {
+            Some(path) => Some(LinkConfig::Path(path)),
+            None => {
+                let helper = link.0.checked_sub(paths.len())?;
+                self.config.helpers.get(helper).map(LinkConfig::Pipe)
+            }
+        }
+    }
+
+    /// Name of a link, for log lines.
+    pub(super) fn link_name(&self, link: LinkId) -> String {
+        let link = self.link(link);
+        link.map(|l| l.name().to_owned()).unwrap_or_default()
+    }
+
+    pub(super) fn session_config(&self) -> SessionConfig {
+        SessionConfig {
+            scheduler: self.config.scheduler,
+            feedback: self.config.feedback,
+            buffer_delay: self.config.buffer_delay,
+            reinjection: self.config.reinjection.into(),
+            idleness: self.config.idleness,
+            resume_for: self.config.resume_for,
+            ..SessionConfig::default()
+        }
+    }
+
+    /// Options of every connection that a subflow or control connection runs over.
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning {
+            congestion: self.config.congestion.clone(),
+            user_timeout: Some(Duration::from_secs(30)),
+            keepalive: Some(Duration::from_secs(240)),
+            ..Tuning::default()
+        }
+    }
+
+    /// A TCP connection, bound to an address or interface where one is configured.
+    pub(super) async fn connect(
+        &self,
+        (source, interface): (Option<IpAddr>, Option<&String>),
+        address: SocketAddr,
+        tuning: Tuning,
+    ) -> anyhow::Result<TcpStream> {
+        let options = TcpOptions {
+            source,
+            interface: interface.cloned(),
+            connect_timeout: CONNECT_WITHIN,
+            tuning,
+            ..TcpOptions::to(address)
+        };
+        Ok(tcp::connect(&options).await?)
+    }
+
+    /// State of the session's subflows now.
+    pub(super) fn subflow_facts(&self) -> Vec<SubflowFacts> {
+        let driver = self.driver.borrow();
+        let facts = |driver: &Driver| {
+            driver.inspect(|session, clock, _| {
+                let subflows = session.subflows(clock.now());
+                subflows.iter().map(SubflowFacts::from).collect()
+            })
+        };
+        driver.as_ref().map(facts).unwrap_or_default()
+    }
+
+    /// Privileges that it goes on needing.
+    pub(super) fn sandbox(&self) -> sandbox::Plan {
+        let config = &self.config;
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&config.status_socket);
+        plan.congestion(config.congestion.as_deref());
+        let of_paths = config.paths.iter().map(|p| &p.interface);
+        let of_helpers = config.helpers.iter().map(|h| &h.interface);
+        if of_paths.chain(of_helpers).any(Option::is_some) {
+            plan.needs.push(Need::Interface);
+        }
+        if config.transparent.is_some() {
+            plan.needs.push(Need::Mark);
+        }
+        // With `on_proxy_loss = "fail"` only the proxy looks names up.
+        if config.on_proxy_loss == OnProxyLoss::Direct {
+            plan.places.extend(sandbox::for_names());
+        }
+        plan
+    }
+
+    pub(super) fn not_trusted_note(&self) -> String {
+        let id = self.identity.id();
+        format!(
+            "the proxy does not trust this device, and ends what it had open: `mpbond trust {id}` on \
+             the proxy, or an enrolment token of its, would let it in again"
+        )
+    }
+
+    fn outage_note(&self, since: Timestamp) -> String {
+        let seconds = self.clock.now().since(since).as_secs();
+        let policy = self.without_proxy();
+        format!("no path to the proxy has worked for {seconds} s: {policy}")
+    }
+
+    /// What becomes of new connections in an outage, for people.
+    pub(super) fn without_proxy(&self) -> &'static str {
+        match self.config.on_proxy_loss {
+            OnProxyLoss::Direct => "new connections go direct, over one path",
+            OnProxyLoss::Fail => "new connections are refused",
+        }
+    }
+
+    fn link_status(&self) -> Vec<LinkStatus> {
+        let manager = self.manager.borrow();
+        let links = (0..).map(LinkId).zip(manager.links());
+        let status = |(id, state)| {
+            let link = self.link(id)?;
+            let (state, error) = match state {
+                LinkState::Up => ("up", None),
+                LinkState::Connecting(error) => ("connecting", error),
+                LinkState::Waiting(error) => ("waiting", error),
+            };
+            Some(LinkStatus {
+                name: link.name().to_owned(),
+                kind: link.kind().to_owned(),
+                state: state.to_owned(),
+                error: error.map(str::to_owned),
+            })
+        };
+        links.filter_map(status).collect()
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let driver = self.driver.borrow().clone();
+        let mut transfers = self.log.closed();
+        transfers.extend(driver.iter().flat_map(Driver::open_transfers));
+        let manager = self.manager.borrow();
+        let not_trusted = manager.is_not_trusted().then(|| self.not_trusted_note());
+        let outage = manager.outage_since().map(|since| self.outage_note(since));
+        let notes = self.notes.borrow();
+        Status {
+            role: "primary".to_owned(),
+            device: self.identity.id().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.clock.now().as_secs_f64(),
+            sessions: driver.iter().map(Driver::status).collect(),
+            transfers,
+            links: self.link_status(),
+            sandbox: self.sandboxed.borrow().clone(),
+            notes: not_trusted
+                .into_iter()
+                .chain(outage)
+                .chain(notes.iter().cloned())
+                .collect(),
+            ..Status::default()
+        }
+    }
+}
+
+fn manager_config(config: &PrimaryConfig) -> Config {
+    let paths = config.paths.iter().map(|path| Link {
+        backup: path.backup,
+        ..Link::path(&path.name)
+    });
+    let pipes = (0..).map(HelperId).zip(&config.helpers);
+    let pipes = pipes.map(|(id, helper)| Link {
+        backup: helper.backup,
+        ..Link::pipe(&helper.name, id)
+    });
+    Config {
+        without_proxy: match config.on_proxy_loss {
+            OnProxyLoss::Direct => WithoutProxy::Direct,
+            OnProxyLoss::Fail => WithoutProxy::Refuse,
+        },
+        ..Config::new(paths.chain(pipes).collect())
+    }
+}

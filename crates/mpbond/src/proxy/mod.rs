@@ -1,0 +1,362 @@
+//! The proxy: joins the subflows of primaries, and connects their streams to origins.
+//!
+//! One thread accepts connections, shakes hands and reads hellos; sessions live on worker
+//! threads, each on one thread, so that nothing on the data path needs a lock.
+
+mod dial;
+mod families;
+mod internal;
+mod registry;
+mod worker;
+
+use std::cell::OnceCell;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use mpbond_net::dest::DestinationPolicy;
+use mpbond_net::identity::Identity;
+use mpbond_net::tcp::{self, Tuning};
+use mpbond_net::tls::{Purpose, TlsStream, Trust};
+use mpbond_session::{Hello, SessionConfig, SubflowError, parse_hello};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tracing::{debug, info, warn};
+
+use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
+use crate::driver::{Clock, TransferLog, say_close};
+use crate::memory::Memory;
+use crate::quota::{Quota, source};
+use crate::rate_limited_log::RateLimitedLog;
+use crate::sandbox::{self, Access, Place};
+use crate::status::{MemoryStatus, SandboxStatus, Status};
+use crate::status_socket::StatusSocket;
+use crate::{addresses, descriptors, heap, metrics, pairing, revocation, stop};
+
+use registry::Registry;
+use worker::{Arrival, Order, Worker};
+
+/// Time limit of an enrolment.
+const ENROLLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time limit of handshake and hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Maximum number of handshakes under way; more wait in the kernel's queue.
+const MAX_HANDSHAKES: usize = 512;
+
+/// Maximum number of these from one source, so that none keeps out all others. Many devices may
+/// share a carrier's address; a handshake takes two round trips, so this allows some hundred per
+/// second.
+const MAX_HANDSHAKES_EACH: usize = 64;
+
+/// Interval at which free memory is returned to the system; a busy proxy would only request it
+/// again.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
+
+/// Minimum of free memory worth returning.
+const TRIM_BYTES: u64 = 16 << 20;
+
+/// State shared by all parts of a proxy.
+pub(crate) struct Proxy {
+    identity: Identity,
+    trust: Arc<dyn Trust>,
+    policy: DestinationPolicy,
+    internal: internal::Internal,
+    config: ProxyConfig,
+    session: SessionConfig,
+    registry: Registry,
+    memory: Memory,
+    log: TransferLog,
+    clock: Clock,
+    /// Dropped privileges.
+    sandboxed: OnceLock<SandboxStatus>,
+}
+
+impl Proxy {
+    /// Privileges that it keeps. Accepted connections have their congestion control from the
+    /// listener.
+    fn sandbox(&self) -> sandbox::Plan {
+        let mut plan = sandbox::Plan::default();
+        plan.status_socket(&self.config.status_socket);
+        plan.places.extend(sandbox::for_names());
+        // Enrolment writes both.
+        let trusted = TrustFile::beside(&self.config.identity);
+        let book = EnrolmentBook::beside(&self.config.identity);
+        for file in [trusted.path(), book.path()] {
+            plan.places.extend(Place::around(file, Access::Change));
+        }
+        plan
+    }
+}
+
+/// Runs a proxy until SIGINT or SIGTERM.
+///
+/// # Errors
+/// When it cannot start: because of the identity, an address or the status socket.
+pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+    descriptors::take_all();
+    let identity = Identity::load_or_create(&config.identity)?;
+    info!(id = %identity.id(), "this proxy");
+    let session = SessionConfig {
+        scheduler: config.scheduler,
+        buffer_delay: config.buffer_delay,
+        reinjection: config.reinjection.into(),
+        idleness: config.idleness,
+        feedback: config.feedback,
+        resume_for: config.resume_for,
+        families: families::routed(),
+        ..SessionConfig::default()
+    };
+    debug!(families = ?session.families, "address families with a route");
+    let policy = DestinationPolicy {
+        allow: config.destinations.allow.clone(),
+        deny: config.destinations.deny.clone(),
+    };
+    let workers = config
+        .workers
+        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
+        .unwrap_or(1);
+    let proxy = Arc::new(Proxy {
+        identity,
+        trust,
+        policy,
+        internal: internal::Internal::read(),
+        session,
+        registry: Registry::default(),
+        memory: config
+            .memory_bytes
+            .map_or_else(Memory::of_machine, Memory::new),
+        log: TransferLog::default(),
+        clock: Clock::start(),
+        sandboxed: OnceLock::new(),
+        config,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(proxy, workers))
+}
+
+async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
+    let tuning = Tuning {
+        congestion: proxy.config.congestion.clone(),
+        user_timeout: Some(Duration::from_secs(30)),
+        keepalive: Some(Duration::from_secs(240)),
+        ..Tuning::default()
+    };
+    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    let strangers = Rc::new(Quota::new(MAX_HANDSHAKES, MAX_HANDSHAKES_EACH));
+    let mut listeners = Vec::new();
+    for address in &proxy.config.listen {
+        listeners.push(tcp::listen(*address, None, &tuning)?);
+        info!(%address, "listening");
+    }
+    let path = &proxy.config.status_socket;
+    let socket =
+        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    // Bound here, since the address may need privileges; it is served once the workers run.
+    let team = Rc::new(OnceCell::<Arc<Vec<Worker>>>::new());
+    let status = {
+        let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
+        move || status(Arc::clone(&proxy), team.get().cloned().unwrap_or_default())
+    };
+    metrics::start(proxy.config.metrics, status.clone()).await;
+    if proxy.config.sandbox {
+        let _ = proxy.sandboxed.set(proxy.sandbox().enter());
+    }
+    let workers: Arc<Vec<Worker>> = Arc::new(
+        (0..workers.max(1))
+            .map(|n| Worker::start(n, Arc::clone(&proxy)))
+            .collect::<std::io::Result<_>>()
+            .context("starting a worker thread")?,
+    );
+    let _ = team.set(Arc::clone(&workers));
+    for listener in listeners {
+        tokio::task::spawn_local(accept(
+            listener,
+            Arc::clone(&proxy),
+            Arc::clone(&workers),
+            Arc::clone(&handshakes),
+            Rc::clone(&strangers),
+        ));
+    }
+    let revoked = {
+        let workers = Arc::clone(&workers);
+        move || workers.iter().for_each(|w| w.order(Order::Revoke))
+    };
+    let trusted = TrustFile::beside(&proxy.config.identity).path().to_owned();
+    tokio::task::spawn_local(revocation::watch(trusted, revoked));
+    let moved = Arc::clone(&proxy);
+    tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
+    tokio::task::spawn_local(give_back(proxy.memory.clone()));
+    tokio::select! {
+        () = socket.serve(status) => {}
+        reason = stop::signal() => info!(reason, "stopping"),
+    }
+    for w in workers.iter() {
+        w.stop();
+    }
+    Ok(())
+}
+
+/// Returns free memory to the system after a peak.
+async fn give_back(memory: Memory) {
+    let mut free = 0;
+    loop {
+        tokio::time::sleep(TRIM_EVERY).await;
+        free += memory.fallen_by();
+        if free >= TRIM_BYTES {
+            heap::trim();
+            free = 0;
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    proxy: Arc<Proxy>,
+    workers: Arc<Vec<Worker>>,
+    handshakes: Arc<Semaphore>,
+    strangers: Rc<Quota<IpAddr>>,
+) {
+    let said = RateLimitedLog::default();
+    loop {
+        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
+            return;
+        };
+        let (tcp, from) = match listener.accept().await {
+            Ok(x) => x,
+            Err(e) => {
+                // Probably out of descriptors, which lasts: do not spin.
+                if said.is_due() {
+                    warn!(error = %e, "cannot accept connections");
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(share) = strangers.take(source(from)) else {
+            debug!(%from, "too many handshakes from one source");
+            continue;
+        };
+        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
+        tokio::task::spawn_local(async move {
+            let _held = (permit, share);
+            match tokio::time::timeout(HELLO_WITHIN, welcome(tcp, &proxy, &workers)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => info!(%from, error = %e, "connection refused"),
+                Err(_) => info!(%from, "connection without a hello in time"),
+            }
+        });
+    }
+}
+
+/// Performs the handshake, reads the hello and moves the connection to its session's thread.
+async fn welcome(tcp: TcpStream, proxy: &Proxy, workers: &[Worker]) -> anyhow::Result<()> {
+    let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
+    let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
+    let book = EnrolmentBook::beside(&proxy.config.identity);
+    // Untrusted devices get this far only while there are tokens.
+    let mut tls = if book.is_open(pairing::now_s()) {
+        TlsStream::accept_either(tcp, identity, trust, deadline).await?
+    } else {
+        TlsStream::accept(tcp, identity, trust, deadline).await?
+    };
+    if tls.purpose() == Purpose::Pairing {
+        let file = TrustFile::beside(&proxy.config.identity);
+        let served = pairing::serve_enrolment(tls, &book, &file, &*proxy.trust);
+        return tokio::time::timeout(ENROLLED_WITHIN, served)
+            .await
+            .context("an enrolment that took too long")?;
+    }
+    let (record, octets) = first_record(&mut tls).await?;
+    let (hello, rest) = match parse_hello(record) {
+        Ok(x) => x,
+        Err(e) => {
+            let e = SubflowError {
+                code: e.code,
+                reason: e.what.to_owned(),
+                by_peer: false,
+            };
+            say_close(&mut tls, &e);
+            return Err(e.into());
+        }
+    };
+    let device = tls.peer_id();
+    debug!(peer = device.short(), ?hello, "hello");
+    let worker = match &hello {
+        Hello::Capable { .. } => workers.iter().min_by_key(|w| w.sessions()),
+        Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {
+            Some(n) => workers.get(n),
+            None => {
+                let e = SubflowError {
+                    code: mpbond_session::CloseCode::UnknownSession,
+                    reason: format!("session {session}"),
+                    by_peer: false,
+                };
+                say_close(&mut tls, &e);
+                return Err(e.into());
+            }
+        },
+    };
+    if let Some(worker) = worker {
+        worker.order(Order::Subflow(Box::new(Arrival {
+            tls,
+            hello,
+            rest,
+            octets,
+        })));
+    }
+    Ok(())
+}
+
+async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {
+    loop {
+        if let Some(r) = tls.next_record()? {
+            return Ok((r.payload, r.ciphertext_end));
+        }
+        if tls.peer_closed() {
+            anyhow::bail!("it closed before its hello");
+        }
+        if std::future::poll_fn(|cx| tls.poll_fill(cx)).await? == 0 {
+            anyhow::bail!("it ended before its hello");
+        }
+    }
+}
+
+async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
+    let mut sessions = Vec::new();
+    let mut transfers = proxy.log.closed();
+    for w in workers.iter() {
+        let (answer, answered) = oneshot::channel();
+        w.order(Order::Status(answer));
+        if let Ok((s, t)) = answered.await {
+            sessions.extend(s);
+            transfers.extend(t);
+        }
+    }
+    let mut notes = Vec::new();
+    if let Some(address) = proxy.config.serve {
+        notes.push(format!("every stream ends at {address} (serve)"));
+    }
+    Status {
+        role: "proxy".to_owned(),
+        device: proxy.identity.id().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: proxy.clock.now().as_secs_f64(),
+        sessions,
+        transfers,
+        memory: Some(MemoryStatus {
+            used_bytes: proxy.memory.used(),
+            most_bytes: proxy.memory.most(),
+        }),
+        sandbox: proxy.sandboxed.get().cloned(),
+        notes,
+        ..Status::default()
+    }
+}

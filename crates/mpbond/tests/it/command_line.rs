@@ -1,0 +1,425 @@
+//! Command line: help, messages, exit codes.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use mpbond::status::{SessionStatus, Status};
+use mpbond_net::tls::{TlsStream, Trust};
+use mpbond_net::{DeviceId, Identity};
+use mpbond_testing::command_line::compare;
+
+struct Outcome {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn mpbond(args: &[&str]) -> Outcome {
+    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(args)
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    Outcome {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn ok(args: &[&str]) -> String {
+    let outcome = mpbond(args);
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+/// One clear line on standard error, nothing on standard output.
+fn fails(args: &[&str], code: i32) -> String {
+    let outcome = mpbond(args);
+    let text = outcome.stderr;
+    assert_eq!(outcome.code, code, "{args:?}: {text}");
+    assert_eq!(outcome.stdout, "", "{args:?}");
+    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+    let line = text.strip_prefix("mpbond: ");
+    line.unwrap_or_else(|| panic!("{args:?}: {text}"))
+        .to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_first_help_tells_what_it_is() {
+    let help = ok(&["--help"]);
+    for word in [
+        "primary",
+        "helper",
+        "proxy",
+        "Examples:",
+        "Exit codes:",
+        "doctor",
+    ] {
+        assert!(help.contains(word), "{word} is missing in\n{help}");
+    }
+    assert!(
+        help.starts_with("Makes a person's devices share their networks"),
+        "{help}"
+    );
+    assert_eq!(mpbond(&[]).code, 2, "no command: help, but not success");
+}
+
+#[test]
+fn every_help_has_an_example_and_fits_a_terminal() {
+    for command in [
+        &["primary"][..],
+        &["helper"],
+        &["proxy"],
+        &["status"],
+        &["doctor"],
+        &["id"],
+        &["pair"],
+        &["proxy", "enrol"],
+        &["trust"],
+        &["untrust"],
+        &["completions"],
+        &["man"],
+    ] {
+        for flag in ["-h", "--help"] {
+            let args: Vec<&str> = command.iter().copied().chain([flag]).collect();
+            let help = ok(&args);
+            assert!(help.contains("Example"), "{args:?}:\n{help}");
+            let example = help.split("A complete").nth(1).unwrap_or_default();
+            for line in example.lines() {
+                assert!(line.chars().count() < 80, "{args:?}: too wide: {line}");
+            }
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{args:?}: too wide: {line}");
+            }
+        }
+    }
+    for (role, key) in [
+        ("primary", "on_proxy_loss = "),
+        ("helper", "max_bytes_per_month = "),
+        ("proxy", "[destinations]"),
+    ] {
+        let help = ok(&[role, "--help"]);
+        assert!(help.contains(key), "no complete configuration:\n{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_code_2() {
+    for args in [
+        &["promary"][..],
+        &["proxy", "--serve", "nowhere"],
+        &["trust"],
+        &["trust", "not-an-id"],
+        &["status", "router"],
+        &["doctor"],
+    ] {
+        assert_eq!(mpbond(args).code, 2, "{args:?}");
+    }
+    let line = fails(&["--log", "a=b=c", "man", "/nonexistent"], 2);
+    assert!(
+        line.starts_with("--log \"a=b=c\" is no log filter"),
+        "{line}"
+    );
+}
+
+#[test]
+fn wrong_configurations_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("primary.toml");
+    std::fs::write(&file, "scheduler = \"pams\"\n[proxi]\n").unwrap();
+    for command in ["primary", "doctor"] {
+        let mut args = vec![command];
+        if command == "doctor" {
+            args.push("primary");
+        }
+        args.extend(["--config", text(&file)]);
+        let line = fails(&args, 2);
+        let expected = format!("{}:2: proxi: unknown key; allowed here are ", text(&file));
+        assert!(line.starts_with(&expected), "{line}");
+    }
+    let line = fails(&["proxy", "--config", "/nonexistent/proxy.toml"], 2);
+    assert!(
+        line.starts_with("/nonexistent/proxy.toml: cannot be read: "),
+        "{line}"
+    );
+
+    std::fs::write(&file, "proxies = \"203.0.113.1:4433\"\n").unwrap();
+    let fine = ok(&["helper", "--check", "--config", text(&file)]);
+    assert_eq!(fine, format!("{}: fine\n", text(&file)));
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "a check leaves nothing"
+    );
+}
+
+#[test]
+fn ids_and_trust() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = folder.path().join("identity.pem");
+    let at = ["--identity", text(&identity)];
+    let id = ok(&["id", at[0], at[1]]);
+    assert_eq!(ok(&["id", at[0], at[1]]), id, "made once");
+    let own: DeviceId = id.trim().parse().unwrap();
+    assert_eq!(own, Identity::load(&identity).unwrap().id());
+    let mode = std::fs::metadata(&identity).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let friend = DeviceId::from_bytes([9; 32]).to_string();
+    let said = ok(&["trust", &friend, "--name", "my laptop", at[0], at[1]]);
+    assert!(said.contains("is trusted now"), "{said}");
+    let said = ok(&["trust", &friend, at[0], at[1]]);
+    assert!(said.contains("was trusted already"), "{said}");
+    let list = ok(&["trust", "--list", at[0], at[1]]);
+    assert_eq!(list, format!("{friend}  my laptop\n"));
+
+    // By the configuration that names the identity, whatever the role.
+    let config = folder.path().join("proxy.toml");
+    std::fs::write(
+        &config,
+        format!("identity = \"identity.pem\"\ntrust = [\"{own}\"]\n"),
+    )
+    .unwrap();
+    let list = ok(&["trust", "--list", "--config", text(&config)]);
+    assert_eq!(
+        list,
+        format!("{own}  (in the configuration)\n{friend}  my laptop\n")
+    );
+    let line = fails(&["untrust", &own.to_string(), "--config", text(&config)], 1);
+    assert!(line.contains("is still trusted by `trust` in "), "{line}");
+
+    ok(&["untrust", &friend, at[0], at[1]]);
+    assert_eq!(ok(&["trust", "--list", at[0], at[1]]), "");
+    let line = fails(&["untrust", &friend, at[0], at[1]], 1);
+    assert!(line.contains("is not in "), "{line}");
+}
+
+#[test]
+fn status_of_a_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("primary.sock");
+    let line = fails(&["status", "--socket", text(&socket)], 1);
+    assert!(
+        line.contains("there is no such socket: is the daemon running?"),
+        "{line}"
+    );
+
+    let status = Status {
+        role: "primary".into(),
+        version: "9.9.9".into(),
+        uptime_s: 75.0,
+        sessions: vec![SessionStatus {
+            id: "00ff".into(),
+            state: "up".into(),
+            bytes_in: 10 << 20,
+            ..SessionStatus::default()
+        }],
+        notes: vec!["QUIC is refused".into()],
+        ..Status::default()
+    };
+    let listener = UnixListener::bind(&socket).unwrap();
+    let answer = serde_json::to_vec(&status).unwrap();
+    std::thread::spawn(move || {
+        for asker in listener.incoming() {
+            let _ = asker.unwrap().write_all(&answer);
+        }
+    });
+    let told = ok(&["status", "--socket", text(&socket)]);
+    for part in [
+        "primary 9.9.9  up 1 min 15 s",
+        "note: QUIC is refused",
+        "in 10.0 MiB",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+    let json = ok(&["status", "--json", "--socket", text(&socket)]);
+    assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
+}
+
+fn primary_toml(folder: &Path, proxy: SocketAddr, id: DeviceId) -> std::path::PathBuf {
+    let file = folder.join("primary.toml");
+    let config = format!(
+        "identity = \"me.pem\"\nstatus_socket = \"me.sock\"\n[proxy]\naddress = \"{proxy}\"\n\
+         id = \"{id}\"\n[[path]]\nname = \"lte\"\n[http]\nlisten = \"127.0.0.1:0\"\n"
+    );
+    std::fs::write(&file, config).unwrap();
+    file
+}
+
+fn doctor(file: &Path) -> (i32, serde_json::Value) {
+    let outcome = mpbond(&["doctor", "primary", "--json", "--config", text(file)]);
+    let json = serde_json::from_str(&outcome.stdout);
+    (
+        outcome.code,
+        json.unwrap_or_else(|e| panic!("{e}: {}", outcome.stderr)),
+    )
+}
+
+fn failures(findings: &serde_json::Value) -> Vec<String> {
+    let all = findings.as_array().unwrap().iter();
+    all.filter(|f| f["verdict"] == "fail")
+        .map(|f| format!("{}: {} -> {}", f["check"], f["detail"], f["advice"]))
+        .collect()
+}
+
+#[test]
+fn doctor_finds_a_proxy_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    // Bound and closed again: refused, not silent.
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let file = primary_toml(folder.path(), nobody, DeviceId::from_bytes([1; 32]));
+    let (code, findings) = doctor(&file);
+    let failed = failures(&findings);
+    assert_eq!((code, failed.len()), (1, 1), "{findings:#}");
+    assert!(failed[0].contains("nothing listens on port"), "{failed:?}");
+    assert!(
+        !folder.path().join("me.pem").exists(),
+        "the doctor changes nothing"
+    );
+}
+
+struct Answer(bool);
+
+impl Trust for Answer {
+    fn trusts(&self, _: &DeviceId) -> bool {
+        self.0
+    }
+}
+
+/// A proxy's front door: shakes hands, and closes when the caller does.
+fn front_door(identity: Identity, trusts: bool) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+                let trust = Arc::new(Answer(trusts));
+                if let Ok(mut tls) = TlsStream::accept(tcp, &identity, trust, deadline).await {
+                    tls.close();
+                    let _ = std::future::poll_fn(|cx| tls.poll_flush(cx)).await;
+                }
+            }
+        });
+    });
+    address
+}
+
+#[test]
+fn doctor_tells_trust_from_distrust_and_strangers() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = Identity::load_or_create(folder.path().join("me.pem"))
+        .unwrap()
+        .id();
+    let proxy = Identity::generate().unwrap();
+
+    let file = primary_toml(folder.path(), front_door(proxy.clone(), true), proxy.id());
+    let (code, findings) = doctor(&file);
+    assert_eq!((code, failures(&findings)), (0, vec![]), "{findings:#}");
+    assert!(
+        findings
+            .to_string()
+            .contains("the proxy trusts this device"),
+        "{findings:#}"
+    );
+
+    let file = primary_toml(folder.path(), front_door(proxy.clone(), false), proxy.id());
+    let (code, findings) = doctor(&file);
+    let failed = failures(&findings);
+    assert_eq!((code, failed.len()), (1, 1), "{findings:#}");
+    assert!(
+        failed[0].contains(&format!("mpbond trust {own}")),
+        "{failed:?}"
+    );
+
+    let somebody = DeviceId::from_bytes([1; 32]);
+    let file = primary_toml(folder.path(), front_door(proxy.clone(), true), somebody);
+    let (code, findings) = doctor(&file);
+    let failed = failures(&findings);
+    assert_eq!((code, failed.len()), (1, 1), "{findings:#}");
+    assert!(failed[0].contains(&proxy.id().to_string()), "{failed:?}");
+}
+
+/// Subcommands that are listed and belong to `mpbond-lab`.
+const OF_THE_LAB: [&str; 9] = [
+    "lab",
+    "link",
+    "probe",
+    "probe-server",
+    "traffic",
+    "capture",
+    "trace",
+    "energy",
+    "cpulog",
+];
+
+#[test]
+fn help_pages_and_completions_are_as_recorded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    compare(env!("CARGO_BIN_EXE_mpbond"), &folder, &OF_THE_LAB);
+}
+
+/// What is handed on, to whichever `mpbond-lab` is there: nothing, one in PATH, one beside
+/// `mpbond`. All are links, since a program that has just been written may not be run by a process
+/// that forks in another thread.
+#[test]
+fn subcommands_of_the_lab_are_handed_on() {
+    let temporary = env!("CARGO_TARGET_TMPDIR");
+    let [own, elsewhere] = [0, 1].map(|_| tempfile::tempdir_in(temporary).unwrap());
+    let program = own.path().join("mpbond");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_mpbond"), &program).unwrap();
+    let run = |args: &[&str]| {
+        let output = Command::new(&program)
+            .args(args)
+            .env("PATH", elsewhere.path())
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|s| String::from_utf8(s).unwrap());
+        (output.status.code().unwrap(), said.concat())
+    };
+    let (code, line) = run(&["lab", "run", "x.toml"]);
+    assert_eq!((code, line.lines().count()), (2, 1), "{line}");
+    let expected = format!(
+        "mpbond: `mpbond lab` is part of mpbond-lab, which is neither in {} nor in PATH: ",
+        text(own.path())
+    );
+    assert!(line.starts_with(&expected), "{line}");
+
+    // Every argument as it was typed.
+    let args = ["--log", "debug", "trace", "query", "a  b", "--help"];
+    symlink("/bin/echo", elsewhere.path().join("mpbond-lab")).unwrap();
+    assert_eq!(run(&args), (0, args.join(" ") + "\n"));
+    // That beside it comes first, and the exit code is its own.
+    symlink("/bin/false", own.path().join("mpbond-lab")).unwrap();
+    assert_eq!(run(&args).0, 1);
+}
+
+#[test]
+fn the_first_help_lists_subcommands_of_the_lab() {
+    let help = ok(&["--help"]);
+    for name in OF_THE_LAB {
+        let start = format!("  {name} ");
+        let listed = help.lines().any(|l| l.starts_with(&start));
+        assert!(listed, "{name} is missing in\n{help}");
+    }
+}

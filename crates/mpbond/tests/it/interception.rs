@@ -1,0 +1,163 @@
+//! A primary that intercepts, as a process with the kernel's rules, in namespaces of the test's
+//! own: what it keeps of its privileges, and what is left of it when it is killed.
+//!
+//! The test that cargo runs has the ignored one play its role there (`mpbond_testing::namespaces`).
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mpbond_net::DeviceId;
+use mpbond_testing::Need;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn rules_do_not_outlive_their_primary() {
+    let nft = Command::new("nft").arg("--version").output();
+    if !nft.is_ok_and(|o| o.status.success()) {
+        return Need::Nft.is_missing("there is no nft");
+    }
+    play("-Urnm", "interception::role");
+}
+
+fn is_clean() -> bool {
+    let left = sh("nft list tables; ip rule; ip -6 rule");
+    !left.contains("mpbond") && !left.contains("9000:")
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < LIMIT, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The children of a process, their children, and so on.
+fn descendants(parent: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    let mut next = vec![parent];
+    while let Some(parent) = next.pop() {
+        // The exit code says whether there is any.
+        let ps = Command::new("ps")
+            .args(["-o", "pid=", "--ppid", &parent.to_string()])
+            .output()
+            .unwrap();
+        let pids = String::from_utf8(ps.stdout).unwrap();
+        let pids: Vec<u32> = pids.split_whitespace().flat_map(str::parse).collect();
+        all.extend(&pids);
+        next.extend(&pids);
+    }
+    all
+}
+
+fn start(folder: &Path) -> Child {
+    let config = folder.join("primary.toml");
+    let id = DeviceId::from_bytes([7; 32]);
+    let text = format!(
+        "identity = \"primary.pem\"\nstatus_socket = \"primary.sock\"\n[proxy]\naddress = \"127.0.0.1:9\"\nid = \"{id}\"\n\
+         [[path]]\nname = \"own\"\ninterface = \"lo\"\n[transparent]\nmode = \"tproxy\"\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["primary", "--config"])
+        .arg(&config)
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let socket = folder.join("primary.sock");
+    let up = || mpbond::status_socket::ask(&socket).is_ok_and(|s| s.sandbox.is_some());
+    wait_until("it answers", up);
+    child
+}
+
+fn doctor(folder: &Path, more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["doctor", "primary", "--config"])
+        .arg(folder.join("primary.toml"))
+        .args(more)
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    sh("ip link set lo up");
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+
+    let mut primary = start(folder);
+    assert!(!is_clean());
+    let status = mpbond::status_socket::ask(&folder.join("primary.sock")).unwrap();
+    let sandbox = status.sandbox.unwrap();
+    // Marks take one or the other, depending on the kernel.
+    let kept = sandbox.capabilities.as_slice();
+    assert!(
+        kept == ["CAP_NET_RAW"] || kept == ["CAP_NET_ADMIN"],
+        "{kept:?}"
+    );
+    assert!(doctor(folder, &[]).contains("nothing is left of earlier runs"));
+    let said = doctor(folder, &["--clean"]);
+    assert!(said.contains("nothing is left of earlier runs"), "{said}");
+    assert!(!is_clean(), "those of a running primary stay");
+
+    // Told to stop, it takes them away, though it has given up what that takes: its guard has not.
+    sh(&format!("kill -TERM {}", primary.id()));
+    assert!(primary.wait().unwrap().success());
+    assert!(is_clean());
+
+    // Killed, too.
+    let mut primary = start(folder);
+    primary.kill().unwrap();
+    primary.wait().unwrap();
+    wait_until("nothing is left", is_clean);
+
+    // Killed with all that would clean up: the doctor says so, and does it when told to.
+    let mut primary = start(folder);
+    let helpers: Vec<_> = descendants(primary.id())
+        .iter()
+        .map(u32::to_string)
+        .collect();
+    assert!(!helpers.is_empty());
+    sh(&format!(
+        "kill -KILL {} {}",
+        helpers.join(" "),
+        primary.id()
+    ));
+    primary.wait().unwrap();
+    wait_until("the table is gone", || sh("nft list tables").is_empty());
+    assert!(!is_clean());
+    let said = doctor(folder, &[]);
+    assert!(said.contains("doctor primary --clean"), "{said}");
+    let said = doctor(folder, &["--clean"]);
+    assert!(
+        said.contains("removed 0 nft tables and 2 routing"),
+        "{said}"
+    );
+    assert!(is_clean());
+
+    // Or the next start does, also of a primary that intercepts nothing any more.
+    sh(
+        "nft add table inet mpbond_1073741824_1; ip rule add pref 9000 fwmark 0x6d700002 lookup 28016",
+    );
+    let text = std::fs::read_to_string(folder.join("primary.toml")).unwrap();
+    let (text, _) = text.split_once("[transparent]").unwrap();
+    let other = folder.join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("primary.toml"), text).unwrap();
+    let mut primary = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["primary", "--config"])
+        .arg(other.join("primary.toml"))
+        .spawn()
+        .unwrap();
+    wait_until("the next start cleans up", is_clean);
+    primary.kill().unwrap();
+    primary.wait().unwrap();
+}

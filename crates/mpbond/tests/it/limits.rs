@@ -1,0 +1,210 @@
+//! What strangers and primaries may have at a time, at a proxy and at a helper: real daemons, on
+//! loopback.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpbond::config::{Destinations, HelperConfig, ProxyConfig, Uplink};
+use mpbond_net::control::{ControlChannel, Message, RefusalCode, RequestId};
+use mpbond_net::tls::TlsStream;
+use mpbond_net::{DeviceId, Identity};
+use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+
+/// An address on loopback that is free now.
+fn free() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn wait_for(path: PathBuf) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while mpbond::status_socket::ask(&path).is_err() {
+        assert!(Instant::now() < deadline, "it does not come up");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn proxy() -> (SocketAddr, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = free();
+    let config = ProxyConfig {
+        listen: vec![listen],
+        identity: folder.path().join("proxy.pem"),
+        status_socket: folder.path().join("proxy.sock"),
+        metrics: None,
+        sandbox: true,
+        trust: Vec::new(),
+        scheduler: SchedulerKind::Pams,
+        reinjection: ReinjectionRule::default(),
+        idleness: Idleness::default(),
+        feedback: FeedbackRule::default(),
+        buffer_delay: BufferDelay::default(),
+        congestion: None,
+        resume_for: Duration::from_secs(60),
+        destinations: Destinations::default(),
+        serve: None,
+        workers: Some(1),
+        memory_bytes: None,
+    };
+    thread::spawn(move || mpbond::proxy::run(config, Arc::new(|_: &DeviceId| true)).unwrap());
+    wait_for(folder.path().join("proxy.sock"));
+    (listen, folder)
+}
+
+/// A helper that everyone may use, and its id.
+fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = free();
+    let identity = folder.path().join("helper.pem");
+    let id = Identity::load_or_create(&identity).unwrap().id();
+    let config = HelperConfig {
+        announce: false,
+        name: "helper".to_owned(),
+        listen,
+        identity,
+        status_socket: folder.path().join("helper.sock"),
+        metrics: None,
+        sandbox: true,
+        trust: Vec::new(),
+        proxies: vec![relays_to],
+        uplink: Uplink::default(),
+        buffer_bytes: 1 << 20,
+        max_bytes_per_month: None,
+        enabled: true,
+        congestion: None,
+    };
+    thread::spawn(move || mpbond::helper::run(config, Arc::new(|_: &DeviceId| true)).unwrap());
+    wait_for(folder.path().join("helper.sock"));
+    (listen, id, folder)
+}
+
+/// Whether the other end keeps a connection that says nothing but this.
+fn is_kept(stream: &mut TcpStream, say: &[u8]) -> bool {
+    let _ = stream.write_all(say);
+    stream
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    match stream.read(&mut [0; 1]) {
+        Ok(n) => n > 0,
+        Err(e) => matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
+}
+
+/// One source gets so many connections, and the next one when one of these is gone.
+fn one_source_gets(listen: SocketAddr, most: usize, say: &[u8]) {
+    let connect = || TcpStream::connect(listen).unwrap();
+    let mut kept: Vec<_> = (0..most).map(|_| connect()).collect();
+    assert!(!is_kept(&mut connect(), say), "one more than {most}");
+    for stream in [0, most - 1] {
+        assert!(is_kept(&mut kept[stream], say), "number {stream} of {most}");
+    }
+    kept.pop();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_kept(&mut connect(), say) {
+        assert!(
+            Instant::now() < deadline,
+            "what was given back is not given again"
+        );
+    }
+}
+
+#[test]
+fn handshakes_of_one_source_at_a_proxy() {
+    let (listen, _folder) = proxy();
+    // The beginning of a ClientHello that never goes on.
+    one_source_gets(listen, 64, &[0x16, 3, 1, 0, 200, 1]);
+}
+
+#[test]
+fn openings_of_one_source_at_a_helper() {
+    let (listen, _, _folder) = helper(free());
+    one_source_gets(listen, 16, b"MPR1");
+}
+
+async fn control(listen: SocketAddr, helper: DeviceId, identity: &Identity) -> ControlChannel {
+    let tcp = tokio::net::TcpStream::connect(listen).await.unwrap();
+    let soon = tokio::time::Instant::now() + Duration::from_secs(20);
+    let tls = TlsStream::connect(tcp, identity, helper, soon)
+        .await
+        .unwrap();
+    let mut control = ControlChannel::new(tls);
+    let (version, name) = (1, "primary".to_owned());
+    control
+        .send(&Message::Hello { version, name })
+        .await
+        .unwrap();
+    control
+}
+
+/// The first message other than greetings.
+async fn answer(control: &mut ControlChannel) -> Message {
+    loop {
+        match control.receive().await.unwrap().unwrap() {
+            Message::Hello { .. } | Message::HelperState(_) => {}
+            other => return other,
+        }
+    }
+}
+
+#[tokio::test]
+async fn control_connections_of_one_primary() {
+    let (listen, id, _folder) = helper(free());
+    let one = Identity::generate().unwrap();
+    let other = Identity::generate().unwrap();
+    let mut kept = Vec::new();
+    for token in 0..4 {
+        let mut control = control(listen, id, &one).await;
+        control.send(&Message::Ping { token }).await.unwrap();
+        assert_eq!(answer(&mut control).await, Message::Pong { token });
+        kept.push(control);
+    }
+    let mut fifth = control(listen, id, &one).await;
+    let told = answer(&mut fifth).await;
+    assert!(matches!(told, Message::Bye { .. }), "{told:?}");
+    let mut another = control(listen, id, &other).await;
+    another.send(&Message::Ping { token: 9 }).await.unwrap();
+    assert_eq!(answer(&mut another).await, Message::Pong { token: 9 });
+}
+
+#[tokio::test]
+async fn relays_of_one_primary() {
+    // It takes connections and says nothing.
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = proxy.local_addr().unwrap();
+    let (listen, id, _folder) = helper(to);
+    let ask = async |control: &mut ControlChannel, n| {
+        let (request, proxy) = (RequestId(n), to);
+        control
+            .send(&Message::InitMp { request, proxy })
+            .await
+            .unwrap();
+        answer(control).await
+    };
+    let one = Identity::generate().unwrap();
+    let mut greedy = control(listen, id, &one).await;
+    for n in 0..16 {
+        let told = ask(&mut greedy, n).await;
+        assert!(matches!(told, Message::Relay { .. }), "{n}: {told:?}");
+    }
+    // Also over a connection of its own: it is the device that counts.
+    let mut again = control(listen, id, &one).await;
+    for control in [&mut greedy, &mut again] {
+        let told = ask(control, 99).await;
+        let too_many = matches!(
+            &told,
+            Message::Refused {
+                code: RefusalCode::TooMany,
+                ..
+            }
+        );
+        assert!(too_many, "{told:?}");
+    }
+    let other = Identity::generate().unwrap();
+    let mut modest = control(listen, id, &other).await;
+    let told = ask(&mut modest, 0).await;
+    assert!(matches!(told, Message::Relay { .. }), "{told:?}");
+}

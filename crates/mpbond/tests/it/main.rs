@@ -1,0 +1,14 @@
+//! The program and its daemons. One test program for all, since each links everything; only what
+//! fails and recovers in real time is apart (`tests/failure`).
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+mod command_line;
+mod discover;
+mod interception;
+mod limits;
+mod loopback;
+mod memory;
+mod pair;
+mod sandbox;
+mod service;
+mod untrust;

@@ -1,0 +1,107 @@
+//! The systemd units that are shipped: understood by systemd where it is installed, and fitting to
+//! what the daemons look for.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mpbond_testing::Need;
+
+const ROLES: [&str; 3] = ["primary", "helper", "proxy"];
+
+fn dist() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist")
+}
+
+/// The settings of a unit, in order.
+fn settings(role: &str) -> Vec<(String, String)> {
+    let file = dist().join(format!("mpbond-{role}.service"));
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|l| !l.is_empty() && !l.starts_with(['#', '[']));
+    let pairs = lines.map(|l| l.split_once('=').unwrap_or_else(|| panic!("{role}: {l}")));
+    pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+fn only(settings: &[(String, String)], key: &str) -> String {
+    let values: Vec<_> = settings.iter().filter(|(k, _)| k == key).collect();
+    assert_eq!(values.len(), 1, "{key}: {values:?}");
+    values[0].1.clone()
+}
+
+#[test]
+fn units_run_as_a_user_of_their_own_with_what_they_need() {
+    for role in ROLES {
+        let settings = settings(role);
+        assert_eq!(only(&settings, "User"), "mpbond");
+        assert_eq!(only(&settings, "NoNewPrivileges"), "yes");
+        assert_eq!(only(&settings, "ProtectSystem"), "strict");
+        assert!(!only(&settings, "MemoryMax").is_empty());
+        let may = only(&settings, "AmbientCapabilities");
+        assert_eq!(may, only(&settings, "CapabilityBoundingSet"));
+        let wanted = match role {
+            "primary" => "CAP_NET_ADMIN CAP_NET_RAW",
+            _ => "",
+        };
+        assert_eq!(may, wanted, "{role}");
+        // Without these the daemon's own sandbox would be refused.
+        let calls = settings.iter().filter(|(k, _)| k == "SystemCallFilter");
+        let calls: Vec<_> = calls.flat_map(|(_, v)| v.split(' ')).collect();
+        for call in ["@system-service", "seccomp", "landlock_restrict_self"] {
+            assert!(calls.contains(&call), "{role}: {call}");
+        }
+    }
+}
+
+#[test]
+fn systemd_understands_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut units = Vec::new();
+    for role in ROLES {
+        let name = format!("mpbond-{role}.service");
+        let text = std::fs::read_to_string(dist().join(&name)).unwrap();
+        // It looks whether the program is there.
+        let text = text.replace("/usr/local/bin/mpbond", env!("CARGO_BIN_EXE_mpbond"));
+        let unit = folder.path().join(name);
+        std::fs::write(&unit, text).unwrap();
+        units.push(unit);
+    }
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .args(&units)
+        .output();
+    let Ok(verify) = verify else {
+        return Need::Systemd.is_missing("there is no systemd-analyze");
+    };
+    let said = String::from_utf8_lossy(&verify.stderr);
+    // Of our units it may say nothing; others on this machine are not ours to mend.
+    let ours: Vec<_> = said.lines().filter(|l| l.contains("mpbond")).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+}
+
+#[test]
+fn the_user_can_be_made() {
+    let sysusers = Command::new("systemd-sysusers")
+        .arg("--dry-run")
+        .arg(dist().join("mpbond.sysusers"))
+        .output();
+    let Ok(sysusers) = sysusers else {
+        return Need::Systemd.is_missing("there is no systemd-sysusers");
+    };
+    let said = String::from_utf8_lossy(&sysusers.stderr);
+    assert!(sysusers.status.success(), "{said}");
+    assert!(!said.contains("mpbond.sysusers:"), "{said}");
+}
+
+#[test]
+fn daemons_look_where_systemd_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.toml");
+    std::fs::write(&file, "workers = 1\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["proxy", "--check"])
+        .env("CONFIGURATION_DIRECTORY", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, format!("{}: fine\n", file.display()));
+}

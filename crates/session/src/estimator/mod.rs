@@ -1,0 +1,485 @@
+//! Estimates of a subflow at its sender: bytes on the way, throughput and delay of each hop.
+//!
+//! Facts come from three places: the kernel's view of the near hop ([`PathInfo`], from TCP_INFO),
+//! the far end's ACK counts, and reports of the helper on the hop that only it can see
+//! ([`FarReport`]). Each has an age; between facts an estimate is extrapolated by the throughput
+//! (ADR 0007).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use crate::pad::{self, Hop};
+use crate::{BufferDelay, FeedbackRule};
+
+/// The near hop as the kernel sees it now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PathInfo {
+    /// Congestion window in bytes.
+    pub cwnd_bytes: u64,
+    /// Smoothed round-trip time; zero if not yet known.
+    pub srtt: Duration,
+    /// Least round-trip time seen; zero if not yet known.
+    pub min_rtt: Duration,
+    /// Ciphertext octets of the TLS stream that have arrived at the near hop's far end, in order or
+    /// not: a lost packet that is being repaired must not make all that follows it look unsent.
+    pub bytes_arrived: u64,
+    /// Throughput of the latest flight, zero if not yet known.
+    pub delivery_rate: BitRate,
+    /// That flight was limited by what there was to send, not by the path.
+    pub app_limited: bool,
+    /// The flow is in slow start: its rate is its congestion window's, not the path's.
+    pub slow_start: bool,
+}
+
+/// The far hop as the helper sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FarReport {
+    /// Throughput; zero if not known.
+    pub throughput: BitRate,
+    /// Round-trip time; zero if not known.
+    pub rtt: Duration,
+    /// Bytes that wait in the helper in our direction.
+    pub level_bytes: u64,
+    /// How old this is.
+    pub age: Duration,
+    /// Time that the last byte that left the helper had spent there, if reported.
+    pub sojourn: Option<Duration>,
+}
+
+/// Time constant of the moving averages: about what a flow takes to settle after a change of
+/// rate, and short against the seconds for which a helper may run ahead.
+const SMOOTHING: Duration = Duration::from_millis(150);
+
+/// Most that may wait in the near hop's queues, in time: enough that a flow never runs dry between
+/// two ACKs, less than the queues of the links of interest. What waits there cannot be scheduled
+/// any more, and what overflows them is lost.
+const NEAR_AHEAD: Duration = Duration::from_millis(70);
+
+/// Below this a near hop is never held to be full: an initial window and more.
+const LEAST_NEAR_BYTES: f64 = 40_000.0;
+
+/// Least span of a throughput sample from ACK counts: several frames on the slowest links.
+const SAMPLE_SPAN: Duration = Duration::from_millis(40);
+
+/// Least bytes of such a sample, for the same reason.
+const SAMPLE_BYTES: u64 = 8_192;
+
+/// A helper holding this much is backlogged: the far hop is the limit, and the rate at which
+/// counts rise is its throughput. Two full records.
+const BACKLOGGED_BYTES: u64 = 32_768;
+
+/// Maximum backlog at a helper whose far hop has an unknown throughput.
+const UNKNOWN_FAR_BYTES: u64 = 65_536;
+
+/// Maximum age of an arrival rate that is used.
+const PACE_LASTS: Duration = Duration::from_millis(500);
+
+/// Maximum age of an estimate that is used.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Throughput in bytes per second before the first fact. It only orders paths of which nothing is
+/// known.
+const FIRST_GUESS: f64 = 125_000.0;
+
+#[derive(Debug, Clone, Copy)]
+struct Average {
+    bytes_per_sec: f64,
+    at: Timestamp,
+}
+
+impl Average {
+    fn update(slot: &mut Option<Self>, now: Timestamp, sample: f64) {
+        let bytes_per_sec = match *slot {
+            Some(old) => {
+                let age = now.since(old.at).as_secs_f64();
+                let weight = 1.0 - (-age / SMOOTHING.as_secs_f64()).exp();
+                old.bytes_per_sec + weight * (sample - old.bytes_per_sec)
+            }
+            None => sample,
+        };
+        *slot = Some(Self {
+            bytes_per_sec,
+            at: now,
+        });
+    }
+}
+
+/// ACK count as the far end read it.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    count: u64,
+    /// On our clock.
+    at: Timestamp,
+    /// On the far end's clock.
+    remote: Timestamp,
+}
+
+/// A reported level of a helper's buffer.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    bytes: u64,
+    /// When the helper read it, on our clock.
+    at: Timestamp,
+    /// Octets that the helper had taken by then.
+    taken: u64,
+}
+
+/// Estimates for one subflow, in the direction that this end sends.
+#[derive(Debug, Default)]
+pub(crate) struct Estimator {
+    through_helper: bool,
+    /// The far hop is known by reports alone ([`FeedbackRule::is_published`]).
+    by_reports: bool,
+    path: PathInfo,
+    path_at: Timestamp,
+    near: Option<Average>,
+    /// `near` is made of measurements, no longer of windows.
+    near_measured: bool,
+    far: Option<Average>,
+    /// Rate at which octets arrive at the far end: that of the slowest hop, as flights show it.
+    pace: Option<Average>,
+    /// The far hop's throughput as the helper reports it: a window per round trip, when it has
+    /// nothing better.
+    reported: Option<Average>,
+    /// The last measured time of a byte at the helper.
+    sojourn: Option<Duration>,
+    /// The last reported level of the helper's buffer, where counts do not tell it.
+    level: Option<Level>,
+    /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
+    far_rtt: Option<Duration>,
+    /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
+    history: VecDeque<(Timestamp, u64)>,
+    last: Option<Reading>,
+    /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
+    sample: Option<(Reading, bool)>,
+}
+
+/// Spacing and number of history entries: a third of a second in all.
+const HISTORY_STEP: Duration = Duration::from_millis(5);
+const HISTORY_LEN: usize = 64;
+
+impl Estimator {
+    pub(crate) fn new(through_helper: bool, feedback: FeedbackRule) -> Self {
+        Self {
+            through_helper,
+            by_reports: through_helper && feedback.is_published(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn path(&self) -> &PathInfo {
+        &self.path
+    }
+
+    pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
+        let grew = info.bytes_arrived > self.path.bytes_arrived;
+        self.path = info;
+        self.path_at = now;
+        let due = self
+            .history
+            .back()
+            .is_none_or(|(at, _)| now.since(*at) >= HISTORY_STEP);
+        if due {
+            if self.history.len() == HISTORY_LEN {
+                self.history.pop_front();
+            }
+            // What is acknowledged out of order is counted in segments, as if each were full: when
+            // its place is reached, the sum can be a little less than it was.
+            let before = self.history.back().map_or(0, |(_, arrived)| *arrived);
+            self.history
+                .push_back((now, info.bytes_arrived.max(before)));
+        }
+        // CWND / RTT, as published, says what an unlimited flow gets; the kernel's own rate
+        // sample says it better where the flow was limited by the path.
+        let published = if info.srtt.is_zero() {
+            0.0
+        } else {
+            info.cwnd_bytes as f64 / info.srtt.as_secs_f64()
+        };
+        if self.near.is_none() {
+            if published > 0.0 {
+                Average::update(&mut self.near, now, published);
+            }
+        } else if grew && info.delivery_rate > BitRate::ZERO {
+            let sample = info.delivery_rate.bytes_per_sec();
+            let known = self.near.map_or(0.0, |n| n.bytes_per_sec);
+            // A flow that lacked bytes, or a window, shows no more than a lower bound.
+            let measured = !info.app_limited && !info.slow_start;
+            if measured && !self.near_measured {
+                // Lower bounds of slow start are no part of an average of measurements.
+                self.near_measured = true;
+                self.near = None;
+            }
+            if measured || sample > known {
+                Average::update(&mut self.near, now, sample);
+            }
+        }
+    }
+
+    pub(crate) fn on_far_report(&mut self, now: Timestamp, r: FarReport) {
+        if !r.rtt.is_zero() {
+            let least = self.far_rtt.map_or(r.rtt, |known| known.min(r.rtt));
+            // It may have become longer for good: half of one percent a report.
+            self.far_rtt = Some(least + (r.rtt - least) / 200);
+        }
+        self.sojourn = r.sojourn.or(self.sojourn);
+        if r.throughput > BitRate::ZERO {
+            Average::update(&mut self.reported, now, r.throughput.bytes_per_sec());
+        }
+        let at = now.before(r.age);
+        if self.by_reports && self.level.is_none_or(|l| l.at <= at) {
+            self.level = Some(Level {
+                bytes: r.level_bytes,
+                at,
+                taken: self.taken_by(at),
+            });
+        }
+    }
+
+    /// The far end measured this arrival rate.
+    pub(crate) fn on_pace(&mut self, now: Timestamp, pace: BitRate) {
+        if pace > BitRate::ZERO && !self.by_reports {
+            Average::update(&mut self.pace, now, pace.bytes_per_sec());
+        }
+    }
+
+    /// A count arrived that the far end read at `remote` on its clock, `at` on ours.
+    pub(crate) fn on_count(&mut self, count: u64, at: Timestamp, remote: Timestamp) {
+        if self.by_reports || self.last.is_some_and(|l| count < l.count) {
+            return;
+        }
+        let reading = Reading { count, at, remote };
+        let unchanged = self.last.is_some_and(|l| l.count == count);
+        self.last = Some(reading);
+        if !self.through_helper || unchanged {
+            return;
+        }
+        let backlogged = self.taken_at(at).saturating_sub(count) > BACKLOGGED_BYTES;
+        let Some((start, all_along)) = self.sample else {
+            self.sample = Some((reading, backlogged));
+            return;
+        };
+        let span = remote.since(start.remote);
+        let bytes = count - start.count;
+        let all_along = all_along && backlogged;
+        if span < SAMPLE_SPAN || bytes < SAMPLE_BYTES {
+            self.sample = Some((start, all_along));
+            return;
+        }
+        // A second without news is a pause of ours, not the pipe's pace.
+        if span < Duration::from_secs(1) {
+            let rate = bytes as f64 / span.as_secs_f64();
+            let known = self.far.map_or(0.0, |f| f.bytes_per_sec);
+            if all_along || (rate > known && self.far.is_some()) {
+                Average::update(&mut self.far, at, rate);
+            }
+        }
+        self.sample = Some((reading, backlogged));
+    }
+
+    /// Octets that had been acknowledged on the near hop at an earlier instant.
+    fn taken_at(&self, at: Timestamp) -> u64 {
+        let i = self.history.partition_point(|(t, _)| *t <= at);
+        match (
+            i.checked_sub(1).and_then(|i| self.history.get(i)),
+            self.history.get(i),
+        ) {
+            (Some(&(t0, a0)), Some(&(t1, a1))) => {
+                let part = at.since(t0).as_secs_f64() / t1.since(t0).as_secs_f64().max(1e-9);
+                a0 + ((a1 - a0) as f64 * part) as u64
+            }
+            (Some(&(_, a)), None) => a.max(self.path.bytes_arrived.min(a)),
+            (None, Some(&(_, a))) => a,
+            (None, None) => 0,
+        }
+    }
+
+    fn near_hop(&self, now: Timestamp) -> Hop {
+        let known = self.near.filter(|n| now.since(n.at) < FORGET_AFTER);
+        let mut throughput = known.map_or_else(
+            || {
+                let rtt = self.path.srtt.as_secs_f64();
+                if rtt > 0.0 {
+                    self.path.cwnd_bytes as f64 / rtt
+                } else {
+                    FIRST_GUESS
+                }
+            },
+            |n| n.bytes_per_sec,
+        );
+        // A flow that is starting is slower than its path still.
+        if self.path.slow_start
+            && let Some(pace) = self.pace
+            && now.since(pace.at) < PACE_LASTS
+        {
+            throughput = throughput.max(pace.bytes_per_sec);
+        }
+        Hop {
+            throughput: throughput.max(1.0),
+            one_way_delay: self.near_owd().as_secs_f64(),
+        }
+    }
+
+    /// Half the least round-trip time: what waits in queues is counted in bytes already.
+    fn near_owd(&self) -> Duration {
+        let rtt = if self.path.min_rtt.is_zero() {
+            self.path.srtt
+        } else {
+            self.path.min_rtt
+        };
+        rtt / 2
+    }
+
+    /// Throughput of the far hop: as counts showed it under a backlog, else as flights show it,
+    /// else as the helper reports it.
+    fn far_known(&self, now: Timestamp) -> Option<f64> {
+        [self.far, self.pace, self.reported]
+            .into_iter()
+            .flatten()
+            .find(|f| now.since(f.at) < FORGET_AFTER)
+            .map(|f| f.bytes_per_sec.max(1.0))
+    }
+
+    fn far_hop(&self, now: Timestamp) -> Hop {
+        let near = self.near_hop(now);
+        Hop {
+            // Unknown: no slower than the near hop until a backlog shows otherwise.
+            throughput: self.far_known(now).unwrap_or(near.throughput),
+            one_way_delay: self.far_rtt.unwrap_or_default().as_secs_f64() / 2.0,
+        }
+    }
+
+    /// Octets that the near hop's far end has by now: those acknowledged, and those whose
+    /// acknowledgement must be under way.
+    fn taken(&self, now: Timestamp, sent: u64) -> u64 {
+        let unseen = now.since(self.path_at) + self.near_owd();
+        let moved = self.near_hop(now).throughput * unseen.as_secs_f64();
+        (self.path.bytes_arrived + moved as u64).min(sent)
+    }
+
+    /// Octets that the near hop's far end had by `at`, as far as its acknowledgements tell today.
+    fn taken_by(&self, at: Timestamp) -> u64 {
+        let shown = at + self.near_owd();
+        if shown < self.path_at {
+            return self.taken_at(shown);
+        }
+        let unseen = shown.since(self.path_at);
+        let moved = self.near_hop(at).throughput * unseen.as_secs_f64();
+        self.path.bytes_arrived + moved as u64
+    }
+
+    /// B_s: octets that have not left the near hop, of `sent` in all.
+    pub(crate) fn b_near(&self, now: Timestamp, sent: u64) -> u64 {
+        sent - self.taken(now, sent)
+    }
+
+    /// B_p (downlink) or B_h (uplink): octets that the helper has taken and the far end has not.
+    /// `acked` is the latest ACK count.
+    pub(crate) fn b_far(&self, now: Timestamp, sent: u64, acked: u64) -> u64 {
+        if !self.through_helper {
+            return 0;
+        }
+        let taken = self.taken(now, sent);
+        if let Some(level) = self.level {
+            let since = taken.saturating_sub(level.taken);
+            let drained = self.far_hop(now).throughput * now.since(level.at).as_secs_f64();
+            return (level.bytes + since).saturating_sub(drained as u64);
+        }
+        let at = self.last.map_or(now, |l| l.at);
+        let drained = self.far_hop(now).throughput * now.since(at).as_secs_f64();
+        taken.saturating_sub(acked.saturating_add(drained as u64))
+    }
+
+    /// PAD by the three published cases or, behind a helper, by the delay that it measured: none
+    /// until it has said one.
+    pub(crate) fn pad(
+        &self,
+        now: Timestamp,
+        sent: u64,
+        acked: u64,
+        buffer_delay: BufferDelay,
+    ) -> Duration {
+        let near = self.near_hop(now);
+        let b_near = self.b_near(now, sent);
+        let seconds = if self.through_helper && buffer_delay == BufferDelay::Measured {
+            let sojourn = self.sojourn.unwrap_or_default().as_secs_f64();
+            pad::by_measured_delay(b_near, sojourn, near, self.far_hop(now))
+        } else if self.through_helper {
+            let b_far = self.b_far(now, sent, acked);
+            pad::through_helper(b_near, b_far, near, self.far_hop(now))
+        } else {
+            pad::direct(b_near, near)
+        };
+        pad::to_duration(seconds)
+    }
+
+    /// End-to-end throughput: the lesser of the hops'.
+    pub(crate) fn throughput(&self, now: Timestamp) -> BitRate {
+        let near = self.near_hop(now).throughput;
+        let least = if self.through_helper {
+            near.min(self.far_hop(now).throughput)
+        } else {
+            near
+        };
+        BitRate::from_bytes_per_sec(least)
+    }
+
+    pub(crate) fn far_throughput(&self, now: Timestamp) -> Option<BitRate> {
+        self.far_known(now).map(BitRate::from_bytes_per_sec)
+    }
+
+    /// One-way delay over all hops.
+    pub(crate) fn one_way_delay(&self) -> Duration {
+        self.near_owd() + self.far_rtt.unwrap_or_default() / 2
+    }
+
+    /// Round-trip time over all hops, with today's queues.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.path.srtt + self.far_rtt.unwrap_or_default()
+    }
+
+    /// Whether more is on its way over the near hop than it can use: it takes no more for now, so
+    /// that decisions are made late.
+    pub(crate) fn near_is_full(&self, now: Timestamp, sent: u64) -> bool {
+        let ahead = (self.path.min_rtt + NEAR_AHEAD).as_secs_f64();
+        let window = LEAST_NEAR_BYTES.min(self.path.cwnd_bytes as f64);
+        let allowed = (self.near_hop(now).throughput * ahead).max(window);
+        sent.saturating_sub(self.path.bytes_arrived) as f64 > allowed
+    }
+
+    /// Whether the near hop's congestion window is full (MPBond, Algorithm 1: no subflow is idle
+    /// then).
+    pub(crate) fn window_is_full(&self, sent: u64) -> bool {
+        sent.saturating_sub(self.path.bytes_arrived) >= self.path.cwnd_bytes
+    }
+
+    /// Whether the helper holds more than may be risked: for a far hop of unknown pace a little,
+    /// else what it sends in `bound`.
+    pub(crate) fn far_is_full(
+        &self,
+        now: Timestamp,
+        sent: u64,
+        acked: u64,
+        bound: Option<Duration>,
+    ) -> bool {
+        if !self.through_helper {
+            return false;
+        }
+        let outstanding = self.b_near(now, sent) + self.b_far(now, sent, acked);
+        let allowed = match (self.far_known(now), bound) {
+            // A near hop that hands on as it receives shows a pace of its own in the counts; only
+            // a backlog at a helper nothing is known of is a risk.
+            (None, _) => {
+                return self.b_far(now, sent, acked) > UNKNOWN_FAR_BYTES;
+            }
+            (Some(_), None) => return false,
+            (Some(rate), Some(bound)) => (rate * bound.as_secs_f64()) as u64,
+        };
+        outstanding > allowed
+    }
+}
+
+#[cfg(test)]
+mod tests;

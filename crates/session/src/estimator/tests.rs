@@ -1,0 +1,176 @@
+//! Tests of the estimates of one subflow.
+
+use super::*;
+
+const MB: f64 = 1e6;
+
+fn ms(v: u64) -> Timestamp {
+    Timestamp::from_millis(v)
+}
+
+fn info(bytes_arrived: u64, rate: f64) -> PathInfo {
+    PathInfo {
+        cwnd_bytes: 50_000,
+        srtt: Duration::from_millis(50),
+        min_rtt: Duration::from_millis(50),
+        bytes_arrived,
+        delivery_rate: BitRate::from_bytes_per_sec(rate),
+        app_limited: false,
+        slow_start: false,
+    }
+}
+
+#[test]
+fn what_arrived_out_of_order_may_have_been_less() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    for (at, arrived) in [(0, 10_000), (10, 9_000), (20, 12_000)] {
+        e.on_path(ms(at), info(arrived, MB));
+    }
+    assert_eq!(e.taken_at(ms(5)), 10_000);
+    assert_eq!(e.taken_at(ms(15)), 11_000);
+    assert_eq!(e.taken_at(ms(30)), 12_000);
+}
+
+#[test]
+fn first_estimate_is_cwnd_over_rtt() {
+    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+    e.on_path(
+        ms(0),
+        PathInfo {
+            delivery_rate: BitRate::ZERO,
+            ..info(0, 0.0)
+        },
+    );
+    assert_eq!(e.throughput(ms(0)), BitRate::from_bytes_per_sec(MB));
+    // 100 kB in flight at 1 MB/s, 25 ms of it received without our knowing.
+    assert_eq!(e.b_near(ms(0), 100_000), 75_000);
+    assert_eq!(
+        e.pad(ms(0), 100_000, 0, BufferDelay::Estimated),
+        Duration::from_millis(100)
+    );
+}
+
+#[test]
+fn app_limited_samples_only_raise() {
+    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.on_path(
+        ms(1_000),
+        PathInfo {
+            app_limited: true,
+            ..info(1_000, 0.1 * MB)
+        },
+    );
+    assert!(e.throughput(ms(1_000)).bytes_per_sec() > 0.99 * MB);
+    e.on_path(
+        ms(2_000),
+        PathInfo {
+            app_limited: true,
+            ..info(2_000, 2.0 * MB)
+        },
+    );
+    assert!(e.throughput(ms(2_000)).bytes_per_sec() > 1.9 * MB);
+}
+
+/// A helper that takes 1 MB/s and hands on 0.5 MB/s: the counts give pace and backlog.
+#[test]
+fn a_backlogged_helper_shows_its_pace() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    for t in (0..1_000).step_by(25) {
+        e.on_path(ms(t), info(t * 1_000, MB));
+        e.on_count(t * 500, ms(t), ms(t + 77_000));
+    }
+    let now = ms(975);
+    let far = e.far_throughput(now).unwrap().bytes_per_sec();
+    assert!((far - 0.5 * MB).abs() < 0.02 * MB, "{far}");
+    let (sent, acked) = (975_000, 487_500);
+    let b_far = e.b_far(now, sent, acked) as f64;
+    assert!((b_far - 487_500.0).abs() < 30_000.0, "{b_far}");
+    // It drains while nothing is heard.
+    let later = e.b_far(ms(1_175), sent, acked) as f64;
+    assert!((b_far - later - 100_000.0).abs() < 30_000.0, "{later}");
+}
+
+#[test]
+fn a_measured_delay_stands_for_the_backlog() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    for t in (0..1_000).step_by(25) {
+        e.on_path(ms(t), info(t * 1_000, MB));
+        e.on_count(t * 500, ms(t), ms(t));
+    }
+    let now = ms(975);
+    let (sent, acked) = (975_000, 487_500);
+    let pad = |e: &Estimator, way| e.pad(now, sent, acked, way).as_secs_f64();
+    // A second's worth of backlog at half of the near hop's pace.
+    let estimated = pad(&e, BufferDelay::Estimated);
+    assert!((estimated - 1.0).abs() < 0.1, "{estimated}");
+    // Nothing was measured yet, whatever counts say.
+    let measured = pad(&e, BufferDelay::Measured);
+    assert!(measured < 0.1, "{measured}");
+    for (sojourn, wait) in [(Some(300), 0.3), (None, 0.3), (Some(20), 0.02)] {
+        let report = FarReport {
+            sojourn: sojourn.map(Duration::from_millis),
+            ..FarReport::default()
+        };
+        e.on_far_report(now, report);
+        let more = pad(&e, BufferDelay::Measured) - measured;
+        assert!((more - wait).abs() < 1e-3, "{more} for {wait}");
+    }
+    assert_eq!(pad(&e, BufferDelay::Estimated), estimated);
+}
+
+/// Under a published feedback rule only reports tell of the pipe; between two of them the level
+/// follows from what the helper has taken and what the pipe carries.
+#[test]
+fn reports_alone_tell_of_a_pipe() {
+    let mut e = Estimator::new(true, FeedbackRule::FixedOnDemand);
+    for t in (0..1_000).step_by(25) {
+        e.on_path(ms(t), info(t * 1_000, MB));
+        e.on_count(t * 500, ms(t), ms(t));
+        e.on_pace(ms(t), BitRate::from_bytes_per_sec(0.5 * MB));
+    }
+    let now = ms(975);
+    assert_eq!(e.far_throughput(now), None);
+    // Without any report, what was not acknowledged may all be there.
+    assert!(e.b_far(now, 975_000, 487_500) >= 487_500);
+    let report = FarReport {
+        throughput: BitRate::from_bytes_per_sec(0.25 * MB),
+        level_bytes: 100_000,
+        age: Duration::from_millis(75),
+        ..FarReport::default()
+    };
+    e.on_far_report(now, report);
+    assert_eq!(
+        e.far_throughput(now),
+        Some(BitRate::from_bytes_per_sec(0.25 * MB))
+    );
+    // 75 ms later: 75 kB more have come, of which 25 kB are not acknowledged, and 19 kB gone.
+    let b_far = e.b_far(now, 1_000_000, 0) as f64;
+    assert!((b_far - 156_250.0).abs() < 1_000.0, "{b_far}");
+}
+
+#[test]
+fn a_helper_that_keeps_up_stays_unlimited() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    for t in (0..1_000).step_by(25) {
+        e.on_path(ms(t), info(t * 1_000, MB));
+        e.on_count((t * 1_000).saturating_sub(2_000), ms(t), ms(t));
+    }
+    assert_eq!(e.far_throughput(ms(975)), None);
+    assert!(!e.far_is_full(ms(975), 975_000, 973_000, None));
+}
+
+#[test]
+fn what_is_old_is_forgotten() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, MB));
+    e.on_far_report(
+        ms(0),
+        FarReport {
+            throughput: BitRate::from_mbps(5.0),
+            ..FarReport::default()
+        },
+    );
+    assert!(e.far_throughput(ms(59_000)).is_some());
+    assert!(e.far_throughput(ms(61_000)).is_none());
+}

@@ -1,0 +1,147 @@
+//! Which subflow carries the next data: views for the scheduler, and what follows from them for the
+//! bytes that a late subflow is given.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::Session;
+use super::reinject;
+use super::timer::Timer;
+use crate::config::Idleness;
+use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
+use crate::subflow::Subflow;
+use crate::{StreamClass, SubflowId};
+
+/// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
+/// rate it showed last time may be long ago, and the helper is not given more than it would pass on
+/// in this time at that rate. A round trip and an ACK's delay fit in easily.
+const UNTRIED_AHEAD: Duration = Duration::from_millis(500);
+
+/// A subflow that delivers later than the fastest by more than this is late: it is not given what
+/// holds up the application.
+const LATE: Duration = Duration::from_millis(50);
+
+/// How a subflow compares with the others that the scheduler was shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Comparison {
+    /// It delivers later than the fastest.
+    pub(super) is_late: bool,
+    /// Bytes that the fastest delivers before a byte that is given to this one arrives.
+    pub(super) bytes_before: u64,
+}
+
+impl Comparison {
+    pub(super) fn of(on: SubflowId, views: &[SubflowView]) -> Self {
+        let own = views.iter().find(|v| v.id == on);
+        let fastest = views.iter().min_by_key(|v| v.pad);
+        let later = own
+            .zip(fastest)
+            .map(|(own, fastest)| (own.pad.saturating_sub(fastest.pad), fastest.throughput));
+        Self {
+            is_late: later.is_some_and(|(by, _)| by > LATE),
+            bytes_before: later.map_or(0, |(by, throughput)| throughput.bytes_in(by)),
+        }
+    }
+}
+
+impl Session {
+    /// The subflow that the scheduler gives the next data to, and `views` of all that it was shown.
+    /// `passed_over` are indices that have turned out to have nothing they may carry.
+    pub(super) fn choose(
+        &mut self,
+        now: Timestamp,
+        passed_over: u64,
+        views: &mut Vec<SubflowView>,
+    ) -> Option<usize> {
+        if !self.streams.has_ready() && !self.scheduler.duplicates() {
+            self.timers.stop(Timer::Schedule);
+            return None;
+        }
+        let interactive = self.streams.has_ready_in(StreamClass::Interactive);
+        // Copies for a failed subflow that comes back are copies in vain: no store of them at a
+        // helper.
+        let rescues = || {
+            let owes = |s: &Subflow| s.has_failed() && s.sent.data_bytes > 0;
+            self.subflows.iter().any(owes)
+        };
+        let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
+        self.fill_views(now, passed_over, bound, views);
+        let decision = views.iter().any(|v| v.idle).then(|| {
+            let backlog = Backlog {
+                unscheduled_bytes: self.streams.unscheduled(),
+            };
+            self.scheduler.decide(now, views, backlog)
+        });
+        match decision {
+            Some(Decision::Send(id)) => {
+                self.timers.stop(Timer::Schedule);
+                self.subflows.index(id)
+            }
+            Some(Decision::Defer { until }) => {
+                self.timers.set(Timer::Schedule, Some(until));
+                None
+            }
+            None => {
+                // A subflow that is held back, though its socket would take more, is looked at
+                // again without an event.
+                let held_back = self.subflows.iter().any(|s| s.tx.room > 0 && s.carries());
+                let again = (held_back && passed_over == 0).then(|| now + DEFER);
+                self.timers.set(Timer::Schedule, again);
+                None
+            }
+        }
+    }
+
+    /// Views of the subflows of the best tier for new data.
+    fn fill_views(
+        &self,
+        now: Timestamp,
+        passed_over: u64,
+        bound: Option<Duration>,
+        views: &mut Vec<SubflowView>,
+    ) {
+        views.clear();
+        let heeds_silence = self.scheduler.heeds_silence();
+        let tier = |s: &Subflow| s.data_tier(heeds_silence);
+        let Some(best) = self.subflows.iter().filter_map(tier).min() else {
+            return;
+        };
+        for (i, s) in self.subflows.iter().enumerate() {
+            if tier(s) == Some(best) {
+                views.push(SubflowView {
+                    id: s.id,
+                    helper: s.helper,
+                    idle: self.is_idle(now, s, bound) && passed_over >> i.min(63) & 1 == 0,
+                    pad: s.pad(now),
+                    rtt: s.estimator.path().srtt,
+                    throughput: s.throughput(now),
+                });
+            }
+        }
+    }
+
+    /// Whether a subflow takes a frame now, of which a helper may hold no more than it passes on
+    /// within `bound`.
+    fn is_idle(&self, now: Timestamp, s: &Subflow, bound: Option<Duration>) -> bool {
+        let untried = s.health.is_untried().then_some(UNTRIED_AHEAD);
+        let bound = [bound, untried].into_iter().flatten().min();
+        s.tx.room > 0
+            && match self.config.idleness {
+                Idleness::Ours => !s.near_is_full(now) && !s.far_is_full(now, bound),
+                Idleness::Published => !s.estimator.window_is_full(s.tx.octets),
+            }
+    }
+
+    /// Whether expresses carry bytes that are to be sent again now.
+    pub(super) fn uses_expresses(&self) -> bool {
+        self.streams.retransmit_bytes() > 0
+            && self.config.reinjection.express
+            && self.scheduler.minds_delay()
+    }
+
+    /// Whether an express carries what is urgent past this subflow.
+    pub(super) fn is_passed_by(&self, now: Timestamp, on: SubflowId) -> bool {
+        self.uses_expresses() && reinject::is_passed_by(now, on, &self.subflows)
+    }
+}

@@ -1,0 +1,521 @@
+//! Feedback to the peer: acknowledgements and reports on pipes, and the subflow that carries them.
+
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use super::resume::Resume;
+use crate::SubflowId;
+use crate::config::{BufferDelay, FeedbackRule, SessionConfig};
+use crate::estimator::FarReport;
+use crate::subflow::Subflow;
+use crate::wire::{AckCount, Frame, MAX_ACK_COUNTS, PathReport};
+
+/// Under the published feedback rules data moves on a path while some did so shortly before:
+/// helpers report on their links every 100 ms, and the report waits in the pipe for about as long.
+const MOVES: Duration = Duration::from_millis(250);
+
+/// A report is worth a packet of its own this long after stream bytes last moved. Without a limit
+/// an idle session never rests: the packet passes the helper, which reports on it. Helpers report
+/// for as long after a relay was last used.
+const REPORTS_AFTER_DATA: Duration = Duration::from_millis(500);
+
+/// A helper's radio counts as busy last if it was busy until this long before the one that was:
+/// reports come every 100 ms, and wait in the pipe for up to about as long.
+const HELPER_GRACE: Duration = Duration::from_millis(250);
+
+/// The same of a direct link, which may only pause: recorded cellular links are silent downwards
+/// for most of a second while they carry feedback upwards as before.
+const DIRECT_GRACE: Duration = Duration::from_secs(1);
+
+/// No radio's rest is worth feedback that comes later than over another subflow by more than this:
+/// it would lie behind all that a helper holds, and what waits for it would look lost.
+const MAX_DELAY: Duration = Duration::from_millis(150);
+
+/// Maximum age of a report on a helper's radio that is used.
+const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
+
+/// A direct subflow that brought anything this recently works both ways: TCP stops without its own
+/// acknowledgements. Feedback then needs no helper, whose own radio may have done its part long
+/// before the pipe has. Longer than an ACK's delay and a round trip over a cellular path.
+const PROVEN: Duration = Duration::from_millis(150);
+
+/// Maximum drift of two good clocks against each other: 100 ppm.
+const DRIFT: f64 = 100e-6;
+
+/// A helper's report on a pipe, until it has been sent.
+#[derive(Debug)]
+struct Report {
+    frame: PathReport,
+    read_at: Timestamp,
+    /// Subflows that have carried it, under a rule that sends it over several.
+    sent_on: Vec<SubflowId>,
+}
+
+/// Least difference of our clock to the peer's, in microseconds, and when it was seen.
+#[derive(Debug, Clone, Copy)]
+struct ClockOffset {
+    least_us: i64,
+    at: Timestamp,
+}
+
+/// Acknowledgements and reports that are to be written, and what arrives of the peer's.
+#[derive(Debug)]
+pub(super) struct Feedback {
+    rule: FeedbackRule,
+    buffer_delay: BufferDelay,
+    /// An ACK is due after this many octets ...
+    ack_bytes: u64,
+    /// ... or this long after the first that asks for one.
+    ack_delay: Duration,
+    unacked_octets: u64,
+    unacked_since: Option<Timestamp>,
+    /// Counts choices between subflows that are about as good.
+    turn: u64,
+    reports: Vec<Report>,
+    last_number: u64,
+
+    /// Number of the peer's newest report.
+    seen_number: u64,
+    clock: Option<ClockOffset>,
+    /// Subflow of the peer's last ACK, and when that came.
+    last_ack: Option<(SubflowId, Timestamp)>,
+}
+
+impl Feedback {
+    pub(super) fn new(config: &SessionConfig) -> Self {
+        Self {
+            rule: config.feedback,
+            buffer_delay: config.buffer_delay,
+            ack_bytes: config.ack_bytes,
+            ack_delay: config.ack_delay,
+            unacked_octets: 0,
+            unacked_since: None,
+            turn: 0,
+            reports: Vec::new(),
+            last_number: 0,
+            seen_number: 0,
+            clock: None,
+            last_ack: None,
+        }
+    }
+
+    // ---- acknowledgements -----------------------------------------------------------------
+
+    /// Octets arrived in a record that asks for an ACK.
+    pub(super) fn note_octets(&mut self, now: Timestamp, octets: u64) {
+        self.unacked_octets += octets;
+        self.unacked_since.get_or_insert(now);
+    }
+
+    fn ack_is_due(&self, now: Timestamp) -> bool {
+        self.unacked_octets >= self.ack_bytes || self.ack_deadline().is_some_and(|t| now >= t)
+    }
+
+    /// When an ACK is due at the latest.
+    pub(super) fn ack_deadline(&self) -> Option<Timestamp> {
+        self.unacked_since.map(|t| t + self.ack_delay)
+    }
+
+    /// Whether an ACK, or a report that travels with ACKs, is to be written.
+    pub(super) fn is_due(&self, now: Timestamp, subflows: &[Subflow]) -> bool {
+        let moves = |s| pipe_quiet(now, s).is_some_and(|quiet| quiet < REPORTS_AFTER_DATA);
+        let reports = !self.reports.is_empty() && !self.rule.is_published();
+        self.ack_is_due(now) || (reports && subflows.iter().any(moves))
+    }
+
+    /// Writes an ACK if there is anything to acknowledge.
+    pub(super) fn write_due_ack(
+        &mut self,
+        now: Timestamp,
+        subflows: &mut [Subflow],
+        resume: &mut Resume,
+        out: &mut Vec<u8>,
+    ) {
+        if self.unacked_since.is_some() || self.ack_is_due(now) {
+            self.write_ack(now, subflows, resume, out);
+        }
+    }
+
+    /// Writes an ACK: counts of all subflows and, once for a peer that has come back, of those that
+    /// are gone.
+    pub(super) fn write_ack(
+        &mut self,
+        now: Timestamp,
+        subflows: &mut [Subflow],
+        resume: &mut Resume,
+        out: &mut Vec<u8>,
+    ) {
+        let with_dead = std::mem::take(&mut resume.tell_dead);
+        write_counts(now, subflows, with_dead.then_some(&*resume), out);
+        self.unacked_octets = 0;
+        self.unacked_since = None;
+    }
+
+    /// An ACK has come over `on`, written at `time_us` on the peer's clock. Returns how long it was
+    /// under way: `one_way_delay`, the least that its subflow can have, and what it took longer
+    /// than the fastest of all ACKs, by the peer's clock.
+    pub(super) fn ack_arrived(
+        &mut self,
+        now: Timestamp,
+        on: SubflowId,
+        one_way_delay: Duration,
+        time_us: u64,
+    ) -> Duration {
+        self.last_ack = Some((on, now));
+        let now_us = (now.as_nanos() / 1_000) as i64;
+        let offset = now_us.saturating_sub(i64::try_from(time_us).unwrap_or(i64::MAX));
+        let least = match self.clock {
+            Some(clock) => {
+                let drift = now.since(clock.at).as_secs_f64() * 1e6 * DRIFT;
+                clock.least_us.saturating_add(drift as i64)
+            }
+            None => i64::MAX,
+        };
+        let extra = if offset < least {
+            self.clock = Some(ClockOffset {
+                least_us: offset,
+                at: now,
+            });
+            0
+        } else {
+            offset - least
+        };
+        // A second is more than any ACK takes; a peer's absurd clock shall not make us wait.
+        one_way_delay + Duration::from_micros(extra.clamp(0, 1_000_000) as u64)
+    }
+
+    /// Subflow of the peer's last ACK, and when that came.
+    pub(super) fn last_ack(&self) -> Option<(SubflowId, Timestamp)> {
+        self.last_ack
+    }
+
+    // ---- reports --------------------------------------------------------------------------
+
+    /// A report of the peer has come; whether it is newer than all before.
+    pub(super) fn is_news(&mut self, report: &PathReport) -> bool {
+        let is_news = report.number > self.seen_number;
+        self.seen_number = self.seen_number.max(report.number);
+        is_news
+    }
+
+    /// A helper's report on a hop that the peer cannot see is to be sent, in place of an older one.
+    pub(super) fn relay(&mut self, now: Timestamp, id: SubflowId, report: FarReport) {
+        self.last_number += 1;
+        let frame = PathReport {
+            number: self.last_number,
+            subflow: id,
+            throughput: report.throughput,
+            rtt: report.rtt,
+            level_bytes: report.level_bytes,
+            age: report.age,
+            sojourn: match self.buffer_delay {
+                BufferDelay::Estimated => None,
+                BufferDelay::Measured => report.sojourn,
+            },
+        };
+        self.forget(id);
+        self.reports.push(Report {
+            frame,
+            read_at: now,
+            sent_on: Vec::new(),
+        });
+    }
+
+    /// A subflow is gone.
+    pub(super) fn forget(&mut self, id: SubflowId) {
+        self.reports.retain(|r| r.frame.subflow != id);
+    }
+
+    /// Writes the reports that travel with ACKs.
+    pub(super) fn write_reports(&mut self, now: Timestamp, out: &mut Vec<u8>) {
+        if !self.rule.is_published() {
+            for report in self.reports.drain(..) {
+                report.write(now, out);
+            }
+        }
+    }
+
+    /// Under a published rule: writes reports into a record for a subflow on which they may travel
+    /// now, if there is one; returns its index.
+    pub(super) fn write_published(
+        &mut self,
+        now: Timestamp,
+        subflows: &[Subflow],
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        if self.reports.is_empty() || !self.rule.is_published() {
+            return None;
+        }
+        let rule = self.rule;
+        let due =
+            |r: &Report, s: &Subflow| r.may_travel(rule, now, s) && !r.sent_on.contains(&s.id);
+        let takes = |s: &&Subflow| {
+            s.tx.room > 0
+                && s.carries()
+                && !s.is_express()
+                && self.reports.iter().any(|r| due(r, s))
+        };
+        let s = subflows.iter().find(takes)?;
+        for report in self.reports.iter_mut().filter(|r| due(r, s)) {
+            report.sent_on.push(s.id);
+            report.write(now, out);
+        }
+        if rule != FeedbackRule::Flexible {
+            self.reports.retain(|r| r.sent_on.is_empty());
+        }
+        subflows.iter().position(|o| o.id == s.id)
+    }
+
+    // ---- the subflow ----------------------------------------------------------------------
+
+    /// The subflow for small frames: the least PAD among those whose radio was last busy. Of
+    /// several with about the same, a direct one that is known to work; without such they take
+    /// turns, so that one that swallows everything delays feedback and does not stop it. Frames
+    /// that are `urgent` take a direct one, whatever radio is awake.
+    ///
+    /// [`FeedbackRule::HelperRadio`]: where no radio is busy, the one that was busy last is nearest
+    /// to awake, and a packet keeps it from its rest for the shortest time more.
+    pub(super) fn choose(
+        &mut self,
+        now: Timestamp,
+        subflows: &[Subflow],
+        urgent: bool,
+    ) -> Option<usize> {
+        let pad = |s: &Subflow| s.pad(now);
+        let usable = || usable(subflows);
+        let soon = usable().map(|(_, s)| pad(s)).min()? + MAX_DELAY;
+        let last_busy = usable()
+            .filter(|(_, s)| pad(s) <= soon)
+            .filter_map(|(_, s)| radio_quiet(now, s))
+            .min();
+        let allowed = |s: &Subflow| {
+            let busy_last = |(own, least)| own <= least + grace(s) && pad(s) <= soon;
+            urgent || radio_quiet(now, s).zip(last_busy).is_some_and(busy_last)
+        };
+        type Test<'a> = &'a dyn Fn(&Subflow) -> bool;
+        let tests: [Test; 3] = [&allowed, &Subflow::is_direct, &|_| true];
+        for test in tests {
+            let mut best: Vec<(Duration, usize)> = usable()
+                .filter(|(_, s)| test(s))
+                .map(|(i, s)| (pad(s), i))
+                .collect();
+            best.sort_unstable();
+            let Some(&(least, _)) = best.first() else {
+                continue;
+            };
+            let near = least * 2 + Duration::from_millis(50);
+            best.retain(|(pad, _)| *pad <= near);
+            let direct = |i: usize| subflows[i].is_direct();
+            let proven = |i: usize| direct(i) && now.since(subflows[i].rx.at) < PROVEN;
+            if urgent && best.iter().any(|(_, i)| direct(*i)) {
+                // Fewer hops, fewer surprises: a pipe may have been silent for long.
+                best.retain(|(_, i)| direct(*i));
+            } else if best.iter().any(|(_, i)| proven(*i)) {
+                best.retain(|(_, i)| proven(*i));
+            }
+            self.turn = self.turn.wrapping_add(1);
+            let turn = (self.turn % best.len() as u64) as usize;
+            return Some(best[turn].1);
+        }
+        None
+    }
+
+    /// Whether any subflow takes an ACK now.
+    pub(super) fn has_room(subflows: &[Subflow]) -> bool {
+        usable(subflows).next().is_some()
+    }
+}
+
+/// Subflows of the best tier for feedback that have room, with their indices. Where none has,
+/// feedback waits.
+fn usable(subflows: &[Subflow]) -> impl Iterator<Item = (usize, &Subflow)> {
+    let best = subflows.iter().filter_map(Subflow::feedback_tier).min();
+    let takes = move |s: &Subflow| s.tx.room > 0 && best.is_some() && s.feedback_tier() == best;
+    subflows.iter().enumerate().filter(move |(_, s)| takes(s))
+}
+
+fn grace(s: &Subflow) -> Duration {
+    match s.helper {
+        Some(_) => HELPER_GRACE,
+        None => DIRECT_GRACE,
+    }
+}
+
+/// Writes an ACK with the counts of all subflows, and of those that are gone if given.
+pub(super) fn write_counts(
+    now: Timestamp,
+    subflows: &mut [Subflow],
+    dead: Option<&Resume>,
+    out: &mut Vec<u8>,
+) {
+    let live = subflows.iter_mut().map(|s| AckCount {
+        subflow: s.id,
+        count: s.rx.octets,
+        age: now.since(s.rx.at),
+        pace: s.rx.rate.take(),
+    });
+    let mut counts: Vec<AckCount> = live.collect();
+    if let Some(resume) = dead {
+        counts.extend(resume.dead().map(|(subflow, count)| AckCount {
+            subflow,
+            count,
+            age: Duration::from_secs(1),
+            pace: BitRate::ZERO,
+        }));
+    }
+    counts.truncate(MAX_ACK_COUNTS);
+    let time_us = now.as_nanos() / 1_000;
+    Frame::Ack { time_us, counts }.encode(out);
+}
+
+impl Report {
+    /// Writes the report with its age.
+    fn write(&self, now: Timestamp, out: &mut Vec<u8>) {
+        let mut frame = self.frame;
+        frame.age += now.since(self.read_at);
+        Frame::PathReport(frame).encode(out);
+    }
+
+    /// Whether a published rule lets the report travel over this subflow now: over a PS-Path, or
+    /// over the pipe that it is about and the HS-Path behind it.
+    fn may_travel(&self, rule: FeedbackRule, now: Timestamp, s: &Subflow) -> bool {
+        let moves = |quiet: Option<Duration>| quiet.is_some_and(|d| d < MOVES);
+        let hs_path = !s.is_direct() && s.id == self.frame.subflow;
+        match rule {
+            FeedbackRule::HelperRadio => false,
+            FeedbackRule::Flexible => (hs_path || s.is_direct()) && moves(radio_quiet(now, s)),
+            FeedbackRule::FixedAlways => {
+                hs_path && (moves(radio_quiet(now, s)) || moves(pipe_quiet(now, s)))
+            }
+            FeedbackRule::FixedOnDemand => hs_path && moves(radio_quiet(now, s)),
+        }
+    }
+}
+
+/// Time since stream bytes last came or went on a subflow's hop at this end; none, if none ever
+/// did.
+fn pipe_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
+    let last = s.counters.last_in.max(s.counters.last_out);
+    last.map(|at| now.since(at))
+}
+
+/// Time since the radio towards the Internet last carried stream bytes: for a helper's radio by its
+/// own report, if that is recent.
+fn radio_quiet(now: Timestamp, s: &Subflow) -> Option<Duration> {
+    match s.downlink {
+        Some(d) if now.since(d.read_at) < DOWNLINK_KNOWN => {
+            let down = d.quiet + now.since(d.read_at);
+            let up = s.counters.last_out.map(|at| now.since(at));
+            Some(up.map_or(down, |up| up.min(down)))
+        }
+        _ => pipe_quiet(now, s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+    use crate::subflow::HelperDownlink;
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    fn feedback() -> Feedback {
+        Feedback::new(&SessionConfig::default())
+    }
+
+    /// A direct subflow, one through a helper, an express beside it.
+    fn subflows() -> Vec<Subflow> {
+        vec![
+            Subflow::for_test(1, None, Role::Regular),
+            Subflow::for_test(2, Some(0), Role::Regular),
+            Subflow::for_test(3, Some(0), Role::Express),
+        ]
+    }
+
+    #[test]
+    fn an_ack_is_due_after_octets_or_time() {
+        let mut feedback = feedback();
+        assert!(!feedback.is_due(ms(1_000), &[]));
+        feedback.note_octets(ms(1_000), 100);
+        feedback.note_octets(ms(1_020), 100);
+        assert_eq!(feedback.ack_deadline(), Some(ms(1_025)));
+        assert!(!feedback.is_due(ms(1_024), &[]) && feedback.is_due(ms(1_025), &[]));
+        feedback.note_octets(ms(1_021), 64 << 10);
+        assert!(feedback.is_due(ms(1_021), &[]));
+        let mut resume = Resume::new(Duration::from_secs(1));
+        let mut out = Vec::new();
+        feedback.write_due_ack(ms(1_021), &mut subflows(), &mut resume, &mut out);
+        assert!(!out.is_empty() && !feedback.is_due(ms(9_000), &[]));
+    }
+
+    #[test]
+    fn feedback_takes_the_radio_that_was_last_busy() {
+        let mut all = subflows();
+        let mut feedback = feedback();
+        all[1].counters.last_in = Some(ms(1_990));
+        all[0].counters.last_in = Some(ms(500));
+        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(1));
+        // An OPEN takes the direct path whatever radio is awake.
+        assert_eq!(feedback.choose(ms(2_000), &all, true), Some(0));
+        // The helper's own link has been silent for long: only its pipe is busy.
+        all[1].downlink = Some(HelperDownlink {
+            quiet: Duration::from_secs(4),
+            read_at: ms(1_950),
+        });
+        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(0));
+    }
+
+    #[test]
+    fn feedback_waits_for_room_on_a_subflow_that_works() {
+        let mut all = subflows();
+        let mut feedback = feedback();
+        all[1].health.failed_since = Some(ms(1_000));
+        all[0].tx.room = 0;
+        assert_eq!(feedback.choose(ms(2_000), &all, false), None);
+        assert!(!Feedback::has_room(&all));
+        // An express only where nothing else works, a failed one at the very last.
+        all[0].health.failed_since = Some(ms(1_000));
+        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(2));
+        all.pop();
+        assert_eq!(feedback.choose(ms(2_000), &all, false), Some(1));
+    }
+
+    #[test]
+    fn an_ack_that_took_longer_than_the_fastest_is_older() {
+        let mut feedback = feedback();
+        let own = Duration::from_millis(20);
+        let on = SubflowId(1);
+        let mut arrived = |at, us| feedback.ack_arrived(ms(at), on, own, us);
+        assert_eq!(arrived(1_000, 5_000_000), own);
+        assert_eq!(arrived(1_100, 5_100_000), own);
+        let late = arrived(1_250, 5_200_000);
+        assert!(
+            late > own * 3 && late <= own + Duration::from_millis(50),
+            "{late:?}"
+        );
+        // Absurd clocks add a second at most.
+        assert_eq!(arrived(1_300, 0), own + Duration::from_secs(1));
+        assert_eq!(feedback.last_ack(), Some((on, ms(1_300))));
+    }
+
+    #[test]
+    fn a_newer_report_replaces_an_older_one() {
+        let mut feedback = feedback();
+        for _ in 0..3 {
+            feedback.relay(ms(1), SubflowId(2), FarReport::default());
+        }
+        assert_eq!(feedback.reports.len(), 1);
+        let newest = feedback.reports[0].frame;
+        assert!(feedback.is_news(&newest));
+        assert!(!feedback.is_news(&PathReport {
+            number: 2,
+            ..newest
+        }));
+        feedback.forget(SubflowId(2));
+        assert!(feedback.reports.is_empty());
+    }
+}

@@ -1,0 +1,324 @@
+//! Stream frames of a record: which streams, which of their bytes.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::Session;
+use super::choose::Comparison;
+use crate::scheduler::SubflowView;
+use crate::signal::SignalState;
+use crate::subflow::SentFrame;
+use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, put_data_header};
+use crate::{StreamClass, StreamId, SubflowId};
+
+/// A record's time on its path: short enough that small frames never wait long behind one, long
+/// enough that framing stays under half a percent at the rates of interest.
+const RECORD_TIME: Duration = Duration::from_millis(12);
+
+/// Least record while the backlog is long.
+const LEAST_RECORD: u64 = 4_096;
+
+/// Most streams of each class that are searched for urgent bytes.
+const MAX_SEARCHED: usize = 64;
+
+/// Most streams that are looked at to find out whether only their ends wait. An end that travels
+/// with data is no loss.
+const MAX_ENDS: usize = 8;
+
+/// Bytes of a stream that a subflow is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// Bytes to be sent again, then new ones.
+    All,
+    /// For a late subflow: new bytes, then the last in order of those to be sent again.
+    Late,
+    /// Bytes to be sent again that this other subflow does not carry, and nothing new.
+    Urgent(SubflowId),
+}
+
+/// Where stream frames are written.
+struct Target<'a> {
+    now: Timestamp,
+    /// Index and number of the subflow.
+    i: usize,
+    on: SubflowId,
+    out: &'a mut Vec<u8>,
+    /// Plaintext octets of the record.
+    limit: usize,
+    frames: &'a mut Vec<SentFrame>,
+}
+
+impl Target<'_> {
+    fn is_full(&self) -> bool {
+        self.out.len() + DATA_OVERHEAD_MAX >= self.limit
+    }
+
+    /// Stream bytes that fit in, if any.
+    fn space(&self) -> Option<u64> {
+        let space = self.limit.checked_sub(self.out.len() + DATA_OVERHEAD_MAX)?;
+        (space > 0).then_some(space as u64)
+    }
+}
+
+impl Session {
+    /// Whether FINs without bytes are all that waits to be sent.
+    pub(super) fn only_ends_wait(&self) -> bool {
+        let is_end = |id| {
+            let stream = self.streams.get(id);
+            stream.is_none_or(|s| s.send.fin_ready() && s.send.buffer.retransmit_bytes() == 0)
+        };
+        self.streams.unscheduled() == 0
+            && !self.scheduler.duplicates()
+            && self.streams.ready_ids().take(MAX_ENDS).all(is_end)
+    }
+
+    /// Where the next record on a subflow is written.
+    fn target<'a>(
+        &self,
+        now: Timestamp,
+        i: usize,
+        out: &'a mut Vec<u8>,
+        frames: &'a mut Vec<SentFrame>,
+    ) -> Target<'a> {
+        let s = &self.subflows[i];
+        let octets = s.throughput(now).bytes_in(RECORD_TIME);
+        Target {
+            now,
+            i,
+            on: s.id,
+            out,
+            limit: octets.clamp(LEAST_RECORD, MAX_RECORD_BYTES as u64) as usize,
+            frames,
+        }
+    }
+
+    /// Fills a record with stream bytes: interactive streams first, streams of a class in turn, a
+    /// record each. `views` are the subflows among which this one was chosen.
+    pub(super) fn put_data(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        views: &[SubflowView],
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let mut target = self.target(now, i, out, frames);
+        let comparison = Comparison::of(target.on, views);
+        let share = match comparison.is_late || self.is_passed_by(now, target.on) {
+            true => Share::Late,
+            false => Share::All,
+        };
+        // Bytes that others carry go before new ones: every byte over every subflow.
+        if self.scheduler.duplicates() {
+            for id in self.streams.ids() {
+                self.put_copies(id, &mut target);
+            }
+        }
+        let streams = self.streams.ready_len() as u64;
+        for class in [StreamClass::Interactive, StreamClass::Bulk] {
+            for _ in 0..self.streams.ready_len_in(class) {
+                if target.is_full() {
+                    return;
+                }
+                let Some(id) = self.streams.pop_ready(class) else {
+                    break;
+                };
+                if streams > 1 && self.is_short(id, streams, comparison.bytes_before) {
+                    self.scratch.left_to_faster = true;
+                    self.streams.push_ready(class, id);
+                    continue;
+                }
+                self.put_stream(id, share, &mut target);
+                self.streams.requeue(class, id);
+            }
+        }
+    }
+
+    /// Whether the fastest subflow has carried a stream to its end, in its turn among all `streams`
+    /// that wait, before a byte that goes elsewhere arrives: it delivers `bytes_before` by then.
+    /// Schedulers that do not mind when bytes arrive leave no stream to it.
+    fn is_short(&self, id: StreamId, streams: u64, bytes_before: u64) -> bool {
+        self.scheduler.minds_delay()
+            && self.streams.get(id).is_some_and(|s| {
+                let waiting = s.listed.unscheduled;
+                waiting > 0
+                    && s.send.buffer.retransmit_bytes() == 0
+                    && waiting.saturating_mul(streams) < bytes_before
+            })
+    }
+
+    /// Fills a record with bytes to be sent again that `other` does not carry.
+    pub(super) fn put_copies_past(
+        &mut self,
+        now: Timestamp,
+        i: usize,
+        other: SubflowId,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let mut target = self.target(now, i, out, frames);
+        for class in [StreamClass::Interactive, StreamClass::Bulk] {
+            let ids: Vec<_> = self
+                .streams
+                .ready_ids_in(class)
+                .take(MAX_SEARCHED)
+                .collect();
+            for id in ids {
+                self.put_stream(id, Share::Urgent(other), &mut target);
+            }
+        }
+    }
+
+    /// Writes frames of one stream until the record is full or the stream has no more for it.
+    fn put_stream(&mut self, id: StreamId, share: Share, target: &mut Target) {
+        let on = target.on;
+        loop {
+            let credit = self.flow.credit();
+            let Some(s) = self.streams.get_mut(id) else {
+                return;
+            };
+            if !s.send.is_sendable_on(on, credit) {
+                return;
+            }
+            let Some(space) = target.space() else {
+                return;
+            };
+            let buffer = &mut s.send.buffer;
+            // Bytes of a lost or silent subflow hold up all that follows them: they go first, where
+            // they arrive soonest. A late subflow takes what comes last in order.
+            let copy = match share {
+                Share::Late => None,
+                Share::All => buffer.take_retransmission(space, &[on]),
+                Share::Urgent(other) => buffer.take_retransmission(space, &[on, other]),
+            };
+            let (range, chunk_end, is_copy) = if let Some(r) = copy {
+                (r, false, true)
+            } else if matches!(share, Share::Urgent(_)) {
+                return;
+            } else if let Some((r, chunk_end)) =
+                buffer.take_new(space.min(credit), s.send.max_offset)
+            {
+                self.flow.sent(r.end - r.start);
+                (r, chunk_end, false)
+            } else if let Some(r) = buffer.take_last_retransmission(space, on) {
+                (r, false, true)
+            } else if s.send.fin_ready() {
+                let end = s.send.buffer.end();
+                (end..end, false, false)
+            } else {
+                return;
+            };
+            let fin = s.send.ends_at(range.end);
+            if fin {
+                s.send.fin_wanted = false;
+            }
+            let len = range.end - range.start;
+            put_data_header(target.out, id, range.start, len as usize, fin, chunk_end);
+            s.send.buffer.copy(range.clone(), target.out);
+            s.counters.sent(target.now, on, len, is_copy);
+            if is_copy {
+                self.subflows[target.i].counters.redundant_out += len;
+                self.stats.redundant_bytes_out += len;
+            } else if self.scheduler.duplicates() {
+                s.send.note_copied(on, range.end);
+            }
+            target.frames.push(SentFrame::Data {
+                stream: id,
+                range,
+                fin,
+                recalled: false,
+            });
+            self.streams.update(id);
+        }
+    }
+
+    /// Redundant scheduling: bytes that other subflows carry and this one does not.
+    fn put_copies(&mut self, id: StreamId, target: &mut Target) {
+        let on = target.on;
+        loop {
+            let Some(s) = self.streams.get_mut(id).filter(|s| s.send.reset.is_none()) else {
+                return;
+            };
+            let Some(space) = target.space() else {
+                return;
+            };
+            let buffer = &s.send.buffer;
+            let from = s.send.copied_to(on).max(buffer.base());
+            let Some(gap) = buffer.unacked(from..buffer.next()).next() else {
+                return;
+            };
+            let range = gap.start..gap.end.min(gap.start + space);
+            let len = range.end - range.start;
+            let fin = s.send.finished && range.end == buffer.end();
+            put_data_header(target.out, id, range.start, len as usize, fin, false);
+            buffer.copy(range.clone(), target.out);
+            s.send.note_copied(on, range.end);
+            s.counters.sent(target.now, on, len, true);
+            self.subflows[target.i].counters.redundant_out += len;
+            self.stats.redundant_bytes_out += len;
+            target.frames.push(SentFrame::Data {
+                stream: id,
+                range,
+                fin,
+                recalled: true,
+            });
+        }
+    }
+
+    /// OPEN, MAX_STREAM_DATA, RESET and STOP of one stream.
+    pub(super) fn put_signals(
+        &mut self,
+        id: StreamId,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+    ) {
+        let Some(s) = self.streams.get_mut(id) else {
+            return;
+        };
+        if std::mem::take(&mut s.opening.wanted)
+            && let Some(destination) = s.destination.clone()
+        {
+            s.recv.grant_wanted = false;
+            Frame::Open {
+                stream: id,
+                class: s.class,
+                max_stream_data: s.recv.granted,
+                destination,
+            }
+            .encode(out);
+            frames.push(SentFrame::Open(id));
+        }
+        if std::mem::take(&mut s.recv.grant_wanted) {
+            Frame::MaxStreamData {
+                stream: id,
+                max: s.recv.granted,
+            }
+            .encode(out);
+            frames.push(SentFrame::MaxStreamData(id));
+        }
+        if let Some(reset) = &mut s.send.reset
+            && reset.state == SignalState::Wanted
+        {
+            reset.state = SignalState::Sent;
+            Frame::Reset {
+                stream: id,
+                code: reset.code,
+                final_offset: s.send.buffer.next(),
+            }
+            .encode(out);
+            frames.push(SentFrame::Reset(id));
+        }
+        if let Some(stop) = &mut s.recv.stop
+            && stop.state == SignalState::Wanted
+        {
+            stop.state = SignalState::Sent;
+            Frame::Stop {
+                stream: id,
+                code: stop.code,
+            }
+            .encode(out);
+            frames.push(SentFrame::Stop(id));
+        }
+    }
+}

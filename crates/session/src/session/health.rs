@@ -1,0 +1,338 @@
+//! When a subflow that makes no progress is probed, counts as potentially failed, and is given up;
+//! and when a primary that only waits asks whether its subflows work.
+
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use super::streams::Streams;
+use crate::SubflowId;
+use crate::config::SessionConfig;
+use crate::subflow::{Phase, Subflow};
+use crate::wire::MAX_RECORD_BYTES;
+
+/// A subflow that has been potentially failed for this long is given up and joined anew; so is one
+/// whose hello is not answered.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+
+/// The same for a subflow that is to open the session while others wait for it: a handshake of two
+/// round trips has just come through there.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Least silence before a subflow is probed, and between probes: ACKs come 25 ms apart.
+const LEAST_PROBE: Duration = Duration::from_millis(50);
+
+/// Most probes of one silence.
+const MAX_PROBES: u32 = 12;
+
+/// Time after which a waiting primary asks: within the tails of cellular radios, so that asking
+/// wakes none.
+const ASK_AFTER: Duration = Duration::from_secs(5);
+
+/// While an answer is awaited a primary asks again, each time after twice as long: 5, 15, 35 and 75
+/// s after the last record came. TCP at a proxy whose paths went silent waits on for up to as long
+/// as they were; beyond the last one the session is over as `resume_for` commonly is.
+const MAX_ASKS: u32 = 4;
+
+/// What the deadlines of subflows depend on.
+pub(super) struct Watch<'a> {
+    pub(super) config: &'a SessionConfig,
+    pub(super) client: bool,
+    pub(super) subflows: &'a [Subflow],
+    /// Subflow of the peer's last ACK, and when that came.
+    pub(super) last_ack: Option<(SubflowId, Timestamp)>,
+}
+
+/// What a deadline that has passed means for a subflow.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is potentially failed from now on.
+    PotentiallyFailed,
+    /// It is given up, for a reason.
+    GivenUp(String),
+}
+
+impl Watch<'_> {
+    /// The earliest deadline of any subflow.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let of = |s| earlier(self.verdict_at(s), self.probe_at(s));
+        self.subflows.iter().filter_map(of).min()
+    }
+
+    /// Subflows that are to be probed now.
+    pub(super) fn to_probe(&self, now: Timestamp) -> Vec<SubflowId> {
+        let due = |s: &&Subflow| self.probe_at(s).is_some_and(|t| t <= now);
+        self.subflows.iter().filter(due).map(|s| s.id).collect()
+    }
+
+    /// Subflows that have passed a deadline, and what that means for them.
+    pub(super) fn verdicts(&self, now: Timestamp) -> Vec<(SubflowId, Verdict)> {
+        let due = |s: &&Subflow| self.verdict_at(s).is_some_and(|t| t <= now);
+        let subflows = self.subflows.iter().filter(due);
+        subflows.map(|s| (s.id, self.verdict(now, s))).collect()
+    }
+
+    fn verdict(&self, now: Timestamp, s: &Subflow) -> Verdict {
+        let unanswered = self.unanswered_at(s).is_some_and(|t| t <= now);
+        let seconds = |t: Option<Timestamp>| t.map_or(0, |t| now.since(t).as_secs());
+        if unanswered {
+            Verdict::GivenUp(format!("no answer for {} s", seconds(s.hello_at)))
+        } else if s.has_failed() {
+            Verdict::GivenUp(format!("silent for {} s", seconds(s.health.failed_since)))
+        } else {
+            Verdict::PotentiallyFailed
+        }
+    }
+
+    fn verdict_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let silent = match s.health.failed_since {
+            Some(since) => Some(since + self.patience(s)),
+            None => self.fails_at(s),
+        };
+        earlier(self.unanswered_at(s), silent)
+    }
+
+    /// When a hello has been unanswered for too long.
+    fn unanswered_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let since = s.unanswered_since()?;
+        let waits = |o: &Subflow| o.phase == Phase::AwaitSession;
+        let opens = s.phase == Phase::AwaitOk && self.subflows.iter().any(waits);
+        Some(since + if opens { OPEN_WITHIN } else { GIVE_UP_AFTER })
+    }
+
+    /// When a subflow that owes something has made no progress for longer than any repair takes.
+    fn fails_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let oldest = s.sent.oldest()?;
+        if !self.config.reinjection.suspicion {
+            return None;
+        }
+        Some(s.health.progress_at.max(oldest) + self.silence_allowed(s))
+    }
+
+    /// Maximum silence of a subflow that owes something: four round trips cover a repair of lost
+    /// packets, two records' time and the ACK's own delay the usual interval.
+    fn silence_allowed(&self, s: &Subflow) -> Duration {
+        self.config.reinjection.least_silence
+            + s.estimator.rtt() * 4
+            + record_time(s.throughput(s.health.progress_at)) * 2
+            + self.config.ack_delay
+    }
+
+    /// How long a potentially failed subflow is kept. A proxy cannot dial: while it has nothing
+    /// better, the connection that may come back to life is all there is, and a primary that only
+    /// waits for data would not notice that it was given up.
+    fn patience(&self, s: &Subflow) -> Duration {
+        let works = |o: &Subflow| o.id != s.id && o.works();
+        if self.client || self.subflows.iter().any(works) {
+            GIVE_UP_AFTER
+        } else {
+            GIVE_UP_AFTER.max(self.config.resume_for)
+        }
+    }
+
+    /// When a subflow whose acknowledgements came evenly is to be probed, because the application
+    /// should not wait for it any longer: well before it can count as failed.
+    fn probe_at(&self, s: &Subflow) -> Option<Timestamp> {
+        let health = &s.health;
+        if !self.config.reinjection.suspicion
+            || s.has_failed()
+            || s.is_express()
+            || s.sent.useful_bytes() == 0
+            || health.probes >= MAX_PROBES
+        {
+            return None;
+        }
+        // Where no ACK comes at all, how far the others are is unknown: the path that brought them
+        // is the one that has failed.
+        let heard_since = |(on, at)| at > health.progress_at || on == s.id;
+        if !self.last_ack.is_some_and(heard_since) {
+            return None;
+        }
+        let patience = (health.longest_interval()? * 5 / 4).max(LEAST_PROBE);
+        let next = (patience / 2).max(LEAST_PROBE);
+        Some(health.progress_at + patience + next * health.probes)
+    }
+}
+
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    [a, b].into_iter().flatten().min()
+}
+
+fn record_time(rate: BitRate) -> Duration {
+    rate.time_for(MAX_RECORD_BYTES as u64)
+        .min(Duration::from_secs(1))
+}
+
+/// Questions of a waiting primary whether its subflows work. It cannot tell a slow origin from a
+/// dead path, and a proxy whose paths have all gone silent cannot call it.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    /// How often it has asked since bytes last arrived or a stream was opened.
+    asks: u32,
+    /// When it last did.
+    asked_at: Timestamp,
+}
+
+impl Liveness {
+    /// Bytes have arrived, or a stream was opened.
+    pub(super) fn reset(&mut self) {
+        self.asks = 0;
+    }
+
+    /// When a primary with open streams asks: once after each time that bytes came, and again while
+    /// an answer is due. Where none is due it leaves radios asleep.
+    pub(super) fn deadline(&self, streams: &Streams, subflows: &[Subflow]) -> Option<Timestamp> {
+        if streams.is_empty() {
+            return None;
+        }
+        let heard = subflows.iter().map(|s| s.rx.at).max()?;
+        // Bytes that are still to be sent ask by themselves.
+        let due = streams.await_answer() && !streams.has_ready();
+        match self.asks {
+            0 => Some(heard + ASK_AFTER),
+            1..MAX_ASKS if due => {
+                let sent = subflows.iter().filter_map(|s| s.counters.last_out).max();
+                let since = sent.unwrap_or(heard).max(heard).max(self.asked_at);
+                Some(since + ASK_AFTER * (1 << self.asks))
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks now, by a PING on every subflow. An express goes through a helper that is asked over
+    /// its own subflow.
+    pub(super) fn ask(&mut self, now: Timestamp, subflows: &mut [Subflow]) {
+        self.asks += 1;
+        self.asked_at = now;
+        let asked = |s: &&mut Subflow| s.carries() && !s.is_express();
+        for s in subflows.iter_mut().filter(asked) {
+            s.pings.wanted = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Stream;
+    use crate::{Role, StreamClass};
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    /// A subflow whose count advanced every 40 ms until 1,000 ms, and that owes something since.
+    fn even(id: u32) -> Subflow {
+        let mut s = Subflow::for_test(id, None, Role::Regular);
+        s.give(ms(600), 0, 0..1_000);
+        for at in (640..=1_000).step_by(40) {
+            s.health.advanced(ms(at));
+        }
+        s
+    }
+
+    fn watch<'a>(config: &'a SessionConfig, subflows: &'a [Subflow]) -> Watch<'a> {
+        Watch {
+            config,
+            client: true,
+            subflows,
+            last_ack: Some((SubflowId(9), ms(1_001))),
+        }
+    }
+
+    #[test]
+    fn a_silent_subflow_is_probed_again_and_again_then_fails_then_is_given_up() {
+        let config = SessionConfig::default();
+        let mut subflows = [even(1)];
+        // 200 ms, four round trips of 50 ms, two records at 1 MB/s, an ACK's delay of 25 ms.
+        let fails_at =
+            ms(1_000) + Duration::from_millis(425) + record_time(BitRate::from_mbps(8.0)) * 2;
+        // Five quarters of 40 ms, then every 50 ms.
+        for (probes, at) in [(0, 1_050), (1, 1_100), (4, 1_250), (11, 1_600)] {
+            subflows[0].health.probes = probes;
+            let watch = watch(&config, &subflows);
+            assert_eq!(watch.deadline(), Some(ms(at).min(fails_at)), "{probes}");
+            assert!(watch.to_probe(ms(at - 1)).is_empty());
+            assert_eq!(watch.to_probe(ms(at)), [SubflowId(1)]);
+        }
+        subflows[0].health.probes = MAX_PROBES;
+        let watch_one = watch(&config, &subflows);
+        assert_eq!(watch_one.deadline(), Some(fails_at));
+        let expected = [(SubflowId(1), Verdict::PotentiallyFailed)];
+        assert_eq!(watch_one.verdicts(fails_at), expected);
+        subflows[0].health.failed_since = Some(ms(2_000));
+        let verdicts = watch(&config, &subflows).verdicts(ms(17_000));
+        let expected = Verdict::GivenUp("silent for 15 s".to_owned());
+        assert_eq!(verdicts, [(SubflowId(1), expected)]);
+    }
+
+    #[test]
+    fn a_proxy_keeps_the_last_connection_for_as_long_as_the_session() {
+        let config = SessionConfig::default();
+        let mut subflows = vec![even(1)];
+        subflows[0].health.failed_since = Some(ms(2_000));
+        let at_proxy = |subflows: &[Subflow]| {
+            let watch = Watch {
+                client: false,
+                ..watch(&config, subflows)
+            };
+            watch.deadline()
+        };
+        assert_eq!(at_proxy(&subflows), Some(ms(62_000)));
+        subflows.push(Subflow::for_test(2, None, Role::Backup));
+        assert_eq!(at_proxy(&subflows), Some(ms(17_000)));
+    }
+
+    #[test]
+    fn where_no_ack_comes_at_all_only_the_path_that_brought_them_is_probed() {
+        let config = SessionConfig::default();
+        let subflows = [even(1), even(2)];
+        let silent = Watch {
+            last_ack: Some((SubflowId(2), ms(1_000))),
+            ..watch(&config, &subflows)
+        };
+        assert_eq!(silent.to_probe(ms(1_200)), [SubflowId(2)]);
+        let none = Watch {
+            last_ack: None,
+            ..watch(&config, &subflows)
+        };
+        assert!(none.to_probe(ms(1_200)).is_empty());
+    }
+
+    #[test]
+    fn a_hello_waits_for_its_answer_for_less_long_while_others_wait_for_it() {
+        let config = SessionConfig::default();
+        let mut subflows = vec![Subflow::for_test(1, None, Role::Regular)];
+        subflows[0].phase = Phase::AwaitOk;
+        subflows[0].hello_at = Some(ms(1_000));
+        assert_eq!(watch(&config, &subflows).deadline(), Some(ms(16_000)));
+        subflows.push(Subflow::for_test(2, None, Role::Regular));
+        subflows[1].phase = Phase::AwaitSession;
+        let watch = watch(&config, &subflows);
+        assert_eq!(watch.deadline(), Some(ms(6_000)));
+        let expected = Verdict::GivenUp("no answer for 5 s".to_owned());
+        assert_eq!(watch.verdicts(ms(6_000)), [(SubflowId(1), expected)]);
+    }
+
+    #[test]
+    fn a_primary_asks_four_times_while_an_answer_is_due() {
+        let mut streams = Streams::new();
+        let mut subflows = [Subflow::for_test(1, None, Role::Regular)];
+        let mut liveness = Liveness::default();
+        assert_eq!(liveness.deadline(&streams, &subflows), None);
+        let id = streams.open(Stream::new(StreamClass::Bulk, None, ms(0), 1_000));
+        let mut asked = Vec::new();
+        for wrote in [true, false] {
+            streams.get_mut(id).unwrap().wrote_last = wrote;
+            streams.update(id);
+            liveness.reset();
+            while let Some(at) = liveness.deadline(&streams, &subflows) {
+                liveness.ask(at, &mut subflows);
+                asked.push(at.since(ms(0)).as_secs());
+                assert!(std::mem::take(&mut subflows[0].pings.wanted));
+            }
+        }
+        // Without an answer that is due it asks once.
+        assert_eq!(asked, [5, 15, 35, 75, 5]);
+    }
+}

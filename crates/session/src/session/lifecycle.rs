@@ -1,0 +1,181 @@
+//! Timeouts, and the end of subflows and of the session.
+
+use mpbond_units::Timestamp;
+
+use super::Session;
+use super::event::Event;
+use super::health::Verdict;
+use super::reinject::Rebalanced;
+use super::timer::Timer;
+use crate::CloseCode;
+use crate::SubflowId;
+use crate::subflow::{Phase, SentFrame, Subflow};
+
+impl Session {
+    /// Time has passed. To be called at [`poll_timeout`](Self::poll_timeout); earlier calls do no
+    /// harm.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.timers.is_due(Timer::Schedule, now) {
+            self.timers.stop(Timer::Schedule);
+        }
+        if self.timers.is_due(Timer::Stall, now) {
+            let (streams, control) = (&mut self.streams, &mut self.control);
+            let next = self.flow.check_stalls(now, streams, control);
+            self.timers.set(Timer::Stall, next);
+        }
+        let due = self.deadlines();
+        if due.is_due(Timer::Liveness, now) {
+            self.liveness.ask(now, &mut self.subflows);
+        }
+        if due.is_due(Timer::Health, now) {
+            self.check_health(now);
+        }
+        self.recall_from_failed();
+        self.rebalance(now);
+        if due.is_due(Timer::Resume, now) {
+            self.lose("no path to the other end for too long");
+        }
+    }
+
+    /// Some subflow has made no progress for long.
+    fn check_health(&mut self, now: Timestamp) {
+        let silent = self.watch().to_probe(now);
+        if !silent.is_empty() {
+            let (reinjection, mut work, _) = self.reinjection();
+            reinjection.probe(&silent, &mut work);
+            self.timers.stop(Timer::Schedule);
+        }
+        for (id, verdict) in self.watch().verdicts(now) {
+            match verdict {
+                Verdict::GivenUp(reason) => self.cut(now, id, reason),
+                Verdict::PotentiallyFailed => {
+                    if let Some(s) = self.subflows.by_id_mut(id) {
+                        s.health.failed_since = Some(now);
+                        s.pings.wanted = true;
+                        self.events.push_back(Event::SubflowPotentiallyFailed(id));
+                        self.timers.stop(Timer::Schedule);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn recall_from_failed(&mut self) {
+        let (reinjection, mut work, control) = self.reinjection();
+        reinjection.recall_from_failed(&mut work, control);
+    }
+
+    pub(super) fn rebalance(&mut self, now: Timestamp) {
+        let credit = self.flow.credit();
+        let (reinjection, mut work, _) = self.reinjection();
+        match reinjection.rebalance(now, credit, &mut work) {
+            Rebalanced::Nothing => {}
+            Rebalanced::Recalled {
+                subflow,
+                bytes,
+                gain,
+            } => self.events.push_back(Event::Recalled {
+                subflow,
+                bytes,
+                gain,
+            }),
+            Rebalanced::Cut(id) => {
+                self.stats.cuts += 1;
+                self.cut(now, id, "it carried only copies".to_owned());
+            }
+        }
+    }
+
+    /// Gives a subflow up, with CUT to the peer and an event for the driver.
+    fn cut(&mut self, now: Timestamp, subflow: SubflowId, reason: String) {
+        self.drop_subflow(now, subflow);
+        self.control.cut(subflow);
+        self.events.push_back(Event::SubflowClosed {
+            subflow,
+            code: CloseCode::Cut,
+            reason,
+        });
+    }
+
+    /// The connection of a subflow is gone. What it owed goes to the others; when it was the last,
+    /// the session waits for a new one.
+    ///
+    /// A primary sends CUT to the proxy: where an address is gone, or a NAT has forgotten, the
+    /// proxy notices nothing by itself, and the subflow counts towards its limit.
+    pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+        if self.identity.client && self.subflows.by_id(id).is_some_and(Subflow::carries) {
+            self.control.cut(id);
+        }
+        self.drop_subflow(now, id);
+    }
+
+    /// Forgets a subflow; others take over what it owed.
+    pub(super) fn drop_subflow(&mut self, now: Timestamp, id: SubflowId) {
+        let Some(mut gone) = self.subflows.remove(id) else {
+            return;
+        };
+        self.resume.note_dead(id, gone.rx.octets);
+        self.feedback.forget(id);
+        // Also before its hello was written: until there is a session, the others wait for it.
+        if !self.identity.established && matches!(gone.phase, Phase::SendHello(_) | Phase::AwaitOk)
+        {
+            self.let_another_open();
+        }
+        for s in self.streams.values_mut() {
+            s.send.forget_subflow(id);
+        }
+        if self.subflows.iter().any(Subflow::carries) {
+            let lost = gone.sent.drain().collect();
+            self.requeue(lost);
+        } else {
+            // The peer's counts come with the next one that joins; until then it is unknown which
+            // frames have arrived.
+            self.resume.keep_unresolved(id, gone.sent);
+        }
+        // An express is no path of its own: its proxy does not wait for it longer than for none.
+        if self.subflows.iter().all(Subflow::is_express) && !self.identity.lost {
+            self.resume.lost_paths(now);
+        }
+        self.timers.stop(Timer::Schedule);
+    }
+
+    /// Frames that have not arrived are to be sent again.
+    pub(super) fn requeue(&mut self, frames: Vec<SentFrame>) {
+        let (_, mut work, control) = self.reinjection();
+        work.requeue(frames, control);
+    }
+
+    /// The subflow that was to open the session is gone: another one does it, the one that
+    /// connected last, of which most can be hoped.
+    fn let_another_open(&mut self) {
+        let waiting = |s: &Subflow| s.phase == Phase::AwaitSession;
+        if let Some(i) = self.subflows.iter().rposition(waiting) {
+            self.prepare_hello(i);
+        }
+    }
+
+    /// Client: the proxy no longer trusts this device. An established session is over, since no
+    /// subflow could join it again.
+    pub fn handle_distrust(&mut self) {
+        if self.identity.client && self.identity.established {
+            self.lose("the proxy no longer trusts this device");
+        }
+    }
+
+    /// The session is over: every stream is reset.
+    pub(super) fn lose(&mut self, reason: &str) {
+        if self.identity.lost {
+            return;
+        }
+        self.identity.lost = true;
+        self.resume.clear();
+        self.timers.stop(Timer::Stall);
+        self.timers.stop(Timer::Schedule);
+        self.events.push_back(Event::Lost {
+            reason: reason.to_owned(),
+        });
+        for id in self.streams.lose() {
+            self.events.push_back(Event::StreamReadable(id));
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! All streams of a session: the table, the queues of those with something to do, and sums over
+//! all.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::range_set::RangeSet;
+use crate::signal::{Signal, SignalState};
+use crate::stream::Stream;
+use crate::{ResetCode, StreamClass, StreamId, SubflowId};
+
+/// Least bytes that a stream may keep to send, however many streams there are.
+const LEAST_SEND_BUFFER: u64 = 64 << 10;
+
+/// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
+/// called.
+pub(super) struct Streams {
+    table: HashMap<StreamId, Stream>,
+    /// Client: the next number.
+    next: u64,
+    /// Numbers of streams that are over.
+    closed: RangeSet,
+    /// Streams with something to send: interactive ones, then the others.
+    ready: [VecDeque<StreamId>; 2],
+    /// Streams whose application waits to write.
+    blocked: Vec<StreamId>,
+    /// Streams with OPEN, RESET, STOP or MAX_STREAM_DATA to write.
+    signalling: VecDeque<StreamId>,
+    /// Unscheduled bytes: the meta buffer (MPBond section 4.3.3).
+    unscheduled: u64,
+    /// Bytes to be sent again, among those.
+    retransmit: u64,
+    /// Bytes kept for sending.
+    held: u64,
+    /// Client: streams on which an answer is awaited.
+    awaiting: usize,
+}
+
+impl Streams {
+    pub(super) fn new() -> Self {
+        Self {
+            table: HashMap::new(),
+            next: 0,
+            closed: RangeSet::default(),
+            ready: [VecDeque::new(), VecDeque::new()],
+            blocked: Vec::new(),
+            signalling: VecDeque::new(),
+            unscheduled: 0,
+            retransmit: 0,
+            held: 0,
+            awaiting: 0,
+        }
+    }
+
+    // ---- the table ------------------------------------------------------------------------
+
+    pub(super) fn get(&self, id: StreamId) -> Option<&Stream> {
+        self.table.get(&id)
+    }
+
+    /// The caller calls [`Self::update`] where it changes what is to be sent.
+    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
+        self.table.get_mut(&id)
+    }
+
+    pub(super) fn contains(&self, id: StreamId) -> bool {
+        self.table.contains_key(&id)
+    }
+
+    pub(super) fn is_closed(&self, id: StreamId) -> bool {
+        self.closed.contains(id.0)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Streams in no order.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Stream> {
+        self.table.values()
+    }
+
+    /// Streams in no order; see [`Self::get_mut`].
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.table.values_mut()
+    }
+
+    /// Streams in no order; see [`Self::get_mut`].
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut Stream)> {
+        self.table.iter_mut().map(|(id, s)| (*id, s))
+    }
+
+    /// Numbers of all streams, ascending.
+    pub(super) fn ids(&self) -> Vec<StreamId> {
+        let mut ids: Vec<_> = self.table.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Client: number of the next stream.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Client: adds a stream under the next number.
+    pub(super) fn open(&mut self, stream: Stream) -> StreamId {
+        let id = StreamId(self.next);
+        self.next += 1;
+        self.table.insert(id, stream);
+        id
+    }
+
+    /// Server: adds a stream under the peer's number.
+    pub(super) fn accept(&mut self, id: StreamId, stream: Stream) {
+        self.table.insert(id, stream);
+    }
+
+    /// Takes a stream out that is over both ways.
+    pub(super) fn remove_if_done(&mut self, id: StreamId) -> Option<Stream> {
+        if !self.get(id).is_some_and(Stream::is_done) {
+            return None;
+        }
+        let s = self.table.remove(&id)?;
+        self.unscheduled -= s.listed.unscheduled;
+        self.retransmit -= s.listed.retransmit;
+        self.held -= s.send.buffer.held_bytes();
+        self.awaiting -= usize::from(s.listed.awaits);
+        self.closed.insert(id.0..id.0 + 1);
+        self.blocked.retain(|b| *b != id);
+        Some(s)
+    }
+
+    /// Number of streams that are over.
+    pub(super) fn closed(&self) -> u64 {
+        self.closed.len()
+    }
+
+    // ---- sums -----------------------------------------------------------------------------
+
+    /// Brings sums and queues up to date after something happened to a stream.
+    pub(super) fn update(&mut self, id: StreamId) {
+        let Some(s) = self.table.get_mut(&id) else {
+            return;
+        };
+        let (unscheduled, retransmit) = match s.send.reset {
+            Some(_) => (0, 0),
+            None => {
+                let buffer = &s.send.buffer;
+                (buffer.untransmitted(), buffer.retransmit_bytes())
+            }
+        };
+        let awaits = s.awaits_answer();
+        let listed = &mut s.listed;
+        self.unscheduled = self.unscheduled - listed.unscheduled + unscheduled;
+        listed.unscheduled = unscheduled;
+        self.awaiting = self.awaiting + usize::from(awaits) - usize::from(listed.awaits);
+        listed.awaits = awaits;
+        self.retransmit = self.retransmit - listed.retransmit + retransmit;
+        listed.retransmit = retransmit;
+        if !listed.queued && s.send.is_sendable() {
+            s.listed.queued = true;
+            self.ready[queue_of(s.class)].push_back(id);
+        }
+    }
+
+    /// Bytes that no subflow has been given, and those to be sent again.
+    pub(super) fn unscheduled(&self) -> u64 {
+        self.unscheduled
+    }
+
+    /// Bytes to be sent again.
+    pub(super) fn retransmit_bytes(&self) -> u64 {
+        self.retransmit
+    }
+
+    /// Bytes kept until the peer has them.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Whether the peer owes an answer on any stream.
+    pub(super) fn await_answer(&self) -> bool {
+        self.awaiting > 0
+    }
+
+    /// Bytes that have arrived and wait in stalled streams.
+    pub(super) fn stalled_bytes(&self) -> u64 {
+        let stalled = self.values().filter(|s| s.recv.stalled);
+        stalled.map(|s| s.recv.buffer.waiting_bytes()).sum()
+    }
+
+    // ---- something to send ----------------------------------------------------------------
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.ready.iter().any(|queue| !queue.is_empty())
+    }
+
+    pub(super) fn has_ready_in(&self, class: StreamClass) -> bool {
+        !self.ready[queue_of(class)].is_empty()
+    }
+
+    pub(super) fn ready_len(&self) -> usize {
+        self.ready.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn ready_len_in(&self, class: StreamClass) -> usize {
+        self.ready[queue_of(class)].len()
+    }
+
+    /// Streams with something to send, in their turn.
+    pub(super) fn ready_ids(&self) -> impl Iterator<Item = StreamId> {
+        self.ready.iter().flatten().copied()
+    }
+
+    /// The same of one class.
+    pub(super) fn ready_ids_in(&self, class: StreamClass) -> impl Iterator<Item = StreamId> {
+        self.ready[queue_of(class)].iter().copied()
+    }
+
+    /// Takes the next stream of a class out of its queue.
+    pub(super) fn pop_ready(&mut self, class: StreamClass) -> Option<StreamId> {
+        self.ready[queue_of(class)].pop_front()
+    }
+
+    /// Puts a stream that was taken out back to the end, as it has more to send.
+    pub(super) fn push_ready(&mut self, class: StreamClass, id: StreamId) {
+        self.ready[queue_of(class)].push_back(id);
+    }
+
+    /// Puts a stream that was taken out back to the end, if it has more to send.
+    pub(super) fn requeue(&mut self, class: StreamClass, id: StreamId) {
+        if let Some(s) = self.table.get_mut(&id) {
+            s.listed.queued = s.send.is_sendable();
+            if s.listed.queued {
+                self.push_ready(class, id);
+            }
+        }
+    }
+
+    /// A control frame of the stream is to be written.
+    pub(super) fn signal(&mut self, id: StreamId) {
+        if !self.signalling.contains(&id) {
+            self.signalling.push_back(id);
+        }
+    }
+
+    pub(super) fn has_signals(&self) -> bool {
+        !self.signalling.is_empty()
+    }
+
+    /// Whether an OPEN is to be written.
+    pub(super) fn has_opens(&self) -> bool {
+        let opens = |id: &StreamId| self.get(*id).is_some_and(|s| s.opening.wanted);
+        self.signalling.iter().any(opens)
+    }
+
+    pub(super) fn pop_signalling(&mut self) -> Option<StreamId> {
+        self.signalling.pop_front()
+    }
+
+    // ---- writing --------------------------------------------------------------------------
+
+    /// Number of bytes that a stream takes now, of `memory` for all streams.
+    pub(super) fn budget(&self, id: StreamId, memory: u64) -> u64 {
+        let Some(s) = self.get(id).filter(|s| s.send.is_writable()) else {
+            return 0;
+        };
+        let buffer = &s.send.buffer;
+        // A stream whose peer does not read gets no more of our memory than one frame or so.
+        let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
+        let window = ahead.saturating_sub(buffer.end());
+        let free = memory.saturating_sub(self.held);
+        let least = LEAST_SEND_BUFFER.saturating_sub(buffer.held_bytes());
+        // No stream takes all that is free while others wait for their part.
+        let sharers = self.ready_len() + self.blocked.len();
+        let fair = if sharers > 1 {
+            free / sharers as u64
+        } else {
+            free
+        };
+        window.min(fair.max(least))
+    }
+
+    /// The stream's application waits until it may write.
+    pub(super) fn block(&mut self, id: StreamId) {
+        if self.contains(id) && !self.blocked.contains(&id) {
+            self.blocked.push(id);
+        }
+    }
+
+    /// Calls `each` for every stream whose application may write again.
+    pub(super) fn unblock(&mut self, memory: u64, mut each: impl FnMut(StreamId)) {
+        let mut i = 0;
+        while i < self.blocked.len() {
+            let id = self.blocked[i];
+            if self.budget(id, memory) > 0 {
+                self.blocked.swap_remove(i);
+                each(id);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    /// Gives a stream bytes to send; they are dropped when its sending half is over.
+    pub(super) fn write(&mut self, id: StreamId, bytes: Bytes) {
+        if let Some(s) = self.table.get_mut(&id).filter(|s| s.send.is_writable()) {
+            self.held += bytes.len() as u64;
+            s.send.buffer.write(bytes);
+            s.wrote_last = true;
+            self.update(id);
+        }
+    }
+
+    /// Gives up the sending half of a stream, unless it is over. Returns whether it was not.
+    pub(super) fn reset(&mut self, id: StreamId, code: ResetCode) -> bool {
+        let Some(s) = self.table.get_mut(&id).filter(|s| !s.send.is_over()) else {
+            return false;
+        };
+        self.held -= s.send.buffer.held_bytes();
+        s.send.buffer.clear();
+        s.send.reset = Some(Signal::wanted(code));
+        self.update(id);
+        self.signal(id);
+        true
+    }
+
+    /// Bytes of a stream are to be sent again, over any subflow but `origin`, which carries them
+    /// still; so is FIN. Returns how many bytes these are.
+    pub(super) fn retransmit(
+        &mut self,
+        id: StreamId,
+        range: Range<u64>,
+        fin: bool,
+        origin: Option<SubflowId>,
+    ) -> u64 {
+        let Some(s) = self.table.get_mut(&id).filter(|s| s.send.reset.is_none()) else {
+            return 0;
+        };
+        let bytes = s.send.buffer.retransmit(range, origin);
+        if fin && !s.send.fin_acked {
+            s.send.fin_wanted = true;
+        }
+        self.update(id);
+        bytes
+    }
+
+    /// A RESET or STOP of the stream is to be sent again, if it is on its way.
+    pub(super) fn retransmit_signal(
+        &mut self,
+        id: StreamId,
+        slot: fn(&mut Stream) -> &mut Option<Signal>,
+    ) {
+        if let Some(s) = self.table.get_mut(&id)
+            && let Some(signal) = slot(s)
+            && signal.state == SignalState::Sent
+        {
+            signal.state = SignalState::Wanted;
+            self.signal(id);
+        }
+    }
+
+    /// Bytes of a stream have arrived, and FIN if so said.
+    pub(super) fn acked(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
+        let Some(s) = self.table.get_mut(&id) else {
+            return;
+        };
+        if fin {
+            s.send.fin_acked = true;
+            s.send.fin_wanted = false;
+        }
+        self.held -= s.send.buffer.ack(range);
+        self.update(id);
+    }
+
+    /// The session is over: every stream is reset both ways. Returns those that applications know,
+    /// ascending.
+    pub(super) fn lose(&mut self) -> Vec<StreamId> {
+        self.unscheduled = 0;
+        self.retransmit = 0;
+        self.held = 0;
+        for queue in &mut self.ready {
+            queue.clear();
+        }
+        self.signalling.clear();
+        self.blocked.clear();
+        let mut ids = self.ids();
+        ids.retain(|id| {
+            let Some(s) = self.table.get_mut(id) else {
+                return false;
+            };
+            s.send.buffer.clear();
+            s.listed.unscheduled = 0;
+            s.listed.retransmit = 0;
+            s.listed.queued = false;
+            s.opening.unacked = false;
+            s.send.reset = Some(Signal {
+                code: ResetCode::SessionLost,
+                state: SignalState::Acked,
+            });
+            if s.recv.reset.is_none() && !s.recv.buffer.finished() {
+                s.recv.reset = Some(ResetCode::SessionLost);
+            }
+            s.opening.announced
+        });
+        ids
+    }
+}
+
+fn queue_of(class: StreamClass) -> usize {
+    match class {
+        StreamClass::Interactive => 0,
+        StreamClass::Bulk => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpbond_units::Timestamp;
+
+    use super::*;
+
+    const A: SubflowId = SubflowId(1);
+
+    fn streams(count: u64) -> Streams {
+        let mut streams = Streams::new();
+        for _ in 0..count {
+            let mut s = Stream::new(StreamClass::Bulk, None, Timestamp::ZERO, 1_000);
+            s.send.max_offset = 1_000_000;
+            streams.open(s);
+        }
+        streams
+    }
+
+    fn take(streams: &mut Streams, id: StreamId, bytes: u64) {
+        let s = streams.get_mut(id).unwrap();
+        s.send.buffer.take_new(bytes, u64::MAX).unwrap();
+        streams.update(id);
+    }
+
+    #[test]
+    fn sums_follow_what_happens_to_streams() {
+        let mut all = streams(2);
+        let (a, b) = (StreamId(0), StreamId(1));
+        all.write(a, Bytes::from(vec![0; 100]));
+        all.write(b, Bytes::from(vec![0; 10]));
+        assert_eq!((all.unscheduled(), all.held()), (110, 110));
+        assert!(all.await_answer());
+        take(&mut all, a, 100);
+        assert_eq!((all.unscheduled(), all.held()), (10, 110));
+        assert_eq!(all.retransmit(a, 20..50, false, Some(A)), 30);
+        assert_eq!((all.unscheduled(), all.retransmit_bytes()), (40, 30));
+        all.acked(a, 0..40, false);
+        assert_eq!((all.unscheduled(), all.held()), (20, 70));
+        assert!(all.reset(a, ResetCode::Cancelled));
+        assert!(!all.reset(a, ResetCode::Cancelled));
+        assert_eq!((all.unscheduled(), all.held()), (10, 10));
+        assert_eq!(all.retransmit(a, 40..50, false, None), 0);
+        assert_eq!(all.lose(), []);
+        assert_eq!((all.unscheduled(), all.held()), (0, 0));
+    }
+
+    #[test]
+    fn a_stream_stands_in_its_queue_once_and_in_turn() {
+        let mut all = streams(2);
+        let (a, b) = (StreamId(0), StreamId(1));
+        for id in [a, b, a] {
+            all.write(id, Bytes::from_static(b"x"));
+        }
+        assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b]);
+        assert_eq!(all.pop_ready(StreamClass::Bulk), Some(a));
+        all.requeue(StreamClass::Bulk, a);
+        assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a]);
+        take(&mut all, b, 1);
+        assert_eq!(all.pop_ready(StreamClass::Bulk), Some(b));
+        all.requeue(StreamClass::Bulk, b);
+        assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
+    }
+
+    #[test]
+    fn writers_that_wait_share_what_is_free() {
+        let mut all = streams(3);
+        let memory = 300_000;
+        let a = StreamId(0);
+        assert_eq!(all.budget(a, memory), 300_000);
+        all.write(a, Bytes::from(vec![0; 300_000]));
+        let mut woken = Vec::new();
+        for id in all.ids() {
+            all.block(id);
+            all.block(id);
+        }
+        // Each may have a little, however much the others hold.
+        all.unblock(memory, |id| woken.push(id));
+        woken.sort_unstable();
+        assert_eq!(woken, [StreamId(1), StreamId(2)]);
+        take(&mut all, a, 300_000);
+        all.acked(a, 0..200_000, false);
+        all.unblock(memory, |id| woken.push(id));
+        assert_eq!(woken.len(), 3);
+    }
+}

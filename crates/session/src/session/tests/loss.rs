@@ -1,0 +1,136 @@
+//! Lost subflows, and sessions without any.
+
+use std::time::Duration;
+
+use super::pair::{Pair, at, hop, joined, pattern};
+use crate::session::{Event, Read};
+use crate::*;
+
+#[test]
+fn a_killed_subflow_loses_nothing() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    let start = p.now;
+    let mut killed = false;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    p.run(at(60_000), |p| {
+        if p.server_got.get(&id).is_some_and(|(b, _)| !b.is_empty())
+            && p.server().stats().bytes_out == 0
+        {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if !killed && p.now > start + Duration::from_millis(700) {
+            killed = true;
+            p.kill(helper);
+        }
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want);
+    // The stream is still open towards the server: half-close.
+    assert_eq!(p.server_got[&id].1, None);
+    p.client.write(id, "more".into());
+    p.client.finish(id);
+    p.run(at(70_000), |p| p.client.stats().streams_open == 0);
+    assert_eq!(p.server_got[&id].0, b"GET /more");
+    p.run(at(71_000), |_| false);
+    assert_eq!(p.server().stats().streams_open, 0);
+}
+
+#[test]
+fn the_session_outlives_its_subflows() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    let start = p.now;
+    let mut killed = false;
+    p.run(at(20_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if !killed && p.now > start + Duration::from_millis(400) {
+            killed = true;
+            p.kill(direct);
+            p.kill(helper);
+        }
+        p.now > start + Duration::from_secs(10)
+    });
+    let before = p.client_got[&id].0.len();
+    assert!(before < want.len());
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(40_000), |p| {
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want);
+    // The counts told at the rejoin spare what had arrived.
+    let copies = p.client.stats().redundant_bytes_in;
+    assert!(copies < 64 << 10, "{copies}");
+    assert_eq!(p.opened().len(), 1, "OPEN must dial once");
+}
+
+#[test]
+fn a_loss_that_only_one_end_noticed_is_made_good_at_the_rejoin() {
+    for client_notices in [true, false] {
+        let (mut p, direct, helper) = joined(SessionConfig::default());
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        p.run(at(2_000), |_| false);
+        for (i, subflow) in [direct, helper].into_iter().enumerate() {
+            p.links[i].blackhole = true;
+            let now = p.now;
+            // Bytes are on their way when it happens.
+            p.client.write(id, pattern(20_000));
+            p.server().write(id, pattern(20_000));
+            p.run(now + Duration::from_millis(20), |_| false);
+            p.links[i].alive = false;
+            let now = p.now;
+            if client_notices {
+                p.client.handle_subflow_closed(now, subflow);
+            } else {
+                p.server().handle_subflow_closed(now, subflow);
+            }
+        }
+        p.join(&[hop(8.0, 25)]);
+        let deadline = p.now + Duration::from_secs(3);
+        let got = |p: &Pair| {
+            let at = |got: &std::collections::BTreeMap<StreamId, (Vec<u8>, Option<Read>)>| {
+                got.get(&id).map_or(0, |(b, _)| b.len())
+            };
+            (at(&p.client_got), at(&p.server_got))
+        };
+        p.run(deadline, |p| got(p) == (40_000, 40_005));
+        assert_eq!(got(&p), (40_000, 40_005), "{client_notices}");
+    }
+}
+
+#[test]
+fn a_lonely_session_ends_with_a_reason() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "hello".into());
+    p.run(at(1_500), |_| false);
+    p.kill(direct);
+    p.kill(helper);
+    p.run(at(65_000), |_| false);
+    assert!(p.client.is_lost() && p.server().is_lost());
+    assert!(
+        p.client_events
+            .iter()
+            .any(|e| matches!(e, Event::Lost { .. }))
+    );
+    assert_eq!(
+        p.client_got[&id].1,
+        Some(Read::Reset(ResetCode::SessionLost))
+    );
+    assert_eq!(
+        p.server_got[&id].1,
+        Some(Read::Reset(ResetCode::SessionLost))
+    );
+}

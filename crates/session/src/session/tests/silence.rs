@@ -1,0 +1,305 @@
+//! Silent and slow subflows: probes, copies, rebalancing, questions.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::pair::{Pair, at, download, hop, joined, pattern};
+use crate::session::{Event, Read, Session};
+use crate::*;
+
+/// Reinjection as published recalls from a slow subflow, and leaves a silent one alone.
+#[test]
+fn published_reinjection_rebalances_and_nothing_else() {
+    let config = SessionConfig {
+        reinjection: ReinjectionRule::Published.into(),
+        idleness: Idleness::Published,
+        ..SessionConfig::default()
+    };
+    let (mut p, direct, helper) = joined(config);
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |p| p.opened().contains(&id));
+    let start = p.now;
+    p.server().write(id, pattern(4 << 20));
+    p.server().finish(id);
+    p.run(start + Duration::from_secs(1), |_| false);
+    p.set_hops(helper, &[hop(1.0, 2), hop(10.0, 25)]);
+    p.run(start + Duration::from_secs(30), |p| {
+        p.client_got[&id].1 == Some(Read::Fin)
+    });
+    assert!(p.client_got[&id].0 == pattern(4 << 20));
+    let recalled = |e: &Event| matches!(e, Event::Recalled { subflow, .. } if *subflow == helper);
+    assert!(p.server_events.iter().any(recalled));
+
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(p.now + Duration::from_secs(1), |p| p.opened().contains(&id));
+    p.links
+        .iter_mut()
+        .for_each(|l| l.blackhole |= l.id == direct);
+    p.server().write(id, pattern(100_000));
+    p.run(p.now + Duration::from_secs(20), |_| false);
+    let now = p.now;
+    let suspect = |s: &SubflowStats| s.state == SubflowState::PotentiallyFailed;
+    assert!(!p.server().subflows(now).iter().any(suspect));
+}
+
+#[test]
+fn silence_is_suspected_and_made_good() {
+    let (mut p, direct, _) = joined(SessionConfig::default());
+    let start = p.now;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    let mut last = (0, p.now);
+    let mut longest = Duration::ZERO;
+    p.run(at(60_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        if p.now > start + Duration::from_millis(500) {
+            p.links[0].blackhole = true;
+        }
+        let (got, end) = p.client_got.entry(id).or_default();
+        if got.len() > last.0 {
+            if last.0 > 0 {
+                longest = longest.max(p.now.since(last.1));
+            }
+            last = (got.len(), p.now);
+        }
+        *end == Some(Read::Fin)
+    });
+    assert!(p.client_got[&id].0 == want);
+    assert!(longest < Duration::from_millis(900), "{longest:?}");
+    assert!(
+        p.server_events
+            .iter()
+            .any(|e| matches!(e, Event::SubflowPotentiallyFailed(id) if *id == direct))
+    );
+}
+
+#[test]
+fn signals_do_not_wait_on_a_silent_subflow() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(8.0, 5)]);
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(1_000), |_| false);
+    // An OPEN and a bare FIN go where PAD is least, and nothing comes of it.
+    let open = p.open();
+    p.client.write(open, "GET /".into());
+    p.run(at(2_000), |p| p.server_got.contains_key(&open));
+    p.links[0].blackhole = true;
+    let silent = p.now;
+    p.client.finish(open);
+    let other = p.open();
+    let limit = silent + Duration::from_secs(1);
+    p.run(limit, |p| p.opened().contains(&other));
+    assert!(p.opened().contains(&other));
+    p.run(limit, |p| p.server_got[&open].1 == Some(Read::Fin));
+    assert_eq!(p.server_got[&open].1, Some(Read::Fin));
+    // The other way: a refusal.
+    let now = p.now;
+    p.server().reset(now, other, ResetCode::ConnectionRefused);
+    let limit = p.now + Duration::from_secs(1);
+    let seen = Some(Read::Reset(ResetCode::ConnectionRefused));
+    p.run(limit, |p| {
+        p.client_got.get(&other).is_some_and(|g| g.1 == seen)
+    });
+    assert_eq!(p.client_got[&other].1, seen);
+}
+
+#[test]
+fn a_hello_that_nobody_answers_is_given_up() {
+    let mut p = Pair::new(SessionConfig::default());
+    let deaf = p.join(&[hop(8.0, 25)]);
+    p.links[0].blackhole = true;
+    p.run(at(20_000), |_| false);
+    assert!(
+        p.client_events
+            .iter()
+            .any(|e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == deaf))
+    );
+    // Another one opens the session instead.
+    p.join(&[hop(8.0, 25)]);
+    download(&mut p, 10_000, 5_000);
+}
+
+#[test]
+fn a_proxy_keeps_its_last_subflow_through_a_long_silence() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let start = p.now;
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let want = pattern(2 << 20);
+    p.run(at(70_000), |p| {
+        if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+            p.server().write(id, want.clone());
+            p.server().finish(id);
+        }
+        // The primary asks, and would give up a little later; TCP delivers what was lost.
+        let silent = p.now.since(start);
+        let silent = (500..18_000).contains(&silent.as_millis());
+        p.links.iter_mut().for_each(|l| l.blackhole = silent);
+        p.client_got
+            .get(&id)
+            .is_some_and(|(_, end)| *end == Some(Read::Fin))
+    });
+    assert!(p.client_got[&id].0 == want, "{}", p.client_got[&id].0.len());
+}
+
+#[test]
+fn rebalancing_saves_a_transfer_whose_pipe_collapses() {
+    let mut took = Vec::new();
+    for rebalance in [true, false] {
+        let mut p = Pair::new(SessionConfig {
+            reinjection: ReinjectionConfig {
+                rebalance,
+                ..ReinjectionConfig::default()
+            },
+            ..SessionConfig::default()
+        });
+        p.join(&[hop(5.0, 25)]);
+        let helper = p.join(&[hop(5.0, 2), hop(10.0, 25)]);
+        p.run(at(1_000), |_| false);
+        let id = p.open();
+        p.client.write(id, "GET /".into());
+        let want = pattern(4 << 20);
+        let start = p.now;
+        p.run(at(90_000), |p| {
+            if p.opened().contains(&id) && p.server().stats().bytes_out == 0 {
+                p.server().write(id, want.clone());
+                p.server().finish(id);
+            }
+            if p.now > start + Duration::from_secs(2) {
+                p.set_hops(helper, &[hop(1.0, 2), hop(10.0, 25)]);
+            }
+            p.client_got
+                .get(&id)
+                .is_some_and(|(_, end)| *end == Some(Read::Fin))
+        });
+        assert!(p.client_got[&id].0 == want);
+        took.push(p.now.since(start).as_secs_f64());
+    }
+    assert!(took[0] < 0.75 * took[1], "{took:?}");
+}
+
+/// Everything goes silent while the primary only waits: it asks, finds out and can join anew.
+#[test]
+fn a_waiting_primary_notices_silence() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |p| p.opened().contains(&id));
+    for l in &mut p.links {
+        l.blackhole = true;
+    }
+    let from = p.now;
+    p.run(from + Duration::from_secs(40), |p| {
+        p.client.subflows(p.now).is_empty()
+    });
+    assert!(p.now.since(from) < Duration::from_secs(25), "{}", p.now);
+    for gone in [direct, helper] {
+        assert!(
+            p.client_events
+                .iter()
+                .any(|e| matches!(e, Event::SubflowClosed { subflow, .. } if *subflow == gone))
+        );
+    }
+}
+
+/// Seconds after `from`, until `until`, at which the client puts something on a subflow.
+fn sends_on(p: &mut Pair, id: SubflowId, from: Timestamp, until: Duration) -> Vec<f64> {
+    let (mut times, mut before) = (Vec::new(), p.octets_up(id));
+    p.run(from + until, |p| {
+        let octets = p.octets_up(id);
+        if octets > std::mem::replace(&mut before, octets) {
+            times.push(p.now.since(from).as_secs_f64());
+        }
+        false
+    });
+    times
+}
+
+/// An origin takes its time: the primary asks now and then whether its paths still work, but not
+/// for ever, and only once where the origin has answered and nothing is due.
+#[test]
+fn a_primary_asks_again_only_while_an_answer_is_due() {
+    let (mut p, direct, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |_| false);
+    let from = p.now;
+    let asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    let near = |times: &[f64], wanted: &[f64]| {
+        let close = |(t, w): (&f64, &f64)| (t - w).abs() < 1.0;
+        times.len() == wanted.len() && times.iter().zip(wanted).all(close)
+    };
+    assert!(near(&asked, &[4.0, 14.0, 34.0, 74.0]), "{asked:?}");
+
+    p.server().write(id, "HTTP/1.1 200".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(2), |_| false);
+    let mut asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    asked.extend(sends_on(&mut p, direct, from, Duration::from_secs(1_200)));
+    assert!(near(&asked, &[5.0]), "{asked:?}");
+
+    // A new request makes an answer due, and wakes nobody at once who has slept for long.
+    p.client.write(id, "GET /again".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(2), |_| false);
+    let asked = sends_on(&mut p, helper, from, Duration::from_secs(600));
+    assert!(near(&asked, &[10.0, 30.0, 70.0]), "{asked:?}");
+}
+
+/// Everything goes silent, with the answer on its way, after the primary has asked and been told
+/// that all is well: it asks again, finds out, and can join anew long before the proxy's kernel,
+/// which waits for as long again as it has waited, sends the answer again.
+#[test]
+fn silence_after_the_first_question_is_noticed_too() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    let from = p.now;
+    p.run(from + Duration::from_secs(8), |_| false);
+    p.links.iter_mut().for_each(|l| l.blackhole = true);
+    p.server().write(id, "HTTP/1.1 200".into());
+    p.run(from + Duration::from_secs(60), |p| {
+        p.client.subflows(p.now).is_empty()
+    });
+    let noticed = p.now.since(from).as_secs();
+    assert!((15..35).contains(&noticed), "{noticed} s");
+}
+
+/// What a path brings when it is back is acknowledged over another one, which is silent without its
+/// owing anything: the answer to the question whether the path works says it again.
+#[test]
+fn an_ack_that_is_lost_on_a_silent_path_comes_with_the_answer_to_a_ping() {
+    let (mut p, _, helper) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(3_000), |_| false);
+    p.links.iter_mut().for_each(|l| l.blackhole = true);
+    // The server's bytes lie on both, the client's on the helper's.
+    p.server().write(id, pattern(100_000));
+    p.run(at(5_000), |_| false);
+    p.client.write(id, "more".into());
+    let state = |s: &Session, now| s.subflows(now)[1].state;
+    p.run(at(6_000), |p| {
+        state(&p.client, p.now) == SubflowState::PotentiallyFailed
+    });
+    let now = p.now;
+    assert!(now < at(6_000));
+    assert_eq!(state(p.server(), now), SubflowState::PotentiallyFailed);
+    assert_eq!(p.client.subflows(now)[0].state, SubflowState::Up);
+    p.links[1].blackhole = false;
+    assert_eq!(p.links[1].id, helper);
+    let all = |p: &mut Pair| {
+        p.client_got
+            .get(&id)
+            .is_some_and(|(got, _)| got.len() == 100_000)
+    };
+    p.run(now + Duration::from_secs(1), all);
+    assert!(all(&mut p), "{:?}", p.client_got[&id].0.len());
+}

@@ -1,0 +1,140 @@
+//! What a subflow may be given, by its role and standing: the one table.
+//!
+//! | Role | Standing | New data | Data of others | Urgent copies | Feedback |
+//! | --- | --- | --- | --- | --- | --- |
+//! | regular | active | first | yes | | first |
+//! | regular | probed | first | | | first |
+//! | regular | avoided | second | | | first |
+//! | backup | up to avoided | third | | | first |
+//! | express | up to avoided | third | | yes | second |
+//! | any | potentially failed | last | | | last |
+//!
+//! *New data* and *feedback* go to subflows of the best tier that there is: a worse one is used
+//! only where no better one exists. Which of the tier is chosen is for the scheduler, or the
+//! feedback rule. *Data of others* are bytes that another subflow carries and is late with. A
+//! subflow whose hello is not written, or whose first one is not answered, is given nothing.
+
+use super::Subflow;
+use super::health::Standing;
+use crate::Role;
+
+/// Preference among subflows, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    First,
+    Second,
+    Third,
+    Last,
+}
+
+impl Subflow {
+    /// Carries data, and has not failed.
+    pub(crate) fn works(&self) -> bool {
+        self.carries() && !self.has_failed()
+    }
+
+    /// Tier for new data; without regard to silence shorter than a failure where the scheduler does
+    /// not heed it. None: no data at all.
+    pub(crate) fn data_tier(&self, heeds_silence: bool) -> Option<Tier> {
+        let tier = match (self.health.standing(), self.role) {
+            (Standing::PotentiallyFailed, _) => Tier::Last,
+            (_, Role::Backup | Role::Express) => Tier::Third,
+            (Standing::Avoided, Role::Regular) if heeds_silence => Tier::Second,
+            (_, Role::Regular) => Tier::First,
+        };
+        self.carries().then_some(tier)
+    }
+
+    /// Tier for acknowledgements, reports and other control frames. An express's radio may be at
+    /// rest.
+    pub(crate) fn feedback_tier(&self) -> Option<Tier> {
+        let tier = match self.role {
+            _ if self.has_failed() => Tier::Last,
+            Role::Express => Tier::Second,
+            Role::Regular | Role::Backup => Tier::First,
+        };
+        self.carries().then_some(tier)
+    }
+
+    /// May be given data of others.
+    pub(crate) fn may_take_over(&self) -> bool {
+        self.carries() && self.role == Role::Regular && self.health.standing() == Standing::Active
+    }
+
+    /// May carry urgent copies past what its helper holds.
+    pub(crate) fn may_carry_urgent(&self) -> bool {
+        self.role == Role::Express && self.works()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpbond_units::Timestamp;
+
+    use super::*;
+    use crate::subflow::{Phase, SubflowSetup};
+    use crate::{SessionConfig, SubflowId};
+
+    /// The table of the module's documentation, row by row.
+    #[test]
+    fn the_table() {
+        use Standing::{Active, Avoided, PotentiallyFailed, Probed};
+        let now = Timestamp::from_millis(1);
+        for role in [Role::Regular, Role::Backup, Role::Express] {
+            for (standing, probes) in [
+                (Active, 0),
+                (Probed, 1),
+                (Avoided, 4),
+                (PotentiallyFailed, 0),
+            ] {
+                let setup = SubflowSetup {
+                    role,
+                    ..SubflowSetup::default()
+                };
+                let config = SessionConfig::default();
+                let mut s = Subflow::new(SubflowId(1), Phase::Up, setup, &config, now);
+                s.health.probes = probes;
+                if standing == PotentiallyFailed {
+                    s.health.failed_since = Some(now);
+                }
+                assert_eq!(s.health.standing(), standing);
+                let (data, others, urgent, feedback) = match (role, standing) {
+                    (_, PotentiallyFailed) => (Tier::Last, false, false, Tier::Last),
+                    (Role::Regular, Active) => (Tier::First, true, false, Tier::First),
+                    (Role::Regular, Probed) => (Tier::First, false, false, Tier::First),
+                    (Role::Regular, Avoided) => (Tier::Second, false, false, Tier::First),
+                    (Role::Backup, _) => (Tier::Third, false, false, Tier::First),
+                    (Role::Express, _) => (Tier::Third, false, true, Tier::Second),
+                };
+                let row = format!("{role:?} {standing:?}");
+                assert_eq!(s.data_tier(true), Some(data), "{row}");
+                assert_eq!(s.may_take_over(), others, "{row}");
+                assert_eq!(s.may_carry_urgent(), urgent, "{row}");
+                assert_eq!(s.feedback_tier(), Some(feedback), "{row}");
+                assert_eq!(s.works(), standing != PotentiallyFailed, "{row}");
+                s.phase = Phase::AwaitSession;
+                assert_eq!(
+                    (s.data_tier(true), s.feedback_tier()),
+                    (None, None),
+                    "{row}"
+                );
+                assert!(
+                    !s.may_take_over() && !s.may_carry_urgent() && !s.works(),
+                    "{row}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_share_is_kept_through_a_pause() {
+        let now = Timestamp::ZERO;
+        let config = SessionConfig::default();
+        let setup = SubflowSetup::default();
+        let mut s = Subflow::new(SubflowId(1), Phase::AwaitJoinOk, setup, &config, now);
+        s.health.probes = 12;
+        assert_eq!(s.data_tier(false), Some(Tier::First));
+        s.health.failed_since = Some(now);
+        assert_eq!(s.data_tier(false), Some(Tier::Last));
+    }
+}

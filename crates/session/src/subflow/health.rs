@@ -1,0 +1,156 @@
+//! Whether a subflow's acknowledgements go on.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+/// Probes after which new data keeps away from a subflow: about a quarter of a second of silence.
+/// TCP repairs a first overrun of a queue for that long; a subflow that is avoided for it runs out
+/// of bytes before it goes on, while a helper has been given too many.
+const AVOIDED_AT: u32 = 4;
+
+/// What is known of a subflow's path, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Acknowledgements advance, or nothing is owed.
+    Active,
+    /// They have stopped for longer than usual: other subflows were given the oldest bytes it owes,
+    /// as a sender of TCP probes for a lost tail (RFC 8985, section 7).
+    Probed,
+    /// The same for long enough that new data keeps away from it.
+    Avoided,
+    /// They have stopped for longer than any repair takes: other subflows are given all that it
+    /// owes (RFC 7829 of SCTP, section 3: potentially failed).
+    PotentiallyFailed,
+}
+
+/// Progress of a subflow's acknowledgements.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// When the ACK count last advanced, or data was first owed after a pause.
+    pub(crate) progress_at: Timestamp,
+    intervals: AckIntervals,
+    /// Probes since then.
+    pub(crate) probes: u32,
+    /// Potentially failed since.
+    pub(crate) failed_since: Option<Timestamp>,
+}
+
+impl Health {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self {
+            progress_at: now,
+            intervals: AckIntervals::default(),
+            probes: 0,
+            failed_since: None,
+        }
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        match self.probes {
+            _ if self.failed_since.is_some() => Standing::PotentiallyFailed,
+            0 => Standing::Active,
+            1..AVOIDED_AT => Standing::Probed,
+            _ => Standing::Avoided,
+        }
+    }
+
+    /// Data is owed again after a pause.
+    pub(crate) fn owes_again(&mut self, now: Timestamp) {
+        self.progress_at = now;
+        self.intervals.pause();
+        self.probes = 0;
+    }
+
+    /// The ACK count has advanced. Returns whether the subflow was potentially failed.
+    pub(crate) fn advanced(&mut self, now: Timestamp) -> bool {
+        self.intervals.add(now.since(self.progress_at));
+        self.progress_at = now;
+        self.probes = 0;
+        self.failed_since.take().is_some()
+    }
+
+    /// Nothing that is owed has been acknowledged since the last pause.
+    pub(crate) fn is_untried(&self) -> bool {
+        self.intervals.advances == 0
+    }
+
+    /// Longest recent interval between ACK advances, once that is known.
+    pub(crate) fn longest_interval(&self) -> Option<Duration> {
+        (self.intervals.advances >= AckIntervals::ENOUGH).then_some(self.intervals.longest)
+    }
+}
+
+/// Intervals between advances of a subflow's ACK count while it owes something.
+#[derive(Debug, Clone, Copy, Default)]
+struct AckIntervals {
+    /// Advances since the last pause.
+    advances: u32,
+    /// Longest recent interval between two. It decays by 2 % per advance, so that it halves within
+    /// about a second.
+    longest: Duration,
+}
+
+impl AckIntervals {
+    /// Number of advances that show what is usual.
+    const ENOUGH: u32 = 8;
+
+    fn add(&mut self, interval: Duration) {
+        if self.advances > 0 {
+            self.longest = interval.max(self.longest - self.longest / 50);
+        }
+        self.advances = self.advances.saturating_add(1);
+    }
+
+    /// Nothing is owed: the next interval is none between advances.
+    fn pause(&mut self) {
+        self.advances = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    #[test]
+    fn eight_advances_show_the_usual_interval() {
+        let mut health = Health::new(ms(0));
+        health.owes_again(ms(1_000));
+        assert!(health.is_untried());
+        // The first one is a round trip, not an interval.
+        for at in [1_300, 1_325, 1_350, 1_375, 1_400, 1_425, 1_450] {
+            assert!(!health.advanced(ms(at)));
+            assert_eq!(health.longest_interval(), None);
+        }
+        health.advanced(ms(1_490));
+        assert!(!health.is_untried());
+        let longest = health.longest_interval();
+        assert_eq!(longest, Some(Duration::from_millis(40)));
+        health.advanced(ms(1_500));
+        assert_eq!(health.longest_interval(), longest.map(|l| l * 49 / 50));
+        health.owes_again(ms(9_000));
+        assert_eq!(health.longest_interval(), None);
+    }
+
+    #[test]
+    fn standing_falls_step_by_step_and_recovers_at_once() {
+        let mut health = Health::new(ms(0));
+        let mut seen = vec![health.standing()];
+        for _ in 0..AVOIDED_AT {
+            health.probes += 1;
+            seen.push(health.standing());
+        }
+        health.failed_since = Some(ms(1));
+        seen.push(health.standing());
+        assert!(seen.is_sorted(), "{seen:?}");
+        seen.dedup();
+        assert_eq!(seen.len(), 4, "{seen:?}");
+        assert!(health.advanced(ms(2)));
+        assert_eq!(health.standing(), Standing::Active);
+        assert!(!health.advanced(ms(3)));
+    }
+}

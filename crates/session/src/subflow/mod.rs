@@ -1,0 +1,291 @@
+//! One end of a subflow: its connection, what it has sent, its estimates and its health.
+
+mod eligibility;
+mod health;
+mod sent;
+mod setup;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+pub(crate) use health::{Health, Standing};
+pub(crate) use sent::{SentFrame, SentQueue};
+pub use setup::SubflowSetup;
+
+use crate::arrival_rate::ArrivalRate;
+use crate::config::{BufferDelay, SessionConfig};
+use crate::estimator::Estimator;
+use crate::stats::{SubflowState, SubflowStats};
+use crate::wire::Frame;
+use crate::{HelperId, Role, SubflowId};
+
+/// State of a subflow's handshake.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Phase {
+    /// Client: another subflow's MP_CAPABLE must be answered first.
+    AwaitSession,
+    /// The hello is to be written.
+    SendHello(Box<Frame>),
+    /// Client: MP_CAPABLE is written, MP_OK has not arrived.
+    AwaitOk,
+    /// Client: MP_JOIN is written, MP_JOIN_OK has not arrived. Data may flow already.
+    AwaitJoinOk,
+    /// Both hellos have been exchanged.
+    Up,
+}
+
+/// One end of a subflow.
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    pub(crate) id: SubflowId,
+    pub(crate) name: String,
+    pub(crate) helper: Option<HelperId>,
+    pub(crate) role: Role,
+    pub(crate) phase: Phase,
+    /// When the hello was written.
+    pub(crate) hello_at: Option<Timestamp>,
+    pub(crate) exporter: [u8; 32],
+    pub(crate) tx: Transmitted,
+    pub(crate) rx: Received,
+    pub(crate) sent: SentQueue,
+    pub(crate) estimator: Estimator,
+    buffer_delay: BufferDelay,
+    pub(crate) health: Health,
+    pub(crate) pings: Pings,
+    /// The helper's last report on the radio of its own link, which knows better than the pipe.
+    pub(crate) downlink: Option<HelperDownlink>,
+    pub(crate) counters: Counters,
+}
+
+/// Ciphertext octets written to a subflow's connection.
+#[derive(Debug)]
+pub(crate) struct Transmitted {
+    record_overhead: u64,
+    /// Octets that the driver takes now without having to queue them.
+    pub(crate) room: u64,
+    /// Octets written.
+    pub(crate) octets: u64,
+    /// Octets that the far end has accepted.
+    pub(crate) acked: u64,
+}
+
+/// Ciphertext octets read from a subflow's connection.
+#[derive(Debug)]
+pub(crate) struct Received {
+    /// Octets up to the last accepted record.
+    pub(crate) octets: u64,
+    /// When that arrived.
+    pub(crate) at: Timestamp,
+    /// Rate at which octets arrive.
+    pub(crate) rate: ArrivalRate,
+}
+
+/// PINGs of this end and answers to the peer's.
+#[derive(Debug, Default)]
+pub(crate) struct Pings {
+    /// A PING is to be written.
+    pub(crate) wanted: bool,
+    /// Tokens of PONGs to be written.
+    pub(crate) pongs: VecDeque<u64>,
+}
+
+/// Stream bytes on one subflow.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) redundant_out: u64,
+    pub(crate) last_in: Option<Timestamp>,
+    pub(crate) last_out: Option<Timestamp>,
+}
+
+/// A helper's own link, by its last report.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HelperDownlink {
+    /// Time since a byte had come down it when the report came.
+    pub(crate) quiet: Duration,
+    /// When the report came.
+    pub(crate) read_at: Timestamp,
+}
+
+impl Subflow {
+    pub(crate) fn new(
+        id: SubflowId,
+        phase: Phase,
+        setup: SubflowSetup,
+        config: &SessionConfig,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            name: setup.name,
+            helper: setup.helper,
+            role: setup.role,
+            phase,
+            hello_at: None,
+            exporter: setup.exporter,
+            tx: Transmitted {
+                record_overhead: u64::from(setup.record_overhead),
+                room: 0,
+                octets: setup.tx_octets,
+                acked: setup.tx_octets,
+            },
+            rx: Received {
+                octets: setup.rx_octets,
+                at: now,
+                rate: ArrivalRate::default(),
+            },
+            sent: SentQueue::default(),
+            estimator: Estimator::new(setup.helper.is_some(), config.feedback),
+            buffer_delay: config.buffer_delay,
+            health: Health::new(now),
+            pings: Pings::default(),
+            downlink: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// May carry stream data.
+    pub(crate) fn carries(&self) -> bool {
+        matches!(self.phase, Phase::Up | Phase::AwaitJoinOk)
+    }
+
+    pub(crate) fn is_regular(&self) -> bool {
+        self.role == Role::Regular
+    }
+
+    pub(crate) fn is_express(&self) -> bool {
+        self.role == Role::Express
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.helper.is_none()
+    }
+
+    /// Has failed potentially.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.health.standing() == Standing::PotentiallyFailed
+    }
+
+    /// Makes the subflow regular or backup. An express stays what it is.
+    pub(crate) fn set_backup(&mut self, backup: bool) {
+        if !self.is_express() {
+            self.role = Role::regular_unless(backup);
+        }
+    }
+
+    /// When its hello was written, if it is still to be answered.
+    pub(crate) fn unanswered_since(&self) -> Option<Timestamp> {
+        let awaits = matches!(self.phase, Phase::AwaitOk | Phase::AwaitJoinOk);
+        self.hello_at.filter(|_| awaits)
+    }
+
+    /// Pipe-aware delay of a byte that is handed to it now.
+    pub(crate) fn pad(&self, now: Timestamp) -> Duration {
+        let (sent, acked) = (self.tx.octets, self.tx.acked);
+        self.estimator.pad(now, sent, acked, self.buffer_delay)
+    }
+
+    /// End-to-end throughput.
+    pub(crate) fn throughput(&self, now: Timestamp) -> BitRate {
+        self.estimator.throughput(now)
+    }
+
+    /// Whether more is on its way over the near hop than it can use.
+    pub(crate) fn near_is_full(&self, now: Timestamp) -> bool {
+        self.estimator.near_is_full(now, self.tx.octets)
+    }
+
+    /// Whether the helper holds more than it passes on within `bound`, or may be risked.
+    pub(crate) fn far_is_full(&self, now: Timestamp, bound: Option<Duration>) -> bool {
+        let (sent, acked) = (self.tx.octets, self.tx.acked);
+        self.estimator.far_is_full(now, sent, acked, bound)
+    }
+
+    /// Notes a record of `plaintext` octets; returns the octets it is on the wire.
+    pub(crate) fn wrote(
+        &mut self,
+        now: Timestamp,
+        plaintext: usize,
+        frames: &mut Vec<SentFrame>,
+    ) -> u64 {
+        let octets = plaintext as u64 + self.tx.record_overhead;
+        self.tx.octets += octets;
+        self.tx.room = self.tx.room.saturating_sub(octets);
+        if self.sent.is_empty() && !frames.is_empty() {
+            self.health.owes_again(now);
+        }
+        self.sent.push(self.tx.octets, now, frames);
+        octets
+    }
+
+    /// The subflow as status pages show it.
+    pub(crate) fn stats(&self, now: Timestamp) -> SubflowStats {
+        SubflowStats {
+            id: self.id,
+            name: self.name.clone(),
+            helper: self.helper,
+            state: self.state(),
+            bytes_in: self.counters.bytes_in,
+            bytes_out: self.counters.bytes_out,
+            redundant_bytes_out: self.counters.redundant_out,
+            last_in: self.counters.last_in,
+            last_out: self.counters.last_out,
+            pad: self.pad(now),
+            b_near_bytes: self.estimator.b_near(now, self.tx.octets),
+            b_far_bytes: self.estimator.b_far(now, self.tx.octets, self.tx.acked),
+            throughput: self.throughput(now),
+            far_throughput: self.estimator.far_throughput(now),
+            rtt: self.estimator.rtt(),
+        }
+    }
+
+    fn state(&self) -> SubflowState {
+        match self.role {
+            _ if self.has_failed() => SubflowState::PotentiallyFailed,
+            _ if !self.carries() => SubflowState::Joining,
+            Role::Express => SubflowState::Express,
+            Role::Backup => SubflowState::Backup,
+            Role::Regular => SubflowState::Up,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Subflow {
+    /// A subflow that is up, has room and sends at 1 MB/s with a round trip of 50 ms.
+    pub(crate) fn for_test(id: u32, helper: Option<u32>, role: Role) -> Self {
+        let now = Timestamp::from_millis(0);
+        let setup = SubflowSetup {
+            helper: helper.map(HelperId),
+            role,
+            ..SubflowSetup::default()
+        };
+        let config = SessionConfig::default();
+        let mut s = Self::new(SubflowId(id), Phase::Up, setup, &config, now);
+        s.tx.room = 100_000;
+        let path = crate::PathInfo {
+            cwnd_bytes: 50_000,
+            srtt: Duration::from_millis(50),
+            min_rtt: Duration::from_millis(50),
+            delivery_rate: BitRate::from_bytes_per_sec(1e6),
+            ..crate::PathInfo::default()
+        };
+        s.estimator.on_path(now, path);
+        s
+    }
+
+    /// Gives it stream bytes, in a record that is written now.
+    pub(crate) fn give(&mut self, now: Timestamp, stream: u64, range: std::ops::Range<u64>) {
+        let len = (range.end - range.start) as usize;
+        let frame = SentFrame::Data {
+            stream: crate::StreamId(stream),
+            range,
+            fin: false,
+            recalled: false,
+        };
+        self.wrote(now, len, &mut vec![frame]);
+    }
+}

@@ -1,0 +1,290 @@
+//! Records of a subflow that are not acknowledged, and their frames.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use mpbond_units::Timestamp;
+
+use crate::{StreamId, SubflowId};
+
+/// A frame whose record is not acknowledged: what is lost with a subflow is sent again from these.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SentFrame {
+    Data {
+        stream: StreamId,
+        range: Range<u64>,
+        fin: bool,
+        /// Given to another subflow as well since: the copy here is redundant.
+        recalled: bool,
+    },
+    Open(StreamId),
+    Reset(StreamId),
+    Stop(StreamId),
+    MaxData,
+    MaxStreamData(StreamId),
+    MaxStreams,
+    Priority(SubflowId),
+    Cut(SubflowId),
+    GoAway,
+    Ping,
+}
+
+#[derive(Debug)]
+struct SentRecord {
+    /// Ciphertext octets from the start of the TLS stream to this record's end.
+    end: u64,
+    at: Timestamp,
+    frames: u32,
+}
+
+/// Records of a subflow that are not acknowledged, and their frames.
+#[derive(Debug, Default)]
+pub(crate) struct SentQueue {
+    records: VecDeque<SentRecord>,
+    frames: VecDeque<SentFrame>,
+    /// Stream bytes among the frames.
+    pub(crate) data_bytes: u64,
+    /// Those of them that another subflow has been given as well.
+    pub(crate) recalled_bytes: u64,
+}
+
+impl SentQueue {
+    pub(crate) fn push(&mut self, end: u64, at: Timestamp, frames: &mut Vec<SentFrame>) {
+        if frames.is_empty() {
+            return;
+        }
+        for f in frames.iter() {
+            if let SentFrame::Data {
+                range, recalled, ..
+            } = f
+            {
+                self.data_bytes += range.end - range.start;
+                if *recalled {
+                    self.recalled_bytes += range.end - range.start;
+                }
+            }
+        }
+        self.records.push_back(SentRecord {
+            end,
+            at,
+            frames: frames.len() as u32,
+        });
+        self.frames.extend(frames.drain(..));
+    }
+
+    /// Removes the frames that a count of `count` octets acknowledges.
+    pub(crate) fn pop_acked(&mut self, count: u64, mut each: impl FnMut(SentFrame)) {
+        while let Some(r) = self.records.front()
+            && r.end <= count
+        {
+            for _ in 0..r.frames {
+                if let Some(f) = self.frames.pop_front() {
+                    self.forget(&f);
+                    each(f);
+                }
+            }
+            self.records.pop_front();
+        }
+    }
+
+    fn forget(&mut self, f: &SentFrame) {
+        if let SentFrame::Data {
+            range, recalled, ..
+        } = f
+        {
+            self.data_bytes -= range.end - range.start;
+            if *recalled {
+                self.recalled_bytes -= range.end - range.start;
+            }
+        }
+    }
+
+    /// Takes everything out.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = SentFrame> + '_ {
+        self.records.clear();
+        self.data_bytes = 0;
+        self.recalled_bytes = 0;
+        self.frames.drain(..)
+    }
+
+    /// When the oldest record was written.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.records.front().map(|r| r.at)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Stream bytes of which no other subflow was given a copy.
+    pub(crate) fn useful_bytes(&self) -> u64 {
+        self.data_bytes - self.recalled_bytes
+    }
+
+    /// Takes out all frames but data and PING, to be sent again on another subflow. A PING, which
+    /// is never sent again, stays in the place of each.
+    pub(crate) fn take_control_frames(&mut self) -> Vec<SentFrame> {
+        let signals = self
+            .frames
+            .iter_mut()
+            .filter(|f| !matches!(f, SentFrame::Data { .. } | SentFrame::Ping));
+        signals
+            .map(|f| std::mem::replace(f, SentFrame::Ping))
+            .collect()
+    }
+
+    /// Marks data as recalled, the oldest first, until `budget` bytes are reached: a frame that has
+    /// more is cut in two. `each` is also asked about frames that are recalled already, which come
+    /// to nothing.
+    pub(crate) fn recall_oldest(
+        &mut self,
+        budget: u64,
+        mut each: impl FnMut(StreamId, &Range<u64>) -> bool,
+    ) -> Vec<(StreamId, Range<u64>, bool)> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        let mut at = 0;
+        while bytes < budget
+            && let Some(f) = self.frames.get_mut(at)
+        {
+            if let SentFrame::Data {
+                stream,
+                range,
+                fin,
+                recalled,
+            } = f
+                && each(*stream, range)
+                && !*recalled
+            {
+                let rest = (range.start + (budget - bytes)).min(range.end)..range.end;
+                let cut = !rest.is_empty();
+                let second = SentFrame::Data {
+                    stream: *stream,
+                    range: rest.clone(),
+                    fin: *fin,
+                    recalled: false,
+                };
+                range.end = rest.start;
+                *fin &= !cut;
+                *recalled = true;
+                bytes += range.end - range.start;
+                taken.push((*stream, range.clone(), *fin));
+                if cut {
+                    self.insert_frame(at + 1, second);
+                }
+            }
+            at += 1;
+        }
+        self.recalled_bytes += bytes;
+        taken
+    }
+
+    /// Puts a frame behind the one before `at`, into the same record.
+    fn insert_frame(&mut self, at: usize, frame: SentFrame) {
+        let mut before = 0;
+        for r in &mut self.records {
+            before += r.frames as usize;
+            if at <= before {
+                r.frames += 1;
+                self.frames.insert(at, frame);
+                return;
+            }
+        }
+    }
+
+    /// Data frames of `stream` that have any byte in `kept` are no longer recalled: that byte goes
+    /// over this subflow alone.
+    pub(crate) fn undo_recall(&mut self, stream: StreamId, kept: &[Range<u64>]) {
+        let needed = |r: &Range<u64>| kept.iter().any(|k| k.start < r.end && r.start < k.end);
+        for f in &mut self.frames {
+            if let SentFrame::Data {
+                stream: of,
+                range,
+                recalled,
+                ..
+            } = f
+                && *recalled
+                && *of == stream
+                && needed(range)
+            {
+                *recalled = false;
+                self.recalled_bytes -= range.end - range.start;
+            }
+        }
+    }
+
+    /// Marks data frames as recalled, the youngest first, until `budget` bytes are reached.
+    pub(crate) fn recall(
+        &mut self,
+        budget: u64,
+        mut each: impl FnMut(StreamId, Range<u64>, bool) -> bool,
+    ) -> u64 {
+        let mut taken = 0;
+        for f in self.frames.iter_mut().rev() {
+            if taken >= budget {
+                break;
+            }
+            if let SentFrame::Data {
+                stream,
+                range,
+                fin,
+                recalled,
+            } = f
+                && !*recalled
+            {
+                let bytes = range.end - range.start;
+                if each(*stream, range.clone(), *fin) {
+                    *recalled = true;
+                    self.recalled_bytes += bytes;
+                    taken += bytes;
+                }
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(range: Range<u64>, fin: bool) -> SentFrame {
+        SentFrame::Data {
+            stream: StreamId(1),
+            range,
+            fin,
+            recalled: false,
+        }
+    }
+
+    /// Each part is acknowledged by itself, in order and with its own end.
+    #[test]
+    fn a_frame_is_cut_where_the_budget_ends() {
+        let mut queue = SentQueue::default();
+        queue.push(
+            10,
+            Timestamp::ZERO,
+            &mut vec![SentFrame::Ping, data(0..100, false)],
+        );
+        queue.push(20, Timestamp::ZERO, &mut vec![data(100..300, true)]);
+        let mut recalled = |budget| {
+            let taken = queue.recall_oldest(budget, |_, _| true);
+            taken
+                .into_iter()
+                .map(|(_, r, fin)| (r, fin))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(recalled(40), [(0..40, false)]);
+        assert_eq!(recalled(100), [(40..100, false), (100..140, false)]);
+        assert_eq!(recalled(1_000), [(140..300, true)]);
+        assert_eq!(recalled(1_000), []);
+        assert_eq!((queue.data_bytes, queue.useful_bytes()), (300, 0));
+        let mut first = Vec::new();
+        queue.pop_acked(10, |f| first.push(f));
+        assert_eq!(first.len(), 3, "{first:?}");
+        assert_eq!((queue.data_bytes, queue.recalled_bytes), (200, 200));
+        queue.pop_acked(20, |_| ());
+        assert_eq!((queue.data_bytes, queue.recalled_bytes), (0, 0));
+        assert!(queue.is_empty());
+    }
+}

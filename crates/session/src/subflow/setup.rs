@@ -1,0 +1,37 @@
+//! A connection as its driver hands it to the session.
+
+use crate::{HelperId, Role};
+
+/// A connection as its driver hands it to the session.
+#[derive(Clone, Debug)]
+pub struct SubflowSetup {
+    /// Name of the path or helper, for people.
+    pub name: String,
+    /// The helper it runs through, if any.
+    pub helper: Option<HelperId>,
+    /// Role of the subflow in the session.
+    pub role: Role,
+    /// Exporter of its TLS connection, which MP_JOIN's proof is bound to.
+    pub exporter: [u8; 32],
+    /// Ciphertext octets written to the TLS stream so far (its handshake).
+    pub tx_octets: u64,
+    /// Ciphertext octets read from the TLS stream so far, the hello's record included.
+    pub rx_octets: u64,
+    /// Octets that TLS adds to a record: 22 for TLS 1.3 with a 16-octet tag (RFC 8446, section
+    /// 5.2).
+    pub record_overhead: u32,
+}
+
+impl Default for SubflowSetup {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            helper: None,
+            role: Role::Regular,
+            exporter: [0; 32],
+            tx_octets: 0,
+            rx_octets: 0,
+            record_overhead: 22,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Destination of a stream.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Destination of a stream, as the application named it. Names resolve at the proxy.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Destination {
+    /// A literal address.
+    Addr(SocketAddr),
+    /// A host name of at most 255 octets, and a port.
+    Name {
+        /// Host name, as text.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addr(a) => a.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Arbitrary frames.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpbond_units::BitRate;
+use proptest::prelude::*;
+
+use crate::wire::*;
+use crate::{CloseCode, HelperId, ResetCode, SessionId, StreamClass, StreamId, SubflowId};
+
+fn subflow() -> impl Strategy<Value = SubflowId> {
+    any::<u32>().prop_map(SubflowId)
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0..200u64, 0..=VARINT_MAX]
+}
+
+fn micros() -> impl Strategy<Value = Duration> {
+    number().prop_map(Duration::from_micros)
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (number(), number(), number()).prop_map(|(max_data, max_stream_data, max_streams)| Limits {
+        max_data,
+        max_stream_data,
+        max_streams,
+    })
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![Just(Role::Regular), Just(Role::Backup), Just(Role::Express)]
+}
+
+fn capabilities() -> impl Strategy<Value = Capabilities> {
+    let families = (any::<bool>(), any::<bool>()).prop_map(|(ipv4, ipv6)| Families { ipv4, ipv6 });
+    let bits = proptest::collection::vec(any::<u8>(), 0..=32);
+    (proptest::option::of(families), bits).prop_map(|(families, bits)| Capabilities {
+        families,
+        frame_types: FrameTypes::from_wire(&bits).expect("as long as it may be"),
+    })
+}
+
+fn path() -> impl Strategy<Value = PathLabel> {
+    (proptest::option::of(0..u32::MAX), role(), "[a-z]{0,64}").prop_map(|(helper, role, name)| {
+        PathLabel {
+            helper: helper.map(HelperId),
+            role,
+            name,
+        }
+    })
+}
+
+fn destination() -> impl Strategy<Value = Destination> {
+    prop_oneof![
+        any::<SocketAddrV4Parts>().prop_map(|p| Destination::Addr(p.into())),
+        (any::<[u8; 16]>(), any::<u16>())
+            .prop_map(|(ip, port)| Destination::Addr((IpAddr::from(ip), port).into())),
+        ("[a-z0-9.-]{1,255}", any::<u16>())
+            .prop_map(|(host, port)| Destination::Name { host, port }),
+    ]
+}
+
+type SocketAddrV4Parts = ([u8; 4], u16);
+
+fn count() -> impl Strategy<Value = AckCount> {
+    (subflow(), number(), micros(), number()).prop_map(|(subflow, count, age, bps)| AckCount {
+        subflow,
+        count,
+        age,
+        pace: BitRate::from_bps(bps),
+    })
+}
+
+fn code() -> impl Strategy<Value = ResetCode> {
+    any::<u16>().prop_map(ResetCode::from_wire)
+}
+
+/// Any frame, of an extension too.
+pub(super) fn frame() -> impl Strategy<Value = Frame> {
+    let stream = || number().prop_map(StreamId);
+    let class = prop_oneof![Just(StreamClass::Bulk), Just(StreamClass::Interactive)];
+    let hello = prop_oneof![
+        (
+            any::<[u8; 32]>(),
+            subflow(),
+            limits(),
+            path(),
+            capabilities()
+        )
+            .prop_map(
+                |(random, subflow, limits, path, capabilities)| Frame::MpCapable {
+                    random,
+                    subflow,
+                    limits,
+                    path,
+                    capabilities
+                }
+            ),
+        (
+            any::<[u8; 32]>(),
+            any::<[u8; 16]>(),
+            limits(),
+            capabilities()
+        )
+            .prop_map(|(random, session, limits, capabilities)| Frame::MpOk {
+                random,
+                session: SessionId(session),
+                limits,
+                capabilities
+            }),
+        (any::<[u8; 16]>(), subflow(), any::<[u8; 32]>(), path()).prop_map(
+            |(session, subflow, proof, path)| Frame::MpJoin {
+                session: SessionId(session),
+                subflow,
+                proof,
+                path
+            }
+        ),
+        any::<[u8; 32]>().prop_map(|proof| Frame::MpJoinOk { proof }),
+        (any::<u16>(), ".{0,80}").prop_map(|(c, reason)| Frame::Close {
+            code: CloseCode::from_wire(c),
+            reason: reason.chars().take(60).collect()
+        }),
+    ];
+    let streams = prop_oneof![
+        (stream(), class, number(), destination()).prop_map(
+            |(stream, class, max_stream_data, destination)| Frame::Open {
+                stream,
+                class,
+                max_stream_data,
+                destination
+            }
+        ),
+        (
+            stream(),
+            0..1u64 << 61,
+            any::<bool>(),
+            any::<bool>(),
+            proptest::collection::vec(any::<u8>(), 1..300)
+        )
+            .prop_map(|(stream, offset, fin, chunk_end, bytes)| Frame::Data {
+                stream,
+                offset,
+                fin,
+                chunk_end,
+                bytes: bytes.into()
+            }),
+        (stream(), code(), number()).prop_map(|(stream, code, final_offset)| Frame::Reset {
+            stream,
+            code,
+            final_offset
+        }),
+        (stream(), code()).prop_map(|(stream, code)| Frame::Stop { stream, code }),
+        (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
+    ];
+    let rest = prop_oneof![
+        (number(), proptest::collection::vec(count(), 0..=64))
+            .prop_map(|(time_us, counts)| Frame::Ack { time_us, counts }),
+        number().prop_map(Frame::MaxData),
+        number().prop_map(Frame::MaxStreams),
+        number().prop_map(Frame::Ping),
+        number().prop_map(Frame::Pong),
+        (subflow(), role()).prop_map(|(subflow, role)| Frame::SubflowRole { subflow, role }),
+        (
+            0x40..=u8::MAX,
+            proptest::collection::vec(any::<u8>(), 0..300)
+        )
+            .prop_map(|(kind, body)| Frame::Extension {
+                kind: FrameType(kind),
+                body: body.into()
+            }),
+        subflow().prop_map(|subflow| Frame::Cut { subflow }),
+        "[a-z ]{0,80}".prop_map(|reason| Frame::GoAway { reason }),
+        (
+            (number(), subflow(), number(), micros()),
+            (number(), micros(), proptest::option::of(micros()))
+        )
+            .prop_map(
+                |((number, subflow, bps, rtt), (level_bytes, age, sojourn))| {
+                    Frame::PathReport(PathReport {
+                        number,
+                        subflow,
+                        throughput: BitRate::from_bps(bps),
+                        rtt,
+                        level_bytes,
+                        age,
+                        sojourn,
+                    })
+                }
+            ),
+    ];
+    prop_oneof![hello, streams, rest]
+}

@@ -1,0 +1,165 @@
+//! Faults and changes of a scenario, carried out when they are due.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpbond_manager::LinkId;
+use mpbond_units::Timestamp;
+
+use super::line::Stage;
+use super::scenario::Happening;
+use super::{LONGEST_DELAY, World};
+use crate::link::LinkChange;
+use crate::tcp::End;
+
+/// No fault makes a link slower than this.
+const SLOWEST: Duration = Duration::from_secs(10);
+
+/// How long a connection of the daemons may be quiet before their kernel asks whether it works: a
+/// NAT that has forgotten it then passes the question on under another port, and a reset comes
+/// back.
+const KEEPALIVE: Duration = Duration::from_secs(240);
+
+impl World {
+    /// Everything of the scenario that is due now.
+    pub(super) fn happenings(&mut self) {
+        for i in 0..self.scenario.faults.len() {
+            let due = self.instant(self.scenario.faults[i].when);
+            if self.faults_done[i] || due.is_none_or(|t| t > self.now) {
+                continue;
+            }
+            self.faults_done[i] = true;
+            match self.scenario.faults[i].what.clone() {
+                Happening::Link { link, up, down } => {
+                    for (direction, change) in [up, down].into_iter().enumerate() {
+                        if let Some(change) = change {
+                            self.note_delay(link, &change);
+                            self.net.apply(self.now, link, direction == 0, &change);
+                            self.rates[link][direction].push((self.now, change));
+                        }
+                    }
+                }
+                Happening::RestRadios => self.net.rest_radios(),
+                Happening::Kill { route } => self.kill(route),
+                Happening::Leave { route, length } => {
+                    self.kill(route);
+                    self.link_is_up(route, false);
+                    self.up_at[route] = Some(self.now + length);
+                }
+                Happening::Sever {
+                    route,
+                    nearer,
+                    told,
+                } => self.sever(route, nearer, told),
+                Happening::Freeze { who, length } => {
+                    let host = &mut self.hosts[who as usize];
+                    let until = self.now + length;
+                    host.frozen_until = host.frozen_until.max(Some(until));
+                }
+                Happening::ClockJump { who, by } => self.hosts[who as usize].jump(by),
+            }
+        }
+    }
+
+    /// The primary's interface of a route comes up or goes down, and its system says so.
+    fn link_is_up(&mut self, route: usize, up: bool) {
+        let clock = self.primary_clock();
+        self.manager.handle_link(clock, LinkId(route), up);
+    }
+
+    /// Interfaces that are due to come up, unless the primary stands still.
+    pub(super) fn links_up(&mut self) {
+        for route in 0..self.up_at.len() {
+            let due = self.up_at[route].is_some_and(|at| at <= self.now);
+            if due && !self.hosts[0].is_frozen(self.now) {
+                self.up_at[route] = None;
+                self.link_is_up(route, true);
+            }
+        }
+    }
+
+    /// A link with a delay over [`LONGEST_DELAY`] does not work; nor does it after that until all
+    /// packets on it have arrived, since packets do not overtake each other.
+    fn note_delay(&mut self, link: usize, change: &LinkChange) {
+        let Some(delay) = change.delay else {
+            return;
+        };
+        let slow_until = &mut self.slow_until[link];
+        if delay > LONGEST_DELAY {
+            *slow_until = Timestamp::FAR_FUTURE;
+        } else if *slow_until == Timestamp::FAR_FUTURE {
+            *slow_until = self.now + SLOWEST;
+        }
+    }
+
+    fn sever(&mut self, route: usize, nearer: bool, told: [bool; 2]) {
+        // The primary's system tells it of its own addresses, and of connections that break.
+        let moves = nearer && told[0];
+        for l in self.live.clone() {
+            let line = &self.lines[l];
+            if line.route != route {
+                continue;
+            }
+            let far = line.second.filter(|_| !nearer);
+            self.net.sever(far.unwrap_or(line.first));
+            if !told[0] {
+                self.severed.push((l, self.now + KEEPALIVE));
+            }
+            for side in [0, 1] {
+                let stage = self.lines[l].ends[side].stage;
+                let by_address = side == 0 && moves && matches!(stage, Stage::Up(_));
+                if told[side] && stage != Stage::Gone && !by_address {
+                    self.with_host(side, |host, s| host.lose_line(s, l));
+                }
+            }
+        }
+        if moves {
+            self.moves[route] += 1;
+            let own: HashSet<IpAddr> = (0..self.moves.len()).map(|r| self.address(r)).collect();
+            let clock = self.primary_clock();
+            self.manager.handle_addresses(clock, &own);
+        }
+        for side in [0, 1] {
+            // What was lost has to be settled, and its timers anew.
+            self.hosts[side].look_again();
+        }
+    }
+
+    /// The kernel's keepalive finds dead connections over which the session sends nothing.
+    pub(super) fn keep_alive(&mut self) {
+        let due = |(_, at): &mut (usize, Timestamp)| *at <= self.now;
+        let due: Vec<usize> = self.severed.extract_if(.., due).map(|(l, _)| l).collect();
+        for l in due {
+            if self.lines[l].ends[0].stage != Stage::Gone {
+                self.with_host(0, |host, s| host.lose_line(s, l));
+                self.hosts[0].look_again();
+            }
+        }
+        let lines = &self.lines;
+        self.severed
+            .retain(|(l, _)| lines[*l].ends[0].stage != Stage::Gone);
+    }
+
+    fn kill(&mut self, route: usize) {
+        for &l in &self.live {
+            let line = &self.lines[l];
+            if line.route != route {
+                continue;
+            }
+            let ends = if line.relay.is_some() {
+                let hs = line.second.map(|hs| (hs, End::A));
+                [Some((line.first, End::B)), hs]
+            } else {
+                [Some((line.first, End::A)), Some((line.first, End::B))]
+            };
+            for (conn, end) in ends.into_iter().flatten() {
+                self.net.socket_mut(conn, end).abort();
+                self.net.push(self.now, conn, end);
+            }
+            for io in &mut self.lines[l].ends {
+                io.dirty = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The primary's path manager: its actions, carried out over virtual links.
+//!
+//! Control connections are not simulated: a helper is greeted and gives tickets at once. All else
+//! takes its time on the links: TCP's handshake, that of TLS, resets, reports.
+
+use std::net::IpAddr;
+
+use mpbond_manager::{
+    Action, CONNECT_WITHIN, Config, DialId, HANDSHAKE_WITHIN, Held, Link, LinkId, Manager,
+    RequestId, SubflowFacts, Target,
+};
+use mpbond_session::FarReport;
+use mpbond_units::Timestamp;
+
+use super::World;
+use super::line::{Attempt, Line, Stage};
+use super::net::Report;
+use super::scenario::Scenario;
+use super::sockets::{endpoint_config, helper_config, relay};
+
+/// A manager of all routes, whose session is open.
+pub(super) fn manager(scenario: &Scenario) -> Manager {
+    let start = Timestamp::ZERO;
+    let links = scenario.routes.iter().map(|route| Link {
+        name: route.name.clone(),
+        helper: route.helper,
+        backup: route.backup,
+    });
+    let config = Config {
+        without_proxy: scenario.without_proxy,
+        express_at: scenario.express_at,
+        ..Config::new(links.collect())
+    };
+    let mut manager = Manager::new(config, start);
+    for (route, r) in scenario.routes.iter().enumerate() {
+        manager.handle_link(start, LinkId(route), r.joins_at.is_zero());
+    }
+    manager.handle_session_opened(start);
+    manager
+}
+
+impl World {
+    /// The primary's own clock.
+    pub(super) fn primary_clock(&self) -> Timestamp {
+        self.hosts[0].clock(self.now)
+    }
+
+    /// The primary's own address on a route.
+    pub(super) fn address(&self, route: usize) -> IpAddr {
+        let [high, low] = self.moves[route].to_be_bytes();
+        IpAddr::from([10, route as u8, high, low])
+    }
+
+    /// When the manager is to be called, by the world's clock.
+    pub(super) fn manager_due(&self) -> Option<Timestamp> {
+        let due = self.manager.poll_timeout()?;
+        Some(self.hosts[0].world_time(due))
+    }
+
+    /// Calls the manager if it is due, and carries its actions out; whether there were any.
+    pub(super) fn manage(&mut self) -> bool {
+        if self.hosts[0].is_frozen(self.now) {
+            return false;
+        }
+        let clock = self.primary_clock();
+        if self.manager.poll_timeout().is_some_and(|due| due <= clock) {
+            self.refresh_subflows();
+            self.manager.handle_timeout(clock);
+        }
+        let mut any = false;
+        while let Some(action) = self.manager.poll_action() {
+            any = true;
+            self.act(clock, action);
+        }
+        any
+    }
+
+    /// Shows the manager the state of all subflows.
+    pub(super) fn refresh_subflows(&mut self) {
+        let clock = self.primary_clock();
+        let session = self.hosts[0].session.as_ref();
+        let subflows = session.map_or_else(Vec::new, |s| s.subflows(clock));
+        let facts = subflows.iter().map(SubflowFacts::from);
+        self.manager.handle_subflows(clock, facts);
+    }
+
+    fn act(&mut self, clock: Timestamp, action: Action) {
+        match action {
+            Action::Dial { dial, target } => match target {
+                Target::Control { .. } => self.manager.handle_control_up(clock, dial, None),
+                Target::Proxy { link } => self.connect(link.0, dial, None, false),
+                Target::Relay {
+                    link,
+                    request,
+                    express,
+                } => self.connect(link.0, dial, Some(request), express),
+            },
+            Action::AskRelay { link, request, .. } => {
+                self.manager.handle_ticket(clock, link, request);
+            }
+            Action::Abandon { dial } => {
+                let attempt = |line: &Line| line.attempt.dial == dial;
+                self.lose(attempt);
+            }
+            Action::Drop { subflow, .. } => {
+                let up = Stage::Up(subflow);
+                self.lose(|line| line.ends[0].stage == up);
+            }
+            Action::CheckStream { stream } => {
+                let session = self.hosts[0].session.as_ref();
+                let heard = session.is_none_or(|s| s.unheard(stream).is_none());
+                self.manager.handle_stream(clock, stream, heard);
+            }
+            Action::GoDirect { stream } => self.go_direct(stream),
+            // The session is opened with the world, and ends with it.
+            Action::OpenSession | Action::HangUp { .. } | Action::Tell(_) => {}
+        }
+    }
+
+    /// The primary closes a connection.
+    fn lose(&mut self, which: impl Fn(&Line) -> bool) {
+        let found = self.live.iter().find(|&&l| which(&self.lines[l]));
+        if let Some(&l) = found {
+            self.with_host(0, |host, s| host.lose_line(s, l));
+            self.hosts[0].look_again();
+        }
+    }
+
+    /// The primary connects on a route.
+    fn connect(&mut self, route: usize, dial: DialId, request: Option<RequestId>, express: bool) {
+        let r = &self.scenario.routes[route];
+        let bound = self.scenario.relay_bound_bytes;
+        let relay = r.helper.map(|_| relay(bound));
+        // A device that only forwards is no end of a connection.
+        let (links, far) = match relay {
+            Some(_) => (&r.links[..1], helper_config(bound)),
+            None => (&r.links[..], endpoint_config()),
+        };
+        let l = self.lines.len();
+        let first = self.net.connect(self.now, l, links, endpoint_config(), far);
+        let attempt = Attempt {
+            dial,
+            request,
+            express,
+            local: self.address(route),
+        };
+        self.lines
+            .push(Line::new(self.now, route, first, relay, attempt));
+        self.live.push(l);
+    }
+
+    /// When a line's handshake has taken too long.
+    pub(super) fn handshake_limit(&self, l: usize) -> Option<Timestamp> {
+        let line = &self.lines[l];
+        let waits = line.ends[0].stage == Stage::Handshake;
+        let limit = match line.established {
+            Some(at) => at + HANDSHAKE_WITHIN,
+            None => line.dialled + CONNECT_WITHIN,
+        };
+        waits.then_some(limit)
+    }
+
+    /// Ends attempts that took too long, and forgets lines that are over.
+    pub(super) fn clean_up(&mut self) {
+        if !self.hosts[0].is_frozen(self.now) {
+            for i in 0..self.live.len() {
+                let l = self.live[i];
+                if self
+                    .handshake_limit(l)
+                    .is_some_and(|limit| limit <= self.now)
+                {
+                    self.with_host(0, |host, s| host.lose_line(s, l));
+                }
+            }
+        }
+        let before = self.live.len();
+        let lines = &self.lines;
+        self.live.retain(|&l| !lines[l].is_over());
+        if self.live.len() < before {
+            self.net.sweep();
+        }
+    }
+
+    /// A helper's report has reached the primary.
+    pub(super) fn take_report(&mut self, r: &Report) -> Result<(), String> {
+        self.refresh_subflows();
+        let clock = self.primary_clock();
+        let held = |hop: &FarReport| Held {
+            bytes: hop.level_bytes,
+            throughput: hop.throughput,
+        };
+        let report = mpbond_manager::Report {
+            request: r.request,
+            number: r.number,
+            down: held(&r.pipe),
+            up: held(&r.hs),
+        };
+        if let Some(id) = self.manager.handle_report(clock, r.link, &report) {
+            self.with_host(0, |host, s| {
+                host.report(s, id, r);
+                host.settle(s)
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! Helpers of tests.
+//!
+//! - [`Need`], [`sample`], [`recording`]: tests that need something that not every machine has.
+//! - [`namespaces`]: roles of a test in namespaces of their own.
+//! - [`command_line`]: snapshots of help texts, manual pages and completions.
+//!
+//! A test whose need is not met ends early, with success. The environment variable
+//! `MPBOND_TEST_REQUIRE` names the needs that must be met, separated by commas
+//! (`MPBOND_TEST_REQUIRE=samples,namespaces,nft`): there the same test fails.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic)] // of tests
+
+pub mod command_line;
+pub mod namespaces;
+mod need;
+mod samples;
+
+pub use need::Need;
+pub use samples::{recording, sample};

@@ -1,0 +1,57 @@
+//! Tests that need namespaces of their own.
+//!
+//! The test that cargo runs starts its binary again under `unshare`, with an ignored test: a role,
+//! which does nothing when it is run by hand on a host.
+
+use std::process::Command;
+
+use crate::Need;
+
+/// Set where a role is to be played.
+const ROLE: &str = "MPBOND_TEST_ROLE";
+
+/// `unshare` with new namespaces of these kinds (its own short options); `None`, and a line that
+/// says so, where they cannot be made.
+pub fn unshare(namespaces: &str) -> Option<Command> {
+    let args = [namespaces, "--kill-child"];
+    let tried = Command::new("unshare").args(args).arg("true").output();
+    if !tried.is_ok_and(|o| o.status.success()) {
+        Need::Namespaces.is_missing(format_args!("unshare {namespaces} is not allowed here"));
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(args);
+    Some(command)
+}
+
+/// Has the ignored test of this name play its role in new namespaces, where they can be made. What
+/// the role says is shown.
+pub fn play(namespaces: &str, role: &str) {
+    let Some(mut command) = unshare(namespaces) else {
+        return;
+    };
+    let output = command
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", role, "--nocapture"])
+        .env(ROLE, "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+    eprintln!("{text}");
+}
+
+/// Whether this is a role that somebody has called for.
+pub fn is_called_for() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+/// Runs lines of shell, which must succeed; what they print.
+pub fn sh(lines: &str) -> String {
+    let output = Command::new("sh").args(["-ec", lines]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{lines}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,73 @@
+//! Quantities for people: three digits are enough to compare by.
+
+const STEPS: [(f64, &str); 4] = [
+    ((1u64 << 40) as f64, "TiB"),
+    ((1 << 30) as f64, "GiB"),
+    ((1 << 20) as f64, "MiB"),
+    ((1 << 10) as f64, "KiB"),
+];
+
+/// "512 B", "1.50 MiB".
+pub fn bytes(bytes: u64) -> String {
+    let value = bytes as f64;
+    match STEPS.iter().find(|(step, _)| value >= *step) {
+        Some((step, unit)) => format!("{} {unit}", three_digits(value / step)),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// "7.95 Mbit/s", "2.40 Gbit/s".
+pub fn rate(mbps: f64) -> String {
+    if mbps >= 1000.0 {
+        return format!("{} Gbit/s", three_digits(mbps / 1e3));
+    }
+    format!("{} Mbit/s", three_digits(mbps))
+}
+
+/// "54.1 ms", "2.40 s".
+pub fn millis(ms: f64) -> String {
+    if ms >= 1000.0 {
+        format!("{} s", three_digits(ms / 1e3))
+    } else {
+        format!("{} ms", three_digits(ms))
+    }
+}
+
+/// "42 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
+pub fn span(seconds: f64) -> String {
+    let s = seconds.max(0.0) as u64;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
+        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    if value >= 99.95 {
+        format!("{value:.0}")
+    } else if value >= 9.995 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_well() {
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(10 << 20), "10.0 MiB");
+        assert_eq!(bytes(123 << 30), "123 GiB");
+        assert_eq!(rate(7.953), "7.95 Mbit/s");
+        assert_eq!(rate(23_621.0), "23.6 Gbit/s");
+        assert_eq!(millis(54.12), "54.1 ms");
+        assert_eq!(millis(2400.0), "2.40 s");
+        assert_eq!(span(200.4), "3 min 20 s");
+        assert_eq!(span(-1.0), "0 s");
+    }
+}
