@@ -86,7 +86,7 @@ pub enum Frame {
         limits: Limits,
         /// Path of the subflow.
         path: PathLabel,
-        /// What the primary can do.
+        /// Capabilities of the primary.
         capabilities: Capabilities,
     },
     /// The proxy's answer to MP_CAPABLE.
@@ -97,7 +97,7 @@ pub enum Frame {
         session: SessionId,
         /// Limits that the proxy grants.
         limits: Limits,
-        /// What the proxy can do.
+        /// Capabilities of the proxy.
         capabilities: Capabilities,
     },
     /// First frame of a further subflow.
@@ -194,7 +194,7 @@ pub enum Frame {
         /// Its new role: regular or backup.
         role: Role,
     },
-    /// The writer resets this subflow, since it carried only copies: join anew.
+    /// The receiver is to treat this subflow as lost.
     Cut {
         /// The subflow.
         subflow: SubflowId,
