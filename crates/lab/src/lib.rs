@@ -5,31 +5,37 @@
 //!
 //! * **hosts** and the **links** between them, with rates, delays, queues and losses, constant or
 //!   recorded, and changes at given times;
-//! * **schemes**, the ways to carry bytes that are compared: the mpbond daemons, plain TCP, or a
-//!   baseline (kernel Multipath TCP over tethering; COMBINE);
+//! * **schemes**, the transports that are compared: `mpbond` (the daemons), `single` (plain TCP
+//!   over one link), `kibbutz` (kernel Multipath TCP over a tethered helper) and `combine`
+//!   (COMBINE: byte ranges fetched by helpers);
 //! * **workloads**: a file of a given size, a page, a video, a stream, messages beside a download;
-//! * **asserts**, which have to hold, and **published figures**, which are shown beside ours.
+//! * **asserts**, which must hold, and **published figures**, which are shown beside the measured
+//!   ones.
 //!
-//! Every scheme carries every workload once in each repetition; schemes take turns within a
-//! repetition, so that disturbances hit all of them.
+//! Every scheme carries every workload once in each repetition. Schemes take turns within a
+//! repetition, so that a disturbance of the machine affects all of them alike.
 //!
 //! # Two ways to run an experiment
 //!
-//! [`run()`] takes real time. Each host is a network namespace; each link is a pure model of
-//! `mpbond_sim`, played in real time between two devices by one thread ([`player`]); daemons,
-//! baselines and clients are real programs on the kernel's TCP. Everything lives in one PID
-//! namespace whose first process is the lab ([`isolate`]), so that nothing outlives a run. The
-//! player measures its own lateness; a transfer during which the machine could not keep the links'
-//! times is *unfit* and enters no figure.
+//! [`run()`] works in real time. Each host is a network namespace; each link is a model of
+//! `mpbond_sim`, played between two network devices by one thread ([`player`]); daemons, baselines
+//! and clients are real programs on the kernel's TCP. All processes are in one PID namespace whose
+//! first process is the lab ([`isolate`]), so none of them outlives a run. The player measures its
+//! own lateness. A transfer during which the machine did not keep the links' times is *unfit* and
+//! excluded from all figures.
 //!
-//! [`simulate()`] takes the same file through virtual time: no namespaces, no root, hundreds of
-//! transfers a second. It needs no kernel and therefore leaves out baselines and applications that
-//! are programs.
+//! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
+//! a second. It covers the schemes `mpbond` and `single`. The schemes `kibbutz` and `combine`, and
+//! applications that are programs, need the kernel; they are left out and listed.
 //!
-//! Both return a [`RunReport`]: every [`Transfer`] with its time, bytes per subflow, energy by
-//! radio models and the fluid bound of its links; a [`Summary`] for each scheme and workload; a
-//! [`Judgement`] for each assert; a [`Comparison`] for each published figure. [`report`] joins
-//! reports and draws them as HTML and Markdown.
+//! Both return a [`RunReport`]:
+//!
+//! * every [`Transfer`] with its time, its bytes per subflow, its energy by radio models, and the
+//!   least time that its links permit (the ideal bound);
+//! * a [`Summary`] for each scheme and workload;
+//! * a [`Judgement`] for each assert, and a [`Comparison`] for each published figure.
+//!
+//! [`report`] joins reports and draws them as HTML and Markdown.
 //!
 //! ```
 //! use mpbond_lab::experiment::Experiment;
@@ -49,7 +55,7 @@
 //!     workload = [{ name = "file", direction = "down", bytes = "1 MB" }]
 //! "#;
 //! let experiment = Experiment::parse("alone.toml", file)?;
-//! // 1 MB with headers, at 8 Mbit/s, and the lab's own work between transfers.
+//! // 1 MB and its headers at 8 Mbit/s, and the preparation of the transfer.
 //! assert_eq!(experiment.expected_duration()?.as_secs(), 1);
 //! # Ok::<(), mpbond_lab::Error>(())
 //! ```
@@ -60,9 +66,9 @@
 //! | --- | --- |
 //! | [`emulate()`] | a program behind one emulated link |
 //! | [`chain()`] | hosts in a row, with programs and captures at any of them |
-//! | [`shell()`] | a person's program in a host of an experiment |
+//! | [`shell()`] | an interactive program in a host of an experiment |
 //! | [`origin()`] | the HTTP server that transfers fetch from |
-//! | [`player_accuracy()`] | how exactly this machine plays links |
+//! | [`player_accuracy()`] | accuracy of emulated links on this machine |
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
 //! | `measurements` | experiments without transfers (feature `measurements`) |

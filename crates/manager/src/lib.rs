@@ -1,10 +1,16 @@
 //! A primary's path manager as a pure state machine.
 //!
-//! A [`Manager`] decides when a primary dials which path, asks a helper for a relay, opens an
-//! express beside one, drops a connection that is certainly dead, and sends new connections past a
-//! proxy that cannot be reached. It knows nothing about sockets, TLS or clocks: facts and instants
-//! go in, [`Action`]s come out. The daemon drives it with real connections, the simulator with
-//! virtual links in virtual time.
+//! A [`Manager`] decides
+//!
+//! - when a primary dials each of its own paths, and each helper;
+//! - when it requests a relay, or an express beside one, from a helper;
+//! - when a connection is dropped because it cannot work any more: its local address is gone, or
+//!   the host has slept;
+//! - when new connections go direct because the proxy cannot be reached.
+//!
+//! It has no socket, no TLS and no clock: its inputs are facts and instants, its outputs
+//! [`Action`]s. The daemon drives it with real connections, the simulator with virtual links in
+//! virtual time.
 //!
 //! ```
 //! use mpbond_manager::{Action, Admission, Config, Link, LinkId, Manager, Target};
@@ -27,7 +33,7 @@
 //! manager.handle_subflow_up(at(90), SubflowId(1));
 //! assert_eq!(manager.admission(at(90)), Admission::Session);
 //!
-//! // It breaks, and is made anew 100 ms later.
+//! // The connection is lost. It is dialled again after 100 ms.
 //! manager.handle_subflow_closed(at(9_000), SubflowId(1));
 //! assert_eq!(manager.poll_action(), None);
 //! assert_eq!(manager.poll_timeout(), Some(at(9_100)));
@@ -35,10 +41,18 @@
 //! assert!(matches!(manager.poll_action(), Some(Action::Dial { .. })));
 //! ```
 //!
-//! Each file holds one part of the decisions: own paths (`own_path`), pipes to helpers (`pipe`),
-//! the express beside a pipe's relay (`express`), pauses between attempts (`backoff`), own
-//! addresses and sleep (`network`), sessions that follow each other (`sessions`), times without a
-//! proxy (`outage`), connections that were opened just before (`rescue`).
+//! # Modules
+//!
+//! | module | decisions about |
+//! | --- | --- |
+//! | `own_path` | the primary's own paths |
+//! | `pipe` | pipes: control connections to helpers, and relays |
+//! | `express` | the express beside the relay of a pipe |
+//! | `backoff` | pauses between attempts |
+//! | `network` | connections after a change of addresses, or after sleep |
+//! | `sessions` | opening of a session after the loss of one |
+//! | `outage` | new connections while no path to the proxy works |
+//! | `rescue` | connections opened shortly before such an outage: move them to a direct path |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 

@@ -6,32 +6,31 @@
 //! forwards its bytes. In the terms of the MPBond paper (MobiSys '20), a direct subflow runs over
 //! the PS-Path, one through a helper over a pipe and an HS-Path.
 //!
-//! A [`Session`] is one endpoint. It has no socket, no TLS, no clock and no randomness: records and
-//! instants go in, records and [`Event`]s come out. The daemons drive it with connections, the
-//! simulator with virtual links in virtual time, the fuzzers with arbitrary bytes; all run this
-//! code.
+//! A [`Session`] is one endpoint. It has no socket, no TLS, no clock and no randomness: its inputs
+//! are records and instants, its outputs records and [`Event`]s. The daemons drive it with real
+//! connections, the simulator with virtual links in virtual time, the fuzzers with arbitrary bytes.
 //!
 //! # Overview
 //!
-//! - **Records.** What a session writes at once on a subflow is a *record*: some frames, sealed by
-//!   TLS as one. The frames are described in [`wire`] and in `docs/protocol.md`.
-//! - **Joining.** The primary's first subflow opens the session (MP_CAPABLE, MP_OK), others join it
-//!   (MP_JOIN, MP_JOIN_OK) with a proof that they know its key.
-//! - **Late binding.** Bytes stay in their stream's send buffer until a subflow takes them. The
-//!   [`scheduler`] chooses it by its pipe-aware delay ([`pad`]): the time that a byte which is
-//!   handed to it now takes to arrive, queues at both ends of a helper included. Few bytes are then
-//!   where they cannot be recalled.
-//! - **Acknowledgements** count octets of ciphertext on each subflow, whatever they carried. A
-//!   sender remembers the frames of each record, so that those of a lost subflow are sent again on
-//!   others.
-//! - **Estimates** behind the PAD come from the kernel ([`PathInfo`]), from ACK counts with their
-//!   age, and from helpers' reports ([`FarReport`]).
+//! - **Records.** The unit that a session writes on a subflow is a *record*: one or more frames in
+//!   one TLS record. The frames are described in [`wire`] and in `docs/protocol.md`.
+//! - **Joining.** The primary's first subflow opens the session (MP_CAPABLE, MP_OK). Further ones
+//!   join it (MP_JOIN, MP_JOIN_OK); each end proves that it has the session's key.
+//! - **Late binding.** Bytes stay in the send buffer of their stream until a subflow has room. The
+//!   [`scheduler`] then chooses a subflow by its pipe-aware delay ([`pad`]): the time until a byte
+//!   that is handed to it now arrives, including queues at the sender and at a helper. So few
+//!   bytes are committed to a subflow early.
+//! - **Acknowledgements** count octets of ciphertext on each subflow. A sender keeps a list of the
+//!   frames in each record, so that the frames of a lost subflow can be sent again on others.
+//! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
+//!   and from helpers' reports ([`FarReport`]).
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
-//! - **Reinjection** gives bytes that one subflow carries to another one as well: all of a lost or
-//!   potentially failed one, the next few of one that is silent, the last of one that would finish
-//!   much later.
-//! - **Resuming.** A session outlives its subflows; a peer that comes back says how far each got.
+//! - **Reinjection** sends bytes that one subflow carries on another one as well: all bytes of a
+//!   lost or potentially failed subflow, the oldest few of a silent one, the last ones of a subflow
+//!   that would finish much later than the others.
+//! - **Resuming.** A session outlives its subflows. When a peer joins again, each end sends the
+//!   final ACK count of each lost subflow.
 //!
 //! # A session in memory
 //!
