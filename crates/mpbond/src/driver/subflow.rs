@@ -160,6 +160,12 @@ impl Inner {
                 return Received::Gone;
             }
         };
+        self.take_records(id, eof)
+    }
+
+    /// Hands the session what was read; `eof` says that nothing follows.
+    fn take_records(&mut self, id: SubflowId, eof: bool) -> Received {
+        let now = self.clock.now();
         loop {
             let Some(io) = self.subflows.get_mut(&id) else {
                 return Received::Gone;
@@ -228,9 +234,13 @@ enum Received {
 
 /// Reads records and waits for a socket that takes no more; ends with the subflow.
 pub(super) async fn run(shared: Weak<RefCell<Inner>>, id: SubflowId) {
-    // The hello, and what came with the handshake.
+    // The hello, and records that were read together with it or with the handshake: the socket
+    // reports them no more.
     if let Some(shared) = shared.upgrade() {
-        with(&shared, |inner| inner.give_room(id));
+        with(&shared, |inner| {
+            inner.give_room(id);
+            inner.take_records(id, false);
+        });
     }
     poll_fn(|cx| {
         let Some(shared) = shared.upgrade() else {
