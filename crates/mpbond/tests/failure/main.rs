@@ -13,3 +13,4 @@ mod origin;
 mod own_addresses;
 mod restart;
 mod silence;
+mod texts;

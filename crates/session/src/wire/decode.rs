@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use mpbond_units::BitRate;
+use mpbond_units::{BitRate, printable};
 
 use super::bounds::{MAX_ACK_COUNTS, MAX_HOST_BYTES, MAX_NAME_BYTES, MAX_REASON_BYTES, VERSION};
 use super::capabilities::{Capabilities, Families, FrameTypes};
@@ -61,7 +61,7 @@ impl Frame {
             FrameType::MP_JOIN_OK => Self::MpJoinOk { proof: b.array()? },
             FrameType::CLOSE => Self::Close {
                 code: CloseCode::from_wire(b.u16()?),
-                reason: b.text("reason", MAX_REASON_BYTES)?,
+                reason: b.reason()?,
             },
             FrameType::OPEN => Self::Open {
                 stream: b.stream()?,
@@ -104,7 +104,7 @@ impl Frame {
                 subflow: b.subflow()?,
             },
             FrameType::GO_AWAY => Self::GoAway {
-                reason: b.text("reason", MAX_REASON_BYTES)?,
+                reason: b.reason()?,
             },
             _ if kind.is_extension() => {
                 return Ok(Self::Extension {
@@ -227,6 +227,12 @@ impl Body {
         String::from_utf8(self.bytes.split_to(len).to_vec()).map_err(|_| self.field(what))
     }
 
+    /// Text for people, which reaches terminals: made printable, at most as long as on the wire.
+    fn reason(&mut self) -> Result<String, WireError> {
+        let text = self.text("reason", MAX_REASON_BYTES)?;
+        Ok(printable(&text, MAX_REASON_BYTES))
+    }
+
     fn limits(&mut self) -> Result<Limits, WireError> {
         Ok(Limits {
             max_data: self.varint()?,
@@ -247,7 +253,11 @@ impl Body {
         if name.chars().any(char::is_control) {
             return Err(self.field("name"));
         }
-        Ok(PathLabel { helper, role, name })
+        Ok(PathLabel {
+            helper,
+            role,
+            name: printable(&name, MAX_NAME_BYTES),
+        })
     }
 
     fn destination(&mut self) -> Result<Destination, WireError> {

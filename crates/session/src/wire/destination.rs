@@ -3,6 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use mpbond_units::printable;
+
+use super::bounds::MAX_HOST_BYTES;
+
 /// Destination of a stream, as the application named it. Names resolve at the proxy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Destination {
@@ -21,7 +25,8 @@ impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Addr(a) => a.fmt(f),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            // A peer chooses the name, and logs and status show it.
+            Self::Name { host, port } => write!(f, "{}:{port}", printable(host, MAX_HOST_BYTES)),
         }
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::later::{self, Unknown};
 use super::round_trip::parse_all;
 use crate::wire::*;
-use crate::{CloseCode, Role, StreamClass, SubflowId};
+use crate::{CloseCode, Role, SessionId, StreamClass, SubflowId};
 
 fn field(kind: u8, what: &'static str) -> WireError {
     let kind = FrameType(kind);
@@ -47,6 +47,59 @@ fn long_reasons_are_cut() {
     long.encode(&mut out);
     assert!(matches!(&parse_all(out.into()).unwrap()[..],
         [Frame::Close { reason, .. }] if reason.len() == MAX_REASON_BYTES));
+}
+
+/// Reasons, names and destinations reach terminals through logs and status: they must not move the
+/// cursor, set a title, begin a line or hide what follows.
+#[test]
+fn texts_of_session_frames_are_printable() {
+    let sent = "no\u{1b}]0;owned\u{7}\r\nok \u{202e}txt\u{200b}\u{9b}2J";
+    let shown = "no�]0;owned���ok �txt��2J".to_owned();
+    let reason = sent.to_owned();
+    let code = CloseCode::Done;
+    let mut octets = Vec::new();
+    Frame::Close { code, reason }.encode(&mut octets);
+    let reason = sent.to_owned();
+    Frame::GoAway { reason }.encode(&mut octets);
+    let reason = shown.clone();
+    assert_eq!(
+        parse_all(octets.into()),
+        Ok(vec![
+            Frame::Close {
+                code,
+                reason: shown.clone()
+            },
+            Frame::GoAway { reason },
+        ])
+    );
+
+    let hello = |name: &str| {
+        let mut octets = Vec::new();
+        let path = PathLabel {
+            name: name.to_owned(),
+            ..PathLabel::default()
+        };
+        let join = Frame::MpJoin {
+            session: SessionId([0; 16]),
+            subflow: SubflowId(1),
+            proof: [0; 32],
+            path,
+        };
+        join.encode(&mut octets);
+        match parse_all(octets.into())?.pop() {
+            Some(Frame::MpJoin { path, .. }) => Ok(path.name),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(hello("a\u{1b}[2J"), Err(field(0x03, "name")));
+    assert_eq!(hello("a\nb"), Err(field(0x03, "name")));
+    assert_eq!(hello("\u{202e}wlan0"), Ok("�wlan0".to_owned()));
+    let many = "\u{200b}".repeat(MAX_NAME_BYTES / 3);
+    assert_eq!(hello(&many), Ok("�".repeat(MAX_NAME_BYTES / 3)));
+
+    let host = "\u{202e}moc.elpmaxe\u{200b}".to_owned();
+    let to = Destination::Name { host, port: 80 };
+    assert_eq!(to.to_string(), "�moc.elpmaxe�:80");
 }
 
 #[test]

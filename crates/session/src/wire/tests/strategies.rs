@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mpbond_units::BitRate;
+use mpbond_units::{BitRate, printable};
 use proptest::prelude::*;
 
 use crate::wire::*;
@@ -119,9 +119,10 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             }
         ),
         any::<[u8; 32]>().prop_map(|proof| Frame::MpJoinOk { proof }),
-        (any::<u16>(), ".{0,80}").prop_map(|(c, reason)| Frame::Close {
+        (any::<u16>(), ".{0,60}").prop_map(|(c, reason)| Frame::Close {
             code: CloseCode::from_wire(c),
-            reason: reason.chars().take(60).collect()
+            // Others are replaced when they are decoded.
+            reason: printable(&reason, MAX_REASON_BYTES)
         }),
     ];
     let streams = prop_oneof![
