@@ -1,10 +1,11 @@
 //! What it costs to be there: memory of an idle proxy and of idle sessions with two subflows each,
-//! and wake-ups of idle daemons.
+//! and wake-ups of idle daemons, those of a primary, a helper and a proxy that are joined included.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,6 +35,24 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
+    /// Starts a daemon with the configuration in `folder`, and waits until it answers.
+    fn start(role: &str, folder: &Path) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+            .args([role, "--config"])
+            .arg(folder.join(format!("{role}.toml")))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let daemon = Self(child);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while mpbond::status_socket::ask(&folder.join(format!("{role}.sock"))).is_err() {
+            assert!(Instant::now() < deadline, "the {role} did not start");
+            thread::sleep(Duration::from_millis(20));
+        }
+        daemon
+    }
+
     fn file(&self, name: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{name}", self.0.id())).unwrap()
     }
@@ -85,19 +104,7 @@ fn main() {
         trust.join(", ")
     )
     .unwrap();
-    let child = Command::new(env!("CARGO_BIN_EXE_mpbond"))
-        .args(["proxy", "--config"])
-        .arg(file("proxy.toml"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let proxy = Daemon(child);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while mpbond::status_socket::ask(&file("proxy.sock")).is_err() {
-        assert!(Instant::now() < deadline, "the proxy did not start");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let proxy = Daemon::start("proxy", folder.path());
     thread::sleep(Duration::from_millis(500));
     let empty = proxy.resident_kb();
     println!(
@@ -165,4 +172,66 @@ fn main() {
         verdict(rate < 1.0)
     );
     drop(drivers);
+    drop(proxy);
+    joined_with_a_helper();
+}
+
+/// Wake-ups of a primary, a helper and a proxy that are joined over both paths and have nothing to
+/// do.
+fn joined_with_a_helper() {
+    let folder = tempfile::tempdir().unwrap();
+    let id = |name: &str| {
+        let key = folder.path().join(format!("{name}.pem"));
+        Identity::load_or_create(key).unwrap().id()
+    };
+    let (primary_id, helper_id, proxy_id) = (id("primary"), id("helper"), id("proxy"));
+    let (proxy, helper, socks5) = (free(), free(), free());
+    let files = [
+        (
+            "proxy",
+            format!("listen = \"{proxy}\"\ntrust = [\"{primary_id}\"]\n"),
+        ),
+        (
+            "helper",
+            format!(
+                "name = \"helper\"\nlisten = \"{helper}\"\nproxies = \"{proxy}\"\n\
+                 trust = [\"{primary_id}\"]\n"
+            ),
+        ),
+        (
+            "primary",
+            format!(
+                "[proxy]\naddress = \"{proxy}\"\nid = \"{proxy_id}\"\n[[path]]\nname = \"own\"\n\
+                 [[helper]]\nname = \"helper\"\naddress = \"{helper}\"\nid = \"{helper_id}\"\n\
+                 [socks5]\nlisten = \"{socks5}\"\n"
+            ),
+        ),
+    ];
+    let daemons = files.map(|(role, text)| {
+        let keys = format!("identity = \"{role}.pem\"\nstatus_socket = \"{role}.sock\"\n");
+        fs::write(folder.path().join(format!("{role}.toml")), keys + &text).unwrap();
+        (role, Daemon::start(role, folder.path()))
+    });
+    let socket = folder.path().join("primary.sock");
+    let up = || {
+        let status = mpbond::status_socket::ask(&socket).ok()?;
+        let subflows = &status.sessions.first()?.subflows;
+        Some(subflows.iter().filter(|s| s.state == "up").count())
+    };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while up() != Some(2) {
+        assert!(Instant::now() < deadline, "not joined over both paths");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The last report of the helper has been passed on.
+    thread::sleep(Duration::from_secs(2));
+    let before = daemons.each_ref().map(|(_, daemon)| daemon.wakeups());
+    thread::sleep(WATCH);
+    for ((role, daemon), before) in daemons.iter().zip(before) {
+        let rate = (daemon.wakeups() - before) as f64 / WATCH.as_secs_f64();
+        println!(
+            "idle {role}, joined with a helper: {rate:.2} wake-ups/s   target 1   {}",
+            verdict(rate < 1.0)
+        );
+    }
 }

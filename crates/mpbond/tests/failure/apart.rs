@@ -1,4 +1,4 @@
-//! A primary in a network namespace of its own, and links to it.
+//! A primary in a network namespace of its own, and a helper in another one; links between them.
 
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -11,14 +11,52 @@ use mpbond_testing::namespaces::sh;
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);
 
 /// Proxy, origin and application are in this namespace. The primary is in another one, and reaches
-/// the proxy over the link `far0` here, `near0` there (10.9.0.2).
+/// the proxy over the link `far0` here, `near0` there (10.9.0.2). A helper, if there is one, is in a
+/// third one, between `pipe0` at the primary and `hs0` here.
 pub struct Apart {
     holder: Child,
+    helper: Option<Child>,
     pub bond: Bond,
 }
 
 impl Apart {
     pub fn new() -> Self {
+        Self::with("", "")
+    }
+
+    /// `primary_more` and `proxy_more` are further lines of their files.
+    pub fn with(primary_more: &str, proxy_more: &str) -> Self {
+        Self::build(Ways::Own, primary_more, proxy_more)
+    }
+
+    /// The same with a helper.
+    pub fn with_helper() -> Self {
+        let mut apart = Self::build(Ways::Both, "", "");
+        let helper = namespace();
+        let (primary, pid) = (apart.holder.id(), helper.id());
+        sh(&format!(
+            "nsenter -t {pid} -n ip link set lo up
+             ip link add hs0 type veth peer name hs1 netns {pid}
+             ip addr add 10.7.0.1/24 dev hs0
+             ip link set hs0 up
+             nsenter -t {pid} -n ip addr add 10.7.0.2/24 dev hs1
+             nsenter -t {pid} -n ip link set hs1 up
+             nsenter -t {pid} -n ip route add default via 10.7.0.1
+             nsenter -t {pid} -n ip link add pipe1 type veth peer name pipe0 netns {primary}
+             nsenter -t {pid} -n ip addr add 10.6.0.2/24 dev pipe1
+             nsenter -t {pid} -n ip link set pipe1 up
+             nsenter -t {primary} -n ip addr add 10.6.0.1/24 dev pipe0
+             nsenter -t {primary} -n ip link set pipe0 up"
+        ));
+        apart.moves("helper.toml", "listen", "10.6.0.2");
+        apart.moves("helper.toml", "proxies", "10.9.0.1");
+        let name = "[[helper]]\nname = \"helper\"\naddress";
+        apart.moves("primary.toml", name, "10.6.0.2");
+        apart.helper = Some(helper);
+        apart
+    }
+
+    fn build(ways: Ways, primary_more: &str, proxy_more: &str) -> Self {
         let holder = namespace();
         let pid = holder.id();
         sh(&format!(
@@ -35,26 +73,41 @@ impl Apart {
              nsenter -t {pid} -n ip addr add 10.8.0.2/24 dev app1
              nsenter -t {pid} -n ip link set app1 up"
         ));
-        let mut bond = Bond::new(Ways::Own, "", "");
-        for (file, key, to) in [
-            ("proxy.toml", "listen", "10.9.0.1"),
-            ("primary.toml", "address", "10.9.0.1"),
-            ("primary.toml", "[socks5]\nlisten", "10.8.0.2"),
-        ] {
-            let path = bond.file(file);
-            let text = std::fs::read_to_string(&path).unwrap();
-            let (from, to) = (format!("{key} = \"127.0.0.1"), format!("{key} = \"{to}"));
-            assert!(text.contains(&from), "{text}");
-            std::fs::write(path, text.replace(&from, &to)).unwrap();
-        }
+        let mut bond = Bond::new(ways, primary_more, proxy_more);
         bond.socks5.set_ip([10, 8, 0, 2].into());
-        Self { holder, bond }
+        let apart = Self {
+            holder,
+            helper: None,
+            bond,
+        };
+        apart.moves("proxy.toml", "listen", "10.9.0.1");
+        apart.moves("primary.toml", "[proxy]\naddress", "10.9.0.1");
+        apart.moves("primary.toml", "[socks5]\nlisten", "10.8.0.2");
+        apart
+    }
+
+    /// Changes an address in a configuration from loopback to this one.
+    fn moves(&self, file: &str, key: &str, to: &str) {
+        let path = self.bond.file(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (from, to) = (format!("{key} = \"127.0.0.1"), format!("{key} = \"{to}"));
+        assert!(text.contains(&from), "{text}");
+        std::fs::write(path, text.replace(&from, &to)).unwrap();
     }
 
     /// Starts the primary, over there.
     pub fn start_primary(&self) -> Daemon {
-        let enter = format!("exec nsenter -t {} -n \"$0\" \"$@\"", self.holder.id());
-        self.bond.start_by("primary", &enter)
+        self.start_in(self.holder.id(), "primary")
+    }
+
+    /// Starts the helper, in its own namespace.
+    pub fn start_helper(&self) -> Daemon {
+        self.start_in(self.helper.as_ref().unwrap().id(), "helper")
+    }
+
+    fn start_in(&self, pid: u32, role: &str) -> Daemon {
+        let enter = format!("exec nsenter -t {pid} -n \"$0\" \"$@\"");
+        self.bond.start_by(role, &enter)
     }
 
     /// Runs lines of `ip` over there.
@@ -67,8 +120,11 @@ impl Apart {
 
 impl Drop for Apart {
     fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
+        for holder in [Some(&mut self.holder), self.helper.as_mut()] {
+            let Some(holder) = holder else { continue };
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
     }
 }
 

@@ -76,6 +76,23 @@ impl Daemon {
         }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Voluntary context switches of all threads: each is a wake-up that ended in sleep again.
+    pub fn wakeups(&self) -> u64 {
+        let count = |task: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let line = text
+                .lines()
+                .find(|l| l.starts_with("voluntary_ctxt_switches"));
+            line.and_then(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok())
+        };
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        tasks.filter_map(|task| count(task.unwrap())).sum()
+    }
+
     /// Processor time that it has used.
     pub fn processor_time(&self) -> Duration {
         let stat = format!("/proc/{}/stat", self.child.id());

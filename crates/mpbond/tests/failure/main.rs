@@ -9,6 +9,7 @@ mod address;
 mod apart;
 mod daemons;
 mod exhaustion;
+mod idle;
 mod origin;
 mod own_addresses;
 mod restart;
