@@ -21,6 +21,7 @@ pub mod status;
 pub mod status_socket;
 
 mod addresses;
+mod admission;
 mod descriptors;
 mod heap;
 mod quota;

@@ -70,16 +70,13 @@ impl EnrolmentBook {
         &self.path
     }
 
-    /// Whether any token could be accepted now, or refused with a reason. Never, where the file
-    /// cannot be read.
-    pub fn is_open(&self, now_s: u64) -> bool {
-        match self.tokens() {
-            Ok(tokens) => tokens.iter().any(|t| t.is_remembered(now_s)),
-            Err(error) => {
-                tracing::warn!("{error}; no token is accepted");
-                false
-            }
-        }
+    /// Whether any token could be accepted now, or refused with a reason.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn is_open(&self, now_s: u64) -> Result<bool, ConfigError> {
+        let tokens = self.tokens()?;
+        Ok(tokens.iter().any(|t| t.is_remembered(now_s)))
     }
 
     /// Adds a token.
@@ -222,7 +219,7 @@ mod tests {
     #[test]
     fn a_token_is_good_as_often_as_it_says_until_it_expires() {
         let (_folder, book) = book();
-        assert!(!book.is_open(NOW));
+        assert!(!book.is_open(NOW).unwrap());
         book.add(token(1, 1), NOW).unwrap();
         book.add(token(2, 2), NOW).unwrap();
         let redeem = |n: u8, at| book.redeem(&[n; 32], at).unwrap();
@@ -230,14 +227,14 @@ mod tests {
         assert_eq!(redeem(1, NOW), Err(TokenProblem::Used));
         assert_eq!(redeem(3, NOW), Err(TokenProblem::Unknown));
         assert_eq!(redeem(2, NOW), Ok("laptop 2".to_owned()));
-        assert!(book.is_open(NOW));
+        assert!(book.is_open(NOW).unwrap());
         assert_eq!(redeem(2, NOW + 3600), Err(TokenProblem::Expired));
         assert_eq!(redeem(2, NOW + 3599), Ok("laptop 2".to_owned()));
         assert!(
-            book.is_open(NOW),
+            book.is_open(NOW).unwrap(),
             "all are used, and their bearers shall be told"
         );
-        assert!(!book.is_open(NOW + 3600 + KEPT_SECONDS));
+        assert!(!book.is_open(NOW + 3600 + KEPT_SECONDS).unwrap());
         // Removed after a week.
         book.add(token(4, 1), NOW + 3600 + KEPT_SECONDS).unwrap();
         assert_eq!(redeem(1, NOW), Err(TokenProblem::Unknown));
@@ -260,7 +257,7 @@ mod tests {
             format!("{hash} 1900000000"),
         ] {
             std::fs::write(book.path(), format!("{good}{bad}\n")).unwrap();
-            assert!(!book.is_open(NOW), "{bad}");
+            assert!(book.is_open(NOW).is_err(), "{bad}");
             let error = book.redeem(&[1; 32], NOW).unwrap_err().to_string();
             assert!(error.contains("identity.enrol:4: no "), "{error}");
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,12 +12,13 @@ use mpbond_net::relay::RelayHandle;
 use mpbond_net::tcp::{self, TcpOptions};
 use mpbond_net::tls::TlsStream;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
 use super::{Helper, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
-use crate::quota::{Full, Share};
+use crate::admission::Visitor;
+use crate::quota::Full;
 
 /// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
 const QUIET: Duration = Duration::from_millis(500);
@@ -48,15 +48,12 @@ struct Reported {
     moved: Instant,
 }
 
-/// Shares that a connection holds until its peer is authenticated.
-pub(super) type Stranger = (OwnedSemaphorePermit, Share<IpAddr>);
-
-/// Serves one control connection until it ends. `stranger` is held while the peer is unknown.
+/// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
 pub(super) async fn serve(
     helper: &Helper,
     tcp: TcpStream,
     deadline: Instant,
-    stranger: Stranger,
+    visitor: Visitor,
 ) -> anyhow::Result<()> {
     let mut revoked = helper.revoked.subscribe();
     let mut leaving = helper.leaving.subscribe();
@@ -73,7 +70,7 @@ pub(super) async fn serve(
         Some(other) => bail!("it began with {other:?}"),
         None => bail!("it closed without a hello"),
     }
-    drop(stranger);
+    visitor.authenticated();
     let Ok(_share) = helper.control_quota.take(primary) else {
         let reason = "too many control connections".to_owned();
         control.send(&Message::Bye { reason }).await?;

@@ -20,17 +20,18 @@ use mpbond_net::identity::Identity;
 use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
 use mpbond_net::tcp::{self, TcpError, Tuning};
 use mpbond_net::tls::Trust;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use crate::admission::{Door, Limits, Visitor};
 use crate::config::{HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
-use crate::rate_limited_log::RateLimitedLog;
+use crate::rate_limited_log::PeerLog;
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::{RelayStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
@@ -41,10 +42,14 @@ use budget::MonthlyBudget;
 /// Time within which a new connection has to identify itself as control connection or relay.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);
 
-/// Limits of connections that have not identified themselves, in total and per source: primaries
-/// are few, and a stranger on the local network must not lock them out.
-const MAX_OPENINGS: usize = 64;
-const MAX_OPENINGS_EACH: usize = 16;
+/// Connections that have not identified themselves: primaries are few, and a stranger on the local
+/// network must not lock them out.
+const OPENINGS: Limits = Limits {
+    all: 64,
+    reserved: 16,
+    each: 16,
+    crowd: 32,
+};
 
 /// Time for which a stopping helper waits for its primaries, which answer within a round trip of
 /// the pipe.
@@ -99,6 +104,8 @@ struct Helper {
     next_relay: Cell<u64>,
     budget: Option<MonthlyBudget>,
     clock: Clock,
+    /// Lines about connections that end badly.
+    refused: PeerLog<IpAddr>,
     /// Privileges given up, for status.
     sandboxed: RefCell<Option<SandboxStatus>>,
 }
@@ -128,6 +135,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         next_relay: Cell::new(0),
         budget,
         clock: Clock::start(),
+        refused: PeerLog::default(),
         sandboxed: RefCell::default(),
         config,
     });
@@ -141,7 +149,12 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
 async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
     info!(address = %helper.config.listen, "listening");
-    tokio::task::spawn_local(accept(listener, Rc::clone(&helper)));
+    let door = Door::new(OPENINGS, helper.clock.clone());
+    let serve = {
+        let helper = Rc::clone(&helper);
+        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor)
+    };
+    tokio::task::spawn_local(door.accept(listener, serve));
     let path = &helper.config.status_socket;
     let socket =
         StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
@@ -194,57 +207,44 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn accept(listener: TcpListener, helper: Rc<Helper>) {
-    let openings = Arc::new(tokio::sync::Semaphore::new(MAX_OPENINGS));
-    let strangers = Quota::new(MAX_OPENINGS, MAX_OPENINGS_EACH);
-    let said = RateLimitedLog::default();
-    loop {
-        let Ok(permit) = Arc::clone(&openings).acquire_owned().await else {
-            return;
-        };
-        let (mut tcp, from) = match listener.accept().await {
-            Ok(x) => x,
-            Err(e) => {
-                // Most likely out of descriptors, which lasts: do not spin.
-                if said.is_due() {
-                    warn!(error = %e, "cannot accept connections");
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let Ok(share) = strangers.take(source(from)) else {
-            debug!(%from, "too many unidentified connections from one source");
-            continue;
-        };
-        let held = (permit, share);
-        let helper = Rc::clone(&helper);
-        tokio::task::spawn_local(async move {
-            let deadline = Instant::now() + OPENING_WITHIN;
-            match read_opening(&mut tcp, deadline).await {
-                Ok(Opening::Control) => {
-                    if let Err(e) = control::serve(&helper, tcp, deadline, held).await {
-                        info!(%from, error = format!("{e:#}"), "control connection ended");
-                    }
-                }
-                Ok(Opening::Relay(ticket)) => {
-                    drop(held);
-                    let promised = helper
-                        .tickets
-                        .borrow_mut()
-                        .redeem(&ticket, std::time::Instant::now().into());
-                    match promised {
-                        Some(promised) => helper.relay(tcp, promised).await,
-                        None => info!(%from, "relay refused: no such ticket"),
-                    }
-                }
-                Err(e) => debug!(%from, error = %e, "connection refused"),
-            }
-        });
-    }
-}
-
 impl Helper {
+    /// Reads the opening of a new connection, and serves it.
+    async fn receive(self: Rc<Self>, mut tcp: TcpStream, from: SocketAddr, visitor: Visitor) {
+        let deadline = Instant::now() + OPENING_WITHIN;
+        let first = tokio::time::timeout_at(deadline, visitor.first_octet(&tcp));
+        if !matches!(first.await, Ok(Ok(()))) {
+            return debug!(%from, "connection refused: it is silent");
+        }
+        let said = || self.refused.line(source(from), self.clock.now());
+        match read_opening(&mut tcp, deadline).await {
+            Ok(Opening::Control) => {
+                if let Err(e) = control::serve(&self, tcp, deadline, visitor).await
+                    && let Some(line) = said()
+                {
+                    let (error, left_out) = (format!("{e:#}"), line.left_out);
+                    info!(%from, error, left_out, "control connection ended");
+                }
+            }
+            Ok(Opening::Relay(ticket)) => {
+                let now = std::time::Instant::now().into();
+                let promised = self.tickets.borrow_mut().redeem(&ticket, now);
+                match promised {
+                    Some(promised) => {
+                        visitor.authenticated();
+                        self.relay(tcp, promised).await;
+                    }
+                    None => {
+                        if let Some(line) = said() {
+                            let left_out = line.left_out;
+                            info!(%from, left_out, "relay refused: no such ticket");
+                        }
+                    }
+                }
+            }
+            Err(e) => debug!(%from, error = %e, "connection refused"),
+        }
+    }
+
     fn tuning(&self) -> Tuning {
         Tuning {
             congestion: self.config.congestion.clone(),

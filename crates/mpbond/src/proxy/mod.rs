@@ -10,7 +10,7 @@ mod registry;
 mod worker;
 
 use std::cell::OnceCell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,15 +22,16 @@ use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
 use mpbond_net::tls::{Purpose, TlsStream, Trust};
 use mpbond_session::{Hello, SessionConfig, SubflowError, parse_hello};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
+use crate::admission::{Door, Limits, Visitor};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::memory::Memory;
-use crate::quota::{Quota, source};
-use crate::rate_limited_log::RateLimitedLog;
+use crate::quota::source;
+use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
@@ -45,13 +46,14 @@ const ENROLLED_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit of handshake and hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of handshakes under way; more wait in the kernel's queue.
-const MAX_HANDSHAKES: usize = 512;
-
-/// Maximum number of these from one source, so that none keeps out all others. Many devices may
-/// share a carrier's address; a handshake takes two round trips, so this allows some hundred per
-/// second.
-const MAX_HANDSHAKES_EACH: usize = 64;
+/// Handshakes under way. Many devices may share a carrier's address; a handshake takes two round
+/// trips, so this allows some hundred per second from one source.
+const HANDSHAKES: Limits = Limits {
+    all: 512,
+    reserved: 128,
+    each: 64,
+    crowd: 128,
+};
 
 /// Interval at which free memory is returned to the system; a busy proxy would only request it
 /// again.
@@ -149,8 +151,6 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         keepalive: Some(Duration::from_secs(240)),
         ..Tuning::default()
     };
-    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
-    let strangers = Rc::new(Quota::new(MAX_HANDSHAKES, MAX_HANDSHAKES_EACH));
     let mut listeners = Vec::new();
     for address in &proxy.config.listen {
         listeners.push(tcp::listen(*address, None, &tuning)?);
@@ -176,14 +176,17 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             .context("starting a worker thread")?,
     );
     let _ = team.set(Arc::clone(&workers));
+    let entrance = Rc::new(Entrance {
+        proxy: Arc::clone(&proxy),
+        workers: Arc::clone(&workers),
+        refused: PeerLog::default(),
+        no_tokens: RateLimitedLog::default(),
+    });
+    let door = Door::new(HANDSHAKES, proxy.clock.clone());
     for listener in listeners {
-        tokio::task::spawn_local(accept(
-            listener,
-            Arc::clone(&proxy),
-            Arc::clone(&workers),
-            Arc::clone(&handshakes),
-            Rc::clone(&strangers),
-        ));
+        let entrance = Rc::clone(&entrance);
+        let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
+        tokio::task::spawn_local(Rc::clone(&door).accept(listener, serve));
     }
     let revoked = {
         let workers = Arc::clone(&workers);
@@ -217,102 +220,98 @@ async fn give_back(memory: Memory) {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
+/// Reception of new connections, on the first thread.
+struct Entrance {
     proxy: Arc<Proxy>,
     workers: Arc<Vec<Worker>>,
-    handshakes: Arc<Semaphore>,
-    strangers: Rc<Quota<IpAddr>>,
-) {
-    let said = RateLimitedLog::default();
-    loop {
-        let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
-            return;
-        };
-        let (tcp, from) = match listener.accept().await {
-            Ok(x) => x,
-            Err(e) => {
-                // Probably out of descriptors, which lasts: do not spin.
-                if said.is_due() {
-                    warn!(error = %e, "cannot accept connections");
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let Ok(share) = strangers.take(source(from)) else {
-            debug!(%from, "too many handshakes from one source");
-            continue;
-        };
-        let (proxy, workers) = (Arc::clone(&proxy), Arc::clone(&workers));
-        tokio::task::spawn_local(async move {
-            let _held = (permit, share);
-            match tokio::time::timeout(HELLO_WITHIN, welcome(tcp, &proxy, &workers)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(e)) => info!(%from, error = %e, "connection refused"),
-                Err(_) => info!(%from, "connection without a hello in time"),
-            }
-        });
-    }
+    refused: PeerLog<IpAddr>,
+    no_tokens: RateLimitedLog,
 }
 
-/// Performs the handshake, reads the hello and moves the connection to its session's thread.
-async fn welcome(tcp: TcpStream, proxy: &Proxy, workers: &[Worker]) -> anyhow::Result<()> {
-    let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
-    let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
-    let book = EnrolmentBook::beside(&proxy.config.identity);
-    // Untrusted devices get this far only while there are tokens.
-    let mut tls = if book.is_open(pairing::now_s()) {
-        TlsStream::accept_either(tcp, identity, trust, deadline).await?
-    } else {
-        TlsStream::accept(tcp, identity, trust, deadline).await?
-    };
-    if tls.purpose() == Purpose::Pairing {
-        let file = TrustFile::beside(&proxy.config.identity);
-        let served = pairing::serve_enrolment(tls, &book, &file, &*proxy.trust);
-        return tokio::time::timeout(ENROLLED_WITHIN, served)
-            .await
-            .context("an enrolment that took too long")?;
-    }
-    let (record, octets) = first_record(&mut tls).await?;
-    let (hello, rest) = match parse_hello(record) {
-        Ok(x) => x,
-        Err(e) => {
-            let e = SubflowError {
-                code: e.code,
-                reason: e.what.to_owned(),
-                by_peer: false,
-            };
-            say_close(&mut tls, &e);
-            return Err(e.into());
+impl Entrance {
+    async fn receive(self: Rc<Self>, tcp: TcpStream, from: SocketAddr, visitor: Visitor) {
+        let welcome = self.welcome(tcp, visitor);
+        let error = match tokio::time::timeout(HELLO_WITHIN, welcome).await {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => e,
+            Err(_) => anyhow::anyhow!("no hello in time"),
+        };
+        if let Some(line) = self.refused.line(source(from), self.proxy.clock.now()) {
+            info!(%from, %error, left_out = line.left_out, "connection refused");
         }
-    };
-    let device = tls.peer_id();
-    debug!(peer = device.short(), ?hello, "hello");
-    let worker = match &hello {
-        Hello::Capable { .. } => workers.iter().min_by_key(|w| w.sessions()),
-        Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {
-            Some(n) => workers.get(n),
-            None => {
+    }
+
+    /// Whether there are tokens.
+    fn takes_tokens(&self, book: &EnrolmentBook) -> bool {
+        book.is_open(pairing::now_s()).unwrap_or_else(|error| {
+            if self.no_tokens.is_due() {
+                warn!(%error, "no token is accepted");
+            }
+            false
+        })
+    }
+
+    /// Performs the handshake, reads the hello and moves the connection to its session's thread.
+    async fn welcome(&self, tcp: TcpStream, visitor: Visitor) -> anyhow::Result<()> {
+        let Self { proxy, workers, .. } = self;
+        let deadline = tokio::time::Instant::now() + HELLO_WITHIN;
+        let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
+        let book = EnrolmentBook::beside(&proxy.config.identity);
+        visitor.first_octet(&tcp).await?;
+        // Untrusted devices get this far only while there are tokens.
+        let mut tls = if self.takes_tokens(&book) {
+            TlsStream::accept_either(tcp, identity, trust, deadline).await?
+        } else {
+            TlsStream::accept(tcp, identity, trust, deadline).await?
+        };
+        if tls.purpose() == Purpose::Pairing {
+            let file = TrustFile::beside(&proxy.config.identity);
+            let served = pairing::serve_enrolment(tls, &book, &file, &*proxy.trust);
+            return tokio::time::timeout(ENROLLED_WITHIN, served)
+                .await
+                .context("an enrolment that took too long")?;
+        }
+        visitor.authenticated();
+        let (record, octets) = first_record(&mut tls).await?;
+        let (hello, rest) = match parse_hello(record) {
+            Ok(x) => x,
+            Err(e) => {
                 let e = SubflowError {
-                    code: mpbond_session::CloseCode::UnknownSession,
-                    reason: format!("session {session}"),
+                    code: e.code,
+                    reason: e.what.to_owned(),
                     by_peer: false,
                 };
                 say_close(&mut tls, &e);
                 return Err(e.into());
             }
-        },
-    };
-    if let Some(worker) = worker {
-        worker.order(Order::Subflow(Box::new(Arrival {
-            tls,
-            hello,
-            rest,
-            octets,
-        })));
+        };
+        let device = tls.peer_id();
+        debug!(peer = device.short(), ?hello, "hello");
+        let worker = match &hello {
+            Hello::Capable { .. } => workers.iter().min_by_key(|w| w.sessions()),
+            Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {
+                Some(n) => workers.get(n),
+                None => {
+                    let e = SubflowError {
+                        code: mpbond_session::CloseCode::UnknownSession,
+                        reason: format!("session {session}"),
+                        by_peer: false,
+                    };
+                    say_close(&mut tls, &e);
+                    return Err(e.into());
+                }
+            },
+        };
+        if let Some(worker) = worker {
+            worker.order(Order::Subflow(Box::new(Arrival {
+                tls,
+                hello,
+                rest,
+                octets,
+            })));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {

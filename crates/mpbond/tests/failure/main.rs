@@ -7,6 +7,7 @@
 
 mod address;
 mod apart;
+mod crowd;
 mod daemons;
 mod exhaustion;
 mod idle;

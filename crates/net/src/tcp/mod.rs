@@ -13,8 +13,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 pub use info::{TcpInfo, TcpState};
 
-/// Backlog of a listener; the kernel drops further connection attempts.
-const LISTEN_BACKLOG: i32 = 256;
+/// Backlog of a listener: attempts beyond it are dropped and repeated after 1 s, so a burst of
+/// strangers would delay others. The kernel's limit (net.core.somaxconn, 4096 by default) applies.
+const LISTEN_BACKLOG: i32 = 4096;
 
 /// Parameters of a connection attempt.
 #[derive(Debug, Clone)]
