@@ -160,9 +160,12 @@ impl Session {
         self.flow.window()
     }
 
-    /// Sends GOAWAY: this end takes no new streams; open ones go on.
+    /// Sends GO_AWAY: this end takes no new streams; open ones go on, also those that the peer
+    /// opens before it has received the frame.
     pub fn go_away(&mut self, reason: &str) {
+        self.identity.going_away = true;
         self.control.go_away = Some(reason.to_owned());
+        self.control.go_away_wanted = true;
     }
 
     /// A stream has something to read since now, or its end.

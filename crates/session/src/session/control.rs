@@ -16,8 +16,9 @@ pub(super) struct Control {
     priorities: VecDeque<SubflowId>,
     /// Subflows that the peer is to give up.
     cuts: VecDeque<SubflowId>,
-    /// Reason of a GOAWAY.
+    /// Reason of a GO_AWAY.
     pub(super) go_away: Option<String>,
+    pub(super) go_away_wanted: bool,
 }
 
 impl Control {
@@ -27,7 +28,7 @@ impl Control {
             || self.max_streams_wanted
             || !self.priorities.is_empty()
             || !self.cuts.is_empty()
-            || self.go_away.is_some()
+            || self.go_away_wanted
     }
 
     /// The peer is to learn a subflow's priority.

@@ -256,6 +256,11 @@ impl Session {
         self.identity.established && !self.identity.lost
     }
 
+    /// Whether one of the ends takes no new streams.
+    pub fn is_going_away(&self) -> bool {
+        self.identity.going_away
+    }
+
     /// Whether the session has ended.
     pub fn is_lost(&self) -> bool {
         self.identity.lost

@@ -285,7 +285,8 @@ impl Work<'_> {
                 SentFrame::MaxStreams => control.max_streams_wanted = true,
                 SentFrame::Priority(id) => control.prioritise(id),
                 SentFrame::Cut(id) => control.cut(id),
-                SentFrame::GoAway | SentFrame::Ping => {}
+                SentFrame::GoAway => control.go_away_wanted = true,
+                SentFrame::Ping => {}
             }
         }
     }

@@ -209,10 +209,8 @@ impl Session {
             Frame::Cut { subflow }.encode(out);
             frames.push(SentFrame::Cut(subflow));
         }
-        if let Some(reason) = self.control.go_away.take()
-            && !self.identity.going_away
-        {
-            self.identity.going_away = true;
+        if std::mem::take(&mut self.control.go_away_wanted) {
+            let reason = self.control.go_away.clone().unwrap_or_default();
             Frame::GoAway { reason }.encode(out);
             frames.push(SentFrame::GoAway);
         }

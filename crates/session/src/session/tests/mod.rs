@@ -2,6 +2,7 @@
 
 mod express;
 mod feedback;
+mod go_away;
 mod hostile;
 mod later;
 mod loss;
