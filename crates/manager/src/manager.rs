@@ -198,6 +198,7 @@ impl Manager {
     pub fn handle_session_opened(&mut self, now: Timestamp) {
         self.input(now, |m| {
             m.cx.session = true;
+            m.sessions.opened(now);
             m.links.iter_mut().for_each(Link::retry);
         });
     }
@@ -210,19 +211,21 @@ impl Manager {
         });
     }
 
-    /// The session is over, or takes no new streams.
+    /// The session is over. The next one is opened after [`REOPEN_AFTER`](crate::REOPEN_AFTER).
     pub fn handle_session_lost(&mut self, now: Timestamp) {
         self.input(now, |m| {
-            m.cx.session = false;
-            m.cx.established = false;
-            for link in &mut m.links {
-                link.session_lost(&mut m.cx);
-            }
-            m.cx.subflows.clear();
+            m.forget_session();
             m.sessions.lost(now);
-            if let Some(rescue) = &mut m.rescue {
-                rescue.clear();
-            }
+        });
+    }
+
+    /// The session takes no new streams. It keeps its subflows, of which the manager is told
+    /// nothing any more, and the next session is opened at once, or
+    /// [`REOPEN_AFTER`](crate::REOPEN_AFTER) after the last one was.
+    pub fn handle_session_retired(&mut self, now: Timestamp) {
+        self.input(now, |m| {
+            m.forget_session();
+            m.sessions.retired(now);
         });
     }
 
@@ -317,6 +320,18 @@ impl Manager {
     }
 
     // ---- what inputs have in common -------------------------------------------------------
+
+    fn forget_session(&mut self) {
+        self.cx.session = false;
+        self.cx.established = false;
+        for link in &mut self.links {
+            link.session_lost(&mut self.cx);
+        }
+        self.cx.subflows.clear();
+        if let Some(rescue) = &mut self.rescue {
+            rescue.clear();
+        }
+    }
 
     fn input<T>(&mut self, now: Timestamp, f: impl FnOnce(&mut Self) -> T) -> T {
         self.cx.now = self.cx.now.max(now);

@@ -7,13 +7,15 @@ use mpbond_units::Timestamp;
 use crate::action::{Action, Notice};
 use crate::context::Context;
 
-/// Pause before a session is opened after one was lost.
+/// Pause before a session is opened after one was lost, and least time between the opening of a
+/// session and of the next one.
 pub const REOPEN_AFTER: Duration = Duration::from_millis(200);
 
 /// When a session is opened next, and whether the proxy trusts this device.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     open_at: Option<Timestamp>,
+    opened_at: Option<Timestamp>,
     not_trusted: bool,
 }
 
@@ -21,6 +23,7 @@ impl Sessions {
     pub(crate) fn new(now: Timestamp) -> Self {
         Self {
             open_at: Some(now),
+            opened_at: None,
             not_trusted: false,
         }
     }
@@ -37,6 +40,16 @@ impl Sessions {
 
     pub(crate) fn lost(&mut self, now: Timestamp) {
         self.open_at = Some(now + REOPEN_AFTER);
+    }
+
+    pub(crate) fn opened(&mut self, now: Timestamp) {
+        self.opened_at = Some(now);
+    }
+
+    /// A proxy that takes no streams in any session must not be asked without pause.
+    pub(crate) fn retired(&mut self, now: Timestamp) {
+        let earliest = self.opened_at.map(|at| at + REOPEN_AFTER);
+        self.open_at = Some(earliest.map_or(now, |at| at.max(now)));
     }
 
     pub(crate) fn established(&mut self) {

@@ -78,6 +78,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         serve: None,
         workers: Some(1),
         memory_bytes: None,
+        ..ProxyConfig::default()
     };
     let trust = Arc::new(move |id: &DeviceId| *id == primary_id);
     thread::spawn(move || mpbond::proxy::run(proxy, trust).unwrap());

@@ -14,7 +14,7 @@ pub struct Status {
     pub version: String,
     /// Since the daemon started.
     pub uptime_s: f64,
-    /// Sessions: one at a primary, any number at a proxy.
+    /// Sessions: at a primary the one in use, then those that retire; any number at a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionStatus>,
     /// The last streams, newest last; open ones too.
@@ -91,7 +91,7 @@ pub struct SessionStatus {
     pub id: String,
     /// The other end's device id.
     pub peer: String,
-    /// "up", "joining", "waiting" (no subflow left) or "lost".
+    /// "up", "joining", "waiting" (no subflow left), "retiring" (takes no new streams) or "lost".
     pub state: String,
     /// This end's scheduler.
     pub scheduler: String,

@@ -90,6 +90,23 @@ fn another_session_is_opened_after_200_ms_and_every_path_is_dialled_at_once() {
     assert!(b.actions().contains(&drop));
 }
 
+/// The subflows stay with the session that retires: none is dropped.
+#[test]
+fn when_a_session_retires_the_next_one_is_opened_and_dialled_at_once() {
+    let mut b = one_path();
+    let (dial, _) = b.dial();
+    b.joined(dial);
+    b.pass(Duration::from_secs(1));
+    b.manager.handle_session_retired(b.now);
+    assert_eq!(b.action(), Action::OpenSession);
+    b.manager.handle_session_opened(b.now);
+    let (dial, _) = b.dial();
+    b.joined(dial);
+    // A proxy that retires every session is asked five times a second, no more often.
+    b.manager.handle_session_retired(b.now);
+    assert_eq!(b.due_after(ms(200)), [Action::OpenSession]);
+}
+
 #[test]
 fn a_link_that_is_down_is_not_dialled_and_one_that_comes_up_is_at_once() {
     let mut b = one_path();

@@ -10,6 +10,7 @@ reinjection = "ours"               # copies of what slow paths still owe;
                                    # or published, none
 congestion = "cubic"               # of TCP; left out: the system's
 resume_for = "60s"                 # sessions are kept so long without a path
+stop_within = "2s"                 # open connections go on so long at a stop
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"

@@ -14,10 +14,14 @@ use toml::Spanned;
 use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
-use super::value::{Congestion, OneOrMore, ResumeFor, Text};
+use super::value::{Congestion, Drain, OneOrMore, ResumeFor, Text};
 
 /// Maximum number of worker threads; more are a typing error.
 const MAX_WORKERS: usize = 1024;
+
+/// Time for open connections at a stop, by default. Short: until the next proxy is started, new
+/// connections have no proxy at all.
+const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// Minimum memory for sessions.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
@@ -51,6 +55,8 @@ pub struct ProxyConfig {
     pub congestion: Option<String>,
     /// How long a session is kept when none of its paths is left.
     pub resume_for: Duration,
+    /// How long open connections are served further at a stop.
+    pub stop_within: Duration,
     /// Allowed destinations of streams.
     pub destinations: Destinations,
     /// Service at which every stream ends, whatever destination it names.
@@ -87,6 +93,7 @@ struct ProxyFile {
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
     resume_for: Option<Text<ResumeFor>>,
+    stop_within: Option<Text<Drain>>,
     destinations: Option<DestinationsFile>,
     serve: Option<Text<SocketAddr>>,
     workers: Option<Spanned<usize>>,
@@ -117,6 +124,7 @@ impl Default for ProxyConfig {
             buffer_delay: BufferDelay::default(),
             congestion: None,
             resume_for: RESUME_FOR,
+            stop_within: STOP_WITHIN,
             destinations: Destinations::default(),
             serve: None,
             workers: None,
@@ -185,6 +193,7 @@ impl ProxyConfig {
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
             resume_for: file.resume_for.map_or(default.resume_for, |t| t.0.0),
+            stop_within: file.stop_within.map_or(default.stop_within, |t| t.0.0),
             destinations,
             serve: file.serve.map(|t| t.0),
             workers: file.workers.map(Spanned::into_inner),

@@ -180,6 +180,26 @@ impl FromText for ResumeFor {
     }
 }
 
+/// Time for which open connections are served further by a daemon that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drain(pub Duration);
+
+impl Drain {
+    /// Nobody waits longer for a daemon to end.
+    const MOST: Duration = Duration::from_secs(3600);
+}
+
+impl FromText for Drain {
+    const EXPECTED: &'static str = "a span of time such as \"10s\", at most 1h";
+    fn from_text(text: &str) -> Result<Self, String> {
+        mpbond_units::duration_text::parse(text)
+            .ok()
+            .filter(|span| *span <= Self::MOST)
+            .map(Self)
+            .ok_or_else(|| format!("\"{text}\" is not {}", Self::EXPECTED))
+    }
+}
+
 /// A value that is written as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Text<T>(pub T);

@@ -173,6 +173,7 @@ impl Inner {
                         s.closed = true;
                     }
                     self.wake_stream(id);
+                    self.note_drained();
                 }
                 Event::SubflowUp(id) => {
                     debug!(subflow = %id, "subflow up");
@@ -217,6 +218,18 @@ impl Inner {
         let now = self.clock.now();
         self.session.reset(now, id, code);
         self.session.stop(now, id, code);
+    }
+
+    /// Whether no stream is open and no application's connection has bytes to take.
+    pub(super) fn is_drained(&self) -> bool {
+        self.session.stats().streams_open == 0 && self.streams.is_empty()
+    }
+
+    /// Reports a session that takes no new streams and has none left.
+    pub(super) fn note_drained(&self) {
+        if self.session.is_going_away() && self.is_drained() {
+            self.notice(Notice::Drained);
+        }
     }
 
     pub(super) fn notice(&self, n: Notice) {

@@ -299,6 +299,26 @@ impl Driver {
         self.with(|inner| inner.session.go_away(reason));
     }
 
+    /// Whether both are handles of the same session.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether no stream is open.
+    pub fn is_drained(&self) -> bool {
+        self.shared.borrow().is_drained()
+    }
+
+    /// Whether no subflow has a connection.
+    pub fn has_no_subflow(&self) -> bool {
+        self.shared.borrow().subflows.is_empty()
+    }
+
+    /// Proxy: ends the session of a proxy that stops, and sends that on all subflows.
+    pub fn stop(&self) {
+        self.with(|inner| inner.end(CloseCode::GoingAway, "the proxy stops".to_owned()));
+    }
+
     /// Proxy: ends the session of a device that is no longer trusted, and tells it so.
     pub fn distrust(&self) {
         self.with(|inner| {

@@ -23,6 +23,8 @@ pub enum Notice {
     Silent(SubflowId),
     /// The peer takes no new streams.
     GoAway,
+    /// No stream is open any more, in a session that takes no new ones.
+    Drained,
     /// Primary: the proxy does not trust this device.
     Distrusted,
     /// The session is over, for this reason.

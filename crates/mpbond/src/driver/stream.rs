@@ -184,6 +184,7 @@ impl Inner {
             // An idle session keeps no buffers.
             self.block = bytes::BytesMut::new();
             self.record = Vec::new();
+            self.note_drained();
         }
         Some(io)
     }

@@ -15,6 +15,7 @@ impl Driver {
                 session.subflows(now).iter().map(subflow_status).collect();
             let state = match (session.is_lost(), session.is_established()) {
                 (true, _) => "lost",
+                _ if session.is_going_away() => "retiring",
                 (false, true) if subflows.is_empty() => "waiting",
                 (false, true) => "up",
                 (false, false) => "joining",

@@ -95,7 +95,7 @@ fn add_subflow(primary: &Rc<Primary>, dial: DialId, target: &Target, tls: TlsStr
 }
 
 /// A connection to the proxy over one of the primary's own links.
-async fn to_proxy(primary: &Primary, path: &PathConfig) -> anyhow::Result<TlsStream> {
+pub(super) async fn to_proxy(primary: &Primary, path: &PathConfig) -> anyhow::Result<TlsStream> {
     let bind = (path.source, path.interface.as_ref());
     let address = primary.config.proxy.address;
     let tcp = primary.connect(bind, address, primary.tuning()).await?;

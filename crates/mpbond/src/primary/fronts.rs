@@ -67,6 +67,8 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         Ok(client) => client,
         Err(e) => return debug!(%peer, error = %e, "client left"),
     };
+    // It may have retired meanwhile.
+    let driver = primary.driver.borrow().clone().unwrap_or(driver);
     match driver.open(to.clone(), StreamClass::Bulk, early, Client::new(client)) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");

@@ -13,6 +13,7 @@ mod fronts;
 mod handles;
 mod repeatable;
 mod rescue;
+mod retiring;
 mod session;
 mod state;
 mod transparent;
@@ -85,7 +86,8 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         rules.remove();
     }
     let driver = primary.driver.borrow().clone();
-    if let Some(driver) = driver {
+    let retiring = primary.retiring.take();
+    for driver in driver.iter().chain(&retiring) {
         driver.shut_down();
     }
     Ok(())

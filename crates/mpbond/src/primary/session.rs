@@ -1,12 +1,14 @@
-//! The primary's sessions, one after the other.
+//! The primary's sessions: one in use, and the next one when it is lost or retires.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::Manager;
 use mpbond_session::Session;
+use tokio::sync::mpsc;
 use tracing::warn;
 
+use super::retiring;
 use super::state::Primary;
 use crate::driver::{Driver, FairQueue, Notice, Seat};
 use crate::memory::Memory;
@@ -36,27 +38,36 @@ pub(super) async fn run(primary: Rc<Primary>) {
         );
         primary.driver.replace(Some(driver.clone()));
         primary.manage(Manager::handle_session_opened);
-        while let Some(notice) = notices.recv().await {
-            match notice {
-                Notice::Established(_) => primary.manage(Manager::handle_established),
-                Notice::SubflowUp(id) => primary.manage(|m, now| m.handle_subflow_up(now, id)),
-                Notice::SubflowGone(id) => {
-                    primary.manage(|m, now| m.handle_subflow_closed(now, id));
-                }
-                Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
-                Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
-                Notice::Lost(reason) => {
-                    warn!(reason, "opening a new session");
-                    break;
-                }
-                // A proxy that stops opens no streams; its successor gets a new session.
-                Notice::GoAway => break,
-                Notice::Opened { .. } => {}
-            }
-        }
+        let retires = attend(&primary, &mut notices).await;
         primary.driver.replace(None);
         primary.rescuable.borrow_mut().clear();
-        primary.manage(Manager::handle_session_lost);
-        driver.shut_down();
+        if retires {
+            retiring::start(&primary, driver, notices);
+            primary.manage(Manager::handle_session_retired);
+        } else {
+            primary.manage(Manager::handle_session_lost);
+            driver.shut_down();
+        }
     }
+}
+
+/// Hands a session's notices to the manager until the session is lost or takes no new streams;
+/// whether the latter.
+async fn attend(primary: &Rc<Primary>, notices: &mut mpsc::UnboundedReceiver<Notice>) -> bool {
+    while let Some(notice) = notices.recv().await {
+        match notice {
+            Notice::Established(_) => primary.manage(Manager::handle_established),
+            Notice::SubflowUp(id) => primary.manage(|m, now| m.handle_subflow_up(now, id)),
+            Notice::SubflowGone(id) => primary.manage(|m, now| m.handle_subflow_closed(now, id)),
+            Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
+            Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
+            Notice::Lost(reason) => {
+                warn!(reason, "opening a new session");
+                return false;
+            }
+            Notice::GoAway => return true,
+            Notice::Opened { .. } | Notice::Drained => {}
+        }
+    }
+    false
 }

@@ -30,6 +30,8 @@ pub(super) struct Primary {
     pub(super) log: TransferLog,
     /// The session in use, if there is one.
     pub(super) driver: RefCell<Option<Driver>>,
+    /// Sessions that take no new streams, oldest first.
+    pub(super) retiring: RefCell<Vec<Driver>>,
     pub(super) manager: RefCell<Manager>,
     /// Raised after each input of the manager.
     pub(super) changed: watch::Sender<()>,
@@ -79,6 +81,7 @@ impl Primary {
             clock,
             log: TransferLog::default(),
             driver: RefCell::default(),
+            retiring: RefCell::default(),
             manager: RefCell::new(manager),
             changed: watch::Sender::new(()),
             open_session: Notify::new(),
@@ -225,8 +228,10 @@ impl Primary {
 
     pub(super) fn status(&self) -> Status {
         let driver = self.driver.borrow().clone();
+        let retiring = self.retiring.borrow().clone();
+        let drivers = || driver.iter().chain(&retiring);
         let mut transfers = self.log.closed();
-        transfers.extend(driver.iter().flat_map(Driver::open_transfers));
+        transfers.extend(drivers().flat_map(Driver::open_transfers));
         let manager = self.manager.borrow();
         let not_trusted = manager.is_not_trusted().then(|| self.not_trusted_note());
         let outage = manager.outage_since().map(|since| self.outage_note(since));
@@ -236,7 +241,7 @@ impl Primary {
             device: self.identity.id().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.clock.now().as_secs_f64(),
-            sessions: driver.iter().map(Driver::status).collect(),
+            sessions: drivers().map(Driver::status).collect(),
             transfers,
             links: self.link_status(),
             sandbox: self.sandboxed.borrow().clone(),

@@ -35,7 +35,8 @@ use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::{addresses, descriptors, heap, metrics, pairing, revocation, stop};
+use crate::stop::Stop;
+use crate::{addresses, descriptors, heap, metrics, pairing, revocation};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
@@ -54,6 +55,9 @@ const HANDSHAKES: Limits = Limits {
     each: 64,
     crowd: 128,
 };
+
+/// Interval at which a proxy that stops looks whether all sessions have ended.
+const DRAINED_EVERY: Duration = Duration::from_millis(20);
 
 /// Interval at which free memory is returned to the system; a busy proxy would only request it
 /// again.
@@ -183,10 +187,11 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         no_tokens: RateLimitedLog::default(),
     });
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
+    let mut accepting = tokio::task::JoinSet::new();
     for listener in listeners {
         let entrance = Rc::clone(&entrance);
         let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
-        tokio::task::spawn_local(Rc::clone(&door).accept(listener, serve));
+        accepting.spawn_local(Rc::clone(&door).accept(listener, serve));
     }
     let revoked = {
         let workers = Arc::clone(&workers);
@@ -197,14 +202,35 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let moved = Arc::clone(&proxy);
     tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
+    let mut stop = Stop::listen();
+    let mut serving = std::pin::pin!(socket.serve(status));
     tokio::select! {
-        () = socket.serve(status) => {}
-        reason = stop::signal() => info!(reason, "stopping"),
+        () = &mut serving => {}
+        reason = stop.wait() => info!(reason, "stopping"),
+    }
+    drop(accepting);
+    tokio::select! {
+        () = &mut serving => {}
+        () = drain(&workers, proxy.config.stop_within) => {}
+        reason = stop.wait() => info!(reason, "stopping at once"),
     }
     for w in workers.iter() {
-        w.stop();
+        w.stop().await;
     }
     Ok(())
+}
+
+/// Has all sessions end with the streams that are open, and waits for that, at most so long.
+async fn drain(workers: &[Worker], within: Duration) {
+    workers.iter().for_each(|w| w.order(Order::Drain));
+    let over = async {
+        while workers.iter().any(|w| w.sessions() > 0) {
+            tokio::time::sleep(DRAINED_EVERY).await;
+        }
+    };
+    if tokio::time::timeout(within, over).await.is_err() {
+        info!(?within, "connections are still open, and are reset");
+    }
 }
 
 /// Returns free memory to the system after a peak.

@@ -1,6 +1,6 @@
 //! Worker threads, each with its sessions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -29,6 +29,9 @@ pub(super) struct Arrival {
     pub(super) octets: u64,
 }
 
+/// Reason of GO_AWAY, for people.
+const LEAVING: &str = "the proxy leaves";
+
 type Report = (Vec<SessionStatus>, Vec<TransferStatus>);
 
 /// Message to a worker.
@@ -37,7 +40,10 @@ pub(super) enum Order {
     Status(oneshot::Sender<Report>),
     /// Trust may have changed.
     Revoke,
-    Stop,
+    /// No new streams: what is open goes on.
+    Drain,
+    /// The end of all sessions. Answered when primaries have been told.
+    Stop(oneshot::Sender<()>),
 }
 
 /// Handle of a thread with sessions.
@@ -65,6 +71,7 @@ impl Worker {
                         count,
                         turns: FairQueue::start(),
                         drivers: RefCell::default(),
+                        draining: Cell::new(false),
                         overloaded: Rc::default(),
                     });
                     work.run(receiver).await;
@@ -83,8 +90,11 @@ impl Worker {
         let _ = self.orders.send(order);
     }
 
-    pub(super) fn stop(&self) {
-        self.order(Order::Stop);
+    /// Ends its sessions.
+    pub(super) async fn stop(&self) {
+        let (done, told) = oneshot::channel();
+        self.order(Order::Stop(done));
+        let _ = told.await;
     }
 }
 
@@ -95,6 +105,8 @@ struct Work {
     count: Arc<AtomicUsize>,
     turns: FairQueue,
     drivers: RefCell<HashMap<SessionId, Driver>>,
+    /// Sessions take no new streams.
+    draining: Cell<bool>,
     /// Limits the warning that no descriptors are left.
     overloaded: Rc<RateLimitedLog>,
 }
@@ -108,13 +120,33 @@ impl Work {
                     let _ = answer.send(self.status());
                 }
                 Order::Revoke => self.revoke(),
-                Order::Stop => break,
+                Order::Drain => self.drain(),
+                Order::Stop(done) => {
+                    for driver in self.drivers.borrow().values() {
+                        driver.stop();
+                        driver.shut_down();
+                    }
+                    let _ = done.send(());
+                    return;
+                }
             }
         }
+    }
+
+    /// Has primaries open their next session elsewhere. Each session ends when its primary has
+    /// closed it.
+    fn drain(&self) {
+        self.draining.set(true);
         for driver in self.drivers.borrow().values() {
-            driver.go_away("the proxy stops");
-            driver.shut_down();
+            driver.go_away(LEAVING);
+            if self.is_over(driver) {
+                driver.give_up("no stream and no subflow is left");
+            }
         }
+    }
+
+    fn is_over(&self, driver: &Driver) -> bool {
+        self.draining.get() && driver.is_drained() && driver.has_no_subflow()
     }
 
     /// Ends the sessions of devices that are no longer trusted.
@@ -207,6 +239,9 @@ impl Work {
             seat,
         );
         info!(session = %id, peer = peer.short(), "session opened");
+        if self.draining.get() {
+            driver.go_away(LEAVING);
+        }
         self.drivers.borrow_mut().insert(id, driver.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         tokio::task::spawn_local(Rc::clone(self).attend(id, driver.clone(), notices));
@@ -246,9 +281,13 @@ impl Work {
                     });
                 }
                 Notice::Lost(_) => break,
+                Notice::SubflowGone(_) | Notice::Drained => {
+                    if self.is_over(&driver) {
+                        break;
+                    }
+                }
                 Notice::Established(_)
                 | Notice::SubflowUp(_)
-                | Notice::SubflowGone(_)
                 | Notice::Silent(_)
                 | Notice::Distrusted
                 | Notice::GoAway => {}

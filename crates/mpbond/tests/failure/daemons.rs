@@ -52,6 +52,11 @@ impl Daemon {
     /// Is told to stop, and does.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
+        self.ends()
+    }
+
+    /// Ends by itself.
+    pub fn ends(&mut self) -> ExitStatus {
         let deadline = Instant::now() + WITHIN;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -191,6 +196,15 @@ impl Bond {
         Identity::load_or_create(key).unwrap().id()
     }
 
+    /// Starts another daemon of this role, with the same configuration but for its status socket,
+    /// `next.sock`.
+    pub fn start_next(&self, role: &str) -> Daemon {
+        let text = std::fs::read_to_string(self.file(&format!("{role}.toml"))).unwrap();
+        let text = text.replace(&format!("{role}.sock"), "next.sock");
+        std::fs::write(self.file("next.toml"), text).unwrap();
+        self.start_with(role, "next", "exec \"$0\" \"$@\"")
+    }
+
     fn write(&self, name: &str, text: &str) {
         let keys = format!("identity = \"{name}.pem\"\nstatus_socket = \"{name}.sock\"\n");
         std::fs::write(self.file(&format!("{name}.toml")), keys + text).unwrap();
@@ -203,18 +217,23 @@ impl Bond {
 
     /// The same by a line of shell, in which `"$0" "$@"` is the command.
     pub fn start_by(&self, role: &str, line: &str) -> Daemon {
-        let log = self.file(&format!("{role}.log"));
+        self.start_with(role, role, line)
+    }
+
+    /// The same with the files of this name.
+    fn start_with(&self, role: &str, name: &str, line: &str) -> Daemon {
+        let log = self.file(&format!("{name}.log"));
         let out = File::options().create(true).append(true).open(&log);
         let child = Command::new("sh")
             .args(["-c", line, env!("CARGO_BIN_EXE_mpbond"), role])
             .args(["--log", "debug", "--config"])
-            .arg(self.file(&format!("{role}.toml")))
+            .arg(self.file(&format!("{name}.toml")))
             .env_remove("RUST_LOG")
             .stderr(out.unwrap())
             .spawn()
             .unwrap();
         let daemon = Daemon { child, log };
-        until(&format!("{role} comes up"), || self.status(role).is_some());
+        until(&format!("{name} comes up"), || self.status(name).is_some());
         daemon
     }
 

@@ -14,5 +14,6 @@ mod idle;
 mod origin;
 mod own_addresses;
 mod restart;
+mod retire;
 mod silence;
 mod texts;

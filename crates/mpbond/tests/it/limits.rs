@@ -49,6 +49,7 @@ fn proxy() -> (SocketAddr, tempfile::TempDir) {
         serve: None,
         workers: Some(1),
         memory_bytes: None,
+        ..ProxyConfig::default()
     };
     thread::spawn(move || mpbond::proxy::run(config, Arc::new(|_: &DeviceId| true)).unwrap());
     wait_for(folder.path().join("proxy.sock"));

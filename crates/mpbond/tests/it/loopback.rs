@@ -103,6 +103,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         serve: None,
         workers: Some(1),
         memory_bytes: None,
+        ..ProxyConfig::default()
     };
     thread::spawn(move || mpbond::proxy::run(proxy, Arc::new(Only(primary_id))).unwrap());
     let helpers: Vec<HelperRef> = (0..helpers)
