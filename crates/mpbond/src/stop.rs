@@ -1,6 +1,9 @@
 //! Signals that stop a daemon.
 
+use std::io::IsTerminal as _;
+
 use tokio::signal::unix::{Signal, SignalKind, signal as listen};
+use tracing::warn;
 
 /// Receiver of SIGINT and SIGTERM; none is lost between its creation and the wait.
 #[derive(Debug)]
@@ -27,7 +30,28 @@ impl Stop {
     }
 }
 
-/// Waits for SIGINT or SIGTERM, and returns its name.
+/// Waits for the signal to stop a daemon, and returns its name: SIGINT, SIGTERM, or SIGHUP of the
+/// terminal at which the daemon was started. Without a terminal SIGHUP is logged and ignored: it is
+/// customary for "read the configuration again", which would otherwise end the daemon.
 pub(crate) async fn signal() -> &'static str {
-    Stop::listen().wait().await
+    let mut stop = Stop::listen();
+    let at_terminal = std::io::stdin().is_terminal();
+    let mut hangup = listen(SignalKind::hangup()).ok();
+    loop {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            reason = stop.wait() => return reason,
+            _ = hung_up => {
+                if at_terminal {
+                    return "SIGHUP";
+                }
+                warn!("SIGHUP is ignored: restart the daemon to apply a changed configuration");
+            }
+        }
+    }
 }
