@@ -133,7 +133,7 @@ install:
 		install -D -m 644 -t '$(DESTDIR)/usr/lib/debug$(PREFIX)/bin' "$(DIST)/$$program.debug"; \
 		"$(DIST)/$$program" man '$(MAN)'; \
 	done
-	for role in primary helper proxy; do \
+	for role in primary helper proxy kill-switch; do \
 		install -d '$(DESTDIR)/etc/systemd/system'; \
 		sed 's|/usr/local/bin|$(PREFIX)/bin|' "dist/mpbond-$$role.service" \
 			>"$(DESTDIR)/etc/systemd/system/mpbond-$$role.service"; \

@@ -26,6 +26,12 @@ pub struct Status {
     /// Primary: configured paths and helpers, with their state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkStatus>,
+    /// Primary: handling of new connections while no path to the proxy works, "direct" or "fail".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_proxy_loss: Option<String>,
+    /// Primary: when the kill switch is removed, "until-stop" or "permanent"; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kill_switch: Option<String>,
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,

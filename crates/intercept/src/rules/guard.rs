@@ -230,7 +230,7 @@ impl Drop for Rules {
 }
 
 /// Rejects values that would alter the script or conflict with the system.
-fn check(config: &RulesConfig) -> Result<(), RulesError> {
+pub(super) fn check(config: &RulesConfig) -> Result<(), RulesError> {
     for name in &config.forwarded {
         let good = |b: u8| b.is_ascii_alphanumeric() || b"_-.@:".contains(&b);
         let fits = (1..=MAX_INTERFACE_BYTES).contains(&name.len());

@@ -21,8 +21,8 @@
 //! the routing rules, which match nothing without its marks, stay until the next start or a call of
 //! [`remove_stale`]. (On kernels before 5.12 the table stays as well.)
 //!
-//! Failing closed therefore requires a living daemon: without it, applications reach the network
-//! directly.
+//! Without the daemon, applications therefore reach the network directly, unless the rules of
+//! [`kill_switch`] are installed: they stay.
 //!
 //! # What is intercepted
 //!
@@ -42,6 +42,7 @@
 //! ECONNREFUSED.) [`RulesConfig::notes`] describes the consequences for the user.
 
 mod guard;
+pub mod kill_switch;
 mod owner;
 mod script;
 mod stale;

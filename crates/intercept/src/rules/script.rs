@@ -39,6 +39,21 @@ pub(super) fn script(config: &RulesConfig, table: &str, owned: bool) -> String {
     out.text
 }
 
+/// The nft commands of the kill switch, for one transaction: an earlier table is replaced.
+pub(super) fn kill_switch(config: &RulesConfig, table: &str) -> String {
+    let mut out = Script {
+        table,
+        text: String::new(),
+    };
+    // `delete` fails where there is no table.
+    out.line(&format!("add table inet {table}"));
+    out.line(&format!("delete table inet {table}"));
+    out.line(&format!("add table inet {table}"));
+    out.own_and_excluded(config);
+    out.kill_switch(config);
+    out.text
+}
+
 struct Script<'t> {
     table: &'t str,
     text: String,
@@ -166,6 +181,47 @@ impl Script<'_> {
             self.chain("filter_forward", "type filter hook forward priority 0");
             self.rule("filter_forward", &format!("iifname != {interfaces} accept"));
             self.refuse("filter_forward", config);
+        }
+    }
+
+    /// Rejects all that is neither the daemon's own nor bound for an excluded destination. Packets
+    /// marked for TPROXY are on their way to this host. What hosts beyond the forwarded interfaces
+    /// send is none of the kill switch's business.
+    fn kill_switch(&mut self, config: &RulesConfig) {
+        self.chain("reject_all", "");
+        self.rule("reject_all", &format!("{FIRST} reject with tcp reset"));
+        // Not reset: an answer on a connection from outside that is older than connection tracking
+        // looks like one of this host's own until the other end sends something.
+        self.rule("reject_all", "meta l4proto tcp drop");
+        self.rule("reject_all", PORT_UNREACHABLE);
+
+        self.chain("pass", "");
+        self.rule(
+            "pass",
+            "meta l4proto { tcp, udp } th dport 53 jump reject_all",
+        );
+        self.rule("pass", "jump excluded");
+        // Connections from outside are answered; errors refer to a connection.
+        self.rule("pass", "ct direction reply accept");
+        let icmp = "meta l4proto { icmp, ipv6-icmp }";
+        self.rule("pass", &format!("{icmp} ct state related accept"));
+        // Addresses of this link: DHCP, and neighbours, which answer from any of their addresses.
+        self.rule("pass", "udp dport { 67, 547 } accept");
+        let neighbours = "{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }";
+        self.rule("pass", &format!("icmpv6 type {neighbours} accept"));
+
+        let chain = "filter_output";
+        self.chain(chain, "type filter hook output priority 0");
+        self.rule(chain, "jump own");
+        self.rule(chain, &format!("meta mark {:#x} accept", config.route_mark));
+        self.rule(chain, "jump pass");
+        self.rule(chain, "jump reject_all");
+        if let Some(interfaces) = forwarded(config) {
+            let chain = "filter_forward";
+            self.chain(chain, "type filter hook forward priority 0");
+            self.rule(chain, &format!("iifname != {interfaces} accept"));
+            self.rule(chain, "jump pass");
+            self.rule(chain, "jump reject_all");
         }
     }
 
@@ -351,6 +407,45 @@ add rule inet T filter_forward iifname != { \"lan0\", \"lan1\" } accept
         ]
         .concat();
         assert_eq!(lines(&config), want);
+    }
+
+    #[test]
+    fn kill_switch_of_a_host_with_others_behind_it() {
+        let mut config = RulesConfig::new(0);
+        config.forwarded = vec!["lan0".into()];
+        config.endpoints = vec!["203.0.113.5".parse().unwrap()];
+        let want = "\
+add table inet K
+delete table inet K
+add table inet K
+add chain inet K own
+add rule inet K own meta mark 0x6d700001 accept
+add rule inet K own oifname \"lo\" accept
+add chain inet K excluded
+add rule inet K excluded ip daddr { 0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 203.0.113.5/32, 224.0.0.0/3 } accept
+add rule inet K excluded ip6 daddr { ::/127, fe80::/10, ff00::/8 } accept
+add chain inet K reject_all
+add rule inet K reject_all tcp flags & (syn | ack) == syn reject with tcp reset
+add rule inet K reject_all meta l4proto tcp drop
+add rule inet K reject_all reject with icmpx type port-unreachable
+add chain inet K pass
+add rule inet K pass meta l4proto { tcp, udp } th dport 53 jump reject_all
+add rule inet K pass jump excluded
+add rule inet K pass ct direction reply accept
+add rule inet K pass meta l4proto { icmp, ipv6-icmp } ct state related accept
+add rule inet K pass udp dport { 67, 547 } accept
+add rule inet K pass icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
+add chain inet K filter_output { type filter hook output priority 0; policy accept; }
+add rule inet K filter_output jump own
+add rule inet K filter_output meta mark 0x6d700002 accept
+add rule inet K filter_output jump pass
+add rule inet K filter_output jump reject_all
+add chain inet K filter_forward { type filter hook forward priority 0; policy accept; }
+add rule inet K filter_forward iifname != { \"lan0\" } accept
+add rule inet K filter_forward jump pass
+add rule inet K filter_forward jump reject_all
+";
+        assert_eq!(kill_switch(&config, "K"), want);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod dispatch;
 mod doctor;
 mod enrol;
 mod id;
+mod kill_switch;
 mod pair;
 mod status;
 mod trust;
@@ -70,6 +71,7 @@ enum Command {
     Pair(pair::PairArgs),
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
+    KillSwitch(kill_switch::KillSwitchArgs),
     #[command(after_help = "\
 Example:
   mpbond completions bash > /etc/bash_completion.d/mpbond")]
@@ -114,6 +116,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Pair(args) => args.run(),
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
+        Command::KillSwitch(args) => args.run(),
         Command::Completions(args) => args.run(command()),
         Command::Man(args) => {
             let theirs = dispatch::SUBCOMMANDS.map(|(name, _)| format!("mpbond-{name}"));

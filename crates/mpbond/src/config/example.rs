@@ -96,4 +96,7 @@ exclude = ["192.168.0.0/16"]       # reached directly; left out: all private
 forwarded = []                     # interfaces whose hosts are served too
 udp = "pass"                       # or "reject": what is not DNS or QUIC
 ipv6 = "intercept"                 # or "reject"
+kill_switch = "off"                # or "until-stop", "permanent": no network
+                                   # for applications without the primary;
+                                   # implies "fail" above, and udp = "reject"
 "#;

@@ -25,8 +25,8 @@ pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket};
 pub use primary::{
-    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
-    ProxyRef, Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
+    PrimaryConfig, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 pub use primary_edit::{FarEnd, PrimaryEdit};
 pub use proxy::{Destinations, ProxyConfig};

@@ -62,6 +62,16 @@ pub enum OnProxyLoss {
     Fail,
 }
 
+impl OnProxyLoss {
+    /// The value as it is written in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Fail => "fail",
+        }
+    }
+}
+
 /// Address and identity of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRef {
@@ -134,6 +144,21 @@ pub struct Transparent {
     pub udp: UdpPolicy,
     /// Handling of IPv6.
     pub ipv6: Ipv6Policy,
+    /// Whether applications are kept from the network while no primary runs.
+    pub kill_switch: KillSwitch,
+}
+
+/// Whether rules in the kernel keep applications from the network while no primary runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KillSwitch {
+    /// There are none: without the primary, applications connect directly.
+    #[default]
+    Off,
+    /// They stay when the primary crashes or is killed; one that is told to stop removes them.
+    UntilStop,
+    /// They stay until `mpbond kill-switch off`.
+    Permanent,
 }
 
 /// Handling of UDP other than DNS and QUIC while interception is on.

@@ -14,8 +14,8 @@ use toml::Spanned;
 use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::primary::{
-    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, OnProxyLoss, PathConfig, PrimaryConfig,
-    ProxyRef, Transparent, TransparentMode, UdpPolicy,
+    FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
+    PrimaryConfig, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, Text};
@@ -47,7 +47,7 @@ struct PrimaryFile {
     buffer_delay: Option<BufferDelay>,
     congestion: Option<Text<Congestion>>,
     resume_for: Option<Text<ResumeFor>>,
-    on_proxy_loss: Option<OnProxyLoss>,
+    on_proxy_loss: Option<Spanned<OnProxyLoss>>,
     proxy: Option<Spanned<ProxyFile>>,
     #[serde(default)]
     path: Vec<Spanned<PathFile>>,
@@ -103,10 +103,11 @@ struct TransparentFile {
     resolvers: Option<Spanned<OneOrMore<Resolver>>>,
     exclude: Option<OneOrMore<IpNet>>,
     forwarded: Option<OneOrMore<Interface>>,
-    #[serde(default)]
-    udp: UdpPolicy,
+    udp: Option<Spanned<UdpPolicy>>,
     #[serde(default)]
     ipv6: Ipv6Policy,
+    #[serde(default)]
+    kill_switch: KillSwitch,
 }
 
 impl PrimaryConfig {
@@ -146,6 +147,11 @@ impl PrimaryConfig {
             Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
             _ => None,
         };
+        let kill_switch = transparent
+            .as_ref()
+            .map(|t| t.kill_switch)
+            .unwrap_or_default();
+        let on_proxy_loss = on_proxy_loss(source, file.on_proxy_loss, kill_switch)?;
         let front = |front: Option<FrontFile>, default: SocketAddr| {
             front.map(|f| FrontAddress {
                 listen: f.listen.map_or(default, |t| t.0),
@@ -172,7 +178,7 @@ impl PrimaryConfig {
             buffer_delay: file.buffer_delay.unwrap_or_default(),
             congestion: file.congestion.map(|t| t.0.0),
             resume_for: file.resume_for.map_or(RESUME_FOR, |t| t.0.0),
-            on_proxy_loss: file.on_proxy_loss.unwrap_or_default(),
+            on_proxy_loss,
             proxy,
             paths,
             helpers,
@@ -180,6 +186,23 @@ impl PrimaryConfig {
             http,
             transparent,
         })
+    }
+}
+
+/// A kill switch that lets connections go direct would be none.
+fn on_proxy_loss(
+    source: &Source<'_>,
+    written: Option<Spanned<OnProxyLoss>>,
+    kill_switch: KillSwitch,
+) -> Result<OnProxyLoss, ConfigError> {
+    match (kill_switch, written) {
+        (KillSwitch::Off, written) => Ok(written.map(Spanned::into_inner).unwrap_or_default()),
+        (_, Some(written)) if *written.get_ref() == OnProxyLoss::Direct => Err(source.wrong(
+            written.span(),
+            "on_proxy_loss",
+            "\"direct\" contradicts transparent.kill_switch: leave it out, or write \"fail\"",
+        )),
+        _ => Ok(OnProxyLoss::Fail),
     }
 }
 
@@ -359,13 +382,25 @@ fn transparent(source: &Source<'_>, file: TransparentFile) -> Result<Transparent
         }
         Some(list) => list.into_inner().0.into_iter().map(|r| r.0).collect(),
     };
+    let udp = match (file.kill_switch, file.udp) {
+        (KillSwitch::Off, written) => written.map(Spanned::into_inner).unwrap_or_default(),
+        (_, Some(written)) if *written.get_ref() == UdpPolicy::Pass => {
+            return Err(source.wrong(
+                written.span(),
+                "transparent.udp",
+                "\"pass\" contradicts kill_switch: leave it out, or write \"reject\"",
+            ));
+        }
+        _ => UdpPolicy::Reject,
+    };
     Ok(Transparent {
         mode: file.mode,
         listen,
         resolvers,
         exclude: file.exclude.map_or_else(private_networks, |list| list.0),
         forwarded,
-        udp: file.udp,
+        udp,
         ipv6: file.ipv6,
+        kill_switch: file.kill_switch,
     })
 }

@@ -122,6 +122,18 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:7: transparent.listen: with `forwarded`",
         ),
         (
+            "PROXY[[path]]\n[transparent]\nkill_switch = true\n",
+            "c.toml:6: transparent.kill_switch: ",
+        ),
+        (
+            "on_proxy_loss = \"direct\"\nPROXY[[path]]\n[transparent]\nkill_switch = \"permanent\"\n",
+            "c.toml:1: on_proxy_loss: \"direct\" contradicts transparent.kill_switch",
+        ),
+        (
+            "PROXY[[path]]\n[transparent]\nkill_switch = \"until-stop\"\nudp = \"pass\"\n",
+            "c.toml:7: transparent.udp: \"pass\" contradicts kill_switch",
+        ),
+        (
             "PROXY[[path]]\n[socks5]\nlisten = \"1080\"\n",
             "c.toml:6: socks5.listen: \"1080\" is not an address and port",
         ),
@@ -247,6 +259,18 @@ fn defaults() {
     let socks5 = primary.socks5.map(|f| f.listen.to_string());
     assert_eq!(socks5.as_deref(), Some("127.0.0.1:1080"));
     assert!(primary.http.is_none() && primary.transparent.is_none());
+}
+
+#[test]
+fn a_kill_switch_lets_nothing_go_direct() {
+    let load = |more: &str| with(&format!("{PROXY}[[path]]\n{more}"), PrimaryConfig::load).unwrap();
+    let config = load("[transparent]\nkill_switch = \"permanent\"\n");
+    assert_eq!(config.on_proxy_loss, OnProxyLoss::Fail);
+    assert_eq!(config.transparent.unwrap().udp, UdpPolicy::Reject);
+    // Interception that is switched off has no kill switch either.
+    let off = load("[transparent]\nenabled = false\nkill_switch = \"permanent\"\n");
+    assert_eq!(off.on_proxy_loss, OnProxyLoss::Direct);
+    assert!(off.transparent.is_none());
 }
 
 #[test]

@@ -29,6 +29,7 @@ use crate::status_socket::StatusSocket;
 use crate::{addresses, descriptors, metrics, sleep, stop};
 
 use state::Primary;
+pub use transparent::install_kill_switch;
 
 /// Runs a primary until SIGINT or SIGTERM.
 ///
@@ -62,7 +63,7 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
     fronts::start(&primary)?;
     // Held until the end: dropping it removes the rules. A process of their own does it, with the
     // privileges that this one gives up now.
-    let rules = transparent::start(&primary).await?;
+    let interception = transparent::start(&primary).await?;
     if primary.config.sandbox {
         let entered = primary.sandbox().enter();
         primary.sandboxed.replace(Some(entered));
@@ -82,8 +83,8 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         () = socket.serve(status) => {}
         reason = stop::signal() => info!(reason, "stopping"),
     }
-    if let Some(rules) = rules {
-        rules.remove();
+    if let Some(interception) = interception {
+        interception.stop();
     }
     let driver = primary.driver.borrow().clone();
     let retiring = primary.retiring.take();

@@ -16,8 +16,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::direct::OWN_MARK;
 use super::handles::{Control, Rescuable};
-use crate::config::{HelperRef, OnProxyLoss, PathConfig, PrimaryConfig};
+use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::sandbox::{self, Need};
 use crate::status::{LinkStatus, SandboxStatus, Status};
@@ -130,6 +131,8 @@ impl Primary {
             congestion: self.config.congestion.clone(),
             user_timeout: Some(Duration::from_secs(30)),
             keepalive: Some(Duration::from_secs(240)),
+            // Without interception nothing needs the mark, nor has the right to set it.
+            mark: self.config.transparent.is_some().then_some(OWN_MARK),
             ..Tuning::default()
         }
     }
@@ -206,6 +209,14 @@ impl Primary {
         }
     }
 
+    fn kill_switch(&self) -> Option<&'static str> {
+        match self.config.transparent.as_ref()?.kill_switch {
+            KillSwitch::Off => None,
+            KillSwitch::UntilStop => Some("until-stop"),
+            KillSwitch::Permanent => Some("permanent"),
+        }
+    }
+
     fn link_status(&self) -> Vec<LinkStatus> {
         let manager = self.manager.borrow();
         let links = (0..).map(LinkId).zip(manager.links());
@@ -244,6 +255,8 @@ impl Primary {
             sessions: drivers().map(Driver::status).collect(),
             transfers,
             links: self.link_status(),
+            on_proxy_loss: Some(self.config.on_proxy_loss.name().to_owned()),
+            kill_switch: self.kill_switch().map(str::to_owned),
             sandbox: self.sandboxed.borrow().clone(),
             notes: not_trusted
                 .into_iter()

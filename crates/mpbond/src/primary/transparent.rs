@@ -3,20 +3,24 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use mpbond_intercept::Protocol;
+use mpbond_intercept::rules::kill_switch::Remover;
 use mpbond_intercept::rules::{
-    Ipv6, Method, Rules, RulesConfig, Udp, private_networks, remove_stale,
+    Ipv6, Method, Rules, RulesConfig, Udp, kill_switch, private_networks, remove_stale,
 };
 use tracing::{debug, info, warn};
 
 use super::direct::OWN_MARK;
 use super::state::Primary;
 use super::{dns, fronts};
-use crate::config::{HelperAddress, Ipv6Policy, TransparentMode, UdpPolicy};
+use crate::config::{
+    HelperAddress, Ipv6Policy, KillSwitch, PrimaryConfig, Transparent, TransparentMode, UdpPolicy,
+};
 
-/// Sets interception up, if configured. Dropping the result removes the rules.
-pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>> {
+/// Sets interception up, if configured. Dropping the result removes the rules, except those of the
+/// kill switch.
+pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interception>> {
     let Some(config) = primary.config.transparent.clone() else {
         clean();
         return Ok(None);
@@ -47,35 +51,27 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
             .await
             .context("DNS stub for IPv6")?;
     }
-    let mut endpoints: Vec<IpAddr> = vec![primary.config.proxy.address.ip()];
-    let helpers = &primary.config.helpers;
-    endpoints.extend(helpers.iter().filter_map(|h| match h.address {
-        HelperAddress::At(address) => Some(address.ip()),
-        HelperAddress::Discover => None,
-    }));
-    let mut exclude = config.exclude;
-    if helpers.iter().any(|h| h.address == HelperAddress::Discover) {
-        // The helper's address on the local network is not known yet.
-        exclude.extend(private_networks());
-    }
     let rules = RulesConfig {
         method,
+        port: local.port(),
         dns_port,
-        own_mark: OWN_MARK,
-        endpoints,
-        exclude,
-        forwarded: config.forwarded,
         udp: match config.udp {
             UdpPolicy::Pass => Udp::Pass,
             UdpPolicy::Reject => Udp::Reject,
         },
         ipv6: if ipv6 { Ipv6::Intercept } else { Ipv6::Reject },
-        ..RulesConfig::new(local.port())
+        ..exceptions(&primary.config, &config)
     };
     primary
         .notes
         .borrow_mut()
         .extend(rules.notes().into_iter().map(str::to_owned));
+    let has_kill_switch = config.kill_switch != KillSwitch::Off;
+    // Before interception begins, and removed after: there is no gap, and a primary that finds
+    // another one intercepting removes nothing of that one's.
+    if has_kill_switch {
+        kill_switch::install(&rules).context("kill switch")?;
+    }
     // On this thread, though it blocks for a moment: another thread would keep privileges that this
     // one is about to give up.
     let installed = Rules::install(&rules)?;
@@ -84,7 +80,76 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Rules>
         port = local.port(),
         "interception is on"
     );
-    Ok(Some(installed))
+    if has_kill_switch {
+        info!("kill switch is on");
+    } else if kill_switch::remove()? {
+        warn!("the kill switch of an earlier run is off now, as the configuration says");
+    }
+    let remover = match config.kill_switch {
+        KillSwitch::UntilStop => Some(Remover::start()?),
+        KillSwitch::Off | KillSwitch::Permanent => None,
+    };
+    Ok(Some(Interception {
+        rules: installed,
+        remover,
+    }))
+}
+
+/// Interception in force.
+pub(super) struct Interception {
+    rules: Rules,
+    /// Of a kill switch that ends with an orderly stop.
+    remover: Option<Remover>,
+}
+
+impl Interception {
+    /// Ends interception when the primary is told to stop.
+    pub(super) fn stop(self) {
+        self.rules.remove();
+        match self.remover.map(Remover::remove) {
+            Some(Ok(())) => info!("kill switch is off"),
+            Some(Err(e)) => warn!(
+                error = %e,
+                "the kill switch is not removed: run `mpbond kill-switch off`"
+            ),
+            None => {}
+        }
+    }
+}
+
+/// What is never intercepted, and passes the kill switch.
+fn exceptions(primary: &PrimaryConfig, config: &Transparent) -> RulesConfig {
+    let mut endpoints: Vec<IpAddr> = vec![primary.proxy.address.ip()];
+    let helpers = &primary.helpers;
+    endpoints.extend(helpers.iter().filter_map(|h| match h.address {
+        HelperAddress::At(address) => Some(address.ip()),
+        HelperAddress::Discover => None,
+    }));
+    let mut exclude = config.exclude.clone();
+    if helpers.iter().any(|h| h.address == HelperAddress::Discover) {
+        // The helper's address on the local network is not known yet.
+        exclude.extend(private_networks());
+    }
+    RulesConfig {
+        own_mark: OWN_MARK,
+        endpoints,
+        exclude,
+        forwarded: config.forwarded.clone(),
+        ..RulesConfig::new(0)
+    }
+}
+
+/// Installs the kill switch of this configuration.
+///
+/// # Errors
+/// The configuration has none, or the kernel refuses.
+pub fn install_kill_switch(config: &PrimaryConfig) -> anyhow::Result<()> {
+    let transparent = config.transparent.as_ref();
+    let Some(transparent) = transparent.filter(|t| t.kill_switch != KillSwitch::Off) else {
+        bail!("the configuration has no transparent.kill_switch: write \"permanent\" there");
+    };
+    kill_switch::install(&exceptions(config, transparent))?;
+    Ok(())
 }
 
 /// Removes rules of an earlier run that was killed together with its guard process.

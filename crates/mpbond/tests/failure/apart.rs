@@ -110,6 +110,19 @@ impl Apart {
         self.bond.start_by(role, &enter)
     }
 
+    /// A process over there.
+    pub fn pid(&self) -> u32 {
+        self.holder.id()
+    }
+
+    /// Runs a line of shell over there, which must succeed; its output.
+    pub fn run_there(&self, line: &str) -> String {
+        sh(&format!(
+            "nsenter -t {} -n sh -ec '{line}'",
+            self.holder.id()
+        ))
+    }
+
     /// Runs lines of `ip` over there.
     pub fn there(&self, lines: &[&str]) {
         for line in lines {

@@ -11,6 +11,7 @@ mod crowd;
 mod daemons;
 mod exhaustion;
 mod idle;
+mod kill_switch;
 mod origin;
 mod own_addresses;
 mod restart;

@@ -56,7 +56,7 @@ fn units_run_as_a_user_of_their_own_with_what_they_need() {
 fn systemd_understands_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut units = Vec::new();
-    for role in ROLES {
+    for role in ROLES.iter().chain(&["kill-switch"]) {
         let name = format!("mpbond-{role}.service");
         let text = std::fs::read_to_string(dist().join(&name)).unwrap();
         // It looks whether the program is there.

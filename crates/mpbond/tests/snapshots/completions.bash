@@ -40,6 +40,9 @@ _mpbond() {
             mpbond,id)
                 cmd="mpbond__subcmd__id"
                 ;;
+            mpbond,kill-switch)
+                cmd="mpbond__subcmd__kill__subcmd__switch"
+                ;;
             mpbond,lab)
                 cmd="mpbond__subcmd__lab"
                 ;;
@@ -103,6 +106,9 @@ _mpbond() {
             mpbond__subcmd__help,id)
                 cmd="mpbond__subcmd__help__subcmd__id"
                 ;;
+            mpbond__subcmd__help,kill-switch)
+                cmd="mpbond__subcmd__help__subcmd__kill__subcmd__switch"
+                ;;
             mpbond__subcmd__help,lab)
                 cmd="mpbond__subcmd__help__subcmd__lab"
                 ;;
@@ -164,7 +170,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version primary helper proxy status doctor id pair trust untrust completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version primary helper proxy status doctor id pair trust untrust kill-switch completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -280,7 +286,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="primary helper proxy status doctor id pair trust untrust completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="primary helper proxy status doctor id pair trust untrust kill-switch completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -392,6 +398,20 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help__subcmd__id)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__kill__subcmd__switch)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -638,6 +658,32 @@ _mpbond() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__kill__subcmd__switch)
+            opts="-c -h -V --config --log --log-json --help --version on off"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -62,6 +62,8 @@ pub struct Tuning {
     /// Idle time after which the kernel sends a keepalive probe; further probes follow at a third
     /// of it, and three unanswered ones end the connection.
     pub keepalive: Option<Duration>,
+    /// Mark of all packets (SO_MARK), for the kernel's rules; needs CAP_NET_RAW or CAP_NET_ADMIN.
+    pub mark: Option<u32>,
     /// Fixed receive buffer (SO_RCVBUF); disables autotuning.
     pub recv_buffer_bytes: Option<usize>,
     /// Fixed send buffer (SO_SNDBUF); disables autotuning.
@@ -76,6 +78,7 @@ impl Default for Tuning {
             notsent_lowat_bytes: None,
             user_timeout: None,
             keepalive: None,
+            mark: None,
             recv_buffer_bytes: None,
             send_buffer_bytes: None,
         }
@@ -163,6 +166,9 @@ impl Tuning {
         let s = SockRef::from(socket);
         s.set_tcp_nodelay(self.nodelay)
             .map_err(option("TCP_NODELAY"))?;
+        if let Some(mark) = self.mark {
+            s.set_mark(mark).map_err(option("SO_MARK"))?;
+        }
         if let Some(bytes) = self.recv_buffer_bytes {
             s.set_recv_buffer_size(bytes).map_err(option("SO_RCVBUF"))?;
         }

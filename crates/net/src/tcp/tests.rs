@@ -19,6 +19,7 @@ async fn options_are_set() {
         congestion: None,
         notsent_lowat_bytes: Some(16_384),
         user_timeout: Some(Duration::from_millis(7_000)),
+        mark: None,
         keepalive: Some(Duration::from_secs(15)),
         recv_buffer_bytes: Some(100_000),
         send_buffer_bytes: Some(60_000),

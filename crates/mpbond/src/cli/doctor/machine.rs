@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mpbond::config::TrustFile;
+use mpbond::config::{KillSwitch, TrustFile};
+use mpbond_intercept::rules::kill_switch::is_installed;
 use mpbond_intercept::rules::{find_stale, remove_stale};
 use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
@@ -196,6 +197,40 @@ pub(super) fn interception(findings: &mut Findings) {
             check,
             "nft is not installed",
             "`apt-get install nftables`, or use socks5 or http instead",
+        ),
+    }
+}
+
+/// Checks that the kill switch is in the state that the configuration asks for.
+pub(super) fn kill_switch(findings: &mut Findings, configured: KillSwitch, running: bool) {
+    let check = "kill switch";
+    // Without the right to list rules nothing is known about them.
+    let Ok(installed) = is_installed() else {
+        return;
+    };
+    match (installed, configured) {
+        (true, KillSwitch::Off) => findings.warn(
+            check,
+            "on, though the configuration has none: applications have no network while no primary \
+             runs",
+            "`mpbond kill-switch off` removes it",
+        ),
+        (true, _) if running => findings.ok(check, "on"),
+        (true, _) => findings.warn(
+            check,
+            "on, and the primary does not run: applications have no network",
+            "start it, or `mpbond kill-switch off`",
+        ),
+        (false, KillSwitch::Off) => {}
+        (false, _) if running => findings.fail(
+            check,
+            "the configuration has one, and the kernel does not",
+            "restart the primary, or `mpbond kill-switch on`",
+        ),
+        (false, _) => findings.warn(
+            check,
+            "off until the primary starts: applications reach the network directly",
+            "`mpbond kill-switch on` installs it now",
         ),
     }
 }

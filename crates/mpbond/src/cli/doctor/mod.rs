@@ -108,6 +108,9 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
     }
+    let transparent = config.transparent.as_ref();
+    let kill_switch = transparent.map(|t| t.kill_switch).unwrap_or_default();
+    machine::kill_switch(findings, kill_switch, running);
     let fronts = [
         ("socks5", config.socks5.as_ref().map(|f| f.listen)),
         ("http", config.http.as_ref().map(|f| f.listen)),

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
 use mpbond::discovery::find;
+use mpbond_intercept::rules::RulesConfig;
 use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -234,10 +235,19 @@ fn options(
         connect_timeout: PATIENCE,
         tuning: Tuning {
             congestion: congestion.map(str::to_owned),
+            mark: own_mark(),
             ..Tuning::default()
         },
         ..TcpOptions::to(remote)
     }
+}
+
+/// Mark that keeps the doctor's connections from interception and kill switch, where it may be set.
+fn own_mark() -> Option<u32> {
+    let mark = RulesConfig::new(0).own_mark;
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
+    socket.set_mark(mark).ok()?;
+    Some(mark)
 }
 
 async fn connect(

@@ -23,6 +23,19 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
             text.push_str(&format!("note: sandbox: {problem}\n"));
         }
     }
+    match status.on_proxy_loss.as_deref() {
+        Some("direct") => text.push_str(
+            "without a path to the proxy: new connections go direct after 1.5 s, also if somebody \
+             blocks all paths on purpose (on_proxy_loss = \"direct\")\n",
+        ),
+        Some("fail") => text.push_str("without a path to the proxy: new connections are refused\n"),
+        _ => {}
+    }
+    match status.kill_switch.as_deref() {
+        Some("until-stop") => text.push_str("kill switch: on until the primary is told to stop\n"),
+        Some(_) => text.push_str("kill switch: on, also without the primary\n"),
+        None => {}
+    }
     for note in &status.notes {
         text.push_str(&format!("note: {note}\n"));
     }
@@ -253,6 +266,8 @@ mod tests {
                 state: "up".into(),
                 error: None,
             }],
+            on_proxy_loss: Some("fail".into()),
+            kill_switch: Some("permanent".into()),
             notes: vec!["QUIC is refused".into()],
             sessions: vec![SessionStatus {
                 id: "0011".into(),
@@ -295,6 +310,8 @@ mod tests {
         let expected = "\
 primary 0.1.0  up 1 min 1 s
 AAAAAAA-BBBBBBB
+without a path to the proxy: new connections are refused
+kill switch: on, also without the primary
 note: QUIC is refused
 
 links
