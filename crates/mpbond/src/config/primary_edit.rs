@@ -13,11 +13,13 @@ use toml_edit::{
 };
 
 use super::file;
-use super::primary::PrimaryConfig;
+use super::primary::{OnProxyLoss, PrimaryConfig};
 use super::primary_file::check_form;
 use super::source::{ConfigError, Source};
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+const ON_PROXY_LOSS: &str = "on_proxy_loss";
 
 /// A device that a primary calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,41 @@ impl PrimaryEdit {
     /// When the file cannot be read or written, is no primary's configuration, or names another
     /// proxy. Nothing has been changed then.
     pub fn make(path: &Path, far: &FarEnd) -> Result<Self, ConfigError> {
+        Self::change(path, |source| edited(source, far))
+    }
+
+    /// Writes `on_proxy_loss` into the primary's configuration in this file.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make); also when a kill switch contradicts it.
+    pub fn set_on_proxy_loss(path: &Path, policy: OnProxyLoss) -> Result<Self, ConfigError> {
+        Self::change(path, |source| {
+            let mut document = parsed(source)?.into_mut();
+            match document.get_mut(ON_PROXY_LOSS).and_then(Item::as_value_mut) {
+                Some(written) => rewrite(written, policy.name()),
+                None => drop(document.insert(ON_PROXY_LOSS, value(policy.name()))),
+            }
+            Ok(document.to_string())
+        })
+    }
+
+    /// Whether the file has the key `on_proxy_loss`, or a kill switch that decides on it.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no TOML.
+    pub fn has_on_proxy_loss(path: &Path) -> Result<bool, ConfigError> {
+        let source = Source::read(path)?;
+        let document = parsed(&source)?;
+        let transparent = document.get("transparent");
+        let kill_switch = transparent.and_then(|t| t.get("kill_switch"));
+        let decides = kill_switch.is_some_and(|k| k.as_str() != Some("off"));
+        Ok(decides || document.get(ON_PROXY_LOSS).is_some())
+    }
+
+    fn change(
+        path: &Path,
+        edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
+    ) -> Result<Self, ConfigError> {
         let wrong = |what: &str, e: &io::Error| {
             ConfigError::about_file(path, format_args!("cannot be {what}: {e}"))
         };
@@ -63,7 +100,7 @@ impl PrimaryEdit {
         let before = file::read(path, MAX_FILE_BYTES).map_err(|e| wrong("read", &e))?;
         let source = Source::of_text(path, before.clone().unwrap_or_default());
         check_form(&source)?;
-        let after = edited(&source, far)?;
+        let after = edit(&source)?;
         let result = Source::of_text(path, after);
         check_form(&result)?;
         // A file that a daemon could start with is still one afterwards.
@@ -118,10 +155,14 @@ impl PrimaryEdit {
     }
 }
 
+fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, ConfigError> {
+    let refused = |e: TomlError| ConfigError::about_file(source.file, e.message());
+    Document::parse(source.text()).map_err(refused)
+}
+
 /// The text with the device in it.
 fn edited(source: &Source<'_>, far: &FarEnd) -> Result<String, ConfigError> {
-    let refused = |e: &TomlError| ConfigError::about_file(source.file, e.message());
-    let document = Document::parse(source.text()).map_err(|e| refused(&e))?;
+    let document = parsed(source)?;
     // An empty line before a new section, unless it begins the file.
     let prefix = if source.text().is_empty() { "" } else { "\n" };
     let proxy_span = document.get("proxy").and_then(Item::span);
@@ -191,10 +232,15 @@ fn readdress(table: &mut dyn TableLike, address: SocketAddr) {
     let old = written.as_str().unwrap_or_default();
     // A helper that is looked for is found at its new address anyway.
     if old != "discover" && old.parse() != Ok(address) {
-        let decor = written.decor().clone();
-        *written = Value::from(address.to_string());
-        *written.decor_mut() = decor;
+        rewrite(written, &address.to_string());
     }
+}
+
+/// Replaces a value, whose comment stays.
+fn rewrite(written: &mut Value, text: &str) {
+    let decor = written.decor().clone();
+    *written = Value::from(text);
+    *written.decor_mut() = decor;
 }
 
 fn text<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a str> {
@@ -339,6 +385,28 @@ mod tests {
             &std::fs::metadata(&file.path).unwrap().permissions(),
         );
         assert_ne!(mode & 0o777, 0o600, "its owner's business");
+    }
+
+    #[test]
+    fn the_policy_for_a_lost_proxy_is_written_before_the_sections() {
+        let file = File::new(Some(FULL));
+        let before = file.text();
+        assert!(!PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
+        PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Fail).unwrap();
+        assert_eq!(file.text(), format!("on_proxy_loss = \"fail\"\n{before}"));
+        assert!(PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
+        PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Direct).unwrap();
+        let config = PrimaryConfig::load(&file.path).unwrap();
+        assert_eq!(config.on_proxy_loss, OnProxyLoss::Direct);
+
+        let file = File::new(Some(&format!(
+            "{FULL}[transparent]\nkill_switch = \"permanent\"\n"
+        )));
+        assert!(PrimaryEdit::has_on_proxy_loss(&file.path).unwrap());
+        let before = file.text();
+        let error = PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Direct).unwrap_err();
+        assert!(error.to_string().contains("contradicts"), "{error}");
+        assert_eq!(file.text(), before);
     }
 
     #[test]

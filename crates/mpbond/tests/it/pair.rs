@@ -584,6 +584,58 @@ fn a_token_lets_one_primary_in() {
 }
 
 #[test]
+fn a_first_proxy_comes_with_the_policy_for_its_loss() {
+    let proxy = Proxy::start();
+    let token = || proxy.token(&[]);
+    let policy = |primary: &Device| {
+        let text = primary.text();
+        let line = text.lines().find(|l| l.starts_with("on_proxy_loss"));
+        line.map(str::to_owned)
+    };
+    // Asked of people, once.
+    for (answers, written) in [
+        ("y\nf\n", Some("on_proxy_loss = \"fail\"")),
+        ("y\n\n", Some("on_proxy_loss = \"direct\"")),
+        ("y\nperhaps\n", None),
+        ("y\n", None),
+    ] {
+        let primary = no_proxy();
+        let pair = |answers: &str| {
+            let mut child = primary.command(&["pair", &token()]).spawn().unwrap();
+            let mut input = child.stdin.take().unwrap();
+            input.write_all(answers.as_bytes()).unwrap();
+            drop(input);
+            let done = child.wait_with_output().unwrap();
+            assert!(done.status.success(), "{}", stderr(&done));
+            stderr(&done)
+        };
+        assert!(pair(answers).contains("While no path to the proxy works"));
+        assert_eq!(policy(&primary).as_deref(), written, "{answers:?}");
+        if written.is_some() {
+            assert!(!pair("y\n").contains("While no path to the proxy works"));
+        }
+    }
+    // A script decides by a flag.
+    let primary = no_proxy();
+    for (flag, written) in [
+        (
+            &["--on-proxy-loss", "fail"][..],
+            Some("on_proxy_loss = \"fail\""),
+        ),
+        (&[], Some("on_proxy_loss = \"fail\"")),
+        (
+            &["--on-proxy-loss", "direct"],
+            Some("on_proxy_loss = \"direct\""),
+        ),
+    ] {
+        let token = token();
+        let done = primary.run(&[&["pair", &token, "--yes"], flag].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+        assert_eq!(policy(&primary).as_deref(), written);
+    }
+}
+
+#[test]
 fn a_key_that_others_may_read_is_refused_in_one_line() {
     let helper = Device::new("helper", HELPER);
     helper.id();

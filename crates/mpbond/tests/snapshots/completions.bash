@@ -758,7 +758,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__pair)
-            opts="-c -y -h -V --role --name --config --identity --listen --wait --yes --json --log --log-json --help --version"
+            opts="-c -y -h -V --role --name --config --identity --listen --wait --on-proxy-loss --yes --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -790,6 +790,10 @@ _mpbond() {
                     ;;
                 --wait)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-proxy-loss)
+                    COMPREPLY=($(compgen -W "direct fail" -- "${cur}"))
                     return 0
                     ;;
                 --log)

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{
-    HelperConfig, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file, host_name, identity,
-    identity_and_trust,
+    HelperConfig, OnProxyLoss, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file, host_name,
+    identity, identity_and_trust,
 };
 use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol};
 use mpbond_command::Failure;
@@ -75,6 +75,11 @@ pub(super) struct PairArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 120, conflicts_with = "target",
         value_parser = clap::value_parser!(u64).range(1..=600))]
     wait: u64,
+    /// On the primary, with a proxy: what becomes of new connections while no path to the proxy
+    /// works. They go direct, past the proxy, or fail. Otherwise asked with the first proxy, unless
+    /// --yes is given; the default is direct.
+    #[arg(long, value_name = "POLICY", value_parser = ["direct", "fail"])]
+    on_proxy_loss: Option<String>,
     /// Trust the other device without asking: for scripts.
     #[arg(long, short)]
     yes: bool,
@@ -132,17 +137,45 @@ impl PairArgs {
             .enable_all()
             .build()
             .map_err(Failure::run)?;
-        let result = runtime.block_on(self.pair(&own, errand, &screen));
+        let result = runtime.block_on(async {
+            let paired = self.pair(&own, errand, &screen).await;
+            // The policy is asked for when everything else has succeeded.
+            let policy = match &paired {
+                Ok(paired) => self.policy(role, paired, &screen).await,
+                Err(_) => Ok(()),
+            };
+            paired.map(|paired| (paired, policy))
+        });
         // An unanswered question blocks a thread.
         runtime.shutdown_background();
         match result {
-            Ok(paired) => {
+            Ok((paired, policy)) => {
                 screen.paired(role, &paired)?;
+                policy?;
                 Ok(ExitCode::SUCCESS)
             }
             Err(e) if e.is_given_up() => Err(Failure::with_code(e, INTERRUPTED)),
             Err(e) => Err(Failure::run(explained(&e))),
         }
+    }
+
+    /// Writes the policy for new connections without a path to the proxy.
+    async fn policy(&self, role: Role, paired: &Paired, screen: &Screen) -> Result<(), Failure> {
+        let is_proxy = paired.peer.introduction.role == pairing::Role::Proxy;
+        if role != Role::Primary || !is_proxy {
+            return Ok(());
+        }
+        let file = &paired.entry.path;
+        let policy = match self.on_proxy_loss.as_deref() {
+            Some("fail") => Some(OnProxyLoss::Fail),
+            Some(_) => Some(OnProxyLoss::Direct),
+            None if PrimaryEdit::has_on_proxy_loss(file).map_err(Failure::input)? => None,
+            None => screen.asker().policy().await,
+        };
+        if let Some(policy) = policy {
+            PrimaryEdit::set_on_proxy_loss(file, policy).map_err(Failure::input)?;
+        }
+        Ok(())
     }
 
     async fn pair(&self, own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, PairError> {

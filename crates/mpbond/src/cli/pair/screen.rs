@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond::config::Role;
+use mpbond::config::{OnProxyLoss, Role};
 use mpbond::pairing::{Event, Own, Paired};
 use mpbond_command::{Failure, print};
 use mpbond_net::pairing::{Introduction, Invitation, Peer};
@@ -173,15 +173,46 @@ impl Asker {
             return true;
         }
         eprint!("Shall they trust each other? [y/N] ");
-        let _ = std::io::stderr().flush();
-        let (said, answer) = oneshot::channel();
-        // Reading a line cannot be cancelled; the thread ends with the program.
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let read = std::io::stdin().lock().read_line(&mut line);
-            let yes = ["y", "yes"].contains(&line.trim().to_ascii_lowercase().as_str());
-            let _ = said.send(read.is_ok() && yes);
-        });
-        answer.await.unwrap_or(false)
+        let answer = line().await.unwrap_or_default();
+        ["y", "yes"].contains(&answer.as_str())
     }
+
+    /// Asks for the policy for new connections without a path to the proxy. `None` keeps the
+    /// default: nothing may be asked, or there is no answer.
+    pub(super) async fn policy(&self) -> Option<OnProxyLoss> {
+        if self.yes {
+            return None;
+        }
+        eprint!(
+            "\nWhile no path to the proxy works, new connections can\n  \
+             d  go direct, past the proxy: origins and the local network see them, and whoever \
+             blocks all\n     paths for 1.5 s can bring that about\n  \
+             f  fail until a path works again\n\
+             Which? [D/f] "
+        );
+        match line().await?.as_str() {
+            "f" | "fail" => Some(OnProxyLoss::Fail),
+            "" | "d" | "direct" => Some(OnProxyLoss::Direct),
+            _ => {
+                eprintln!("Neither d nor f: direct, unless `on_proxy_loss` is changed.");
+                None
+            }
+        }
+    }
+}
+
+/// A line of standard input, trimmed and in lower case; `None` at its end.
+async fn line() -> Option<String> {
+    let _ = std::io::stderr().flush();
+    let (said, answer) = oneshot::channel();
+    // Reading a line cannot be cancelled; the thread ends with the program.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let line = read
+            .is_ok_and(|n| n > 0)
+            .then(|| line.trim().to_ascii_lowercase());
+        let _ = said.send(line);
+    });
+    answer.await.ok().flatten()
 }
