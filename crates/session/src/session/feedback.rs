@@ -24,8 +24,9 @@ const REPORTS_AFTER_DATA: Duration = Duration::from_millis(500);
 /// reports come every 100 ms, and wait in the pipe for up to about as long.
 const HELPER_GRACE: Duration = Duration::from_millis(250);
 
-/// The same of a direct link, which may only pause: recorded cellular links are silent downwards
-/// for most of a second while they carry feedback upwards as before.
+/// A direct link counts as busy until this long after its own last data, since it may only pause:
+/// recorded cellular links are silent downwards for most of a second while they carry feedback
+/// upwards as before.
 const DIRECT_GRACE: Duration = Duration::from_secs(1);
 
 /// No radio's rest is worth feedback that comes later than over another subflow by more than this:
@@ -290,7 +291,7 @@ impl Feedback {
             .filter_map(|(_, s)| radio_quiet(now, s))
             .min();
         let allowed = |s: &Subflow| {
-            let busy_last = |(own, least)| own <= least + grace(s) && pad(s) <= soon;
+            let busy_last = |(own, least)| own <= latest(s, least) && pad(s) <= soon;
             urgent || radio_quiet(now, s).zip(last_busy).is_some_and(busy_last)
         };
         type Test<'a> = &'a dyn Fn(&Subflow) -> bool;
@@ -335,10 +336,13 @@ fn usable(subflows: &[Subflow]) -> impl Iterator<Item = (usize, &Subflow)> {
     subflows.iter().enumerate().filter(move |(_, s)| takes(s))
 }
 
-fn grace(s: &Subflow) -> Duration {
+/// Longest time without data of a radio that counts as busy last, where `least` is the shortest of
+/// all radios. The direct link's allowance ends with its own time: once the link has rested for
+/// that long it is no pause, and feedback would keep it awake until the whole transfer ends.
+fn latest(s: &Subflow, least: Duration) -> Duration {
     match s.helper {
-        Some(_) => HELPER_GRACE,
-        None => DIRECT_GRACE,
+        Some(_) => least + HELPER_GRACE,
+        None => least.max(DIRECT_GRACE),
     }
 }
 
@@ -467,6 +471,20 @@ mod tests {
             read_at: ms(1_950),
         });
         assert_eq!(feedback.choose(ms(2_000), &all, false), Some(0));
+    }
+
+    #[test]
+    fn a_direct_link_that_rested_for_over_a_second_is_left_to_rest() {
+        let mut all = subflows();
+        let mut feedback = feedback();
+        // Both fell quiet within 0.4 s of each other, the direct link first.
+        all[0].counters.last_in = Some(ms(2_000));
+        all[1].counters.last_in = Some(ms(2_400));
+        let mut chosen = |at| {
+            let two = [0, 1].map(|_| feedback.choose(ms(at), &all, false));
+            two.contains(&Some(0))
+        };
+        assert!(chosen(2_999) && !chosen(3_001) && !chosen(4_500));
     }
 
     #[test]
