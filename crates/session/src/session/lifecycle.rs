@@ -124,12 +124,12 @@ impl Session {
         for s in self.streams.values_mut() {
             s.send.forget_subflow(id);
         }
-        if self.subflows.iter().any(Subflow::carries) {
+        if self.subflows.iter().any(Subflow::works) {
             let lost = gone.sent.drain().collect();
             self.requeue(lost);
         } else {
-            // The peer's counts come with the next one that joins; until then it is unknown which
-            // frames have arrived.
+            // The peer's counts come with the next one that joins, or that works again; until then
+            // it is unknown which frames have arrived.
             self.resume.keep_unresolved(id, gone.sent);
         }
         // An express is no path of its own: its proxy does not wait for it longer than for none.

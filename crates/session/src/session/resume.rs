@@ -21,7 +21,7 @@ pub(super) struct Resume {
     dead: VecDeque<(SubflowId, u64)>,
     /// The next ACK carries them: a peer has come back.
     pub(super) tell_dead: bool,
-    /// Frames of the last subflows that were lost when no other was left. Only the peer knows which
+    /// Frames of the subflows that were lost when no other worked. Only the peer knows which
     /// of them have arrived.
     unresolved: Vec<(SubflowId, SentQueue)>,
     /// Without any path since.
@@ -58,7 +58,8 @@ impl Resume {
         self.dead.iter().copied()
     }
 
-    /// The last subflow is gone: its frames wait for an ACK that counts those which have arrived.
+    /// A subflow is gone, and no other works: its frames wait for an ACK that counts those which
+    /// have arrived.
     pub(super) fn keep_unresolved(&mut self, id: SubflowId, frames: SentQueue) {
         self.unresolved.push((id, frames));
     }

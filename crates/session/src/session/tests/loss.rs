@@ -111,6 +111,30 @@ fn a_loss_that_only_one_end_noticed_is_made_good_at_the_rejoin() {
 }
 
 #[test]
+fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
+    let mut p = Pair::new(SessionConfig::default());
+    for second in 1..=2 {
+        p.join(&[hop(50.0, 25)]);
+        p.run(at(second * 1_000), |_| false);
+    }
+    let id = p.open();
+    let want = pattern(3_000_000);
+    p.client.write(id, want.clone());
+    let arrived = |p: &Pair| p.server_got.get(&id).map_or(0, |(b, _)| b.len());
+    p.run(at(20_000), |p| arrived(p) >= 1_500_000);
+    // Acknowledgements of the latest are lost, and both subflows are given up one after the other.
+    for link in &mut p.links {
+        link.blackhole = true;
+    }
+    p.run(at(60_000), |p| p.links.iter().all(|l| !l.alive));
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(70_000), |p| arrived(p) == want.len());
+    assert!(p.server_got[&id].0 == want);
+    let copies = p.server().stats().redundant_bytes_in;
+    assert!(copies < 20_000, "{copies} of {}", want.len());
+}
+
+#[test]
 fn a_lonely_session_ends_with_a_reason() {
     let (mut p, direct, helper) = joined(SessionConfig::default());
     let id = p.open();
