@@ -3,6 +3,7 @@
 //! - [`Need`], [`sample`], [`recording`]: tests that need something that not every machine has.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
+//! - [`free_address`]: addresses on loopback for daemons that a test starts.
 //!
 //! A test whose need is not met ends early, with success. The environment variable
 //! `MPBOND_TEST_REQUIRE` names the needs that must be met, separated by commas
@@ -13,7 +14,9 @@
 pub mod command_line;
 pub mod namespaces;
 mod need;
+mod ports;
 mod samples;
 
 pub use need::Need;
+pub use ports::free_address;
 pub use samples::{recording, sample};
