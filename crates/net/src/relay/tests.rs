@@ -274,6 +274,7 @@ async fn the_handle_reports_statistics() {
 #[tokio::test]
 async fn sojourn_times_are_measured() {
     const WAIT: Duration = Duration::from_millis(200);
+    let begun = Instant::now();
     let mut w = world(RelayOptions::default()).await;
     assert_eq!(w.handle.stats().unwrap().sojourn_down, None);
     // More than the primary's socket accepts, so that the last bytes stay in the relay.
@@ -281,39 +282,61 @@ async fn sojourn_times_are_measured() {
     tokio::time::sleep(WAIT).await;
     let mut buf = vec![0; 1 << 16];
     let mut got = 0;
+    let mut longest = Duration::ZERO;
     while got < most {
         got += w.primary.read(&mut buf).await.unwrap() as u64;
+        // The first bytes to leave have waited; later ones may have come from the proxy's socket
+        // since.
+        let stats = w.handle.stats().unwrap();
+        longest = longest.max(stats.sojourn_down.unwrap());
+        assert_eq!(stats.sojourn_up, None);
     }
-    let stats = w.handle.stats().unwrap();
-    assert!(stats.sojourn_down.unwrap() >= WAIT, "{stats:?}");
-    assert_eq!(stats.sojourn_up, None);
+    assert!(
+        longest >= WAIT && longest <= begun.elapsed(),
+        "{longest:?} of {:?}",
+        begun.elapsed()
+    );
     // The uplink is free.
+    let sent = Instant::now();
     w.primary.write_all(b"up").await.unwrap();
     w.proxy.read_exact(&mut buf[..2]).await.unwrap();
-    let report = w.handle.stats().unwrap();
-    let report = report.report(1, crate::control::RequestId(1));
-    assert!(report.sojourn_up.unwrap() < WAIT, "{report:?}");
+    let stats = w.handle.stats().unwrap();
+    let report = stats.report(1, crate::control::RequestId(1));
+    assert!(report.sojourn_up.unwrap() <= sent.elapsed(), "{report:?}");
     assert_eq!(report.sojourn_down, stats.sojourn_down);
 }
 
-/// Steady small packets start batching; none may be delayed beyond the limit, with a margin for a
-/// busy machine.
+/// Steady small packets start batching; none may be delayed beyond the limit. A busy machine delays
+/// packets in some attempts, a relay that batches for too long in all.
 #[tokio::test]
-async fn batching_has_a_bounded_delay_and_ends() {
+async fn batching_has_a_bounded_delay() {
+    const MOST: Duration = Duration::from_millis(3);
+    const ATTEMPTS: u32 = 20;
     let mut w = world(RelayOptions::default()).await;
     w.proxy.set_nodelay(true).unwrap();
-    let mut worst = Vec::new();
+    let mut medians = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let median = median_delay(&mut w).await;
+        if median < MOST {
+            return;
+        }
+        medians.push(median);
+    }
+    panic!("{medians:?}");
+}
+
+async fn median_delay(w: &mut World) -> Duration {
+    let mut delays = Vec::new();
     for round in 0..400_u32 {
         let sent = Instant::now();
         w.proxy.write_all(&round.to_be_bytes()).await.unwrap();
         let mut got = [0; 4];
         w.primary.read_exact(&mut got).await.unwrap();
         assert_eq!(u32::from_be_bytes(got), round);
-        worst.push(sent.elapsed());
+        delays.push(sent.elapsed());
     }
-    worst.sort();
-    let median = worst[worst.len() / 2];
-    assert!(median < Duration::from_millis(3), "{median:?}");
+    delays.sort();
+    delays[delays.len() / 2]
 }
 
 #[tokio::test]

@@ -61,11 +61,7 @@ async fn congestion_control_is_chosen_or_refused_by_name() {
 
 #[tokio::test]
 async fn errors_name_the_cause() {
-    // The listener is closed.
-    let gone = {
-        let listener = listen("127.0.0.1:0".parse().unwrap(), None, &Tuning::default()).unwrap();
-        listener.local_addr().unwrap()
-    };
+    let gone = mpbond_testing::free_address();
     let mut options = TcpOptions::to(gone);
     let error = connect(&options).await.unwrap_err();
     assert!(
