@@ -20,6 +20,9 @@ const MAX_REQUEST: usize = 4096;
 const LOOK: Duration = Duration::from_millis(200);
 /// Idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
+/// Number of attempts when the kernel chooses the port: a port that is free for TCP may be in use
+/// for UDP.
+const PORT_TRIES: usize = 16;
 const REPLY: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/plain\r\n\r\nok\n";
 
@@ -45,10 +48,9 @@ impl Server {
     /// When the address or port cannot be bound.
     pub fn start(options: ServerOptions) -> Result<Self, ProbeError> {
         let failed = ProbeError::io("listening");
-        let tcp = TcpListener::bind(options.listen).map_err(&failed)?;
+        let (tcp, udp) = bind_both(options.listen).map_err(&failed)?;
         let address = tcp.local_addr().map_err(&failed)?;
         tcp.set_nonblocking(true).map_err(&failed)?;
-        let udp = UdpSocket::bind(address).map_err(&failed)?;
         udp.set_nonblocking(true).map_err(&failed)?;
         // Clients that know the address may send at once, before the thread below runs.
         sys::make_room(&udp);
@@ -86,6 +88,21 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+/// Binds TCP and UDP sockets to the same address and port.
+fn bind_both(listen: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
+    let tries = if listen.port() == 0 { PORT_TRIES } else { 1 };
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..tries {
+        let tcp = TcpListener::bind(listen)?;
+        match UdpSocket::bind(tcp.local_addr()?) {
+            Ok(udp) => return Ok((tcp, udp)),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(last)
 }
 
 fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {

