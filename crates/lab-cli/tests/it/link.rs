@@ -93,9 +93,7 @@ fn check_logs(log: &Path, pcap: &Path) {
 
 #[test]
 fn a_connection_that_nobody_takes_is_reset() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = mpbond_testing::free_address().port();
     let program = format!("exec 3<>/dev/tcp/$MPBOND_GATEWAY/{port} && cat <&3");
     let Some(output) = link(&["--down", "8", "--up", "8"], &program) else {
         return;
