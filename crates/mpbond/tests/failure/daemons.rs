@@ -11,17 +11,12 @@ use std::time::{Duration, Instant};
 use mpbond::config::{TrustFile, TrustedDevice};
 use mpbond::status::Status;
 use mpbond_net::{DeviceId, Identity};
+use mpbond_testing::free_address as free;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Whatever is waited for has come by then, or never will.
 pub const WITHIN: Duration = Duration::from_secs(30);
-
-/// An address on loopback that is free now.
-pub fn free() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
-}
 
 /// Waits until something holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -41,6 +36,21 @@ pub struct Daemon {
 impl Daemon {
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+        if signal == Signal::SIGSTOP {
+            until("all threads stand still", || self.stands_still());
+        }
+    }
+
+    /// Whether no thread goes on. On a busy machine, others than the one that gets a signal run for
+    /// a while.
+    fn stands_still(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let mut states = tasks.filter_map(|task| {
+            let text = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+            // After the name in brackets.
+            text.rsplit_once(')')?.1.trim_start().chars().next()
+        });
+        states.all(|state| state == 'T')
     }
 
     /// Dies without a word of its own.
@@ -232,8 +242,12 @@ impl Bond {
             .stderr(out.unwrap())
             .spawn()
             .unwrap();
-        let daemon = Daemon { child, log };
-        until(&format!("{name} comes up"), || self.status(name).is_some());
+        let mut daemon = Daemon { child, log };
+        until(&format!("{name} comes up"), || {
+            let ended = daemon.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?}: {}", daemon.log());
+            self.status(name).is_some()
+        });
         daemon
     }
 
@@ -290,10 +304,15 @@ impl Bond {
 
     /// Whether a small exchange with an [`origin`] works.
     pub fn works(&self, origin: SocketAddr) -> bool {
+        self.works_within(Duration::from_secs(10), origin)
+    }
+
+    /// Whether it works, and its answer takes no longer than this.
+    pub fn works_within(&self, limit: Duration, origin: SocketAddr) -> bool {
         let Ok(mut s) = self.connect(origin) else {
             return false;
         };
-        s.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        s.set_read_timeout(Some(limit)).unwrap();
         let mut got = [0; 1_000];
         s.write_all(&1_000_u32.to_be_bytes()).is_ok()
             && s.read_exact(&mut got).is_ok()

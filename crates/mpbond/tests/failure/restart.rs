@@ -218,7 +218,9 @@ fn while_a_proxy_is_silent_new_connections_go_direct() {
     proxy.signal(Signal::SIGSTOP);
     // The first ones find out.
     let asked = Instant::now();
-    until("connections go direct", || bond.works(origin));
+    until("connections go direct", || {
+        bond.works_within(Duration::from_secs(3), origin)
+    });
     eprintln!(
         "figure: silent, one went direct after {:?}",
         asked.elapsed()

@@ -275,11 +275,8 @@ fn failures(findings: &serde_json::Value) -> Vec<String> {
 #[test]
 fn doctor_finds_a_proxy_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
-    // Bound and closed again: refused, not silent.
-    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    // Refused, not silent.
+    let nobody = mpbond_testing::free_address();
     let file = primary_toml(folder.path(), nobody, DeviceId::from_bytes([1; 32]));
     let (code, findings) = doctor(&file);
     let failed = failures(&findings);

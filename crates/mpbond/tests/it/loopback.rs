@@ -18,6 +18,7 @@ use mpbond_net::dest::Rule;
 use mpbond_net::tls::Trust;
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
+use mpbond_testing::free_address as free;
 
 struct Only(DeviceId);
 
@@ -25,12 +26,6 @@ impl Trust for Only {
     fn trusts(&self, id: &DeviceId) -> bool {
         *id == self.0
     }
-}
-
-/// An address on loopback that is free now.
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }
 
 fn byte(at: usize) -> u8 {

@@ -1,10 +1,10 @@
 //! `mpbond pair` and `mpbond proxy enrol` as two people use them: real processes over loopback.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond::config::{TrustFile, TrustedDevice};
@@ -232,33 +232,29 @@ fn the_pictures_text_will_do_whoever_of_them_waits() {
 
 #[test]
 fn a_wrong_code_gets_nowhere_and_three_of_them_end_it() {
+    // By [`mpbond_net::pairing::Attempts`], whose own tests try the right code, too.
+    const PAUSE: Duration = Duration::from_secs(2);
     let (helper, primary) = both();
     let mut listener = helper.listen(&["--yes"]);
     let address = listener.address.clone();
-    for attempt in 1..=3 {
+    let (mut wrong, mut before) = (0, None::<Instant>);
+    while wrong < 3 {
+        let begun = Instant::now();
         let done = primary.run(&["pair", &address, listener.wrong_code(), "--yes"]);
-        assert_eq!(done.status.code(), Some(1));
-        assert!(
-            stderr(&done).contains("says that the code is wrong"),
-            "{}",
-            stderr(&done)
-        );
+        let said = stderr(&done);
+        assert_eq!(done.status.code(), Some(1), "{said}");
         let event = next(&mut listener.lines);
         assert_eq!(event["event"], "refused");
         assert_eq!(event["device"], primary.id().to_string());
-        if attempt == 1 {
-            // Even the right one has to wait now.
-            let done = primary.run(&["pair", &address, &listener.code, "--yes"]);
-            assert!(
-                stderr(&done).contains("wait a few seconds"),
-                "{}",
-                stderr(&done)
-            );
-            assert_eq!(next(&mut listener.lines)["event"], "refused");
+        if said.contains("wait a few seconds") {
+            assert!(before.is_some(), "{said}");
+            std::thread::sleep(PAUSE / 4);
+            continue;
         }
-        if attempt < 3 {
-            std::thread::sleep(Duration::from_millis(2100));
-        }
+        assert!(said.contains("says that the code is wrong"), "{said}");
+        let too_soon = before.is_some_and(|b| b.elapsed() < PAUSE);
+        assert!(!too_soon, "not limited in rate");
+        (wrong, before) = (wrong + 1, Some(begun));
     }
     let (code, said) = listener.ends();
     assert_eq!(code, 1);
@@ -272,20 +268,43 @@ fn a_wrong_code_gets_nowhere_and_three_of_them_end_it() {
     );
 }
 
-/// Answers when it is asked.
-fn answer(mut child: Child, answer: &str) -> (i32, String) {
-    let mut said = Vec::new();
-    let mut stderr = child.stderr.take().unwrap();
-    let mut octet = [0];
-    while !said.ends_with(b"[y/N] ") {
-        let read = stderr.read(&mut octet).unwrap();
-        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&said));
-        said.extend_from_slice(&octet);
+/// A device that has asked its person.
+struct Asked {
+    child: Child,
+    stderr: ChildStderr,
+    said: Vec<u8>,
+}
+
+impl Asked {
+    /// Waits for the question.
+    fn wait(mut child: Child) -> Self {
+        let mut said = Vec::new();
+        let mut stderr = child.stderr.take().unwrap();
+        let mut octet = [0];
+        while !said.ends_with(b"[y/N] ") {
+            let read = stderr.read(&mut octet).unwrap();
+            assert_ne!(read, 0, "{}", String::from_utf8_lossy(&said));
+            said.extend_from_slice(&octet);
+        }
+        Self {
+            child,
+            stderr,
+            said,
+        }
     }
-    writeln!(child.stdin.take().unwrap(), "{answer}").unwrap();
-    stderr.read_to_end(&mut said).unwrap();
-    let code = child.wait().unwrap().code().unwrap();
-    (code, String::from_utf8(said).unwrap())
+
+    /// Answers.
+    fn answer(&mut self, answer: &str) {
+        // It may have ended with the other person's answer.
+        let _ = writeln!(self.child.stdin.as_ref().unwrap(), "{answer}");
+    }
+
+    /// Its exit code, and all that it said.
+    fn end(mut self) -> (i32, String) {
+        self.stderr.read_to_end(&mut self.said).unwrap();
+        let code = self.child.wait().unwrap().code().unwrap();
+        (code, String::from_utf8(self.said).unwrap())
+    }
 }
 
 #[test]
@@ -301,9 +320,10 @@ fn both_persons_see_the_other_device_and_either_may_decline() {
         } = helper.listen(&[]);
         let args = ["pair", &address, &code, "--name", "my laptop"];
         let calling = primary.command(&args).spawn().unwrap();
-        let called = std::thread::spawn(move || answer(waiting, of_helper));
-        let (primary_code, primary_saw) = answer(calling, of_primary);
-        let (helper_code, _) = called.join().unwrap();
+        let mut asked = [waiting, calling].map(Asked::wait);
+        asked[0].answer(of_helper);
+        asked[1].answer(of_primary);
+        let [(helper_code, _), (primary_code, primary_saw)] = asked.map(Asked::end);
         drop(lines);
         // Two names, two fingerprints, two roles.
         for shown in [
@@ -479,10 +499,7 @@ impl Drop for Proxy {
 
 impl Proxy {
     fn start() -> Self {
-        let address = {
-            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            free.local_addr().unwrap()
-        };
+        let address = mpbond_testing::free_address();
         let config = format!(
             "identity = \"me.pem\"\nlisten = \"{address}\"\nstatus_socket = \"me.sock\"\n\
              workers = 1\n"

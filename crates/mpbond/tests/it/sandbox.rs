@@ -9,15 +9,11 @@ use std::time::{Duration, Instant};
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_net::Identity;
+use mpbond_testing::free_address as free;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 const LIMIT: Duration = Duration::from_secs(20);
-
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
-}
 
 /// A server that says a word to everybody.
 fn origin() -> SocketAddr {
@@ -66,9 +62,11 @@ impl Daemon {
     fn of_threads(&self, key: &str) -> Vec<String> {
         let tasks = format!("/proc/{}/task", self.child.id());
         let tasks = std::fs::read_dir(tasks).unwrap();
-        tasks
-            .map(|task| {
-                let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        // A thread may have ended since it was listed.
+        let texts =
+            tasks.filter_map(|t| std::fs::read_to_string(t.ok()?.path().join("status")).ok());
+        texts
+            .map(|text| {
                 let line = text.lines().find_map(|l| l.strip_prefix(key)).unwrap();
                 line.trim_start_matches(':').trim().to_owned()
             })
