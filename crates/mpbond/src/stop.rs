@@ -30,28 +30,49 @@ impl Stop {
     }
 }
 
-/// Waits for the signal to stop a daemon, and returns its name: SIGINT, SIGTERM, or SIGHUP of the
-/// terminal at which the daemon was started. Without a terminal SIGHUP is logged and ignored: it is
-/// customary for "read the configuration again", which would otherwise end the daemon.
-pub(crate) async fn signal() -> &'static str {
-    let mut stop = Stop::listen();
-    let at_terminal = std::io::stdin().is_terminal();
-    let mut hangup = listen(SignalKind::hangup()).ok();
-    loop {
-        let hung_up = async {
-            match &mut hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            reason = stop.wait() => return reason,
-            _ = hung_up => {
-                if at_terminal {
-                    return "SIGHUP";
+/// Receiver of the signals that stop a daemon: SIGINT, SIGTERM, and SIGHUP of the terminal at which
+/// the daemon was started. Without a terminal SIGHUP is logged and ignored: it is customary for
+/// "read the configuration again", which would otherwise end the daemon.
+#[derive(Debug)]
+pub(crate) struct DaemonStop {
+    stop: Stop,
+    hangup: Option<Signal>,
+    at_terminal: bool,
+}
+
+impl DaemonStop {
+    /// Installs the handlers. Must be called within a runtime.
+    pub(crate) fn listen() -> Self {
+        Self {
+            stop: Stop::listen(),
+            hangup: listen(SignalKind::hangup()).ok(),
+            at_terminal: std::io::stdin().is_terminal(),
+        }
+    }
+
+    /// Waits for a signal that stops the daemon, and returns its name.
+    pub(crate) async fn wait(&mut self) -> &'static str {
+        loop {
+            let hung_up = async {
+                match &mut self.hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
                 }
-                warn!("SIGHUP is ignored: restart the daemon to apply a changed configuration");
+            };
+            tokio::select! {
+                reason = self.stop.wait() => return reason,
+                _ = hung_up => {
+                    if self.at_terminal {
+                        return "SIGHUP";
+                    }
+                    warn!("SIGHUP is ignored: restart the daemon to apply a changed configuration");
+                }
             }
         }
     }
+}
+
+/// Waits for the signal to stop a daemon, and returns its name.
+pub(crate) async fn signal() -> &'static str {
+    DaemonStop::listen().wait().await
 }

@@ -35,7 +35,7 @@ use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::status_socket::StatusSocket;
-use crate::stop::Stop;
+use crate::stop::DaemonStop;
 use crate::{addresses, descriptors, heap, metrics, pairing, revocation};
 
 use registry::Registry;
@@ -202,7 +202,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let moved = Arc::clone(&proxy);
     tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
-    let mut stop = Stop::listen();
+    let mut stop = DaemonStop::listen();
     let mut serving = std::pin::pin!(socket.serve(status));
     tokio::select! {
         () = &mut serving => {}
