@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Command};
-use clap_mangen::Man;
 
 use crate::Failure;
+use crate::man_page::{name, page};
 
 /// Write the manual pages, one for each subcommand, for packagers.
 #[derive(Debug, Args)]
@@ -17,8 +17,8 @@ pub struct ManArgs {
 }
 
 impl ManArgs {
-    /// Writes a page for `program` and for each of its subcommands (`mpbond-lab-run.1`). No page is
-    /// written for commands whose page would be called one of `left_out`.
+    /// Writes a page for `program` and for each of its subcommands, named after the command's
+    /// display name (`mpbond-trace-query.1`). No page is written for the names in `left_out`.
     ///
     /// # Errors
     /// When the folder cannot be made or written to.
@@ -38,11 +38,9 @@ impl ManArgs {
 }
 
 fn write(command: &Command, folder: &Path, left_out: &[&str]) -> std::io::Result<()> {
-    let page = command
-        .get_display_name()
-        .unwrap_or_else(|| command.get_name());
-    if !left_out.contains(&page) {
-        Man::new(command.clone()).generate_to(folder)?;
+    let name = name(command);
+    if !left_out.contains(&name) {
+        std::fs::write(folder.join(format!("{name}.1")), page(command)?)?;
     }
     let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
     shown

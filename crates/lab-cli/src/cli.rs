@@ -70,8 +70,25 @@ Example:
     Man(ManArgs),
 }
 
-/// Names of manual pages that `mpbond` writes itself.
-const NO_PAGES: [&str; 3] = ["mpbond", "mpbond-completions", "mpbond-man"];
+/// The command line for manual pages, which are named as users type the commands: the page of
+/// `mpbond trace` is mpbond-trace.1. As mpbond-lab.1 is the page of this program, that of `mpbond
+/// lab` is mpbond-lab-lab.1.
+fn documented() -> clap::Command {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    let subcommands = program.get_subcommands();
+    let names: Vec<String> = subcommands.map(|c| c.get_name().to_owned()).collect();
+    for name in names.iter().filter(|n| !OWN.contains(&n.as_str())) {
+        program = program.mut_subcommand(name, |c| {
+            c.display_name(format!("mpbond-{name}"))
+                .bin_name(format!("mpbond {name}"))
+        });
+    }
+    program.build();
+    program.mut_subcommand("lab", |c| c.display_name("mpbond-lab-lab"))
+}
+
+/// Subcommands that `mpbond` does not hand to this program.
+const OWN: [&str; 2] = ["completions", "man"];
 
 impl Command {
     fn run(self) -> Result<ExitCode, Failure> {
@@ -93,8 +110,7 @@ impl Command {
             #[cfg(feature = "analysers")]
             Self::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
             Self::Completions(args) => args.run(Cli::command()),
-            // Named as people type the commands: mpbond-trace.1 is the page of `mpbond trace`.
-            Self::Man(args) => args.run(Cli::command().name("mpbond"), &NO_PAGES),
+            Self::Man(args) => args.run(documented(), &[]),
         }
     }
 }
