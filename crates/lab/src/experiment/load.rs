@@ -1,6 +1,10 @@
 //! Reading and checking an experiment file.
 
+use std::ops::Range;
 use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
 
 use super::application::Page;
 use super::check;
@@ -51,8 +55,10 @@ impl Experiment {
     /// As [`Experiment::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let place = Place { file, text };
-        let mut experiment: Self =
-            toml::from_str(text).map_err(|e| place.error(e.span(), e.message()))?;
+        let mut experiment: Self = toml::from_str(text).map_err(|e| match measurement(text) {
+            Some(span) => place.error(Some(span), not_run(cfg!(feature = "measurements"))),
+            None => place.error(e.span(), e.message()),
+        })?;
         check::check(&experiment, &place)?;
         experiment.workloads = in_every_setting(&experiment);
         text.clone_into(&mut experiment.text);
@@ -62,6 +68,26 @@ impl Experiment {
     /// The text of a recording, whose path is relative to the experiment file.
     pub(crate) fn read_recording(&self, file: &str) -> std::io::Result<String> {
         read_recording(&self.beside(Path::new(file)))
+    }
+}
+
+/// Position of the key that makes a file a measurement.
+fn measurement(text: &str) -> Option<Range<usize>> {
+    #[derive(Deserialize)]
+    struct Kind {
+        measure: Spanned<toml::Value>,
+    }
+    let kind: Kind = toml::from_str(text).ok()?;
+    Some(kind.measure.span())
+}
+
+/// Reason for which a measurement is not run as an experiment, where measurements are part of the
+/// program, and where they are not.
+const fn not_run(has_measurements: bool) -> &'static str {
+    if has_measurements {
+        "a measurement has no transfers: only `mpbond lab run` runs it"
+    } else {
+        "this mpbond-lab was built without measurements: build all of it with `make release`"
     }
 }
 
@@ -86,4 +112,23 @@ fn read_page(e: &Experiment, page: &mut Page) -> Result<()> {
     }
     page.listed = objects;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_is_refused_with_its_line_and_the_reason() {
+        let text = "name = \"m\"\ntitle = \"t\"\nmeasure = \"probe\"\nprobes = 4\n";
+        let error = Experiment::parse("m.toml", text).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let reason = not_run(cfg!(feature = "measurements"));
+        assert_eq!(error.to_string(), format!("m.toml:3: {reason}"));
+        assert!(not_run(false).contains("make release"));
+        // A key of a table is not the kind of the file.
+        let other = "[[scheme]]\nmeasure = \"probe\"\n";
+        let error = Experiment::parse("m.toml", other).unwrap_err().to_string();
+        assert!(error.contains("unknown field `measure`"), "{error}");
+    }
 }
