@@ -1,15 +1,16 @@
 //! Snapshots of a program's command line: help texts, manual pages, completions.
 //!
 //! They are plain files, compared octet by octet. `MPBOND_TEST_UPDATE=1` writes them anew; `git
-//! diff` then shows what changes for people.
+//! diff` then shows the change for users.
 
 use std::path::Path;
-use std::process::Command;
 
-/// Set where snapshots are to be written.
+use crate::Program;
+
+/// Environment variable that has snapshots written instead of compared.
 const UPDATE: &str = "MPBOND_TEST_UPDATE";
 
-/// Their scripts have nothing that those of bash have not: it is enough that they are made.
+/// Shells whose scripts are only checked for their existence: they have the content of bash's.
 const OTHER_SHELLS: [&str; 2] = ["zsh", "fish"];
 
 /// Compares help texts, manual pages and completions of `program` with the files in `folder`.
@@ -17,17 +18,17 @@ const OTHER_SHELLS: [&str; 2] = ["zsh", "fish"];
 ///
 /// # Panics
 /// Where they differ, or the program fails.
-pub fn compare(program: &str, folder: &Path, others: &[&str]) {
+pub fn compare(program: Program, folder: &Path, others: &[&str]) {
     let mut help = String::new();
     collect_help(program, &mut Vec::new(), others, &mut help);
     let mut texts = vec![
         ("help.txt".to_owned(), help),
         ("man.txt".to_owned(), pages(program)),
     ];
-    let script = run(program, &["completions", "bash"]);
+    let script = program.ok(&["completions", "bash"]);
     texts.push(("completions.bash".to_owned(), script));
     for shell in OTHER_SHELLS {
-        assert!(run(program, &["completions", shell]).contains("mpbond"));
+        assert!(program.ok(&["completions", shell]).contains("mpbond"));
     }
     for (name, text) in texts {
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
@@ -53,22 +54,10 @@ fn compare_one(file: &Path, text: &str) {
     );
 }
 
-fn run(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(args)
-        .env_remove("COLUMNS")
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// The help of a subcommand and those below it.
-fn collect_help(program: &str, path: &mut Vec<String>, others: &[&str], all: &mut String) {
+fn collect_help(program: Program, path: &mut Vec<String>, others: &[&str], all: &mut String) {
     let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
-    let help = run(program, &args);
+    let help = program.ok(&args);
     all.push_str(&format!("==== {}\n{}\n", args.join(" "), help.trim_end()));
     for name in subcommands(&help) {
         if name != "help" && !(path.is_empty() && others.contains(&name.as_str())) {
@@ -90,9 +79,9 @@ fn subcommands(help: &str) -> Vec<String> {
 }
 
 /// All manual pages, in the order of their names.
-fn pages(program: &str) -> String {
+fn pages(program: Program) -> String {
     let folder = std::env::temp_dir().join(format!("mpbond-pages-{}", std::process::id()));
-    run(program, &["man", folder.to_str().unwrap()]);
+    program.ok(&["man", folder.to_str().unwrap()]);
     let entries = std::fs::read_dir(&folder).unwrap();
     let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
     files.sort();

@@ -1,7 +1,8 @@
 //! Helpers of tests.
 //!
-//! - [`Need`], [`sample`], [`recording`]: tests that need something that not every machine has.
+//! - [`Need`], [`sample`], [`recording`]: requirements that not every machine meets.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
+//! - [`Program`]: a program under test.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
 //! - [`free_address`]: addresses on loopback for daemons that a test starts.
 //!
@@ -15,8 +16,10 @@ pub mod command_line;
 pub mod namespaces;
 mod need;
 mod ports;
+mod program;
 mod samples;
 
 pub use need::Need;
 pub use ports::free_address;
+pub use program::{Outcome, Program};
 pub use samples::{recording, sample};

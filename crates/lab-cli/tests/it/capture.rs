@@ -2,20 +2,15 @@
 //! work on the samples, JSON has its form, bad input gives one line.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use mpbond_testing::sample;
+use mpbond_testing::{Outcome, sample};
 use serde_json::Value;
 
 use crate::programs::LAB;
 
 fn mpbond(folder: &Path, args: &[&str]) -> Output {
-    Command::new(LAB)
-        .args(args)
-        .current_dir(folder)
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap()
+    LAB.command(args).current_dir(folder).output().unwrap()
 }
 
 fn json(output: &Output) -> Value {
@@ -271,13 +266,8 @@ fn bad_input_gives_one_line() {
         (&["probe", "127.0.0.1", "-i", "0.1ms"], "1 ms"),
         (&["probe", "127.0.0.1:70000"], "127.0.0.1:70000"),
     ] {
-        let output = mpbond(out.path(), args);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
-        assert!(
-            text.starts_with("mpbond-lab: ") && text.lines().count() == 1,
-            "{text}"
-        );
-        assert!(text.contains(words), "{args:?}: {text}");
+        let line = Outcome::from(mpbond(out.path(), args)).error(2);
+        assert!(line.starts_with("mpbond-lab: "), "{args:?}: {line}");
+        assert!(line.contains(words), "{args:?}: {line}");
     }
 }

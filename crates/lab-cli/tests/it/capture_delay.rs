@@ -92,7 +92,7 @@ impl Drop for Ended {
 }
 
 fn mpbond(folder: &Path, args: &[&str]) -> String {
-    let output = Command::new(LAB)
+    let output = Command::new(LAB.path())
         .args(args)
         .current_dir(folder)
         .output()
@@ -114,7 +114,7 @@ fn role() {
     assert!(up.unwrap().success());
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let server = Command::new(LAB)
+    let server = Command::new(LAB.path())
         .args(["probe-server", "--listen", SERVER])
         .stdout(Stdio::piped())
         .spawn();

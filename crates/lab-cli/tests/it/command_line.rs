@@ -1,47 +1,17 @@
 //! Command line: help, messages, exit codes.
 
 use std::path::Path;
-use std::process::Command;
 
 use mpbond_testing::command_line::compare;
 
 use crate::programs::LAB;
 
-struct Outcome {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn mpbond_lab(args: &[&str]) -> Outcome {
-    let output = Command::new(LAB)
-        .args(args)
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap();
-    Outcome {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
 fn ok(args: &[&str]) -> String {
-    let outcome = mpbond_lab(args);
-    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
-    outcome.stdout
+    LAB.ok(args)
 }
 
-/// One clear line on standard error, nothing on standard output.
 fn fails(args: &[&str], code: i32) -> String {
-    let outcome = mpbond_lab(args);
-    let text = outcome.stderr;
-    assert_eq!(outcome.code, code, "{args:?}: {text}");
-    assert_eq!(outcome.stdout, "", "{args:?}");
-    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
-    let line = text.strip_prefix("mpbond-lab: ");
-    line.unwrap_or_else(|| panic!("{args:?}: {text}"))
-        .to_owned()
+    LAB.fails(args, code)
 }
 
 fn text(path: &Path) -> &str {
@@ -56,7 +26,7 @@ fn wrong_usage_is_code_2() {
         &["lab", "run"],
         &["probe", "--count", "x", "h"],
     ] {
-        assert_eq!(mpbond_lab(args).code, 2, "{args:?}");
+        assert_eq!(LAB.run(args).code, 2, "{args:?}");
     }
 }
 
@@ -76,6 +46,28 @@ fn experiments_are_listed_with_what_is_wrong_with_them() {
     assert!(line.starts_with("cannot list /nonexistent: "), "{line}");
     let line = fails(&["lab", "run", text(&folder.path().join("broken.toml"))], 2);
     assert!(line.contains("broken.toml:1:"), "{line}");
+}
+
+/// `make demo` builds the lab without measurements.
+#[test]
+fn a_measurement_that_cannot_run_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let measurement = "name = \"m\"\ntitle = \"t\"\nmeasure = \"probe\"\n";
+    std::fs::write(&file, measurement).unwrap();
+    let reason = match cfg!(feature = "analysers") {
+        true => "only `mpbond lab run` runs it",
+        false => "built without measurements: build all of it with `make release`",
+    };
+    let commands: &[&str] = match cfg!(feature = "analysers") {
+        true => &["simulate"],
+        false => &["simulate", "run"],
+    };
+    for command in commands {
+        let line = fails(&["lab", command, text(&file)], 2);
+        assert!(line.contains("m.toml:3: "), "{line}");
+        assert!(line.ends_with(&format!("{reason}\n")), "{line}");
+    }
 }
 
 /// A record of one scheme's two transfers, made as the lab makes it.

@@ -4,7 +4,6 @@
 //! that falls silent while a helper holds much.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use mpbond_lab::{Quantity, RunReport, Transfer};
@@ -24,8 +23,8 @@ fn run(name: &str) -> Option<RunReport> {
     let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let _ = std::fs::remove_file(&record);
     mpbond();
-    let output = Command::new(LAB)
-        .args(["lab", "run", "--quiet"])
+    let output = LAB
+        .command(["lab", "run", "--quiet"])
         .arg(folder.join(format!("{name}.toml")))
         .arg("--json")
         .arg(&record)

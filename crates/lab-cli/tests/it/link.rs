@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use mpbond_testing::Need;
@@ -17,8 +17,8 @@ const MBPS: f64 = 20.0;
 const DELAY: Duration = Duration::from_millis(30);
 
 fn link(args: &[&str], program: &str) -> Option<Output> {
-    let output = Command::new(LAB)
-        .arg("link")
+    let output = LAB
+        .command(["link"])
         .args(args)
         .args(["--", "bash", "-c", program])
         .output()

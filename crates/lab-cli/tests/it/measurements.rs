@@ -1,20 +1,15 @@
 //! Experiments whose subject is no transfer: run, kept, listed and reported as the others.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use mpbond_testing::Need;
+use mpbond_testing::{Need, Outcome};
 use serde_json::Value;
 
 use crate::programs::LAB;
 
 fn mpbond(folder: &Path, args: &[&str]) -> Output {
-    Command::new(LAB)
-        .args(args)
-        .current_dir(folder)
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap()
+    LAB.command(args).current_dir(folder).output().unwrap()
 }
 
 const SLEEPS: &str = r#"
@@ -144,12 +139,8 @@ fn bad_files_and_hops_are_told_in_one_line() {
             "no host 9",
         ),
     ] {
-        let output = mpbond(out.path(), args);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
-        assert!(
-            text.contains(words) && text.lines().count() == 1,
-            "{args:?}: {text}"
-        );
+        let line = Outcome::from(mpbond(out.path(), args)).error(2);
+        assert!(line.starts_with("mpbond-lab: "), "{args:?}: {line}");
+        assert!(line.contains(words), "{args:?}: {line}");
     }
 }

@@ -10,14 +10,16 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use mpbond_testing::Program;
+
 /// `mpbond-lab`.
-pub const LAB: &str = env!("CARGO_BIN_EXE_mpbond-lab");
+pub const LAB: Program = Program::new(env!("CARGO_BIN_EXE_mpbond-lab"));
 
 /// `mpbond`, beside it and not older than its sources.
 pub fn mpbond() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let program = Path::new(LAB).with_file_name("mpbond");
+        let program = LAB.path().with_file_name("mpbond");
         if !is_fresh(&program) {
             build(&program);
         }

@@ -13,11 +13,8 @@ use serde_json::Value;
 use crate::programs::LAB;
 
 fn mpbond(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(LAB);
-    command
-        .args(args)
-        .current_dir(folder)
-        .env_remove("RUST_LOG");
+    let mut command = LAB.command(args);
+    command.current_dir(folder);
     command
 }
 
@@ -175,11 +172,7 @@ fn bad_input_gives_one_line() {
         (&["x", "--socks5", "127.0.0.1:1"], 1, "refused"),
     ] {
         let args = [&["traffic", "client"], args].concat();
-        let output = mpbond(Path::new("/"), &args).output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
-        assert!(text.contains(words), "{args:?}: {text}");
-        let own = text.starts_with("mpbond-lab: ") && text.lines().count() == 1;
-        assert!(own, "{text}");
+        let line = LAB.fails(&args, code);
+        assert!(line.contains(words), "{args:?}: {line}");
     }
 }

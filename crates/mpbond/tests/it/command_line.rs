@@ -11,43 +11,17 @@ use std::sync::Arc;
 use mpbond::status::{SessionStatus, Status};
 use mpbond_net::tls::{TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
+use mpbond_testing::Program;
 use mpbond_testing::command_line::compare;
 
-struct Outcome {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn mpbond(args: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
-        .args(args)
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap();
-    Outcome {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
+const MPBOND: Program = Program::new(env!("CARGO_BIN_EXE_mpbond"));
 
 fn ok(args: &[&str]) -> String {
-    let outcome = mpbond(args);
-    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
-    outcome.stdout
+    MPBOND.ok(args)
 }
 
-/// One clear line on standard error, nothing on standard output.
 fn fails(args: &[&str], code: i32) -> String {
-    let outcome = mpbond(args);
-    let text = outcome.stderr;
-    assert_eq!(outcome.code, code, "{args:?}: {text}");
-    assert_eq!(outcome.stdout, "", "{args:?}");
-    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
-    let line = text.strip_prefix("mpbond: ");
-    line.unwrap_or_else(|| panic!("{args:?}: {text}"))
-        .to_owned()
+    MPBOND.fails(args, code)
 }
 
 fn text(path: &Path) -> &str {
@@ -71,7 +45,7 @@ fn the_first_help_tells_what_it_is() {
         help.starts_with("Makes a person's devices share their networks"),
         "{help}"
     );
-    assert_eq!(mpbond(&[]).code, 2, "no command: help, but not success");
+    assert_eq!(MPBOND.run(&[]).code, 2, "no command: help, but not success");
 }
 
 #[test]
@@ -123,7 +97,7 @@ fn wrong_usage_is_code_2() {
         &["status", "router"],
         &["doctor"],
     ] {
-        assert_eq!(mpbond(args).code, 2, "{args:?}");
+        assert_eq!(MPBOND.run(args).code, 2, "{args:?}");
     }
     let line = fails(&["--log", "a=b=c", "man", "/nonexistent"], 2);
     assert!(
@@ -257,7 +231,7 @@ fn primary_toml(folder: &Path, proxy: SocketAddr, id: DeviceId) -> std::path::Pa
 }
 
 fn doctor(file: &Path) -> (i32, serde_json::Value) {
-    let outcome = mpbond(&["doctor", "primary", "--json", "--config", text(file)]);
+    let outcome = MPBOND.run(&["doctor", "primary", "--json", "--config", text(file)]);
     let json = serde_json::from_str(&outcome.stdout);
     (
         outcome.code,
@@ -373,7 +347,7 @@ const OF_THE_LAB: [&str; 9] = [
 #[test]
 fn help_pages_and_completions_are_as_recorded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
-    compare(env!("CARGO_BIN_EXE_mpbond"), &folder, &OF_THE_LAB);
+    compare(MPBOND, &folder, &OF_THE_LAB);
 }
 
 /// What is handed on, to whichever `mpbond-lab` is there: nothing, one in PATH, one beside
