@@ -107,25 +107,14 @@ fn standing((low, high): (f64, f64), quantity: Quantity, ours: Estimate) -> Stan
 mod tests {
     use super::*;
 
-    fn download(name: &str, repetition: u32, seconds: f64) -> Transfer {
-        serde_json::from_value(serde_json::json!({
-            "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
-            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
-            "bytes": 1_000_000, "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds,
-            "sha256_ok": true, "longest_stall_s": 0.0, "subflows": [], "cpu_s": {},
-            "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
-        }))
-        .unwrap()
-    }
-
     #[test]
     fn change_is_by_repetition() {
         let all = [
-            download("a", 0, 0.9),
-            download("b", 0, 1.0),
-            download("a", 1, 2.4),
-            download("b", 1, 3.0),
-            download("a", 2, 7.0), // nothing to compare it with
+            Transfer::for_test("a", 0, 0.9),
+            Transfer::for_test("b", 0, 1.0),
+            Transfer::for_test("a", 1, 2.4),
+            Transfer::for_test("b", 1, 3.0),
+            Transfer::for_test("a", 2, 7.0), // nothing to compare it with
         ];
         let change = |quantity| {
             let measure = Measure {

@@ -235,17 +235,6 @@ fn judge_one(a: &Assert, s: &Summary, transfers: &[Transfer], all: &mut Vec<Judg
 mod tests {
     use super::*;
 
-    fn download(name: &str, repetition: u32, seconds: f64) -> Transfer {
-        serde_json::from_value(serde_json::json!({
-            "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
-            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
-            "bytes": 1, "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds,
-            "sha256_ok": true, "longest_stall_s": 0.0, "subflows": [], "cpu_s": {},
-            "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
-        }))
-        .unwrap()
-    }
-
     fn summary() -> Summary {
         Summary {
             workload: "w".into(),
@@ -265,7 +254,12 @@ mod tests {
 
     /// What becomes of an assert on "a", given seconds of "a" and "b" by repetition.
     fn judged(assert: &str, seconds: &[(f64, f64)]) -> Option<Judgement> {
-        let both = |(r, (a, b)): (u32, &(f64, f64))| [download("a", r, *a), download("b", r, *b)];
+        let both = |(r, (a, b)): (u32, &(f64, f64))| {
+            [
+                Transfer::for_test("a", r, *a),
+                Transfer::for_test("b", r, *b),
+            ]
+        };
         let all: Vec<Transfer> = (0..).zip(seconds).flat_map(both).collect();
         let assert: Assert = toml::from_str(assert).unwrap();
         let summary = Summary {
@@ -319,7 +313,7 @@ mod tests {
         let (mut all, mut summaries) = (Vec::new(), Vec::new());
         for (workload, ratio, fit) in [("u", 0.5, true), ("v", 2.0, true), ("w", 9.0, false)] {
             for (name, seconds) in [("a", ratio), ("b", 1.0)] {
-                let mut d = download(name, 0, seconds);
+                let mut d = Transfer::for_test(name, 0, seconds);
                 d.workload = workload.into();
                 d.fit = fit;
                 all.push(d);
@@ -349,7 +343,7 @@ mod tests {
         let mut summaries = Vec::new();
         for (workload, seconds) in [("v", 1.0), ("w", 4.0 * more)] {
             for (name, seconds) in [("a", seconds), ("b", 2.0)] {
-                let mut d = download(name, 0, seconds);
+                let mut d = Transfer::for_test(name, 0, seconds);
                 d.workload = workload.into();
                 all.push(d);
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::ran::{Noticed, Ran, Setting, fetch_object, mean_and_p95, used};
+use super::ran::{Noticed, Ran, Setting, fetch_watched, mean_and_p95, used};
 use crate::client::Progress;
 use crate::error::Result;
 use crate::experiment::Chunks;
@@ -25,18 +25,8 @@ pub(super) fn fetch(chunks: &Chunks, setting: &Setting, progress: Progress) -> R
             std::thread::sleep(gaps.next().unwrap_or_default());
         }
         let asked = Instant::now();
-        let bytes = chunks.bytes.0;
-        let mut arrived = |more| {
-            watch.saw(watch.bytes() + more, Instant::now());
-            progress(watch.bytes());
-        };
-        intact &= fetch_object(
-            &mut connection,
-            setting.content,
-            bytes,
-            deadline,
-            &mut arrived,
-        )?;
+        let object = (setting.content, chunks.bytes.0);
+        intact &= fetch_watched(&mut connection, object, deadline, &mut watch, progress)?;
         seconds.push(asked.elapsed().as_secs_f64());
     }
     let mut noticed = Noticed::new();

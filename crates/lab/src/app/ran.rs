@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mpbond_statistics::Sample;
 
-use crate::client::{self, Connection, Dial, Used, path_of};
+use crate::client::{self, Connection, Dial, Progress, Used, path_of};
 use crate::content::Content;
 use crate::error::Result;
 use crate::quantity::Quantity;
@@ -65,6 +65,20 @@ pub(super) fn fetch_object(
         io::Result::Ok(())
     })?;
     Ok(intact && at == bytes)
+}
+
+/// The same; counts the bytes in `watch`, and reports their number to `progress`.
+pub(super) fn fetch_watched(
+    connection: &mut Connection,
+    (content, bytes): (&Content, u64),
+    deadline: Instant,
+    watch: &mut Watch,
+    progress: Progress,
+) -> Result<bool> {
+    fetch_object(connection, content, bytes, deadline, &mut |more| {
+        watch.saw(watch.bytes() + more, Instant::now());
+        progress(watch.bytes());
+    })
 }
 
 /// Mean and 95th percentile; `None` without values.

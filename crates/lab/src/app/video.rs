@@ -1,10 +1,8 @@
 //! A video over one kept connection.
 
-use std::time::Instant;
-
 use mpbond_units::Timestamp;
 
-use super::ran::{Noticed, Ran, Setting, fetch_object, used};
+use super::ran::{Noticed, Ran, Setting, fetch_watched, used};
 use super::video_player::{Next, VideoPlayer};
 use crate::client::Progress;
 use crate::error::Result;
@@ -24,17 +22,8 @@ pub(super) fn watch(video: &Video, setting: &Setting, progress: Progress) -> Res
         match player.next(clock()) {
             Next::Fetch { quality, bytes, .. } => {
                 let asked = clock();
-                let mut arrived = |more| {
-                    watch.saw(watch.bytes() + more, Instant::now());
-                    progress(watch.bytes());
-                };
-                intact &= fetch_object(
-                    &mut connection,
-                    setting.content,
-                    bytes,
-                    deadline,
-                    &mut arrived,
-                )?;
+                let object = (setting.content, bytes);
+                intact &= fetch_watched(&mut connection, object, deadline, &mut watch, progress)?;
                 player.fetched(asked, clock(), quality);
             }
             Next::Wait(until) => std::thread::sleep(until.since(clock())),

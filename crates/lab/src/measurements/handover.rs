@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::error::{Doing, Result};
 use crate::report::SheetTable;
@@ -13,6 +13,7 @@ use mpbond_capture::delay::{Phases, phases};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::child;
 use super::outcome::Outcome;
 
 /// Hosts and links; the script makes the changes.
@@ -155,21 +156,14 @@ impl Handover {
             ])
             .args(["--duration", &format!("{duration}s")])
             .args(["--stall", &format!("{}s", self.stall_s), "--json"])
-            .args(["--states", &states, "--app-bytes", &app])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        let output = command.output().map_err(|e| e.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if !matches!(output.status.code(), Some(0 | 1)) {
-            return Err(said.lines().last().unwrap_or("it failed").to_owned());
-        }
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let last = text.lines().last().unwrap_or_default();
-        let summary: Value = serde_json::from_str(last).map_err(|_| said)?;
+            .args(["--states", &states, "--app-bytes", &app]);
+        let ended = child::run(&mut command, &[0, 1])?;
+        let last = ended.stdout.lines().last().unwrap_or_default();
+        let summary: Value = serde_json::from_str(last).map_err(|_| ended.stderr)?;
         let down = &summary["summary"]["down"];
         let gap_s = down["gaps"]["longest_s"]
             .as_f64()
-            .ok_or("no gaps are told")?;
+            .ok_or("the output has no gaps")?;
         let missing = down["missing"].as_u64().ok_or("the run has no end")?;
         let open = |path: &str| {
             let file = File::open(path).map_err(|e| format!("{path}: {e}"));

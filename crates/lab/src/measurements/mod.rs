@@ -2,6 +2,7 @@
 //! reports their records, as those of other experiments. docs/experiments.md describes them.
 
 mod busy;
+mod child;
 mod handover;
 mod kernel;
 mod merge;

@@ -4,13 +4,14 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::error::{Doing, Result};
 use crate::report::SheetTable;
 use mpbond_capture::delay::{DelayReport, Places, Segment, one_way, proxy_log, tcp_transfer};
 use serde::Deserialize;
 
+use super::child;
 use super::outcome::Outcome;
 
 /// Means over bytes, and the largest total delay.
@@ -126,7 +127,8 @@ impl Parts {
         }
         let more = format!("--duration {seconds}s --stall 120s --drain 120s --json");
         client.extend(more.split(' ').map(str::to_owned));
-        let output = Command::new(&own)
+        let mut chain = Command::new(&own);
+        chain
             .args([
                 "lab",
                 "chain",
@@ -147,23 +149,14 @@ impl Parts {
                 "echo $MPBOND_CLOCK_ZERO_NS; sleep 0.5; \"$@\" | tail -n 1",
                 "sh",
             ])
-            .args(&client)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .output()
-            .map_err(|e| e.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        match output.status.code() {
-            Some(0) => {}
-            Some(4) => return Err("the machine was too busy".to_owned()),
-            _ => return Err(said.lines().last().unwrap_or("it failed").to_owned()),
-        }
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let zero_ns: u64 = text
+            .args(&client);
+        let ended = child::run(&mut chain, &[0])?;
+        let zero_ns: u64 = ended
+            .stdout
             .lines()
             .next()
             .and_then(|l| l.parse().ok())
-            .ok_or(said)?;
+            .ok_or(ended.stderr)?;
         let text = std::fs::read_to_string(&log).map_err(|e| format!("{log}: {e}"))?;
         let shifted = since(&text, zero_ns)?;
         let (read, sent) = proxy_log(&log, shifted.as_bytes()).map_err(|e| e.to_string())?;

@@ -2,7 +2,7 @@
 //! with a tap at its other end, while other programs fill the processors of the probing host.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Doing, Result};
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::busy::{self, Busy};
+use super::child;
 use super::outcome::Outcome;
 
 /// Number of first probes that are left out: they resolve addresses and open connections.
@@ -252,39 +253,26 @@ impl Wires {
             .args(["/bin/sh", "-c", "sleep 1; exec \"$@\"", "sh"])
             .args([own.as_str(), "probe", &target, "--method", method, "--json"])
             .args(["--count", &probes.to_string()])
-            .args(["--interval", &format!("{}ms", case.interval.as_millis())])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
+            .args(["--interval", &format!("{}ms", case.interval.as_millis())]);
         let before = Busy::now();
-        let output = command.output().map_err(|e| e.to_string())?;
-        let busy_share = busy::since(before);
         // Exit code 4: the network behind the cable was late, which affects both clocks equally.
-        match output.status.code() {
-            Some(0 | 4) => {}
-            Some(1) => return Err("no probe was answered".to_owned()),
-            _ => return Err(last_line(&output.stderr)),
+        let ended = child::run(&mut command, &[0, 1, 4])?;
+        let busy_share = busy::since(before);
+        if ended.code == 1 {
+            return Err("no probe was answered".to_owned());
         }
-        std::fs::write(&lines, &output.stdout).map_err(|e| e.to_string())?;
-        let matched = Command::new(&own)
+        std::fs::write(&lines, &ended.stdout).map_err(|e| e.to_string())?;
+        let mut matching = Command::new(&own);
+        matching
             .args(["capture", "delay", "--json"])
             .arg(taps.join("cable-b.pcap"))
             .arg("--probes")
-            .arg(&lines)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| e.to_string())?;
-        if !matched.status.success() {
-            return Err(last_line(&matched.stderr));
-        }
-        let mut measured = matched_probes(&String::from_utf8_lossy(&matched.stdout));
+            .arg(&lines);
+        let matched = child::run(&mut matching, &[0])?;
+        let mut measured = matched_probes(&matched.stdout);
         measured.busy_share = busy_share;
         Ok(measured)
     }
-}
-
-fn last_line(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    said.lines().last().unwrap_or("it failed").to_owned()
 }
 
 /// The probes in the output of `mpbond capture delay --json`, without the first ones.

@@ -164,3 +164,18 @@ impl Transfer {
         (ends.len() > 1).then_some(last - first)
     }
 }
+
+#[cfg(test)]
+impl Transfer {
+    /// A download of 1 MB by one device, of workload `w`.
+    pub(crate) fn for_test(name: &str, repetition: u32, seconds: f64) -> Self {
+        serde_json::from_value(serde_json::json!({
+            "scheme": "single", "name": name, "workload": "w", "repetition": repetition,
+            "direction": "down", "devices": 1, "interception": "none", "congestion": "cubic",
+            "bytes": 1_000_000, "seconds": seconds, "ideal_seconds": 1.0, "ratio": seconds,
+            "sha256_ok": true, "longest_stall_s": 0.0, "subflows": [], "cpu_s": {},
+            "fit": true, "lateness_us": {"p50": 0.0, "p99": 0.0, "max": 0.0, "realtime": true},
+        }))
+        .unwrap()
+    }
+}

@@ -1,10 +1,11 @@
 //! One case at one round trip: probes over a bus and a network, with captures at both.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use mpbond_probe::Distribution;
 
+use super::super::child;
 use super::super::tap::{Passed, passed};
 use super::case::{Case, Clock, Program};
 use super::program::{Answer, HTTP_PORT, command, java_answers, native_answers};
@@ -78,7 +79,8 @@ impl Cell {
         if let Some(profile) = &case.bus {
             bus += &format!(":{profile}");
         }
-        let output = Command::new(&own)
+        let mut chain = Command::new(&own);
+        chain
             .args(["lab", "chain", "--hop", &bus])
             .args(["--hop", &format!("air:{AIR_RATE}:{half}ms")])
             .args(["--taps", &taps.display().to_string()])
@@ -89,18 +91,8 @@ impl Cell {
             .arg("--")
             // The sleep gives the server time to listen before the first probe.
             .args(["/bin/sh", "-c", "sleep 0.5; exec \"$@\"", "sh"])
-            .args(command(case, probes, &own, folder)?)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .output()
-            .map_err(|e| e.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        match output.status.code() {
-            Some(0) => {}
-            Some(4) => return Err("the machine was too busy".to_owned()),
-            _ => return Err(said.lines().last().unwrap_or("it failed").to_owned()),
-        }
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            .args(command(case, probes, &own, folder)?);
+        let text = child::run(&mut chain, &[0])?.stdout;
         let answers = match case.program {
             Program::Java => java_answers(&text, case.clock == Clock::Wall),
             Program::Native | Program::JavaNative => native_answers(&text),
