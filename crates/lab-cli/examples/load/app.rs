@@ -1,5 +1,5 @@
-//! An application at the end of a stream, within this process: it asks an origin for bytes and
-//! checks every one that comes.
+//! An application at the end of a stream, within this process: it requests bytes from an origin and
+//! checks every one that arrives.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,12 +14,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::origin::Request;
 use super::pattern::Pattern;
 
-/// What became of a request.
+/// Failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The stream was reset, or ended too early.
     Reset,
-    /// Other bytes came than were asked for.
+    /// Wrong bytes arrived.
     Wrong,
 }
 
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl State {
-    fn tell(&mut self) {
+    fn wake(&mut self) {
         if let Some(w) = self.waiter.take() {
             w.wake();
         }
@@ -63,7 +63,7 @@ pub fn pair(received: Rc<Cell<u64>>) -> (App, Socket) {
 }
 
 impl App {
-    /// Asks for so many bytes and waits until the last is here.
+    /// Requests `bytes` and waits until the last has arrived.
     pub async fn fetch(&self, seed: u64, bytes: u64) -> Result<(), Failure> {
         {
             let mut state = self.state.borrow_mut();
@@ -133,7 +133,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         if state.ending && state.expected.is_some() {
-            // The application went away in the middle.
+            // The application has closed its connection.
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         self.received.set(self.received.get() + data.len() as u64);
@@ -151,7 +151,7 @@ impl AsyncWrite for Socket {
             state.expected = None;
         }
         if done || state.wrong {
-            state.tell();
+            state.wake();
         }
         Poll::Ready(Ok(data.len()))
     }
@@ -163,7 +163,7 @@ impl AsyncWrite for Socket {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.state.borrow_mut();
         state.over = true;
-        state.tell();
+        state.wake();
         Poll::Ready(Ok(()))
     }
 }
@@ -176,6 +176,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         let mut state = self.state.borrow_mut();
         state.over = true;
-        state.tell();
+        state.wake();
     }
 }

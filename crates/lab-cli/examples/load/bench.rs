@@ -1,4 +1,4 @@
-//! `load bench`: what a proxy bears.
+//! `load bench`: load on one proxy.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -12,13 +12,13 @@ use super::fleet::{Client, Origins, Proxy};
 use super::isolate;
 use super::table::{Table, jain, percentile};
 
-/// Descriptors of a proxy that are no connections: sockets to listen on, runtimes, files.
+/// Descriptors of a proxy besides connections: listening sockets, runtimes, files.
 const RESERVE: u64 = 100;
 
-/// Streams that have not ended by then never do.
+/// Time limit for streams to end.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
 
-/// Descriptors that everything asked for would take.
+/// Descriptors that the full load would take.
 const WANTED: u64 = 65_536;
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 impl Args {
-    fn wants(&self, phase: &str) -> bool {
+    fn includes(&self, phase: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|p| p == phase)
     }
 
@@ -85,7 +85,7 @@ struct Record<'a> {
     table: &'a Table,
 }
 
-/// Runs all phases; whether all promises hold.
+/// Runs all phases; returns whether all figures are within their bounds.
 pub fn run(args: &Args) -> anyhow::Result<bool> {
     let network = isolate::own_network();
     let descriptors = isolate::descriptors(WANTED);
@@ -94,15 +94,15 @@ pub fn run(args: &Args) -> anyhow::Result<bool> {
     let mut table = Table::default();
     let begun = Instant::now();
     {
-        // Of two sessions that are compared, neither waits for the other's origins.
+        // Two sessions that are compared do not share origins.
         let _origins = [Origins::start(0)?, Origins::start(1)?];
-        if ["idle", "active", "churn"].iter().any(|p| args.wants(p)) {
+        if ["idle", "active", "churn"].iter().any(|p| args.includes(p)) {
             many(args, folder.path(), descriptors, &mut table)?;
         }
-        if args.wants("share") {
+        if args.includes("share") {
             share(args, folder.path(), &mut table)?;
         }
-        if args.wants("limits") {
+        if args.includes("limits") {
             limits(args, folder.path(), &mut table)?;
         }
     }
@@ -125,10 +125,10 @@ pub fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(missed == 0)
 }
 
-/// Tells all clients something and waits for all of them.
+/// Sends a command to all clients and waits for all results.
 fn all(clients: &mut [Client], command: impl Fn() -> Command) -> anyhow::Result<Vec<Reply>> {
     for c in clients.iter_mut() {
-        c.tell(&command())?;
+        c.send(&command())?;
     }
     clients.iter_mut().map(Client::reply).collect()
 }
@@ -141,7 +141,7 @@ fn longest(replies: &[Reply]) -> f64 {
     replies.iter().map(|r| r.seconds).fold(0.0, f64::max)
 }
 
-/// No failure, nothing wrong; says the first problem otherwise.
+/// Whether there was neither a failure nor a wrong byte; prints the first problem otherwise.
 fn clean(replies: &[Reply]) -> bool {
     for problem in replies.iter().filter_map(|r| r.problem.as_ref()) {
         println!("          {problem}");
@@ -161,12 +161,12 @@ fn many(args: &Args, folder: &Path, descriptors: u64, table: &mut Table) -> anyh
     let devices: Vec<String> = clients.iter().flat_map(|c| c.ids.clone()).collect();
     let mut proxy = Proxy::start(&args.mpbond, folder, "proxy", 4433, &devices, "", None)?;
     for (c, number) in clients.iter_mut().zip(1..) {
-        c.ask(&proxy.setup(number, number % 2))?;
+        c.execute(&proxy.setup(number, number % 2))?;
     }
     sleep(Duration::from_millis(500));
     let empty = proxy.daemon.usage()?;
     let active = args.scaled(args.active).min(sessions) / 2 * 2;
-    let idle_wanted = args.wants("idle");
+    let idle_wanted = args.includes("idle");
     let number = if idle_wanted { sessions } else { active };
 
     let connect = || Command::Connect {
@@ -218,10 +218,10 @@ fn many(args: &Args, folder: &Path, descriptors: u64, table: &mut Table) -> anyh
         let holds = two == there;
         table.promise("idle", "sessions that have both", (two, ""), "all", holds);
     }
-    if args.wants("active") {
+    if args.includes("active") {
         busy(args, free, active, &mut clients, &mut proxy, table)?;
     }
-    if args.wants("churn") {
+    if args.includes("churn") {
         churn(args, &mut clients, &mut proxy, table)?;
     }
     let runs = proxy.daemon.runs();
@@ -244,7 +244,7 @@ fn busy(
     proxy: &mut Proxy,
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    // Where descriptors are short, idle sessions make room.
+    // Idle sessions end first where descriptors are short.
     let wanted = args.scaled(args.streams);
     let before = proxy.daemon.usage()?;
     if before.descriptors as usize + wanted > free && before.descriptors as usize > 2 * active {
@@ -259,7 +259,7 @@ fn busy(
         let ids: Vec<String> = clients.iter().flat_map(|c| c.ids.clone()).collect();
         proxy.trust(&ids)?;
         for (c, number) in clients.iter_mut().zip(1..) {
-            c.ask(&proxy.setup(number, number % 2))?;
+            c.execute(&proxy.setup(number, number % 2))?;
         }
         let connect = || Command::Connect {
             sessions: active / 2,
@@ -354,7 +354,7 @@ fn busy(
     Ok(())
 }
 
-/// Streams that come and go.
+/// Short streams at a fixed rate.
 fn churn(
     args: &Args,
     clients: &mut [Client],
@@ -412,7 +412,7 @@ fn churn(
     Ok(())
 }
 
-/// Two sessions of two devices on one worker: what each gets.
+/// Throughput of two sessions, of two devices, on one worker.
 fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     let seconds = args.seconds().min(5.0);
     let mut clients = vec![Client::start(1)?, Client::start(1)?];
@@ -420,7 +420,7 @@ fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     let one = "workers = 1";
     let proxy = Proxy::start(&args.mpbond, folder, "share", 4434, &devices, one, None)?;
     for (c, number) in clients.iter_mut().zip(0..) {
-        c.ask(&proxy.setup(11 + number, number))?;
+        c.execute(&proxy.setup(11 + number, number))?;
     }
     let connect = || Command::Connect {
         sessions: 1,
@@ -431,11 +431,11 @@ fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
         seconds,
         bytes: 1 << 10,
     };
-    let mut alone = clients[0].ask(&small())?.latencies_us;
+    let mut alone = clients[0].execute(&small())?.latencies_us;
     let flood = |streams| Command::Flood { streams, seconds };
     for streams in [1, 100] {
-        clients[0].tell(&flood(1))?;
-        clients[1].tell(&flood(streams))?;
+        clients[0].send(&flood(1))?;
+        clients[1].send(&flood(streams))?;
         let (few, many) = (clients[0].reply()?, clients[1].reply()?);
         sleep(Duration::from_secs(1));
         let ratio = few.bytes as f64 / many.bytes as f64;
@@ -444,8 +444,8 @@ fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
         let rate = (few.bytes + many.bytes) as f64 / 1e6 / seconds;
         table.figure("share", "rate of both", rate, "MB/s");
     }
-    clients[0].tell(&small())?;
-    clients[1].tell(&flood(100))?;
+    clients[0].send(&small())?;
+    clients[1].send(&flood(100))?;
     let mut beside = clients[0].reply()?.latencies_us;
     clients[1].reply()?;
     for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
@@ -457,7 +457,7 @@ fn share(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Beyond the limits: refusals, no crash, and those who are in are served.
+/// Load beyond the limits: it is refused, the proxy does not crash, accepted sessions are served.
 fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     const DESCRIPTORS: u64 = 400;
     let mut inside = Client::start(1)?;
@@ -475,21 +475,21 @@ fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
         "",
         Some(DESCRIPTORS),
     )?;
-    inside.ask(&proxy.setup(21, 0))?;
-    greedy.ask(&proxy.setup(22, 1))?;
+    inside.execute(&proxy.setup(21, 0))?;
+    greedy.execute(&proxy.setup(22, 1))?;
     let connect = |sessions| Command::Connect {
         sessions,
         subflows: 1,
     };
     let in_before = |r: &Reply| r.done == 10 && r.failed == 0 && r.wrong == 0;
-    ensure!(inside.ask(&connect(1))?.done == 1, "no session");
+    ensure!(inside.execute(&connect(1))?.done == 1, "no session");
     let ten = Command::Open {
         sessions: 1,
         streams: 10,
     };
-    ensure!(in_before(&inside.ask(&ten)?), "no streams");
-    // One device takes all the sessions that it can get.
-    let reply = greedy.ask(&connect(40))?;
+    ensure!(in_before(&inside.execute(&ten)?), "no streams");
+    // One device opens as many sessions as it is allowed.
+    let reply = greedy.execute(&connect(40))?;
     let holds = reply.done == 16 && reply.failed == 24;
     let done = reply.done as f64;
     table.promise(
@@ -502,8 +502,8 @@ fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     if let Some(problem) = &reply.problem {
         println!("          {problem}");
     }
-    // All the streams that it can get, until there are no descriptors.
-    let reply = greedy.ask(&Command::Open {
+    // Streams until there are no descriptors.
+    let reply = greedy.execute(&Command::Open {
         sessions: 16,
         streams: 40,
     })?;
@@ -512,12 +512,12 @@ fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
     let what = format!("of 640 streams at {DESCRIPTORS} descriptors opened");
     table.figure("limits", what, done, "");
     table.promise("limits", "of these refused", (failed, ""), ">0", holds);
-    let served = inside.ask(&Command::Check)?;
+    let served = inside.execute(&Command::Check)?;
     let holds = in_before(&served);
     let what = "streams of another session that go on meanwhile";
     table.promise("limits", what, (served.done as f64, ""), "10", holds);
     table.figure("limits", "time of that", served.seconds * 1e3, "ms");
-    let busy = greedy.ask(&Command::Check)?;
+    let busy = greedy.execute(&Command::Check)?;
     let holds = busy.done == reply.done;
     table.promise(
         "limits",
@@ -526,9 +526,9 @@ fn limits(args: &Args, folder: &Path, table: &mut Table) -> anyhow::Result<()> {
         "all",
         holds,
     );
-    greedy.ask(&Command::CloseStreams)?;
+    greedy.execute(&Command::CloseStreams)?;
     sleep(Duration::from_secs(1));
-    let again = greedy.ask(&Command::Open {
+    let again = greedy.execute(&Command::Open {
         sessions: 16,
         streams: 5,
     })?;

@@ -1,5 +1,5 @@
-//! Many primaries in one process: real sessions over real connections, made with the code that a
-//! primary runs, and told line by line what to do.
+//! Many primaries in one process: real sessions over real connections, made with the primary's own
+//! code, and controlled by commands on standard input.
 
 use std::cell::Cell;
 use std::io::{BufRead, Write};
@@ -21,13 +21,13 @@ use tokio::task::JoinSet;
 
 use super::app::{App, Failure, pair};
 
-/// Handshakes that one process has under way: fewer than a source may have at a proxy.
+/// Maximum number of handshakes of one process at a time: below a proxy's limit for a source.
 const HANDSHAKES: usize = 24;
 
-/// What a client process is told: one line of JSON each.
+/// Command to a client process; each is one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Where everything is.
+    /// Addresses of proxy and origins.
     Setup {
         proxy: SocketAddr,
         id: String,
@@ -35,51 +35,51 @@ pub enum Command {
         /// This process calls from 127.1.`number`.*.
         number: u8,
     },
-    /// More sessions, a device each as long as there are devices.
+    /// Opens sessions, one for each device; then further ones of the same devices.
     Connect { sessions: usize, subflows: usize },
-    /// So many streams on each of the first `sessions`, which stay open; each fetches a little.
+    /// Opens `streams` on each of the first `sessions`. They stay open; each fetches a little.
     Open { sessions: usize, streams: usize },
-    /// All open streams fetch so much at the same time.
+    /// Every open stream fetches `bytes`, all at the same time.
     Bulk { bytes: u64 },
-    /// All open streams fetch a little again, to see that they work.
+    /// Every open stream fetches a little, as a check that it works.
     Check,
-    /// Streams end.
+    /// Ends all streams.
     CloseStreams,
-    /// Streams at this pace, each for a few bytes, whether or not earlier ones are done; and whole
-    /// sessions as well.
+    /// Opens streams at a fixed rate, each for a few bytes, whether or not earlier ones have ended,
+    /// and sessions likewise.
     Churn {
         streams_per_s: f64,
         sessions_per_s: f64,
         seconds: f64,
         bytes: u64,
     },
-    /// The first session fetches on so many streams as fast as it can.
+    /// The first session fetches on `streams` streams as fast as possible.
     Flood { streams: usize, seconds: f64 },
-    /// The first session fetches a few bytes, again and again, a new stream each.
+    /// The first session fetches `bytes` repeatedly, each time on a new stream.
     Small { seconds: f64, bytes: u64 },
 }
 
-/// What came of it.
+/// Result of a command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Reply {
     pub done: u64,
-    /// Refused, reset or cut short.
+    /// Requests that were refused, reset or cut short.
     pub failed: u64,
-    /// Brought other bytes than were asked for.
+    /// Requests that were answered with wrong bytes.
     pub wrong: u64,
     pub bytes: u64,
     pub seconds: f64,
-    /// One for each that was done.
+    /// Latency of each request that succeeded.
     pub latencies_us: Vec<u64>,
-    /// Bytes of each session when half of all had come.
+    /// Bytes of each session at the instant when half of all bytes had arrived.
     pub halfway: Vec<u64>,
-    /// When each session was done.
+    /// Time at which each session had finished.
     pub finished_s: Vec<f64>,
-    /// Whole sessions: done and failed.
+    /// Sessions that succeeded, and that failed.
     pub sessions: (u64, u64),
-    /// The first failure in words.
+    /// The first failure as text.
     pub problem: Option<String>,
-    /// Subflows that were lost meanwhile and joined anew.
+    /// Subflows that were lost and replaced during the command.
     pub rejoined: u64,
 }
 
@@ -97,7 +97,7 @@ impl Reply {
 #[derive(Clone)]
 struct Primary {
     driver: Driver,
-    /// Subflows that go are not joined anew.
+    /// Lost subflows are no longer replaced.
     ended: Rc<Cell<bool>>,
     received: Rc<Cell<u64>>,
 }
@@ -110,21 +110,21 @@ struct Client {
     number: u8,
     next: Cell<u64>,
     turns: FairQueue,
-    /// Subflows that were lost and joined anew.
+    /// Subflows that were lost and replaced.
     rejoined: Rc<Cell<u64>>,
     sessions: Vec<Primary>,
-    /// With the index of their session.
+    /// Open streams, each with the index of its session.
     streams: Vec<(usize, App)>,
 }
 
-/// Makes so many devices, says who they are, and does what it is told until nobody tells any more.
+/// Creates `devices` identities, prints their ids, and executes commands until standard input ends.
 pub fn run(devices: usize) -> anyhow::Result<()> {
     let devices = (0..devices)
         .map(|_| Identity::generate())
         .collect::<Result<Vec<_>, _>>()?;
     let ids: Vec<String> = devices.iter().map(|d| d.id().to_string()).collect();
-    say(&ids)?;
-    let (commands, mut told) = mpsc::unbounded_channel();
+    print_json(&ids)?;
+    let (commands, mut received) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { return };
@@ -150,27 +150,27 @@ pub fn run(devices: usize) -> anyhow::Result<()> {
             sessions: Vec::new(),
             streams: Vec::new(),
         };
-        while let Some(line) = told.recv().await {
+        while let Some(line) = received.recv().await {
             let command = serde_json::from_str(&line)?;
             let start = Instant::now();
-            let mut reply = client.obey(command).await?;
+            let mut reply = client.execute(command).await?;
             reply.seconds = start.elapsed().as_secs_f64();
             reply.rejoined = client.rejoined.take();
-            say(&reply)?;
+            print_json(&reply)?;
         }
         Ok(())
     })
 }
 
-fn say(what: &impl Serialize) -> anyhow::Result<()> {
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, what)?;
+    serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
     Ok(out.flush()?)
 }
 
 impl Client {
-    async fn obey(&mut self, command: Command) -> anyhow::Result<Reply> {
+    async fn execute(&mut self, command: Command) -> anyhow::Result<Reply> {
         match command {
             Command::Setup {
                 proxy,
@@ -212,7 +212,7 @@ impl Client {
         n
     }
 
-    /// A fresh seed; no two processes use the same.
+    /// A new seed, unique over all processes.
     fn seed(&self) -> u64 {
         u64::from(self.number) << 48 | self.next()
     }
@@ -268,7 +268,7 @@ impl Client {
     }
 
     async fn open(&mut self, sessions: usize, streams: usize) -> anyhow::Result<Reply> {
-        // A stream of each in turn, and not too many unanswered: this is not what churn measures.
+        // Sessions in turn, and few unanswered streams at a time: opening is measured by churn.
         let mut reply = Reply::default();
         for _ in 0..streams {
             for batch in 0..sessions.div_ceil(100) {
@@ -303,7 +303,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// All open streams fetch; those that fail are forgotten.
+    /// Has every open stream fetch `bytes`; streams that fail are dropped.
     async fn all_fetch(&mut self, bytes: u64) -> anyhow::Result<Reply> {
         let mut reply = Reply::default();
         let start = Instant::now();
@@ -384,7 +384,7 @@ impl Client {
         };
         let whole = streams_per_s * seconds;
         while (streams as f64) < whole {
-            // Latency counts from when a stream was due, not from when there was time for it.
+            // Latency counts from the instant at which the stream was due.
             let due = start + Duration::from_secs_f64(streams as f64 / streams_per_s);
             tokio::time::sleep_until(due).await;
             while let Some(done) = tasks.try_join_next() {
@@ -407,7 +407,7 @@ impl Client {
                 sessions += 1;
                 let caller = self.caller(sessions as usize, 2);
                 calls.spawn_local(async move {
-                    // Said goodbye to at once.
+                    // It ends at once.
                     caller.call().await.map(|primary| {
                         primary.ended.set(true);
                         primary.driver.shut_down();
@@ -438,7 +438,7 @@ impl Client {
         for _ in 0..streams {
             let app = self.stream(&session)?;
             let seed = self.seed();
-            // More than will come.
+            // More than can arrive in that time.
             tasks.spawn_local(async move { app.fetch(seed, 1 << 40).await });
         }
         tokio::time::sleep_until(until.into()).await;
@@ -472,7 +472,7 @@ impl Client {
     }
 }
 
-/// All that it takes to open a session.
+/// Parameters of a new session.
 #[derive(Clone)]
 struct Caller {
     identity: Identity,
@@ -530,7 +530,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Does what a primary does: a subflow that is gone is joined anew.
+    /// Replaces lost subflows, as a primary does.
     async fn keep(
         self,
         driver: Driver,

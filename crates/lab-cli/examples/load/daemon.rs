@@ -1,4 +1,4 @@
-//! A process under watch, and what the kernel knows of it.
+//! A daemon under test, and the kernel's counters of its process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// A daemon that runs; it ends with this.
+/// A running daemon; ended on drop.
 pub struct Daemon {
     child: Child,
     socket: PathBuf,
 }
 
-/// What a process has at an instant.
+/// Resources of a process at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     pub resident_kb: u64,
-    /// The most that it ever had.
+    /// Maximum since its start.
     pub peak_kb: u64,
     pub descriptors: u64,
     pub threads: u64,
     pub cpu: Duration,
-    /// Voluntary context switches of all threads: each is a wake-up that ended in sleep again.
+    /// Voluntary context switches of all threads, which count wake-ups.
     pub wakeups: u64,
 }
 
 impl Daemon {
-    /// Starts `mpbond ROLE --config FILE` with at most so many descriptors, if that is said, and
-    /// waits until it answers on its status socket.
+    /// Starts `mpbond ROLE --config FILE`, with a limit of descriptors if one is given, and waits
+    /// until it answers on its status socket.
     pub fn start(
         mpbond: &Path,
         role: &str,
@@ -67,14 +67,14 @@ impl Daemon {
                 bail!("the {role} ended at once ({status}): {}", said.trim());
             }
             if Instant::now() > deadline {
-                bail!("the {role} does not come up");
+                bail!("the {role} does not answer on its status socket");
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(daemon)
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether it is still running.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -8,10 +8,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::Context as _;
 use mpbond_net::Identity;
 
-use super::client::{Command as Told, Reply};
+use super::client::{Command as ClientCommand, Reply};
 use super::daemon::Daemon;
 
-/// Where a process with origins listens: several addresses, so that a proxy does not run out of
+/// Listening addresses of a process with origins: several, so that a proxy does not run out of
 /// ports.
 fn origin_addresses(process: u8) -> Vec<SocketAddr> {
     (1..=8)
@@ -19,7 +19,7 @@ fn origin_addresses(process: u8) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// Another process of this program; it ends with this.
+/// Another process of this program; ended on drop.
 struct Process(Child);
 
 impl Process {
@@ -30,7 +30,7 @@ impl Process {
             .stdin(pipe())
             .stdout(pipe())
             .spawn()
-            .context("starting this program once more")?;
+            .context("starting this program as a child")?;
         Ok(Self(child))
     }
 }
@@ -56,7 +56,7 @@ impl Origins {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while let Err(e) = std::net::TcpStream::connect(first) {
             if std::time::Instant::now() > deadline {
-                return Err(e).context("the origins do not come up");
+                return Err(e).context("the origins do not listen");
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -85,28 +85,28 @@ impl Client {
             stdout: BufReader::new(stdout),
             ids: Vec::new(),
         };
-        client.ids = client.hear()?;
+        client.ids = client.receive()?;
         Ok(client)
     }
 
-    /// Tells it what to do; [`Client::reply`] waits until it is done.
-    pub fn tell(&mut self, command: &Told) -> anyhow::Result<()> {
+    /// Sends a command; [`Client::reply`] waits for its result.
+    pub fn send(&mut self, command: &ClientCommand) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(command)?;
         line.push(b'\n');
         self.stdin.write_all(&line).context("a client is gone")
     }
 
     pub fn reply(&mut self) -> anyhow::Result<Reply> {
-        self.hear()
+        self.receive()
     }
 
-    /// Both.
-    pub fn ask(&mut self, command: &Told) -> anyhow::Result<Reply> {
-        self.tell(command)?;
+    /// Sends a command and waits for its result.
+    pub fn execute(&mut self, command: &ClientCommand) -> anyhow::Result<Reply> {
+        self.send(command)?;
         self.reply()
     }
 
-    fn hear<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
+    fn receive<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         let mut line = String::new();
         self.stdout.read_line(&mut line)?;
         serde_json::from_str(&line).context("a client ended early")
@@ -122,7 +122,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one for these devices. `extra` are further lines of its configuration.
+    /// Starts a proxy that trusts these devices. `extra` is added to its configuration.
     pub fn start(
         mpbond: &Path,
         folder: &Path,
@@ -153,14 +153,14 @@ impl Proxy {
         })
     }
 
-    /// Trusts these devices instead of those before.
+    /// Replaces the trusted devices.
     pub fn trust(&self, devices: &[String]) -> anyhow::Result<()> {
         Ok(std::fs::write(&self.trusted, devices.join("\n") + "\n")?)
     }
 
-    /// How a client finds it, and which origins it uses.
-    pub fn setup(&self, number: u8, origins: u8) -> Told {
-        Told::Setup {
+    /// The command that gives a client this proxy's address and the origins.
+    pub fn setup(&self, number: u8, origins: u8) -> ClientCommand {
+        ClientCommand::Setup {
             proxy: self.address,
             id: self.id.clone(),
             origins: origin_addresses(origins),

@@ -1,4 +1,4 @@
-//! A network of one's own, and as many descriptors as there are.
+//! A network namespace for the run, and the limit of descriptors.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -7,11 +7,11 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getegid, geteuid};
 
-/// Leaves the host's network, so that neither disturbs the other: all is on a loopback of its own,
-/// which goes with the last process. Says where it is. Call it before there are threads.
+/// Moves this process to a network namespace of its own, which ends with its last process. Returns
+/// a description of the network in use. Must be called before there are threads.
 pub fn own_network() -> &'static str {
     const HOST: &str = "the host's network";
-    if unshare(CloneFlags::CLONE_NEWNET).is_err() && !as_root_of_nobody() {
+    if unshare(CloneFlags::CLONE_NEWNET).is_err() && !in_user_namespace() {
         return HOST;
     }
     let up = Command::new("ip")
@@ -19,13 +19,13 @@ pub fn own_network() -> &'static str {
         .status();
     match up {
         Ok(status) if status.success() => "a network namespace of its own",
-        // Without an address nothing would run.
+        // The loopback device has no address until it is up.
         _ => "a network namespace whose loopback does not come up (is `ip` installed?)",
     }
 }
 
-/// For ordinary users: root in a namespace in which they are alone.
-fn as_root_of_nobody() -> bool {
+/// For users other than root: creates a user namespace, in which they are root.
+fn in_user_namespace() -> bool {
     let (user, group) = (geteuid(), getegid());
     if unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).is_err() {
         return false;
@@ -39,12 +39,12 @@ fn as_root_of_nobody() -> bool {
         && write("/proc/self/gid_map", format!("0 {group} 1")).is_ok()
 }
 
-/// Takes as many descriptors as the system gives, and says how many.
+/// Raises the limit of descriptors towards `wanted`; returns the limit reached.
 pub fn descriptors(wanted: u64) -> u64 {
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return 1024;
     };
-    // More than the hard limit is root's to take, and not every root's.
+    // Only root may exceed the hard limit, and not in every namespace.
     if hard < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_ok() {
         return wanted;
     }

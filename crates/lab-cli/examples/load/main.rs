@@ -2,8 +2,8 @@
 //! `make soak`.
 //!
 //! `load bench` starts a proxy process, origins, and client processes that hold thousands of real
-//! sessions; docs/security.md, "Load", says what it measures and what came of it. Everything is on
-//! the loopback of a network namespace of its own.
+//! sessions; docs/security.md, "Load", describes measurements and results. All traffic is on the
+//! loopback device of a network namespace of its own.
 
 mod app;
 mod bench;
@@ -30,7 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Idle sessions, busy ones, churn, and what lies beyond the limits.
+    /// Idle sessions, busy ones, churn, and load beyond the limits.
     Bench(bench::Args),
     /// All daemons under mixed traffic for a long time: nothing may grow.
     Soak(soak::Args),

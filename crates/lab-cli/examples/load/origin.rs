@@ -1,4 +1,4 @@
-//! The server that streams lead to: sends what it is asked for, and checks what it is sent.
+//! The server at the end of streams: sends the bytes requested, and checks uploads.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,11 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::pattern::Pattern;
 
-/// What a client says before anything else happens: 17 octets. As many as it likes, one after the
-/// other.
+/// Request of a client, 17 octets. A connection carries any number of them, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Bytes come to the origin; otherwise from it.
+    /// An upload to the origin; otherwise a download.
     pub upload: bool,
     pub seed: u64,
     pub bytes: u64,
@@ -20,7 +19,7 @@ pub struct Request {
 
 pub const REQUEST_OCTETS: usize = 17;
 
-/// The origin's answer to an upload: as many bytes were right.
+/// Answer to an upload: the number of correct bytes.
 pub const RECEIPT_OCTETS: usize = 8;
 
 impl Request {
@@ -46,7 +45,7 @@ impl Request {
     }
 }
 
-/// Serves these addresses for ever.
+/// Serves these addresses until the process ends.
 pub async fn serve(addresses: &[SocketAddr]) -> io::Result<()> {
     for address in addresses {
         let socket = socket2::Socket::new(
@@ -74,7 +73,7 @@ async fn converse(mut tcp: TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let mut octets = [0; REQUEST_OCTETS];
     loop {
-        // No buffer is kept while nothing is asked for: there are thousands of these.
+        // No buffer while no request is under way: there are thousands of connections.
         match tcp.read_exact(&mut octets).await {
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -103,7 +102,7 @@ async fn converse(mut tcp: TcpStream) -> io::Result<()> {
                 tcp.write_all(&block[..n]).await?;
                 left -= n as u64;
             }
-            // Whoever takes much keeps no other waiting: it is not the origin that is measured.
+            // Long answers yield to others: the origin is not the subject of the measurement.
             tokio::task::yield_now().await;
         }
         if request.upload {

@@ -1,6 +1,6 @@
-//! Bytes that can be checked wherever they come from: each is known from a seed and its offset.
+//! Test content: each byte follows from a seed and its offset.
 
-/// A run of bytes, at both ends the same.
+/// A sequence of bytes, generated at one end and checked at the other.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     seed: u64,

@@ -18,10 +18,10 @@ use super::daemon::{Daemon, Usage};
 use super::origin::{self, RECEIPT_OCTETS, Request};
 use super::pattern::Pattern;
 
-/// Growth below this is none: allocators keep what they had, in steps of this order.
+/// Growth below this is ignored: allocators keep free memory in steps of this order.
 const TOLERATED_KB: f64 = 4096.0;
 
-/// Nor is growth below so many times the scatter about the line.
+/// Growth below this multiple of the scatter about the line is ignored, too.
 const TOLERATED_NOISE: f64 = 3.0;
 
 /// Connections of the fronts' and the origins' side may still be closing when descriptors are
@@ -53,17 +53,17 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time from 10 seconds to 10 days, such as 30m or 90s".to_owned())
 }
 
-/// What the traffic did.
+/// Results of the traffic.
 #[derive(Debug, Default, Serialize)]
 pub struct Traffic {
     pub bytes: u64,
     pub downloads: u64,
     pub uploads: u64,
     pub small: u64,
-    /// Broken off by the application, on purpose.
+    /// Transfers that the application ended early, on purpose.
     pub broken_off: u64,
     pub helper_deaths: u64,
-    /// Transfers that should have worked and did not.
+    /// Transfers that failed.
     pub errors: u64,
     pub first_error: Option<String>,
 }
@@ -89,24 +89,24 @@ impl Traffic {
     }
 }
 
-/// What one daemon used.
+/// Resources of one daemon over time.
 #[derive(Debug, Serialize)]
 pub struct Series {
     pub name: &'static str,
-    /// Seconds, and resident KB.
+    /// Samples: seconds, and resident KB.
     samples: Vec<(f64, u64)>,
-    /// Before traffic, and when it has ended.
+    /// Descriptors and threads before the traffic and after it.
     descriptors: (u64, u64),
     threads: (u64, u64),
     /// Over the last two thirds: KB a minute, and the scatter about that line in KB.
     slope_kb_per_min: f64,
     noise_kb: f64,
-    /// What the line says that these two thirds added.
+    /// Growth over these two thirds by the line.
     growth_kb: f64,
     grows: Option<String>,
 }
 
-/// Everything of a run.
+/// Results of a run.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     pub seconds: f64,
@@ -120,7 +120,7 @@ impl Outcome {
         self.traffic.errors == 0 && self.daemons.iter().all(|d| d.grows.is_none())
     }
 
-    /// One line for people.
+    /// One line of text.
     pub fn summary(&self) -> String {
         let t = &self.traffic;
         let mut line = format!(
@@ -154,7 +154,7 @@ impl Outcome {
     }
 }
 
-/// The program behind `make soak`: whether nothing grew and nothing failed.
+/// The program behind `make soak`. Returns whether nothing grew and nothing failed.
 pub fn run(args: &Args) -> anyhow::Result<bool> {
     let outcome = soak(&args.mpbond, args.time)?;
     if let Some(file) = &args.json {
@@ -173,7 +173,7 @@ pub fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(outcome.holds())
 }
 
-/// Runs all daemons for so long.
+/// Runs all daemons for `time`.
 pub fn soak(mpbond: &Path, time: Duration) -> anyhow::Result<Outcome> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -193,7 +193,7 @@ struct World {
     proxy: Daemon,
     primary: Daemon,
     steady: Daemon,
-    /// The one that is killed now and then.
+    /// The helper that is killed at intervals.
     mortal: Option<Daemon>,
 }
 
@@ -257,7 +257,7 @@ impl World {
         })
     }
 
-    /// Waits until all three paths are there.
+    /// Waits until all three paths are up.
     async fn settle(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -317,7 +317,7 @@ impl World {
                 if self.mortal.take().is_some() {
                     traffic.borrow_mut().helper_deaths += 1;
                 } else {
-                    // It answers before anything else goes on, within milliseconds.
+                    // Blocks this thread for milliseconds only.
                     self.mortal = Some(start(&self.mpbond, &self.folder, "helper", "mortal")?);
                 }
             }
@@ -325,7 +325,7 @@ impl World {
         for w in workers {
             w.await?;
         }
-        // Nothing is under way any more; both helpers are there as they were before.
+        // No transfer is under way any more; both helpers are up, as before the traffic.
         if self.mortal.is_none() {
             self.mortal = Some(start(&self.mpbond, &self.folder, "helper", "mortal")?);
         }
@@ -346,7 +346,8 @@ impl World {
         })
     }
 
-    /// Usages when everything has been used once: what daemons make at first need is there.
+    /// Usages after each kind of traffic was used once, so that resources allocated at first use
+    /// are included.
     async fn warm_up(&self) -> anyhow::Result<Vec<Usage>> {
         let seeds = [1, 2, 3, 4];
         let transfers: Vec<_> = seeds
@@ -369,7 +370,7 @@ impl World {
         self.usages()
     }
 
-    /// Usages when what traffic took has been given back, or after a while when it is not.
+    /// Usages when resources of the traffic have been released, or after a time limit.
     async fn quiet(&self, before: &[Usage]) -> anyhow::Result<Vec<Usage>> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -389,8 +390,8 @@ fn start(mpbond: &Path, folder: &Path, role: &str, name: &str) -> anyhow::Result
     Daemon::start(mpbond, role, &file("toml"), &file("sock"), None)
 }
 
-/// The rule: memory grows when the line through the last two thirds rises by more than the scatter
-/// and the allocator's steps explain; descriptors and threads when they are not given back.
+/// Judges growth: memory grows if the line through the last two thirds rises by more than scatter
+/// and allocator steps explain; descriptors and threads grow if they are not released.
 fn judge(name: &'static str, samples: Vec<(f64, u64)>, before: &Usage, after: &Usage) -> Series {
     let late = &samples[samples.len() / 3..];
     let (slope, noise) = line(late);
@@ -446,7 +447,7 @@ enum Kind {
     BreakOff,
 }
 
-/// One application that does the same thing over and over, with pauses.
+/// One application that repeats a transfer, with pauses.
 async fn work(kind: Kind, seed: u64, until: Instant, traffic: Rc<RefCell<Traffic>>) {
     let mut dice = Pattern::new(seed);
     let mut number = seed << 32;
@@ -479,7 +480,7 @@ async fn work(kind: Kind, seed: u64, until: Instant, traffic: Rc<RefCell<Traffic
     }
 }
 
-/// One transfer through the SOCKS5 front; not `whole`: it is broken off in the middle.
+/// One transfer through the SOCKS5 front; ended in the middle unless `whole`.
 async fn transfer(request: Request, whole: bool) -> anyhow::Result<u64> {
     let mut tcp = TcpStream::connect(SOCKS).await?;
     tcp.write_all(&[5, 1, 0]).await?;

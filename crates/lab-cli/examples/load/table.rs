@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Figures of a run, as text and as JSON.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ pub struct Row {
     what: String,
     value: f64,
     unit: &'static str,
-    /// Where something is promised: whether it holds.
+    /// Whether the figure is within its bound, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
 }
 
-/// All figures of a run; each is printed when it is found.
+/// All figures of a run; each is printed when it is measured.
 #[derive(Debug, Default, Serialize)]
 pub struct Table {
     pub rows: Vec<Row>,
@@ -42,7 +42,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// A figure that nothing is promised of.
+    /// Adds a figure without a bound.
     pub fn figure(
         &mut self,
         phase: &'static str,
@@ -60,7 +60,7 @@ impl Table {
         });
     }
 
-    /// A figure with what is promised.
+    /// Adds a figure with a bound.
     pub fn promise(
         &mut self,
         phase: &'static str,
@@ -79,14 +79,14 @@ impl Table {
         });
     }
 
-    /// How many promises there are and how many do not hold.
+    /// Number of figures with a bound, and of those beyond theirs.
     pub fn verdict(&self) -> (usize, usize) {
         let promises = || self.rows.iter().filter_map(|r| r.holds);
         (promises().count(), promises().filter(|h| !h).count())
     }
 }
 
-/// The value below which this share of all lies.
+/// Quantile of `values`.
 pub fn percentile(values: &mut [u64], share: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -96,7 +96,7 @@ pub fn percentile(values: &mut [u64], share: f64) -> f64 {
     values[((last as f64 * share).round() as usize).min(last)] as f64
 }
 
-/// Jain's index: 1 when all have the same, 1/n when one has everything.
+/// Jain's index: 1 for equal shares, 1/n when one of n has everything.
 pub fn jain(values: &[u64]) -> f64 {
     let sum: f64 = values.iter().map(|v| *v as f64).sum();
     let squares: f64 = values.iter().map(|v| (*v as f64).powi(2)).sum();
