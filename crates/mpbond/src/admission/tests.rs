@@ -1,3 +1,5 @@
+//! Tests of admission.
+
 use super::*;
 
 /// Five for unknown sources, three of these from one; one more for known ones.

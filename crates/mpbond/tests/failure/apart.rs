@@ -11,8 +11,8 @@ use mpbond_testing::namespaces::sh;
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);
 
 /// Proxy, origin and application are in this namespace. The primary is in another one, and reaches
-/// the proxy over the link `far0` here, `near0` there (10.9.0.2). A helper, if there is one, is in a
-/// third one, between `pipe0` at the primary and `hs0` here.
+/// the proxy over the link `far0` here, `near0` there (10.9.0.2). A helper, if there is one, is in
+/// a third one, between `pipe0` at the primary and `hs0` here.
 pub struct Apart {
     holder: Child,
     helper: Option<Child>,
