@@ -372,7 +372,7 @@ fn who_is_local() {
 }
 
 #[test]
-fn interfaces_of_a_pcapng_are_told_apart() {
+fn interfaces_of_a_pcapng_are_distinguished() {
     let mut file = section(false);
     file.extend(interface(false, 101, "wlan0", 9));
     file.extend(interface(false, 101, "rmnet_data0", 9));
@@ -461,7 +461,7 @@ fn a_packet_log_is_accounted_at_both_ends_of_every_link() {
         + "950000000,960000000,ps,down,40,,,0,0,0,\n10000000,20000000,ps,down,40,,,0,0,0,\n";
     let report = energy(vec![("run.csv", back.into_bytes())], &options).unwrap();
     assert_eq!(report.incomplete, ["run.csv: line 8: time goes backwards"]);
-    // A link that nobody uses is left out.
+    // A link without traffic is left out.
     options.uses.truncate(1);
     let report = energy(log(), &options).unwrap();
     assert!(

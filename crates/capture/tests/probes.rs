@@ -190,7 +190,7 @@ fn handshakes_and_requests_by_port_and_order() {
         );
         sequence = next;
     }
-    // Not a probe: nobody asked for this port.
+    // Not a probe: no request went to this port.
     p.push(4_000_000, tcp(6000, true, (5, 0), SYN, b""));
     let seen = p.read(&[5001, 5002, 5003]);
     let open = seen.handshake(local(5001), 0).unwrap();

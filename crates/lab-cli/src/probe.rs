@@ -191,7 +191,7 @@ impl ProbeArgs {
     }
 }
 
-/// Becomes true at Ctrl-C: what was measured until then is told, with the next answer. At the
+/// Becomes true at Ctrl-C: results so far are printed after the next answer. At the
 /// second one the program ends at once.
 fn interruption() -> Arc<AtomicBool> {
     let told = Arc::new(AtomicBool::new(false));

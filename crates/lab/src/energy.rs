@@ -280,7 +280,7 @@ interception = "socks5"
 
     /// Huang et al., MobiSys 2012, give 12.76 J for a lone packet.
     #[test]
-    fn a_lone_packet_costs_what_the_radio_says() {
+    fn a_single_packet_costs_promotion_and_tail() {
         for direction in [Direction::Down, Direction::Up] {
             let energy = account(MODEL, 0, &[(0, direction)]).unwrap();
             assert!((energy.joules - 12.76).abs() < 0.13, "{energy:?}");

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_gone_are_told_apart() {
+    fn addresses_that_are_gone_are_recognised() {
         let own = ["192.0.2.1", "2001:db8::1"].map(|a| a.parse().unwrap());
         let own = HashSet::from(own);
         for (local, expected) in [

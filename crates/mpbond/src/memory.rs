@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_new_gets_in_near_the_bound_and_all_is_given_back() {
+    fn near_the_bound_new_sessions_are_refused_and_all_memory_is_returned() {
         let memory = Memory::new(8 * SESSION);
         let mut inside: Vec<_> = std::iter::from_fn(|| memory.session().ok()).collect();
         assert_eq!(inside.len(), 7, "an eighth is for bytes under way");

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_gets_more_than_a_share_and_all_not_more_than_all() {
+    fn one_source_has_a_share_of_the_limit_and_all_together_the_limit() {
         let quota = Quota::new(5, 2);
         let first = quota.take('a').ok();
         let second = quota.take('a').ok();

@@ -266,7 +266,7 @@ fn run(far: &mut Far, listener: &TcpListener, scenario: &Scenario, pairs: usize)
     }
     let log_ratios = Sample::new(log_ratios);
     let mean = log_ratios.mean().unwrap();
-    // One pair says nothing about the spread.
+    // One pair has no spread.
     let half = log_ratios.margin_of_error().unwrap_or(f64::INFINITY);
     let per_gb = |s: f64| s / pairs as f64 / (scenario.mbytes as f64 / 1000.0);
     let upper = (mean + half).exp();

@@ -200,7 +200,7 @@ fn a_burst_finds_room() {
     }
 }
 
-/// Probes leave from where they are told to, or not at all.
+/// Probes leave from the given address, or not at all.
 #[test]
 fn a_place_is_kept_to() {
     let server = server("127.0.0.1:0");
@@ -216,7 +216,7 @@ fn a_place_is_kept_to() {
             let from = |p: &Probe| p.local.unwrap().ip().to_string();
             assert!(all.iter().all(|p| from(p) == "127.0.0.9"), "{method:?}");
         }
-        // Of the block for documentation: nobody has it.
+        // Reserved for documentation: no host has it.
         options.source = Some("192.0.2.250".parse().unwrap());
         let e = run(&options, |_| true).unwrap_err();
         assert!(matches!(e, ProbeError::Place { .. }), "{e}");

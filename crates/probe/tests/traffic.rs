@@ -30,7 +30,7 @@ fn chunks(every_ms: u64) -> Option<Flow> {
     Some(Flow::chunks(3000, Duration::from_millis(every_ms)).unwrap())
 }
 
-/// Runs, and sees to it that each record is told once and in order.
+/// Runs the client, and checks that each record is reported once and in order.
 fn records(options: &ClientOptions) -> Summary {
     let mut next = [0, 0];
     let summary = run(options, |event| {
@@ -89,7 +89,7 @@ fn bulk_ends_with_its_time() {
     }
 }
 
-/// The server is gone for half a second, and knows nothing of the run when it comes back.
+/// The server is down for half a second, and has no state of the run after that.
 #[test]
 fn a_server_that_is_restarted_loses_nothing() {
     let first = server("127.0.0.1:0");
@@ -232,7 +232,7 @@ fn cut_connections_are_made_again() {
     }
 }
 
-/// Nothing passes any more, and nobody says so: the client notices by itself.
+/// No packet passes any more, and no error is reported: the client detects it by itself.
 #[test]
 fn silence_is_noticed() {
     let server = server("127.0.0.1:0");

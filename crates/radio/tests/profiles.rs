@@ -1,4 +1,4 @@
-//! Profiles load, and bad ones say where and why.
+//! Profiles load, and errors in them have place and reason.
 // Helpers of tests may fail loudly, as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -46,7 +46,7 @@ fn every_shipped_profile_loads_and_names_others_that_exist() {
 }
 
 #[test]
-fn a_bad_profile_says_where_and_why() {
+fn an_error_in_a_profile_has_its_place_and_reason() {
     for (text, expect) in [
         (
             LTE.replace("value = 1288.04", "value = -3.0"),

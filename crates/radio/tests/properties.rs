@@ -1,4 +1,4 @@
-//! What holds for every radio, whatever comes.
+//! Properties of every radio under random traffic.
 
 // Helpers of tests may fail loudly, as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -120,7 +120,7 @@ fn frames() {
 }
 
 fn main() {
-    // `cargo test --benches` asks only whether it runs.
+    // `cargo test --benches` only checks that it runs.
     decisions();
     frames();
 }

@@ -1,5 +1,5 @@
 //! What goes wrong with paths, addresses and hosts, one kind at a time: every byte still arrives,
-//! and applications wait no longer than docs/failure.md says. Times there are of these worlds.
+//! and applications wait no longer than docs/failure.md states. Times there are of these tests.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
@@ -135,14 +135,14 @@ fn a_flapping_path_costs_no_more_than_its_gaps() {
     assert!(stall < ms(12_000), "alone: {stall:?}");
 }
 
-/// Either end keeps a connection of which the other knows nothing any more.
+/// One end keeps a connection that the other end has lost.
 #[test]
 fn half_open_connections_are_found_out() {
     for told in [[true, false], [false, true]] {
         let stall = longest_stall(&two_paths(), &[after(1_000, sever(0, true, told))]);
         assert!(stall < ms(1_500), "told {told:?}: {stall:?}");
     }
-    // A helper's network forgets its HS-Path, and tells nobody.
+    // A helper's network drops its HS-Path without a message.
     let stall = longest_stall(&helper(), &[after(1_000, sever(1, false, [false; 2]))]);
     assert!(stall < ms(1_500), "{stall:?}");
 }
@@ -162,7 +162,7 @@ fn a_nat_that_forgets_costs_one_rejoin() {
 
 /// A connection that dies just when it was to open the session does not keep the others from it.
 #[test]
-fn a_path_that_falls_silent_while_the_session_is_opened_keeps_nobody_waiting() {
+fn a_path_that_falls_silent_while_the_session_is_opened_delays_no_other() {
     for at_ms in (100..300).step_by(10) {
         let exchange = Exchange::download(When::At(ms(0)), MIB);
         let mut scenario = two_paths().with_exchange(exchange);
@@ -178,15 +178,15 @@ fn a_path_that_falls_silent_while_the_session_is_opened_keeps_nobody_waiting() {
     }
 }
 
-/// The primary's own system says that its address is gone: every path is joined anew at once.
+/// The primary's own system reports that its address is gone: every path is replaced at once.
 #[test]
-fn another_address_of_which_the_primary_knows_costs_a_join() {
+fn a_new_address_that_the_primary_knows_costs_a_join() {
     let all = [0, 1].map(|route| after(1_000, sever(route, true, [true, false])));
     let stall = longest_stall(&two_paths(), &all);
     assert!(stall < ms(2_000), "{stall:?}");
 }
 
-/// A proxy hears nothing of addresses that are gone; what it keeps of them counts against its
+/// A proxy does not notice addresses that are gone; the subflows that it keeps count against its
 /// limit, and must not keep new ones out.
 #[test]
 fn addresses_that_change_all_the_time_leave_nothing_behind() {

@@ -90,8 +90,8 @@ fn subflows_finish_together_without_reinjection_too() {
     assert!(spread <= 0.3, "{spread}");
 }
 
-/// The published effect (MPBond paper, figure 4): who only knows the near hop's round trip fills
-/// the helper, and waits for it.
+/// The published effect (MPBond Figure 4): a scheduler that uses the near hop's round trip alone
+/// fills the helper, and the transfer waits for it.
 #[test]
 fn min_rtt_leaves_the_helper_seconds_behind() {
     let mut scenario = stable(1).with_scheduler(SchedulerKind::MinRtt).measuring(

@@ -1,5 +1,5 @@
-//! Random worlds: whatever links, subflows and applications do, every byte arrives once and in
-//! order, both ends learn how each stream ended, and the run ends.
+//! Random worlds: for any behaviour of links, subflows and applications, every byte arrives once
+//! and in order, both ends learn how each stream ended, and the run ends.
 //!
 //! `SIMULATION_SEED=17 cargo test -p mpbond-sim --test worlds` replays one world;
 //! `SIMULATION_WORLDS=5000` runs more of them.
@@ -247,7 +247,7 @@ fn resets_stops_and_refusals_are_seen_for_what_they_are() {
 }
 
 #[test]
-fn applications_that_never_read_are_in_nobodys_way() {
+fn applications_that_never_read_delay_no_other() {
     let mut scenario = bonded(2 * MIB);
     for _ in 0..8 {
         scenario.exchanges.push(Exchange {

@@ -1,17 +1,17 @@
 //! Tests that need namespaces of their own.
 //!
-//! The test that cargo runs starts its binary again under `unshare`, with an ignored test: a role,
-//! which does nothing when it is run by hand on a host.
+//! The test that cargo runs starts its binary again under `unshare`, with an ignored test, the
+//! *role*. A role does nothing when it is started by hand on a host.
 
 use std::process::Command;
 
 use crate::Need;
 
-/// Set where a role is to be played.
+/// Environment variable that is set for a role.
 const ROLE: &str = "MPBOND_TEST_ROLE";
 
-/// `unshare` with new namespaces of these kinds (its own short options); `None`, and a line that
-/// says so, where they cannot be made.
+/// A command `unshare` with new namespaces of these kinds (its own short options); `None`, and a
+/// line on standard error, where they cannot be created.
 pub fn unshare(namespaces: &str) -> Option<Command> {
     let args = [namespaces, "--kill-child"];
     let tried = Command::new("unshare").args(args).arg("true").output();
@@ -24,8 +24,7 @@ pub fn unshare(namespaces: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Has the ignored test of this name play its role in new namespaces, where they can be made. What
-/// the role says is shown.
+/// Runs the ignored test `role` in new namespaces, where they can be created; prints its output.
 pub fn play(namespaces: &str, role: &str) {
     let Some(mut command) = unshare(namespaces) else {
         return;
@@ -43,12 +42,15 @@ pub fn play(namespaces: &str, role: &str) {
     eprintln!("{text}");
 }
 
-/// Whether this is a role that somebody has called for.
+/// Whether this process was started as a role.
 pub fn is_called_for() -> bool {
     std::env::var_os(ROLE).is_some()
 }
 
-/// Runs lines of shell, which must succeed; what they print.
+/// Runs lines of shell; returns their output.
+///
+/// # Panics
+/// When one of them fails.
 pub fn sh(lines: &str) -> String {
     let output = Command::new("sh").args(["-ec", lines]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

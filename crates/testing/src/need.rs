@@ -1,11 +1,11 @@
-//! Needs of tests.
+//! Requirements of tests that not every machine meets.
 
 use std::fmt::Display;
 
-/// Comma-separated names of the needs that must be met.
+/// Environment variable: comma-separated names of requirements that must be met.
 const REQUIRED: &str = "MPBOND_TEST_REQUIRE";
 
-/// Something that a test needs and a machine may lack.
+/// A requirement that not every machine meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Recorded samples, in `shared/samples` beside the repository.
@@ -44,7 +44,7 @@ impl Need {
         Self::Idle,
     ];
 
-    /// Its name in `MPBOND_TEST_REQUIRE`.
+    /// Name in `MPBOND_TEST_REQUIRE`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",
@@ -60,10 +60,10 @@ impl Need {
         }
     }
 
-    /// Says that the test is skipped because this is missing.
+    /// Reports that the test is skipped because the requirement is not met.
     ///
     /// # Panics
-    /// Where it is required, or where the variable has a name that is none of the needs.
+    /// When `MPBOND_TEST_REQUIRE` contains it, or an unknown name.
     pub fn is_missing(self, why: impl Display) {
         let required = std::env::var(REQUIRED).unwrap_or_default();
         assert!(

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::Need;
 
-/// This file or folder below `shared/samples` beside the repository, where it is there.
+/// Path of a file or folder below `shared/samples` beside the repository, if it exists.
 pub fn sample(name: &str) -> Option<PathBuf> {
     find(&format!("samples/{name}"))
 }
 
-/// This recording of a link or a device, below `shared/traces`, where it is there.
+/// Path of a recording of a link or a device below `shared/traces`, if it exists.
 pub fn recording(name: &str) -> Option<PathBuf> {
     find(&format!("traces/{name}"))
 }

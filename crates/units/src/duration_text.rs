@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn error_says_what_to_write() {
+    fn an_error_names_the_expected_form() {
         let e = parse("25").unwrap_err().to_string();
         assert!(e.contains("\"25\"") && e.contains("25ms"), "{e}");
     }

@@ -1,6 +1,5 @@
-//! Who may know whom, as ARCHITECTURE.md says: checked over `cargo metadata`, so that a line in a
-//! manifest cannot change it unseen; and over the sources: the pure crates' may not read a clock,
-//! and `unsafe` is only where it is said to be.
+//! The rules of ARCHITECTURE.md: dependencies between crates, checked over `cargo metadata`; and,
+//! over the sources, that pure crates read no clock and that `unsafe` occurs only in listed files.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Own crates, and which other own ones each may depend on. A crate that is not listed is a
-/// decision that has not been taken.
-const MAY_KNOW: &[(&str, &[&str])] = &[
+/// Crates of the workspace, with those that each may depend on. Every crate must be listed.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("plot", &[]),
     ("statistics", &[]),
@@ -41,7 +39,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     // The command lines themselves, not what they start.
     ("command", &[]),
-    // The product knows nothing of research.
+    // The product does not depend on research.
     (
         "mpbond",
         &["command", "intercept", "manager", "net", "session", "units"],
@@ -54,7 +52,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     // For tests alone.
     ("testing", &[]),
-    // Nobody knows the hostile inputs; they try everybody.
+    // No crate depends on the fuzz targets, which cover all crates that read input.
     (
         "fuzz",
         &[
@@ -252,28 +250,28 @@ fn package_name(crate_: &str) -> String {
 #[test]
 fn crates_know_only_whom_they_may() {
     let graph = Graph::read();
-    let own: BTreeSet<String> = MAY_KNOW.iter().map(|(c, _)| package_name(c)).collect();
+    let own: BTreeSet<String> = MAY_DEPEND_ON.iter().map(|(c, _)| package_name(c)).collect();
     for name in graph.names.values().filter(|n| n.starts_with("mpbond")) {
-        assert!(own.contains(name), "{name} is not in MAY_KNOW");
+        assert!(own.contains(name), "{name} is not in MAY_DEPEND_ON");
     }
-    for (crate_, allowed) in MAY_KNOW {
+    for (crate_, allowed) in MAY_DEPEND_ON {
         let allowed: BTreeSet<String> = allowed.iter().map(|c| package_name(c)).collect();
         for dep in graph.direct(graph.id(crate_)) {
             assert!(
                 !own.contains(dep) || allowed.contains(dep),
-                "{crate_} must not know {dep}"
+                "{crate_} must not depend on {dep}"
             );
         }
     }
 }
 
 #[test]
-fn nobody_knows_the_programs() {
-    for (crate_, allowed) in MAY_KNOW {
+fn no_crate_depends_on_the_programs() {
+    for (crate_, allowed) in MAY_DEPEND_ON {
         let program = PROGRAMS.iter().find(|p| allowed.contains(p));
         assert!(
             program.is_none() || *crate_ == "fuzz",
-            "{crate_} knows {program:?}"
+            "{crate_} depends on {program:?}"
         );
     }
 }
@@ -387,7 +385,7 @@ fn unsafe_is_where_it_is_said_to_be() {
 
 #[test]
 fn every_crate_forbids_unsafe_or_names_where_it_is() {
-    for (crate_, _) in MAY_KNOW {
+    for (crate_, _) in MAY_DEPEND_ON {
         let folder = match *crate_ {
             "fuzz" => root().join("fuzz"),
             other => root().join("crates").join(other),

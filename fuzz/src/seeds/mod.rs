@@ -94,7 +94,7 @@ fn pairing_messages() -> Vec<pairing::Message> {
     ]
 }
 
-/// Conversations of `mpbond traffic`, each after the octet that says who hears them.
+/// Conversations of `mpbond traffic`, each behind an octet that selects the receiver.
 fn traffic() -> Vec<Vec<u8>> {
     let frame = |kind: u8, number: u64, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();

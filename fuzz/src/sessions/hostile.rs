@@ -40,7 +40,7 @@ fn config() -> SessionConfig {
     }
 }
 
-/// A proxy, and a primary who says anything.
+/// A proxy, and a primary that sends any frames.
 pub fn hostile_primary(octets: &[u8]) {
     bounded(octets, |choices, now| {
         let hello = client_hello(now)?;
@@ -54,7 +54,7 @@ pub fn hostile_primary(octets: &[u8]) {
     });
 }
 
-/// A primary, and a proxy who says anything, its answer to the hello included.
+/// A primary, and a proxy that sends any frames, its answer to the hello included.
 pub fn hostile_proxy(octets: &[u8]) {
     bounded(octets, |choices, now| {
         let mut client = Session::client(config(), [3; 32]);

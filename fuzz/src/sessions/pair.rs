@@ -28,7 +28,7 @@ const MAX_STREAMS: usize = 12;
 /// Rounds of at least a millisecond in which everything has to end once the network is good.
 const MAX_ROUNDS: usize = 60_000;
 
-/// One direction of a stream, as the two applications know it.
+/// One direction of a stream, as its two applications see it.
 #[derive(Default, Debug)]
 struct Flow {
     written: u64,
@@ -41,7 +41,7 @@ struct Flow {
     ended: bool,
 }
 
-/// The bytes of a stream: everyone tells where it belongs.
+/// The bytes of a stream: the value of each depends on its position.
 fn byte(stream: StreamId, up: bool, offset: u64) -> u8 {
     let mut n = offset ^ stream.0 << 48 ^ u64::from(up) << 63;
     n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -62,7 +62,7 @@ struct World {
     joined: u8,
 }
 
-/// Runs what the octets say.
+/// Runs the steps that the octets encode.
 pub fn pair(octets: &[u8]) {
     let mut choices = Choices::new(octets);
     let mut world = World::new(&mut choices);
@@ -451,7 +451,7 @@ impl World {
         }
     }
 
-    /// Lets both ends do what they want to do now. Whether they did anything.
+    /// Lets both ends send all they can now. Returns whether either did anything.
     fn settle(&mut self) -> bool {
         self.client.handle_timeout(self.now);
         if let Some(s) = &mut self.server {

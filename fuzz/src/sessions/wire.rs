@@ -33,7 +33,7 @@ impl Channel {
         Some((record, end))
     }
 
-    /// What the kernel would say.
+    /// The kernel's view of the path.
     pub(super) fn info(&self, rtt: Duration) -> PathInfo {
         PathInfo {
             cwnd_bytes: WINDOW_BYTES,
@@ -61,9 +61,9 @@ pub(super) struct Link {
     pub(super) exporter: [u8; 32],
     pub(super) up: Channel,
     pub(super) down: Channel,
-    /// The server knows it.
+    /// The server has accepted it.
     pub(super) accepted: bool,
-    /// One end has heard that it is gone, the other one not yet.
+    /// One end has noticed its loss, the other one has not.
     pub(super) gone: bool,
     pub(super) rtt: Duration,
 }

@@ -136,7 +136,7 @@ mod tests {
 
     /// A watch that receives all the time and enters Sniff 5 s after it last sent.
     #[test]
-    fn a_watch_is_told_from_a_phone() {
+    fn a_watch_is_distinguished_from_a_phone() {
         let watch: Vec<Entry> = (0..10)
             .map(|i| {
                 let at = f64::from(i) * 10.0 + 10.0;

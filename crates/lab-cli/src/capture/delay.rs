@@ -61,7 +61,7 @@ struct Matched {
 
 /// Probes of one run.
 struct Run {
-    /// Description for people: source and target.
+    /// Description: source and target.
     name: String,
     method: Method,
     probes: Vec<Matched>,

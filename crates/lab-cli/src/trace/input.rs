@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_and_wiped() {
+    fn progress_is_printed_and_erased() {
         assert_eq!(
             told("a.dat", 1 << 20, Some(4 << 20)),
             "a.dat: 25 % of 4.00 MiB read"

@@ -1,5 +1,5 @@
-//! `mpbond capture` and `mpbond probe` as a person and a script meet them: the examples of the help
-//! work on the samples, JSON has its form, bad input gives one line.
+//! The command lines of `mpbond capture` and `mpbond probe`: the examples of the help work on the
+//! samples, JSON has its form, bad input gives one line.
 
 use std::path::Path;
 use std::process::Output;
@@ -20,7 +20,7 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn a_bluetooth_log_is_told_and_drawn() {
+fn a_bluetooth_log_is_reported_and_drawn() {
     let Some(folder) = sample("btsnoop") else {
         return;
     };
@@ -50,9 +50,9 @@ fn a_bluetooth_log_is_told_and_drawn() {
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
 }
 
-/// What is whole is told, and the status says that it is not all.
+/// The whole records are reported, and the report is marked as incomplete.
 #[test]
-fn a_log_that_is_cut_is_told_as_far_as_it_goes() {
+fn a_truncated_log_is_reported_with_a_warning() {
     let Some(folder) = sample("btsnoop") else {
         return;
     };

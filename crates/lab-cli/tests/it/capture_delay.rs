@@ -28,7 +28,7 @@ fn live_probes_are_found_in_a_capture() {
     play("-Urn", "capture_delay::role");
 }
 
-/// Writes down what passes on all interfaces, Ethernet headers and all, until told to stop.
+/// Captures the packets of all interfaces with their Ethernet headers until `stop` is set.
 fn sniff(stop: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<u8>> {
     let all = i32::from((libc::ETH_P_ALL as u16).to_be());
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(all))).unwrap();
@@ -81,7 +81,8 @@ fn serve_tls() {
     });
 }
 
-/// Ends with the test, however that does: else it would hold the pipe that the first process reads.
+/// A child that is killed when the test ends or panics: otherwise it would keep open the pipe
+/// that the first process reads.
 struct Ended(Child);
 
 impl Drop for Ended {

@@ -1,5 +1,5 @@
-//! Endurance in small: all daemons under mixed traffic for a few seconds. `make soak` is the same
-//! for half an hour.
+//! A short endurance test: all daemons under mixed traffic for 20 seconds. `make soak` runs the
+//! same for half an hour.
 #![allow(clippy::unwrap_used, dead_code)] // of tests; parts of the example
 
 use std::time::Duration;
@@ -17,8 +17,8 @@ mod pattern;
 #[path = "../../examples/load/soak.rs"]
 mod soak;
 
-/// Memory in so short a time says little: what counts here is that every byte is right while a
-/// helper dies, and that every descriptor and thread comes back.
+/// The time is too short to judge memory. The test checks that every byte is right while a helper
+/// is killed, and that every descriptor and thread is released.
 #[test]
 fn steady_traffic_leaves_nothing_behind() {
     isolate::own_network();

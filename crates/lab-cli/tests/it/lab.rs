@@ -1,7 +1,6 @@
-//! Small rows of the lab, as a person runs them, with the real daemons, over
-//! emulated links. mpbond beside the baselines: the kernel's Multipath TCP is
-//! proven to use both paths, and found out where it cannot. And a direct path
-//! that falls silent while a helper holds much.
+//! Small experiments with the real daemons over emulated links: mpbond beside the baselines, where
+//! the kernel's Multipath TCP is checked to use both paths, or reported as unfit if it cannot; and
+//! a direct path that falls silent while a helper holds much.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +15,7 @@ static MACHINE: Mutex<()> = Mutex::new(());
 
 const BYTES: u64 = 256 << 10;
 
-/// The row, run once; none where the machine lacks what it needs.
+/// The record of one run; `None` where the machine does not meet its requirements.
 fn run(name: &str) -> Option<RunReport> {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data");
@@ -44,8 +43,7 @@ fn run(name: &str) -> Option<RunReport> {
     Some(serde_json::from_str(&text).unwrap())
 }
 
-/// Whether a transfer that should have used both paths was over before the
-/// machine came to join the second one.
+/// Whether a transfer that should have used both paths ended before the second one had joined.
 fn was_too_quick(report: &RunReport) -> bool {
     let whole = |d: &&Transfer| d.name != "kibbutz without a pipe";
     let one_path = |d: &Transfer| {
@@ -115,8 +113,8 @@ fn baselines_beside_mpbond() {
 /// Copies of missing bytes overtake the queue at the helper; behind it they would arrive after more
 /// than a second.
 ///
-/// A run on a machine too busy for the links proves nothing but that the bytes were right: it is
-/// repeated, and the test says so when no run could be judged.
+/// A run on a machine too busy for the links is not judged, but that the bytes were right: it is
+/// repeated, and the test prints a note if no run could be judged.
 #[test]
 fn copies_overtake_the_queue_of_a_helper() {
     const LONGEST_S: f64 = 0.7;
@@ -150,7 +148,7 @@ fn used_both_paths(d: &Transfer) {
     assert!(d.sha256_ok, "{d:?}");
     assert_eq!(d.bytes, BYTES);
     assert!(d.ratio > 1.0, "nothing beats the bound: {d:?}");
-    // A busy machine may be late, and then says so; that is no fault of ours.
+    // Lateness of a busy machine is reported too, and is no failure.
     let why = d.unfit_because.as_deref().unwrap_or_default();
     assert!(!why.contains("used one path"), "{why}");
     assert!(!why.contains("did not carry"), "{why}");

@@ -1,5 +1,5 @@
-//! `mpbond link` as a person meets it: a program behind an emulated link, this machine's own
-//! services, and nothing left.
+//! The command line of `mpbond link`: a program behind an emulated link, access to services of this
+//! machine, and complete removal.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use mpbond_testing::Need;
 
 use crate::programs::LAB;
 
-/// What the server sends, and by which rate.
+/// Number of bytes that the server sends, and rate and delay of the link.
 const BYTES: usize = 250_000;
 const MBPS: f64 = 20.0;
 const DELAY: Duration = Duration::from_millis(30);
@@ -92,7 +92,7 @@ fn check_logs(log: &Path, pcap: &Path) {
 }
 
 #[test]
-fn a_connection_that_nobody_takes_is_reset() {
+fn a_connection_to_a_closed_port_is_reset() {
     let port = mpbond_testing::free_address().port();
     let program = format!("exec 3<>/dev/tcp/$MPBOND_GATEWAY/{port} && cat <&3");
     let Some(output) = link(&["--down", "8", "--up", "8"], &program) else {
@@ -107,7 +107,7 @@ fn a_connection_that_nobody_takes_is_reset() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_runs() {
+fn usage_errors_are_reported_before_the_program_runs() {
     let missing = "{ mahimahi = \"/there/is/none\" }";
     for (down, radio, words) in [
         ("fast", "lte-2012", "no such file"),

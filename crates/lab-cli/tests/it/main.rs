@@ -1,4 +1,4 @@
-//! `mpbond-lab` as a person and a script meet it. One program for all, since each links everything.
+//! Tests of the program `mpbond-lab`. One test program for all, since each links everything.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod capture;

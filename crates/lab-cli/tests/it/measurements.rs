@@ -1,4 +1,4 @@
-//! Experiments whose subject is no transfer: run, kept, listed and reported as the others.
+//! Experiments without transfers: they are run, stored, listed and reported like the others.
 
 use std::path::Path;
 use std::process::Output;
@@ -86,7 +86,7 @@ fn a_bus_that_sleeps_is_seen_and_reported() {
     assert!(list.contains("sleeps.toml  A bus that sleeps"), "{list}");
 }
 
-/// What was kept is taken, and not measured again.
+/// Stored results are used instead of measuring again.
 #[test]
 fn a_row_goes_on_where_it_was() {
     let out = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_row_goes_on_where_it_was() {
 }
 
 #[test]
-fn bad_files_and_hops_are_told_in_one_line() {
+fn errors_in_files_and_hops_are_one_line() {
     let out = tempfile::tempdir().unwrap();
     std::fs::write(
         out.path().join("x.toml"),

@@ -1,4 +1,4 @@
-//! `mpbond trace` as a person meets it.
+//! The command line of `mpbond trace`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -197,9 +197,9 @@ fn bad_input_is_one_line_with_file_and_place() {
     assert!(e.contains("no profiler samples"), "{e}");
 }
 
-/// What is cut is read as far as it goes, and told.
+/// A truncated trace is read up to its last whole line, and reported as incomplete.
 #[test]
-fn a_cut_trace_is_told_of() {
+fn a_truncated_trace_is_read_with_a_warning() {
     let cut = &SWITCHES.as_bytes()[..SWITCHES.len() - 30];
     let outcome = trace(&["usage", "-"], cut);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -208,7 +208,7 @@ fn a_cut_trace_is_told_of() {
     assert!(s["incomplete"].is_string(), "{s}");
 }
 
-/// What this machine's kernel records is read back; where it may not, that is said.
+/// A trace recorded by this machine's kernel can be read; a missing permission is reported.
 #[test]
 fn this_machine_records_itself() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,7 +256,7 @@ fn this_machine_records_itself() {
     assert!(json(&["summary", &file, "--json"], b"")["span_s"].is_number());
 }
 
-/// A stand-in for adb that notes what it is asked, and answers as a small watch does.
+/// A substitute for adb that logs its arguments, and answers like a small watch.
 #[test]
 fn a_scenario_is_played_on_a_device() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,7 +336,7 @@ fn a_scenario_is_played_on_a_device() {
     assert_eq!(ok(&["record", "--list-scenarios"], b"").lines().count(), 15);
 }
 
-/// A stall that was planted is named with everybody in it; a trace without one names nobody.
+/// An artificial stall is reported with all threads involved; a trace without one has no stall.
 #[test]
 fn a_planted_stall_is_named() {
     let stall = include_bytes!("../../../systrace/tests/data/stalled_request.txt");

@@ -1,5 +1,5 @@
-//! `mpbond traffic` as a person and a script meet it: a server that is killed and started again,
-//! logs that `mpbond capture owd` reads, bad input in one line.
+//! The command line of `mpbond traffic`: a server that is killed and started again, logs that
+//! `mpbond capture owd` reads, bad input in one line.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ fn parsed(line: impl AsRef<str>) -> Value {
     serde_json::from_str(line.as_ref()).unwrap()
 }
 
-/// The camera of the Wear OS paper's section 6.2, through the death of its server.
+/// The camera of the Wear OS paper's section 6.2, while its server is killed and restarted.
 #[test]
 fn a_killed_server_is_a_gap_and_no_loss() {
     let out = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn a_killed_server_is_a_gap_and_no_loss() {
 }
 
 #[test]
-fn a_run_is_told_in_words() {
+fn the_report_of_a_run_has_all_figures() {
     let server_address = free_address();
     let _server = server(server_address);
     let args = [

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_told_apart() {
+    fn links_are_distinguished() {
         let e = experiment(8, 20).unwrap();
         assert_eq!(e.direct_links().count(), 8);
         let plans = crate::plan::plan(&e);

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_in_one_line() {
+    fn errors_in_files_are_one_line() {
         let head = "measure = \"merge\"\nname = \"m\"\ntitle = \"t\"\n";
         let merge = "seeds = 2\nseconds = 5.0\nloss = 0.1\njitter_us = 4.0\nskews_ppm = [15.0]\n";
         assert!(load(&format!("{head}{merge}")).unwrap().is_some());

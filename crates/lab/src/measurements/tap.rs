@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_told_by_their_heads() {
+    fn packets_are_recognised_by_their_headers() {
         let mut echo = vec![
             0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2,
         ];

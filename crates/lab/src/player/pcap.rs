@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_what_the_format_says() {
+    fn writes_the_documented_format() {
         let mut file = Captured::HEADER.to_vec();
         let packet = Captured {
             at: Timestamp::from_nanos(3_000_000_007),

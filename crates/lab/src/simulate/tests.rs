@@ -160,7 +160,7 @@ fn two_paths_come_near_the_bound_and_one_does_not() {
 }
 
 #[test]
-fn changes_and_faults_happen_as_the_file_says() {
+fn changes_and_faults_happen_at_the_times_of_the_file() {
     let falls = "bytes = \"3 MB\"\n[[workload.change]]\nat = \"1s\"\nlink = \"ps\"\n\
                  down = 1\nup = 1";
     let dies = "bytes = \"3 MB\"\n[[workload.fault]]\nat = \"1s\"\nkill = \"phone\"";

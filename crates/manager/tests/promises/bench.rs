@@ -56,7 +56,7 @@ impl Bench {
         }
     }
 
-    /// The only action, which is to ask for a relay.
+    /// The only action, a request for a relay.
     #[track_caller]
     pub fn ask(&mut self) -> (RequestId, Purpose) {
         match self.action() {
@@ -110,7 +110,7 @@ impl Bench {
         self.manager.handle_subflow_closed(self.now, id);
     }
 
-    /// The session says whether a subflow is silent, and when bytes last moved on it.
+    /// Sets whether a subflow is silent, and when bytes last moved on it.
     pub fn fact(&mut self, id: SubflowId, silent: bool, last_moved: Option<Timestamp>) {
         let fact = SubflowFacts {
             id,

@@ -94,7 +94,7 @@ fn after_a_long_sleep_every_path_is_joined_anew_at_once() {
     assert_eq!(dialled(&actions).len(), 2);
 }
 
-/// Its relay would wait in vain for a ticket over a connection from an address that is gone.
+/// A ticket would not arrive over a connection from an address that is gone.
 #[test]
 fn a_control_connection_whose_address_is_gone_is_replaced_at_once() {
     let mut b = Bench::new(Config::new(vec![Link::pipe("phone", HelperId(0))]));

@@ -68,7 +68,7 @@ fn a_silent_path_is_none_where_connections_go_direct_and_one_where_they_are_refu
     let (mut b, subflow) = joined(WithoutProxy::Direct);
     b.fact(subflow, true, None);
     assert!(matches!(b.manager.admission(b.now), Admission::Wait(_)));
-    // It does not say when it is back: it is looked at.
+    // The session does not report a recovery: the manager checks at intervals.
     let told = b.pass(ms(1_500));
     assert_eq!(notices(&told), [Notice::ProxyLost]);
     assert_eq!(b.due_after(LOOK_EVERY), []);

@@ -76,7 +76,7 @@ fn another_session_is_opened_after_200_ms_and_every_path_is_dialled_at_once() {
     };
     b.joined(one);
     b.manager.handle_session_lost(b.now);
-    // The attempt that is under way belongs to nobody any more.
+    // The result of the attempt that is under way is ignored.
     assert_eq!(b.action(), Action::Abandon { dial: two });
     assert_eq!(b.due_after(ms(200)), [Action::OpenSession]);
     b.manager.handle_session_opened(b.now);

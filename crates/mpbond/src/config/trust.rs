@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_lets_nobody_in_and_is_named() {
+    fn an_invalid_line_trusts_no_device_and_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let identity = folder.path().join("identity.pem");
         let file = TrustFile::beside(&identity);

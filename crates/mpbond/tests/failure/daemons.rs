@@ -59,7 +59,7 @@ impl Daemon {
         self.child.wait().unwrap();
     }
 
-    /// Is told to stop, and does.
+    /// Sends SIGTERM and waits for the end.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.ends()

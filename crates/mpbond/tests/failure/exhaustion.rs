@@ -13,7 +13,7 @@ use mpbond_testing::namespaces::unshare;
 const CLIENTS: usize = 80;
 const FEW: &str = "ulimit -n 48; exec \"$0\" \"$@\"";
 
-/// An origin that keeps every connection and says nothing.
+/// An origin that keeps every connection and sends nothing.
 fn silent_origin() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -65,7 +65,7 @@ fn a_proxy_without_descriptors_for_connections_says_so_and_recovers() {
     let origin = origin();
     let bond = Bond::new(Ways::Own, "", "");
     let proxy = bond.start_by("proxy", FEW);
-    // Strangers that say nothing; one source may have 64.
+    // Unauthenticated connections that send nothing; one source may have 64.
     let strangers: Vec<TcpStream> = (0..60)
         .map(|_| TcpStream::connect(bond.proxy).unwrap())
         .collect();

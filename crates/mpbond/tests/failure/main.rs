@@ -1,6 +1,6 @@
 //! What goes wrong, with the daemons that users have: processes that die, stop and come back,
 //! origins and names that fail, descriptors and disks that are used up, addresses that change.
-//! docs/failure.md says what is to become of each.
+//! docs/failure.md describes the behaviour expected of each.
 //!
 //! Deadlines are ten times what an idle machine needs, or more.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests

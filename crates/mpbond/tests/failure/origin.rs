@@ -59,7 +59,7 @@ fn an_origin_that_never_answers_is_the_applications_to_give_up() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut
     ));
     drop(s);
-    // It learns that nobody waits any more.
+    // The origin's connection is closed when no application waits any more.
     assert_eq!(at_origin.read(&mut [0; 1]).unwrap_or(0), 0);
 }
 
@@ -72,7 +72,7 @@ fn a_half_that_is_closed_leaves_the_other_open() {
         let mut heard = Vec::new();
         s.read_to_end(&mut heard).unwrap();
         assert_eq!(heard.len(), 500_000);
-        // Only who has heard all goes on to the next.
+        // The next request is sent only after the whole answer has arrived.
         let to: [u8; 6] = heard[..6].try_into().unwrap();
         let to = SocketAddr::from((
             [to[0], to[1], to[2], to[3]],
@@ -126,7 +126,7 @@ fn a_content_length_that_lies_is_the_applications_to_notice() {
     }
 }
 
-/// Applications are told yes before the name is looked up (docs/adr/0004), so that this is a reset.
+/// Connections are confirmed before the name is looked up (ADR 0004), so this is a reset.
 #[test]
 fn a_name_that_does_not_resolve_is_a_reset() {
     let (bond, [proxy, _primary]) = bond();
@@ -146,12 +146,12 @@ fn a_name_that_does_not_resolve_is_a_reset() {
     assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
 }
 
-/// Without a proxy the primary itself knows before it answers.
+/// Without a proxy the primary looks the name up itself, before it answers.
 #[test]
 fn without_a_proxy_a_name_that_does_not_resolve_is_refused_as_such() {
     let bond = Bond::new(Ways::Own, "on_proxy_loss = \"direct\"", "");
     let _primary = bond.start("primary");
     let refused = bond.connect_to_name("no.such.name.invalid", 80).map(drop);
-    // Host unreachable; time-out where the resolver says nothing.
+    // Host unreachable; time-out where the resolver does not answer.
     assert!(matches!(refused, Err(4 | 6)), "{refused:?}");
 }

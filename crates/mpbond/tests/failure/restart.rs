@@ -25,7 +25,7 @@ fn new_connections_go_direct_within_three_seconds_of_a_proxys_death_until_it_is_
     bond.joined(1);
     let running = download(&bond, origin, 100 * MB);
     proxy.kill();
-    // New connections go direct; people are told, in the log and by status.
+    // New connections go direct; the log and `mpbond status` report it.
     let asked = Instant::now();
     assert!(bond.works(origin), "{}", primary.log());
     // `--nocapture` shows the figures.
@@ -40,7 +40,7 @@ fn new_connections_go_direct_within_three_seconds_of_a_proxys_death_until_it_is_
     assert!(status.notes.iter().any(note), "{status:#?}");
     // Those that are open wait: it could be the network.
     assert!(!running.is_over());
-    // Another proxy knows nothing of the session.
+    // The new proxy does not have the session.
     let back = Instant::now();
     let _proxy = bond.start("proxy");
     bond.joined(1);
@@ -91,9 +91,9 @@ fn a_proxy_that_is_told_to_stop_resets_what_is_open() {
     assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
 }
 
-/// Nobody told the primary while the proxy was away.
+/// The primary gets no message while the proxy is down.
 #[test]
-fn a_proxy_that_comes_back_without_trust_keeps_nobody_waiting() {
+fn a_proxy_that_comes_back_without_trust_delays_no_application() {
     let origin = origin();
     let bond = Bond::new(Ways::Own, "", "");
     let proxy = bond.start("proxy");
@@ -111,7 +111,7 @@ fn a_proxy_that_comes_back_without_trust_keeps_nobody_waiting() {
     assert!(back.elapsed() < Duration::from_secs(30));
     primary.logs("the proxy no longer trusts this device");
     primary.logs("the proxy does not trust this device, and ends what it had open: `mpbond trust ");
-    // It goes on trying, at the usual pace, in case somebody changes that.
+    // It goes on trying at the usual intervals, in case the device is trusted later.
     sleep(Duration::from_secs(3));
     let tried = primary.log().matches("subflow connected").count();
     assert!(tried < 12, "{tried} attempts: {}", primary.log());
@@ -206,7 +206,7 @@ fn daemons_that_stand_still_go_on_where_they_were() {
     }
 }
 
-/// Its kernel still answers, so that nothing breaks: only silence tells.
+/// Its kernel still answers, so no connection breaks: only silence shows the failure.
 #[test]
 fn while_a_proxy_is_silent_new_connections_go_direct() {
     let origin = origin();

@@ -29,7 +29,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn the_first_help_tells_what_it_is() {
+fn the_top_level_help_describes_the_program() {
     let help = ok(&["--help"]);
     for word in [
         "primary",
@@ -157,7 +157,7 @@ fn ids_and_trust() {
     let list = ok(&["trust", "--list", at[0], at[1]]);
     assert_eq!(list, format!("{friend}  my laptop\n"));
 
-    // By the configuration that names the identity, whatever the role.
+    // By the configuration that names the identity, for any role.
     let config = folder.path().join("proxy.toml");
     std::fs::write(
         &config,
@@ -297,7 +297,7 @@ fn front_door(identity: Identity, trusts: bool) -> SocketAddr {
 }
 
 #[test]
-fn doctor_tells_trust_from_distrust_and_strangers() {
+fn doctor_distinguishes_trust_distrust_and_another_identity() {
     let folder = tempfile::tempdir().unwrap();
     let own = Identity::load_or_create(folder.path().join("me.pem"))
         .unwrap()
@@ -350,9 +350,9 @@ fn help_pages_and_completions_are_as_recorded() {
     compare(MPBOND, &folder, &OF_THE_LAB);
 }
 
-/// What is handed on, to whichever `mpbond-lab` is there: nothing, one in PATH, one beside
-/// `mpbond`. All are links, since a program that has just been written may not be run by a process
-/// that forks in another thread.
+/// Subcommands are handed to `mpbond-lab`: none is installed, one in PATH, one beside `mpbond`. All
+/// are links, since a program that has just been written may not be run by a process that forks in
+/// another thread.
 #[test]
 fn subcommands_of_the_lab_are_handed_on() {
     let temporary = env!("CARGO_TARGET_TMPDIR");

@@ -40,7 +40,7 @@ fn descendants(parent: u32) -> Vec<u32> {
     let mut all = Vec::new();
     let mut next = vec![parent];
     while let Some(parent) = next.pop() {
-        // The exit code says whether there is any.
+        // The exit code is 0 if there is any.
         let ps = Command::new("ps")
             .args(["-o", "pid=", "--ppid", &parent.to_string()])
             .output()
@@ -119,7 +119,8 @@ fn role() {
     primary.wait().unwrap();
     wait_until("nothing is left", is_clean);
 
-    // Killed with all that would clean up: the doctor says so, and does it when told to.
+    // Killed together with the process that would remove the rules: the doctor reports it, and
+    // removes them on request.
     let mut primary = start(folder);
     let helpers: Vec<_> = descendants(primary.id())
         .iter()

@@ -81,10 +81,10 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
 /// A connection that is kept is watched for this long.
 const A_MOMENT: Duration = Duration::from_millis(300);
 /// One that is not kept is closed by then, also on a busy machine; and before the daemons' time
-/// limit for those that say nothing.
+/// limit for silent ones.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
-/// Whether the other end keeps a connection for this long that says nothing but this.
+/// Whether the other end keeps a connection for this long that sends these octets and nothing else.
 fn is_kept(stream: &mut TcpStream, say: &[u8], for_so_long: Duration) -> bool {
     let _ = stream.write_all(say);
     stream.set_read_timeout(Some(for_so_long)).unwrap();
@@ -177,7 +177,7 @@ async fn control_connections_of_one_primary() {
 
 #[tokio::test]
 async fn relays_of_one_primary() {
-    // It takes connections and says nothing.
+    // It accepts connections and sends nothing.
     let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let to = proxy.local_addr().unwrap();
     let (listen, id, _folder) = helper(to);

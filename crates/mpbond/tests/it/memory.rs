@@ -1,5 +1,5 @@
-//! What a proxy holds in all: a real one on loopback with little memory, and primaries that want
-//! more than there is. They are sessions moved by hand, so that each does just what a test wants.
+//! The memory limit of a proxy: a real one on loopback with little memory, and primaries that use
+//! more. The primaries are sessions driven by the test, step by step.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -77,7 +77,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Opens a session, or says how it was refused.
+    /// Opens a session; returns the refusal otherwise.
     async fn open(proxy: &Proxy) -> Result<Self, SubflowError> {
         let clock = Clock::start();
         let identity = Identity::generate().unwrap();
@@ -106,7 +106,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Writes what the session wants written, as far as its windows go.
+    /// Writes the session's records, as far as its windows permit.
     async fn transmit(&mut self) {
         let mut record = Vec::new();
         loop {
@@ -164,7 +164,7 @@ impl Peer {
             .unwrap()
     }
 
-    /// Goes on until a stream has something to say.
+    /// Runs until a stream is readable.
     async fn hear(&mut self, stream: StreamId) -> Read {
         loop {
             match self.session.read(self.clock.now(), stream) {
@@ -284,7 +284,7 @@ async fn bytes_for_peers_that_do_not_read_stay_below_the_bound() {
     for _ in 0..4 {
         let mut peer = Peer::open(&proxy).await.unwrap();
         let streams: Vec<_> = (0..10).map(|_| peer.stream(fountain)).collect();
-        // It asks, and never reads: its session alone could hold 8 MiB.
+        // It sends requests and never reads: its session alone could hold 8 MiB.
         peer.transmit().await;
         peers.push((peer, streams));
     }
@@ -331,7 +331,7 @@ async fn bytes_for_origins_that_do_not_read_stay_below_the_bound() {
         peers.push(task);
     }
     settled(&proxy, 1 << 20).await;
-    // There is still room for somebody who reads, if not at every moment.
+    // A session that reads is still served, if not at every moment.
     let deadline = Instant::now() + PATIENCE;
     let mut modest = loop {
         match Peer::open(&proxy).await {

@@ -197,7 +197,7 @@ fn a_code_makes_two_devices_trust_each_other() {
 }
 
 #[test]
-fn the_pictures_text_will_do_whoever_of_them_waits() {
+fn the_text_of_the_qr_code_serves_at_either_end() {
     let (helper, primary) = both();
     let listener = primary.listen(&["--yes", "--name", "my laptop"]);
     let done = helper.run(&["pair", &listener.text, "--yes"]);
@@ -364,7 +364,7 @@ fn ctrl_c_leaves_nothing_behind() {
     assert_eq!((code, said.as_str()), (130, "mpbond: cancelled\n"));
     untouched(&helper, &primary);
 
-    // While the other person thinks, at either end.
+    // While the other user has not decided, at either end.
     for caller in [true, false] {
         let (helper, primary) = both();
         let listener = helper.listen(&["--yes"]);
@@ -416,7 +416,7 @@ fn when_one_cannot_store_the_other_takes_it_back() {
 }
 
 #[test]
-fn a_stranger_who_only_sits_there_keeps_nobody_out() {
+fn an_idle_stranger_excludes_no_other_device() {
     let (helper, primary) = both();
     let listener = helper.listen(&["--yes"]);
     let idle: Vec<TcpStream> = (0..4)
@@ -471,7 +471,7 @@ fn wrong_usage_is_one_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains(said), "{text}");
     }
-    // Two of a kind: noticed before anybody is asked.
+    // Two devices of the same role: refused before a user is asked.
     let other = Device::new("helper", HELPER);
     let listener = helper.listen(&["--yes"]);
     let done = other.run(&["pair", &listener.address, &listener.code, "--yes"]);
@@ -576,7 +576,7 @@ fn a_token_lets_one_primary_in() {
     );
     assert_eq!(primary.text(), expected);
 
-    // Its bearer may have missed the answer; anybody else comes too late.
+    // The device that used it may repeat the request; another device is refused.
     let done = primary.run(&["pair", &token, "--yes"]);
     assert!(done.status.success(), "{}", stderr(&done));
     let thief = no_proxy();
@@ -588,7 +588,7 @@ fn a_token_lets_one_primary_in() {
     std::thread::sleep(Duration::from_millis(2100));
     assert!(refused(&thief, &short).contains("this token has expired"));
 
-    // Told to nobody but the proxy that it names.
+    // It is sent only to the proxy that it names.
     let fresh = proxy.token(&[]);
     let elsewhere = Proxy::start();
     let misled = fresh.replace(&proxy.address.to_string(), &elsewhere.address.to_string());

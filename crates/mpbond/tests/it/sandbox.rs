@@ -1,4 +1,5 @@
-//! What real daemons have given up, as the kernel tells it, and that they do their work then.
+//! Capabilities, files and system calls that real daemons have dropped, by the kernel's account;
+//! and that the daemons still work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use nix::unistd::Pid;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A server that says a word to everybody.
+/// A server that sends one word on each connection.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -92,7 +93,7 @@ impl Drop for Daemon {
     }
 }
 
-/// What a server says whose *name* the proxy has to look up.
+/// Answer of a server whose *name* the proxy has to look up.
 fn fetch(socks5: SocketAddr, port: u16) -> String {
     let mut s = TcpStream::connect(socks5).unwrap();
     s.set_read_timeout(Some(LIMIT)).unwrap();

@@ -73,7 +73,7 @@ fn systemd_understands_them() {
         return Need::Systemd.is_missing("there is no systemd-analyze");
     };
     let said = String::from_utf8_lossy(&verify.stderr);
-    // Of our units it may say nothing; others on this machine are not ours to mend.
+    // It must report nothing about these units; others on this machine are ignored.
     let ours: Vec<_> = said.lines().filter(|l| l.contains("mpbond")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
 }
@@ -93,7 +93,7 @@ fn the_user_can_be_made() {
 }
 
 #[test]
-fn daemons_look_where_systemd_says() {
+fn daemons_use_the_folders_that_systemd_gives() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("proxy.toml");
     std::fs::write(&file, "workers = 1\n").unwrap();

@@ -188,7 +188,7 @@ fn a_live_session_of_an_untrusted_device_ends_at_once() {
     remove(&bond, "proxy", laptop);
     let took = bond.wait("proxy", WITHIN, |s| s.sessions.len() == 1);
     println!("proxy: {took:?}");
-    // Its applications need not wait for what will not come, and people are told what would help.
+    // Its applications do not wait, and the log names the remedy.
     let asked = Instant::now();
     let mut block = vec![0; 1 << 16];
     let end = loop {
@@ -206,7 +206,7 @@ fn a_live_session_of_an_untrusted_device_ends_at_once() {
         s.notes.iter().any(|note| note.contains(&advice))
     });
 
-    // It tries to come back, and does not get in; nobody else notices anything.
+    // It tries to rejoin and is refused; other devices are not affected.
     thread::sleep(Duration::from_millis(1500));
     bond.wait("proxy", WITHIN, |s| s.sessions.len() == 1);
     bond.wait("helper", WITHIN, |s| {

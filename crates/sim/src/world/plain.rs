@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_told() {
+    fn bytes_that_never_arrive_are_reported() {
         let mut scenario =
             one_path().with_exchange(Exchange::download(When::At(Duration::ZERO), MIB));
         scenario.links[0].down.loss = 1.0;

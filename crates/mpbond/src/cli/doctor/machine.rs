@@ -302,7 +302,7 @@ mod tests {
     use crate::cli::doctor::finding::Verdict;
 
     #[test]
-    fn a_port_in_use_is_told_apart_from_our_own() {
+    fn a_port_in_use_is_distinguished_from_our_own() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = other.local_addr().unwrap();
         for (running, fails) in [(false, true), (true, false)] {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn fronts_for_everybody_are_noticed() {
+    fn fronts_open_to_all_hosts_are_reported() {
         for (address, open) in [
             ("127.0.0.1:1080", false),
             ("192.168.7.1:1080", false),

@@ -181,7 +181,7 @@ async fn another_device_than_expected_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn an_untrusted_caller_is_refused_and_told() {
+async fn an_untrusted_caller_is_refused_with_the_reason() {
     let trusted = Arc::new(Mutex::new(HashSet::new()));
     let book = trusted.clone();
     let trust: Arc<dyn Trust> = Arc::new(move |id: &DeviceId| book.lock().unwrap().contains(id));
@@ -229,7 +229,7 @@ async fn an_untrusted_caller_is_refused_and_told() {
 }
 
 #[tokio::test]
-async fn closing_is_told_from_being_cut_off() {
+async fn closing_is_distinguished_from_truncation() {
     let (mut client, mut server) = pair().await;
     client.queue_record(b"last words").unwrap();
     client.close();

@@ -282,7 +282,7 @@ fn subflow_numbers_with_gaps_are_bounded() {
 }
 
 #[test]
-fn another_version_is_told_apart_from_garbage() {
+fn another_version_is_distinguished_from_garbage() {
     // Type, length, version 9; a later version may lay the rest out in another way.
     let hello = Bytes::from_static(&[0x01, 3, 0, 9, 0xff]);
     assert_eq!(

@@ -111,7 +111,7 @@ fn signals_do_not_wait_on_a_silent_subflow() {
 }
 
 #[test]
-fn a_hello_that_nobody_answers_is_given_up() {
+fn an_unanswered_hello_is_given_up() {
     let mut p = Pair::new(SessionConfig::default());
     let deaf = p.join(&[hop(8.0, 25)]);
     p.links[0].blackhole = true;

@@ -19,7 +19,7 @@ fn any_subflow_may_come_first() {
 }
 
 #[test]
-fn a_first_subflow_that_dies_before_its_hello_holds_nobody_up() {
+fn a_first_subflow_lost_before_its_hello_delays_no_other() {
     let mut p = Pair::new(SessionConfig::default());
     let first = p.join(&[hop(8.0, 20)]);
     p.join(&[hop(8.0, 20)]);
@@ -112,7 +112,7 @@ fn resets_travel_with_their_reason() {
 }
 
 #[test]
-fn a_stalled_reader_blocks_nobody() {
+fn a_stalled_reader_blocks_no_other_stream() {
     let (mut p, ..) = joined(SessionConfig::default());
     let stalled: Vec<_> = (0..12).map(|_| p.open()).collect();
     p.client_ignores = stalled.clone();
@@ -133,7 +133,7 @@ fn a_stalled_reader_blocks_nobody() {
 }
 
 #[test]
-fn what_arrives_for_stalled_readers_starves_nobody() {
+fn bytes_of_stalled_readers_starve_no_other_stream() {
     let (mut p, ..) = joined(SessionConfig::default());
     let stalled: Vec<_> = (0..8).map(|_| p.open()).collect();
     p.client_ignores = stalled.clone();
@@ -215,7 +215,7 @@ fn redundant_carries_everything_everywhere() {
 }
 
 #[test]
-fn an_idle_session_sends_nothing_and_wants_no_timer() {
+fn an_idle_session_sends_nothing_and_has_no_timer() {
     let (mut p, ..) = joined(SessionConfig::default());
     download(&mut p, 100_000, 10_000);
     p.run(p.now + Duration::from_secs(3), |_| false);

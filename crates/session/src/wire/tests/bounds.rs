@@ -155,7 +155,7 @@ fn unknown_values_fall_back() {
 }
 
 #[test]
-fn a_number_says_whether_a_frame_elicits_an_ack() {
+fn the_type_number_decides_whether_a_frame_elicits_an_ack() {
     for n in 0..=u8::MAX {
         let expected = !matches!(n, 0x05 | 0x14 | 0x18 | 0x1b | 0x40..0x80);
         assert_eq!(FrameType(n).elicits_ack(), expected, "{n:#04x}");
