@@ -26,9 +26,26 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// A session at its proxy: 16 random octets that the proxy chose.
+/// A session at its proxy: the label of the proxy's process, 4 octets, and 12 random octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(pub [u8; 16]);
+
+impl SessionId {
+    /// The id of these parts.
+    pub fn new(label: [u8; 4], random: [u8; 12]) -> Self {
+        let mut id = [0; 16];
+        let (first, rest) = id.split_at_mut(label.len());
+        first.copy_from_slice(&label);
+        rest.copy_from_slice(&random);
+        Self(id)
+    }
+
+    /// The label of the process that holds the session.
+    pub fn label(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.0;
+        [a, b, c, d]
+    }
+}
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

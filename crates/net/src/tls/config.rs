@@ -81,6 +81,7 @@ pub(super) fn client(
     verifier: Arc<Pinned>,
     secret: Arc<ExporterSecret>,
     purpose: Purpose,
+    sends_name: bool,
 ) -> Result<Arc<ClientConfig>, Error> {
     let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_protocol_versions(&[&TLS13])?
@@ -91,7 +92,7 @@ pub(super) fn client(
         )));
     config.alpn_protocols = vec![purpose.protocol().to_vec()];
     config.resumption = Resumption::disabled();
-    config.enable_sni = false;
+    config.enable_sni = sends_name;
     config.enable_secret_extraction = true;
     config.key_log = secret;
     Ok(Arc::new(config))

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::TlsError;
 use super::config::{self, ExporterSecret, Pinned, Purpose, Trust, Trusted};
 use super::exporter::Exporter;
+use super::label::Label;
 use super::record::{Opener, Sealer, frame};
 use crate::identity::{DeviceId, Identity};
 
@@ -66,15 +67,23 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     identity: &Identity,
     expect: Option<DeviceId>,
     purpose: Purpose,
+    label: Option<Label>,
     deadline: Instant,
 ) -> Result<Established, TlsError> {
     let verifier = Arc::new(Pinned::new(expect));
     let secret = Arc::new(ExporterSecret::default());
-    let config = config::client(identity, verifier.clone(), secret.clone(), purpose)?;
-    // A placeholder, neither sent (no SNI) nor verified: the verifier compares ids.
-    let name = ServerName::DnsName(
-        DnsName::try_from("mpbond.invalid").map_err(|e| Error::General(e.to_string()))?,
-    );
+    let sends_name = label.is_some();
+    let config = config::client(
+        identity,
+        verifier.clone(),
+        secret.clone(),
+        purpose,
+        sends_name,
+    )?;
+    // Never verified: the verifier compares ids. Without a label it is a placeholder, not sent.
+    let name = label.map_or("mpbond.invalid".to_owned(), Label::server_name);
+    let name = DnsName::try_from(name).map_err(|e| Error::General(e.to_string()))?;
+    let name = ServerName::DnsName(name);
     let mut conn = UnbufferedClientConnection::new(config, name)?;
     let wire = match shake(io, &mut conn, deadline).await {
         Ok(wire) => wire,

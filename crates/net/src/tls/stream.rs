@@ -15,6 +15,7 @@ use super::TlsError;
 use super::config::{Purpose, Trust};
 use super::exporter::Exporter;
 use super::handshake::{self, Established, Rekey};
+use super::label::Label;
 use super::record::{
     ALERT, APPLICATION_DATA, HANDSHAKE, MAX_RECORD_PLAINTEXT_BYTES, Opener, RECORD_OVERHEAD_BYTES,
     Sealer, frame,
@@ -100,7 +101,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let (expect, purpose) = (Some(expect), Purpose::Daemon);
-        let done = handshake::connect(&mut io, identity, expect, purpose, deadline).await?;
+        let done = handshake::connect(&mut io, identity, expect, purpose, None, deadline).await?;
+        Ok(Self::new(io, done))
+    }
+
+    /// The same with the label of the process that is to get the connection.
+    ///
+    /// # Errors
+    /// As [`TlsStream::connect`].
+    pub async fn connect_to_process(
+        mut io: S,
+        identity: &Identity,
+        expect: DeviceId,
+        label: Label,
+        deadline: Instant,
+    ) -> Result<Self, TlsError> {
+        let (expect, purpose, label) = (Some(expect), Purpose::Daemon, Some(label));
+        let done = handshake::connect(&mut io, identity, expect, purpose, label, deadline).await?;
         Ok(Self::new(io, done))
     }
 
@@ -117,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         deadline: Instant,
     ) -> Result<Self, TlsError> {
         let purpose = Purpose::Pairing;
-        let done = handshake::connect(&mut io, identity, expect, purpose, deadline).await?;
+        let done = handshake::connect(&mut io, identity, expect, purpose, None, deadline).await?;
         Ok(Self::new(io, done))
     }
 

@@ -516,6 +516,46 @@ async fn a_stolen_certificate_without_its_key_proves_nothing() {
     );
 }
 
+/// The first octets of a client's connection, and what is read in them.
+async fn peeked(label: Option<Label>) -> (Vec<u8>, Peeked) {
+    let (a, mut b) = tcp_pair().await;
+    let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
+    let client = async {
+        match label {
+            None => TlsStream::connect(a, &ours, theirs.id(), soon()).await,
+            Some(l) => TlsStream::connect_to_process(a, &ours, theirs.id(), l, soon()).await,
+        }
+    };
+    let look = async {
+        let mut octets = Vec::new();
+        loop {
+            b.read_buf(&mut octets).await.unwrap();
+            match label_of_hello(&octets) {
+                Peeked::Incomplete => {}
+                whole => return (octets, whole),
+            }
+        }
+    };
+    tokio::select! {
+        result = client => panic!("nobody answers: {result:?}"),
+        looked = look => looked,
+    }
+}
+
+#[tokio::test]
+async fn a_connection_carries_the_label_of_the_process_that_it_is_for() {
+    let label = Label([0xde, 0xad, 0xbe, 0xef]);
+    let (octets, read) = peeked(Some(label)).await;
+    assert_eq!(read, Peeked::Whole(Some(label)));
+    for cut in 0..octets.len() {
+        assert_eq!(label_of_hello(&octets[..cut]), Peeked::Incomplete, "{cut}");
+    }
+    let (octets, read) = peeked(None).await;
+    assert_eq!(read, Peeked::Whole(None));
+    let text = String::from_utf8_lossy(&octets);
+    assert!(!text.contains("mpbond.invalid"), "no server name is sent");
+}
+
 #[tokio::test]
 async fn a_peer_with_another_protocol_name_is_refused() {
     let (a, b) = tcp_pair().await;
@@ -525,6 +565,7 @@ async fn a_peer_with_another_protocol_name_is_refused() {
         Arc::new(Pinned::new(Some(theirs.id()))),
         Arc::new(ExporterSecret::default()),
         Purpose::Daemon,
+        false,
     )
     .unwrap();
     Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];

@@ -81,6 +81,7 @@ async fn clients_that_offer_both_protocols_must_be_trusted() {
             Arc::new(Pinned::new(None)),
             Arc::new(ExporterSecret::default()),
             Purpose::Pairing,
+            false,
         )
         .unwrap();
         Arc::make_mut(&mut config).alpn_protocols = names.map(<[u8]>::to_vec).to_vec();
