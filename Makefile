@@ -6,6 +6,7 @@
 #   make test            all that has to pass before a change is taken
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
+#   make upgrades        twenty upgrades of each daemon while a download runs
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
@@ -23,7 +24,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate fuzz deny bench footprint \
-	load soak advisories prepare install clean
+	load soak upgrades advisories prepare install clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -82,6 +83,9 @@ unit:
 hunt: prepare
 	PROPTEST_RNG_SEED=$$RANDOM$$RANDOM PROPTEST_CASES=$(or $(CASES),2000) \
 		cargo test --workspace --locked --no-fail-fast
+
+upgrades: prepare
+	cargo test -p mpbond --test failure -- --ignored upgrade --nocapture
 
 simulate: prepare
 	@cargo run --quiet --release --locked -p mpbond-sim --example worlds -- \

@@ -30,3 +30,4 @@ mod rate_limited_log;
 mod revocation;
 mod sleep;
 mod stop;
+mod upgrade;

@@ -33,18 +33,22 @@ pub async fn start<F: Future<Output = Status> + 'static>(
     address: Option<SocketAddr>,
     status: impl Fn() -> F + 'static,
 ) {
-    let Some(address) = address else {
-        return;
-    };
-    match TcpListener::bind(address).await {
-        Ok(listener) => {
-            tokio::task::spawn_local(serve(listener, status));
-        }
-        Err(e) => warn!(%address, error = %e, "no metrics"),
+    if let Some(listener) = listen(address).await {
+        tokio::task::spawn_local(serve(listener, status));
     }
 }
 
-async fn serve<F: Future<Output = Status> + 'static>(
+/// Binds the address of the metrics, if there is one. A failure is logged.
+pub async fn listen(address: Option<SocketAddr>) -> Option<TcpListener> {
+    let address = address?;
+    let listener = TcpListener::bind(address).await;
+    listener
+        .inspect_err(|e| warn!(%address, error = %e, "no metrics"))
+        .ok()
+}
+
+/// Serves `GET /metrics`. To be run in a `LocalSet`.
+pub async fn serve<F: Future<Output = Status> + 'static>(
     listener: TcpListener,
     status: impl Fn() -> F + 'static,
 ) {

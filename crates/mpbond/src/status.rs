@@ -12,6 +12,9 @@ pub struct Status {
     pub device: String,
     /// Version of the program.
     pub version: String,
+    /// Number of the process that answers.
+    #[serde(default)]
+    pub process: u32,
     /// Since the daemon started.
     pub uptime_s: f64,
     /// Sessions: at a primary the one in use, then those that retire; any number at a proxy.

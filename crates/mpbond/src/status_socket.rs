@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const MAX_STATUS_BYTES: u64 = 64 << 20;
 pub struct StatusSocket {
     listener: UnixListener,
     path: PathBuf,
+    /// The file is another process's.
+    keeps_file: bool,
 }
 
 impl StatusSocket {
@@ -55,7 +58,33 @@ impl StatusSocket {
         Ok(Self {
             listener,
             path: path.to_owned(),
+            keeps_file: false,
         })
+    }
+
+    /// The socket at `path` of another process, whose file it stays until
+    /// [`taken_over`](Self::taken_over).
+    ///
+    /// # Errors
+    /// It is no listener.
+    pub fn inherit(listener: OwnedFd, path: &Path) -> io::Result<Self> {
+        let listener = std::os::unix::net::UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener: UnixListener::from_std(listener)?,
+            path: path.to_owned(),
+            keeps_file: true,
+        })
+    }
+
+    /// The file is this process's from now on.
+    pub fn taken_over(&mut self) {
+        self.keeps_file = false;
+    }
+
+    /// Another process serves it from now on: its file is kept.
+    pub fn hand_over(mut self) {
+        self.keeps_file = true;
     }
 
     /// Answers every connection with the current result of `status`.
@@ -91,10 +120,18 @@ impl StatusSocket {
     }
 }
 
+impl AsFd for StatusSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
 impl Drop for StatusSocket {
     fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&self.path);
+        if !self.keeps_file {
+            // It may have been removed already.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

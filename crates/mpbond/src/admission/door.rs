@@ -70,7 +70,8 @@ impl Door {
         }
     }
 
-    fn admit<F>(
+    /// Serves one connection in the same way.
+    pub(crate) fn admit<F>(
         self: &Rc<Self>,
         tcp: TcpStream,
         from: SocketAddr,

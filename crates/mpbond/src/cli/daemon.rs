@@ -84,6 +84,9 @@ pub(super) struct ProxyArgs {
     /// its own proxy.
     #[arg(long, value_name = "ADDRESS:PORT")]
     serve: Option<SocketAddr>,
+    /// Take over from the proxy that runs, without an interruption; see `mpbond upgrade`.
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,6 +194,7 @@ impl ProxyArgs {
         } else {
             ProxyConfig::load(&file).map_err(Failure::input)?
         };
+        config.take_over = self.take_over;
         if self.serve.is_some() {
             config.serve = self.serve;
         }

@@ -9,6 +9,7 @@ mod kill_switch;
 mod pair;
 mod status;
 mod trust;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ enum Command {
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
     KillSwitch(kill_switch::KillSwitchArgs),
+    Upgrade(upgrade::UpgradeArgs),
     #[command(after_help = "\
 Example:
   mpbond completions bash > /etc/bash_completion.d/mpbond")]
@@ -117,6 +119,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Trust(args) => args.run(),
         Command::Untrust(args) => args.run(),
         Command::KillSwitch(args) => args.run(),
+        Command::Upgrade(args) => args.run(),
         Command::Completions(args) => args.run(command()),
         Command::Man(args) => {
             let theirs = dispatch::SUBCOMMANDS.map(|(name, _)| format!("mpbond-{name}"));

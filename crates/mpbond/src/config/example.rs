@@ -11,6 +11,7 @@ reinjection = "ours"               # copies of what slow paths still owe;
 congestion = "cubic"               # of TCP; left out: the system's
 resume_for = "60s"                 # sessions are kept so long without a path
 stop_within = "2s"                 # open connections go on so long at a stop
+drain = "10min"                    # and so long after an upgrade
 metrics = "127.0.0.1:9090"         # Prometheus; left out: none
 # identity = "/etc/mpbond/identity.pem"
 # status_socket = "/run/mpbond/proxy.sock"

@@ -23,6 +23,9 @@ const MAX_WORKERS: usize = 1024;
 /// connections have no proxy at all.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
+/// Time for open connections after an upgrade, by default: most downloads and calls end within it.
+const DRAIN: Duration = Duration::from_secs(600);
+
 /// Minimum memory for sessions.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
@@ -57,6 +60,10 @@ pub struct ProxyConfig {
     pub resume_for: Duration,
     /// How long open connections are served further at a stop.
     pub stop_within: Duration,
+    /// How long a process that was upgraded serves open connections further.
+    pub drain: Duration,
+    /// Take over from the proxy that runs, instead of listening anew.
+    pub take_over: bool,
     /// Allowed destinations of streams.
     pub destinations: Destinations,
     /// Service at which every stream ends, whatever destination it names.
@@ -94,6 +101,7 @@ struct ProxyFile {
     congestion: Option<Text<Congestion>>,
     resume_for: Option<Text<ResumeFor>>,
     stop_within: Option<Text<Drain>>,
+    drain: Option<Text<Drain>>,
     destinations: Option<DestinationsFile>,
     serve: Option<Text<SocketAddr>>,
     workers: Option<Spanned<usize>>,
@@ -125,6 +133,8 @@ impl Default for ProxyConfig {
             congestion: None,
             resume_for: RESUME_FOR,
             stop_within: STOP_WITHIN,
+            drain: DRAIN,
+            take_over: false,
             destinations: Destinations::default(),
             serve: None,
             workers: None,
@@ -194,6 +204,8 @@ impl ProxyConfig {
             congestion: file.congestion.map(|t| t.0.0),
             resume_for: file.resume_for.map_or(default.resume_for, |t| t.0.0),
             stop_within: file.stop_within.map_or(default.stop_within, |t| t.0.0),
+            drain: file.drain.map_or(default.drain, |t| t.0.0),
+            take_over: false,
             destinations,
             serve: file.serve.map(|t| t.0),
             workers: file.workers.map(Spanned::into_inner),

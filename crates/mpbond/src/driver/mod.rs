@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mpbond_net::DeviceId;
-use mpbond_net::tls::TlsStream;
+use mpbond_net::tls::{Label, TlsStream};
 use mpbond_session::{
     CloseCode, Destination, EXPORTER, FarReport, Hello, OpenError, ResetCode, Role, Session,
     StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
@@ -297,6 +297,12 @@ impl Driver {
     /// Tells the peer to open no new streams.
     pub fn go_away(&self, reason: &str) {
         self.with(|inner| inner.session.go_away(reason));
+    }
+
+    /// Primary: label of the proxy's process that holds the session, once it has answered.
+    pub fn label(&self) -> Option<Label> {
+        let id = self.shared.borrow().session.id()?;
+        Some(Label(id.label()))
     }
 
     /// Whether both are handles of the same session.

@@ -432,6 +432,7 @@ impl Helper {
             role: "helper".to_owned(),
             device: self.identity.id().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: std::process::id(),
             uptime_s: self.clock.now().as_secs_f64(),
             relays,
             budget: self.budget.as_ref().map(MonthlyBudget::status),

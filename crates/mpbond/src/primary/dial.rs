@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use mpbond_manager::{DialId, HANDSHAKE_WITHIN, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
-use mpbond_net::tls::TlsStream;
+use mpbond_net::tls::{Label, TlsStream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::control;
 use super::state::{LinkConfig, Primary};
 use crate::config::{HelperRef, PathConfig};
+use crate::driver::Driver;
 
 /// Begins an attempt; its result goes to the manager.
 pub(super) fn start(primary: &Rc<Primary>, dial: DialId, target: Target) {
@@ -59,7 +60,8 @@ async fn connect(
     let link = primary.link(target.link()).context("no such link")?;
     match (target, link) {
         (Target::Proxy { .. }, LinkConfig::Path(path)) => {
-            to_proxy(primary, path).await.map(Dialled::Subflow)
+            let tls = to_proxy(primary, path, || label(primary)).await;
+            tls.map(Dialled::Subflow)
         }
         (Target::Control { .. }, LinkConfig::Pipe(helper)) => {
             let connection = control::connect(primary, helper).await?;
@@ -94,12 +96,22 @@ fn add_subflow(primary: &Rc<Primary>, dial: DialId, target: &Target, tls: TlsStr
     primary.manage(|m, now| m.handle_dialled(now, dial, subflow, local));
 }
 
-/// A connection to the proxy over one of the primary's own links.
-pub(super) async fn to_proxy(primary: &Primary, path: &PathConfig) -> anyhow::Result<TlsStream> {
+/// Label of the process that holds the session in use, once the proxy has answered.
+fn label(primary: &Primary) -> Option<Label> {
+    primary.driver.borrow().as_ref().and_then(Driver::label)
+}
+
+/// A connection to the proxy over one of the primary's own links. The label is asked for when TLS
+/// begins.
+pub(super) async fn to_proxy(
+    primary: &Primary,
+    path: &PathConfig,
+    label: impl FnOnce() -> Option<Label>,
+) -> anyhow::Result<TlsStream> {
     let bind = (path.source, path.interface.as_ref());
     let address = primary.config.proxy.address;
     let tcp = primary.connect(bind, address, primary.tuning()).await?;
-    handshake(primary, tcp).await
+    handshake(primary, tcp, label()).await
 }
 
 /// A connection to the proxy through a relay for which the helper has given a ticket.
@@ -118,12 +130,19 @@ async fn through_helper(
     let bind = (helper.source, helper.interface.as_ref());
     let mut tcp = primary.connect(bind, address, tuning).await?;
     tcp.write_all(&relay_preamble(ticket)).await?;
-    let tls = handshake(primary, tcp).await;
+    let tls = handshake(primary, tcp, label(primary)).await;
     tls.context("through the helper")
 }
 
-async fn handshake(primary: &Primary, tcp: TcpStream) -> anyhow::Result<TlsStream> {
+async fn handshake(
+    primary: &Primary,
+    tcp: TcpStream,
+    label: Option<Label>,
+) -> anyhow::Result<TlsStream> {
     let deadline = Instant::now() + HANDSHAKE_WITHIN;
-    let proxy = primary.config.proxy.id;
-    Ok(TlsStream::connect(tcp, &primary.identity, proxy, deadline).await?)
+    let (identity, proxy) = (&primary.identity, primary.config.proxy.id);
+    Ok(match label {
+        None => TlsStream::connect(tcp, identity, proxy, deadline).await?,
+        Some(label) => TlsStream::connect_to_process(tcp, identity, proxy, label, deadline).await?,
+    })
 }

@@ -84,7 +84,7 @@ async fn joined_again<'a>(primary: &'a Primary, driver: &Driver) -> (&'a PathCon
     }
     loop {
         for path in &primary.config.paths {
-            match dial::to_proxy(primary, path).await {
+            match dial::to_proxy(primary, path, || driver.label()).await {
                 Ok(tls) => return (path, tls),
                 Err(e) => debug!(
                     path = path.name,

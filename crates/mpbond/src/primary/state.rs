@@ -251,6 +251,7 @@ impl Primary {
             role: "primary".to_owned(),
             device: self.identity.id().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: std::process::id(),
             uptime_s: self.clock.now().as_secs_f64(),
             sessions: drivers().map(Driver::status).collect(),
             transfers,

@@ -6,6 +6,7 @@
 mod dial;
 mod families;
 mod internal;
+mod passing;
 mod registry;
 mod worker;
 
@@ -20,8 +21,8 @@ use bytes::Bytes;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::{Purpose, TlsStream, Trust};
-use mpbond_session::{Hello, SessionConfig, SubflowError, parse_hello};
+use mpbond_net::tls::{Label, Purpose, TlsStream, Trust};
+use mpbond_session::{CloseCode, Hello, SessionConfig, SubflowError, parse_hello};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
@@ -34,9 +35,9 @@ use crate::quota::source;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
-use crate::status_socket::StatusSocket;
 use crate::stop::DaemonStop;
-use crate::{addresses, descriptors, heap, metrics, pairing, revocation};
+use crate::upgrade::{Listeners, Notify, Predecessor};
+use crate::{addresses, descriptors, heap, metrics, pairing, random, revocation};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
@@ -75,6 +76,8 @@ pub(crate) struct Proxy {
     config: ProxyConfig,
     session: SessionConfig,
     registry: Registry,
+    /// First octets of the ids of its sessions.
+    label: Label,
     memory: Memory,
     log: TransferLog,
     clock: Clock,
@@ -133,6 +136,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         internal: internal::Internal::read(),
         session,
         registry: Registry::default(),
+        label: Label(random::bytes().context("random octets")?),
         memory: config
             .memory_bytes
             .map_or_else(Memory::of_machine, Memory::new),
@@ -155,21 +159,24 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         keepalive: Some(Duration::from_secs(240)),
         ..Tuning::default()
     };
+    let config = &proxy.config;
+    let (path, notify) = (&config.status_socket, Notify::connect());
+    let mut own = Listeners::open("proxy", path, config.metrics, config.take_over).await?;
     let mut listeners = Vec::new();
-    for address in &proxy.config.listen {
-        listeners.push(tcp::listen(*address, None, &tuning)?);
-        info!(%address, "listening");
+    for address in &config.listen {
+        listeners.push(own.tcp(*address, || tcp::listen(*address, None, &tuning))?);
     }
-    let path = &proxy.config.status_socket;
-    let socket =
-        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
     // Bound here, since the address may need privileges; it is served once the workers run.
     let team = Rc::new(OnceCell::<Arc<Vec<Worker>>>::new());
     let status = {
         let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
-        move || status(Arc::clone(&proxy), team.get().cloned().unwrap_or_default())
+        let before = own.predecessor.clone();
+        move || {
+            let note = before.as_ref().and_then(|before| before.note());
+            let team = team.get().cloned().unwrap_or_default();
+            status(Arc::clone(&proxy), team, note)
+        }
     };
-    metrics::start(proxy.config.metrics, status.clone()).await;
     if proxy.config.sandbox {
         let _ = proxy.sandboxed.set(proxy.sandbox().enter());
     }
@@ -183,15 +190,20 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let entrance = Rc::new(Entrance {
         proxy: Arc::clone(&proxy),
         workers: Arc::clone(&workers),
+        before: own.predecessor.clone(),
         refused: PeerLog::default(),
         no_tokens: RateLimitedLog::default(),
     });
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
+    let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
+    own.ready().await?;
+    notify.ready();
     let mut accepting = tokio::task::JoinSet::new();
     for listener in listeners {
-        let entrance = Rc::clone(&entrance);
-        let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
-        accepting.spawn_local(Rc::clone(&door).accept(listener, serve));
+        accepting.spawn_local(Rc::clone(&door).accept(listener, serve.clone()));
+    }
+    if let Some(metrics) = own.metrics {
+        accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
     let revoked = {
         let workers = Arc::clone(&workers);
@@ -203,21 +215,55 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
     let mut stop = DaemonStop::listen();
-    let mut serving = std::pin::pin!(socket.serve(status));
-    tokio::select! {
-        () = &mut serving => {}
-        reason = stop.wait() => info!(reason, "stopping"),
-    }
-    drop(accepting);
-    tokio::select! {
-        () = &mut serving => {}
-        () = drain(&workers, proxy.config.stop_within) => {}
-        reason = stop.wait() => info!(reason, "stopping at once"),
+    let successor = {
+        let mut serving = std::pin::pin!(own.status.serve(status));
+        let successor = tokio::select! {
+            () = &mut serving => None,
+            successor = own.handover.wait() => Some(successor),
+            reason = stop.wait() => {
+                info!(reason, "stopping");
+                None
+            }
+        };
+        // With it go copies of all listeners.
+        drop((accepting, own.handover));
+        if successor.is_none() {
+            tokio::select! {
+                () = &mut serving => {}
+                () = finish(&workers, &mut stop, config.stop_within) => {}
+            }
+        }
+        successor
+    };
+    if let Some(successor) = successor {
+        own.status.hand_over();
+        tokio::task::spawn_local(passing::receive(successor, door, serve));
+        let all = async {
+            drain(&workers, config.drain).await;
+            if let Some(before) = own.predecessor {
+                before.end().await;
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            reason = stop.wait() => {
+                info!(reason, "stopping");
+                finish(&workers, &mut stop, config.stop_within).await;
+            }
+        }
     }
     for w in workers.iter() {
         w.stop().await;
     }
     Ok(())
+}
+
+/// Serves what is open for the last time: until it ends, so long at most, or until a signal.
+async fn finish(workers: &[Worker], stop: &mut DaemonStop, within: Duration) {
+    tokio::select! {
+        () = drain(workers, within) => {}
+        reason = stop.wait() => info!(reason, "stopping at once"),
+    }
 }
 
 /// Has all sessions end with the streams that are open, and waits for that, at most so long.
@@ -250,6 +296,8 @@ async fn give_back(memory: Memory) {
 struct Entrance {
     proxy: Arc<Proxy>,
     workers: Arc<Vec<Worker>>,
+    /// The process that ran before.
+    before: Option<Rc<Predecessor>>,
     refused: PeerLog<IpAddr>,
     no_tokens: RateLimitedLog,
 }
@@ -284,6 +332,10 @@ impl Entrance {
         let (identity, trust) = (&proxy.identity, Arc::clone(&proxy.trust));
         let book = EnrolmentBook::beside(&proxy.config.identity);
         visitor.first_octet(&tcp).await?;
+        let before = self.before.as_deref().filter(|before| !before.has_ended());
+        let Some(tcp) = passing::pass_on(tcp, proxy.label, before).await? else {
+            return Ok(());
+        };
         // Untrusted devices get this far only while there are tokens.
         let mut tls = if self.takes_tokens(&book) {
             TlsStream::accept_either(tcp, identity, trust, deadline).await?
@@ -318,8 +370,13 @@ impl Entrance {
             Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {
                 Some(n) => workers.get(n),
                 None => {
+                    // The primary dials again, with the label of the process that holds it.
+                    let elsewhere = before.is_some() && session.label() != proxy.label.0;
                     let e = SubflowError {
-                        code: mpbond_session::CloseCode::UnknownSession,
+                        code: match elsewhere {
+                            true => CloseCode::Done,
+                            false => CloseCode::UnknownSession,
+                        },
                         reason: format!("session {session}"),
                         by_peer: false,
                     };
@@ -354,7 +411,7 @@ async fn first_record(tls: &mut TlsStream) -> anyhow::Result<(Bytes, u64)> {
     }
 }
 
-async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
+async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>, note: Option<String>) -> Status {
     let mut sessions = Vec::new();
     let mut transfers = proxy.log.closed();
     for w in workers.iter() {
@@ -365,7 +422,7 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
             transfers.extend(t);
         }
     }
-    let mut notes = Vec::new();
+    let mut notes = Vec::from_iter(note);
     if let Some(address) = proxy.config.serve {
         notes.push(format!("every stream ends at {address} (serve)"));
     }
@@ -373,6 +430,7 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>) -> Status {
         role: "proxy".to_owned(),
         device: proxy.identity.id().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        process: std::process::id(),
         uptime_s: proxy.clock.now().as_secs_f64(),
         sessions,
         transfers,

@@ -220,7 +220,7 @@ impl Work {
         let (Ok(id), Ok(random)) = (random::bytes(), random::bytes()) else {
             return Err(refused(CloseCode::TooMuch, "cannot read random bytes"));
         };
-        let id = SessionId(id);
+        let id = SessionId::new(self.proxy.label.0, id);
         let registry = &self.proxy.registry;
         registry
             .insert(id, self.number, peer)

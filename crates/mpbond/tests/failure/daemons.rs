@@ -34,6 +34,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// Number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
         if signal == Signal::SIGSTOP {
@@ -127,6 +132,24 @@ impl Drop for Daemon {
     }
 }
 
+/// A daemon that was started by `mpbond upgrade`; it is killed when dropped.
+pub struct Upgraded {
+    pub process: u32,
+    log: PathBuf,
+}
+
+impl Upgraded {
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Upgraded {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.process as i32), Signal::SIGKILL);
+    }
+}
+
 /// The configurations and keys of a proxy, a helper and a primary that trust each other.
 pub struct Bond {
     pub folder: tempfile::TempDir,
@@ -213,6 +236,31 @@ impl Bond {
         let text = text.replace(&format!("{role}.sock"), "next.sock");
         std::fs::write(self.file("next.toml"), text).unwrap();
         self.start_with(role, "next", "exec \"$0\" \"$@\"")
+    }
+
+    /// Replaces the daemon that runs by a new process, as `systemctl reload` does.
+    pub fn upgrade(&self, role: &str) -> Result<Upgraded, String> {
+        let log = self.file(&format!("{role}.log"));
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+            .args(["upgrade", role, "--config"])
+            .arg(self.file(&format!("{role}.toml")))
+            .args(["--", "--log", "debug"])
+            .env_remove("RUST_LOG")
+            .env("NOTIFY_SOCKET", self.file("notify.sock"))
+            .stderr(out)
+            .output()
+            .unwrap();
+        let log_text = std::fs::read_to_string(&log).unwrap();
+        if !done.status.success() {
+            return Err(log_text);
+        }
+        let process = self.status(role).unwrap().process;
+        Ok(Upgraded { process, log })
     }
 
     fn write(&self, name: &str, text: &str) {

@@ -18,3 +18,4 @@ mod restart;
 mod retire;
 mod silence;
 mod texts;
+mod upgrade;

@@ -36,6 +36,11 @@ fn units_run_as_a_user_of_their_own_with_what_they_need() {
         assert_eq!(only(&settings, "NoNewPrivileges"), "yes");
         assert_eq!(only(&settings, "ProtectSystem"), "strict");
         assert!(!only(&settings, "MemoryMax").is_empty());
+        if settings.iter().any(|(key, _)| key == "ExecReload") {
+            // The process that takes over is a child of the one that reloads.
+            assert_eq!(only(&settings, "Type"), "notify");
+            assert_eq!(only(&settings, "NotifyAccess"), "all");
+        }
         let may = only(&settings, "AmbientCapabilities");
         assert_eq!(may, only(&settings, "CapabilityBoundingSet"));
         let wanted = match role {

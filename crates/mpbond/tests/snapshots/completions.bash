@@ -82,6 +82,9 @@ _mpbond() {
             mpbond,untrust)
                 cmd="mpbond__subcmd__untrust"
                 ;;
+            mpbond,upgrade)
+                cmd="mpbond__subcmd__upgrade"
+                ;;
             mpbond__subcmd__help,capture)
                 cmd="mpbond__subcmd__help__subcmd__capture"
                 ;;
@@ -148,6 +151,9 @@ _mpbond() {
             mpbond__subcmd__help,untrust)
                 cmd="mpbond__subcmd__help__subcmd__untrust"
                 ;;
+            mpbond__subcmd__help,upgrade)
+                cmd="mpbond__subcmd__help__subcmd__upgrade"
+                ;;
             mpbond__subcmd__help__subcmd__proxy,enrol)
                 cmd="mpbond__subcmd__help__subcmd__proxy__subcmd__enrol"
                 ;;
@@ -170,7 +176,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version primary helper proxy status doctor id pair trust untrust kill-switch completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -286,7 +292,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="primary helper proxy status doctor id pair trust untrust kill-switch completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -621,6 +627,20 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__help__subcmd__upgrade)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__helper)
             opts="-c -h -V --config --check --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -870,7 +890,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__proxy)
-            opts="-c -h -V --config --check --serve --log --log-json --help --version enrol help"
+            opts="-c -h -V --config --check --serve --take-over --log --log-json --help --version enrol help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1086,6 +1106,32 @@ _mpbond() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__upgrade)
+            opts="-c -h -V --config --log --log-json --help --version primary helper proxy"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

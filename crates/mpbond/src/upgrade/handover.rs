@@ -1,0 +1,187 @@
+//! The old process: hands its listeners over to a new one.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::line::{Line, Message};
+use super::{Inherited, MAX_LISTENERS, path_beside};
+
+/// Name of the own socket among the listeners.
+const NAME: &str = "upgrade";
+
+/// Time within which a new process has to be ready, once it has the listeners. Both accept
+/// connections until then.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Pause after an error of accept(2), which may last.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A daemon's socket for a new process; removes its file when dropped, unless that is another
+/// process's.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    listener: UnixListener,
+    path: PathBuf,
+    role: &'static str,
+    /// What is handed over, by name.
+    listeners: Vec<(String, OwnedFd)>,
+    /// The file is another process's.
+    keeps_file: bool,
+}
+
+impl Handover {
+    /// Listens beside the status socket, with the inherited listener if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub(crate) fn bind(
+        status_socket: &Path,
+        role: &'static str,
+        inherited: &mut Inherited,
+    ) -> io::Result<Self> {
+        let path = path_beside(status_socket);
+        let own = inherited.take(NAME);
+        let keeps_file = own.is_some();
+        let socket = match own {
+            Some(socket) => std::os::unix::net::UnixListener::from(socket),
+            None => {
+                // A dead daemon's: the status socket has shown that no other one runs.
+                match std::fs::remove_file(&path) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                    _ => {}
+                }
+                std::os::unix::net::UnixListener::bind(&path)?
+            }
+        };
+        socket.set_nonblocking(true)?;
+        let own = (NAME.to_owned(), socket.as_fd().try_clone_to_owned()?);
+        Ok(Self {
+            listener: UnixListener::from_std(socket)?,
+            path,
+            role,
+            listeners: vec![own],
+            keeps_file,
+        })
+    }
+
+    /// Adds a listener to what is handed over.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn offer(&mut self, name: String, listener: &impl AsFd) -> io::Result<()> {
+        let copy = listener.as_fd().try_clone_to_owned()?;
+        self.listeners.push((name, copy));
+        Ok(())
+    }
+
+    /// The file is this process's from now on.
+    pub(crate) fn taken_over(&mut self) {
+        self.keeps_file = false;
+    }
+
+    /// Waits for a new process that has taken everything over.
+    pub(crate) async fn wait(&mut self) -> Successor {
+        loop {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(e) => {
+                    warn!(error = %e, "cannot accept a new process");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            match timeout(READY_WITHIN, self.hand_over(stream)).await {
+                Ok(Ok(successor)) => {
+                    self.keeps_file = true;
+                    self.listeners.clear();
+                    return successor;
+                }
+                Ok(Err(e)) => warn!(error = format!("{e:#}"), "not taken over: this one goes on"),
+                Err(_) => warn!("the new process does not get ready: this one goes on"),
+            }
+        }
+    }
+
+    async fn hand_over(&self, stream: UnixStream) -> anyhow::Result<Successor> {
+        let line = Line::new(stream);
+        line.check_user()?;
+        let process = match line.receive().await? {
+            Some((Message::TakeOver { role, process }, _)) if role == self.role => process,
+            Some((Message::TakeOver { role, .. }, _)) => {
+                let reason = format!("this is a {}, not a {role}", self.role);
+                line.send(&Message::Refused { reason }, &[]).await?;
+                bail!("a {role} asks");
+            }
+            other => bail!("it began with {other:?}"),
+        };
+        if self.listeners.len() > MAX_LISTENERS {
+            let reason = format!("more than {MAX_LISTENERS} listeners: stop it and start it again");
+            line.send(&Message::Refused { reason }, &[]).await?;
+            bail!("more than {MAX_LISTENERS} listeners");
+        }
+        let names = self.listeners.iter().map(|(name, _)| name.clone());
+        let listeners = Message::Listeners {
+            process: std::process::id(),
+            names: names.collect(),
+        };
+        let descriptors: Vec<_> = self.listeners.iter().map(|(_, fd)| fd.as_fd()).collect();
+        line.send(&listeners, &descriptors).await?;
+        match line.receive().await? {
+            Some((Message::Ready, _)) => {}
+            None => bail!("process {process} has ended before it was ready"),
+            other => bail!("process {process} answered with {other:?}"),
+        }
+        info!(
+            process,
+            "a new process has taken over; this one serves what is open"
+        );
+        Ok(Successor(line))
+    }
+}
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        if !self.keeps_file {
+            // It may have been removed already.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The process that has taken over. It knows by the end of this connection that the old one has
+/// ended.
+#[derive(Debug)]
+pub(crate) struct Successor(Line);
+
+impl Successor {
+    /// The next unread connection that is for this process; `None` when the new one has ended.
+    pub(crate) async fn connection(&self) -> Option<TcpStream> {
+        loop {
+            let received = self.0.receive().await;
+            let (message, mut descriptors) = match received.context("the new process") {
+                Ok(received) => received?,
+                Err(e) => {
+                    warn!(
+                        error = format!("{e:#}"),
+                        "no connections are passed on any more"
+                    );
+                    return None;
+                }
+            };
+            let (Message::Connection, Some(descriptor)) = (message, descriptors.pop()) else {
+                continue;
+            };
+            match TcpStream::from_std(descriptor.into()) {
+                Ok(tcp) => return Some(tcp),
+                Err(e) => warn!(error = %e, "a connection that was passed on"),
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The listeners of a daemon: taken over from the process that ran before, or opened.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tracing::info;
+
+use super::{Handover, Inherited, Predecessor, take_over};
+use crate::metrics;
+use crate::status_socket::StatusSocket;
+
+/// Names of listeners at the handover.
+const STATUS: &str = "status";
+const METRICS: &str = "metrics";
+
+/// The listeners that every daemon has, and the means to get and hand over others.
+pub(crate) struct Listeners {
+    /// The process that ran before, if this one takes over.
+    pub(crate) predecessor: Option<Rc<Predecessor>>,
+    pub(crate) status: StatusSocket,
+    pub(crate) metrics: Option<TcpListener>,
+    /// Where the next process asks.
+    pub(crate) handover: Handover,
+    inherited: Inherited,
+}
+
+impl Listeners {
+    /// Opens status socket and metrics, or takes all listeners over.
+    ///
+    /// # Errors
+    /// There is nothing to take over from, or the files of the sockets cannot be made.
+    pub(crate) async fn open(
+        role: &'static str,
+        status_socket: &Path,
+        metrics: Option<SocketAddr>,
+        takes_over: bool,
+    ) -> anyhow::Result<Self> {
+        let (predecessor, mut inherited) = match takes_over {
+            false => (None, Inherited::default()),
+            true => {
+                let (predecessor, inherited) = take_over(status_socket, role).await?;
+                (Some(Rc::new(predecessor)), inherited)
+            }
+        };
+        let status = match inherited.take(STATUS) {
+            Some(listener) => StatusSocket::inherit(listener, status_socket),
+            None => StatusSocket::bind(status_socket),
+        };
+        let path = status_socket.display();
+        let status = status.with_context(|| format!("status socket {path}"))?;
+        let metrics = match inherited.tcp(METRICS)? {
+            Some(listener) if listener.local_addr().ok() == metrics => Some(listener),
+            _ => metrics::listen(metrics).await,
+        };
+        let mut handover = Handover::bind(status_socket, role, &mut inherited)
+            .with_context(|| format!("socket for upgrades beside {path}"))?;
+        handover.offer(STATUS.to_owned(), &status)?;
+        if let Some(metrics) = &metrics {
+            handover.offer(METRICS.to_owned(), metrics)?;
+        }
+        Ok(Self {
+            predecessor,
+            status,
+            metrics,
+            handover,
+            inherited,
+        })
+    }
+
+    /// The listener at this address: that of the process before, or a new one.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn tcp<E>(
+        &mut self,
+        address: SocketAddr,
+        open: impl FnOnce() -> Result<TcpListener, E>,
+    ) -> anyhow::Result<TcpListener>
+    where
+        anyhow::Error: From<E>,
+    {
+        let name = format!("listen {address}");
+        let listener = match self.inherited.tcp(&name)? {
+            Some(listener) => listener,
+            None => open()?,
+        };
+        self.handover.offer(name, &listener)?;
+        info!(%address, "listening");
+        Ok(listener)
+    }
+
+    /// Ends the part of the process before in accepting connections; listeners of its that were
+    /// not asked for are closed.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<()> {
+        self.inherited = Inherited::default();
+        if let Some(predecessor) = &self.predecessor {
+            predecessor.ready().await.context("the old process")?;
+        }
+        self.status.taken_over();
+        self.handover.taken_over();
+        Ok(())
+    }
+}

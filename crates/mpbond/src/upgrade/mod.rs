@@ -1,0 +1,32 @@
+//! Upgrade without an interruption: a new process takes over from the one that runs.
+//!
+//! A daemon cannot start programs (its sandbox forbids that), so the service manager or a person
+//! starts the new process. It connects to the Unix socket beside the status socket and receives all
+//! listeners ([`Handover::wait`], [`Listeners`]). Once it is ready, the old process accepts nothing
+//! more and serves what is open until that ends; connections that are for the old one are passed on
+//! to it unread ([`Predecessor::pass`]).
+
+mod handover;
+mod line;
+mod listeners;
+mod notify;
+mod predecessor;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use handover::{Handover, Successor};
+pub(crate) use listeners::Listeners;
+pub(crate) use notify::Notify;
+pub(crate) use predecessor::Predecessor;
+
+use predecessor::{Inherited, take_over};
+
+/// Maximum number of listeners of a daemon that can be taken over.
+const MAX_LISTENERS: usize = 64;
+
+/// Path of the socket for a new process, beside the status socket.
+fn path_beside(status_socket: &Path) -> PathBuf {
+    let mut path = status_socket.as_os_str().to_owned();
+    path.push(".upgrade");
+    path.into()
+}

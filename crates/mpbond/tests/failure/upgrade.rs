@@ -1,0 +1,192 @@
+//! Upgrades: a new process takes over from one that runs, and a download does not notice.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use nix::sys::signal::Signal;
+
+use crate::daemons::{Bond, Upgraded, WITHIN, Ways, download, origin, text, until};
+
+const MB: u32 = 1_000_000;
+
+/// Number of upgrades in the ordinary tests; `make upgrades` does twenty for each role.
+const FEW: usize = 2;
+
+/// A download runs while the proxy is replaced, again and again; every byte of it is checked.
+fn proxies(times: usize) {
+    let origin = origin();
+    // Nothing may take another way meanwhile.
+    let fail = "on_proxy_loss = \"fail\"";
+    let bond = Bond::new(Ways::Both, fail, "metrics = \"127.0.0.1:0\"");
+    let mut old = bond.start("proxy");
+    let _helper = bond.start("helper");
+    let primary = bond.start("primary");
+    let mut upgraded: Vec<Upgraded> = Vec::new();
+    for n in 0..times {
+        bond.joined(2);
+        let running = download(&bond, origin, 10 * MB);
+        let before = bond.status("proxy").unwrap().process;
+        let new = bond.upgrade("proxy").unwrap();
+        assert_ne!(new.process, before);
+        assert!(bond.works(origin), "{n}: {}", primary.log());
+        assert_eq!(running.end().unwrap(), 10 * MB as usize, "{n}");
+        // New connections go to the new process, as soon as the primary has a session there.
+        let to = origin.to_string();
+        until("the new one has served a connection", || {
+            assert!(bond.works(origin), "{n}: {}", primary.log());
+            let status = bond.status("proxy").unwrap();
+            status.transfers.iter().any(|t| t.destination == to)
+        });
+        // The old one ends by itself.
+        until("the old one has ended", || {
+            let notes = bond.status("proxy").unwrap().notes;
+            !notes.iter().any(|note| note.contains("which ran before"))
+        });
+        upgraded.push(new);
+        assert!(!upgraded.last().unwrap().log().contains("are reset"));
+    }
+    assert!(old.ends().success());
+    let sandbox = bond.status("proxy").unwrap().sandbox.unwrap();
+    assert!(sandbox.no_new_privileges, "{sandbox:?}");
+}
+
+#[test]
+fn a_download_does_not_notice_that_its_proxy_is_upgraded() {
+    proxies(FEW);
+}
+
+#[test]
+#[ignore = "some minutes; `make upgrades`"]
+fn twenty_of_twenty_downloads_do_not_notice_that_their_proxy_is_upgraded() {
+    proxies(20);
+}
+
+/// The service manager follows the daemon from process to process.
+#[test]
+fn a_new_process_tells_the_service_manager_that_it_is_the_daemon() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let manager = UnixDatagram::bind(bond.file("notify.sock")).unwrap();
+    manager.set_read_timeout(Some(WITHIN)).unwrap();
+    let told = |process: u32| {
+        let mut text = [0; 100];
+        let n = manager.recv(&mut text).unwrap();
+        let text = String::from_utf8_lossy(&text[..n]);
+        assert_eq!(text, format!("READY=1\nMAINPID={process}\n"));
+    };
+    let line = format!(
+        "NOTIFY_SOCKET={} exec \"$0\" \"$@\"",
+        text(&bond.file("notify.sock"))
+    );
+    let old = bond.start_by("proxy", &line);
+    told(old.process());
+    let new = bond.upgrade("proxy").unwrap();
+    told(new.process);
+}
+
+/// Connections between primary and proxy that a test can cut.
+struct Wire {
+    address: SocketAddr,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Wire {
+    fn to(proxy: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let all = Arc::clone(&open);
+        thread::spawn(move || {
+            for near in listener.incoming() {
+                let near = near.unwrap();
+                let Ok(far) = TcpStream::connect(proxy) else {
+                    continue;
+                };
+                let mut open = all.lock().unwrap();
+                for (a, b) in [(&near, &far), (&far, &near)] {
+                    let (mut a, mut b) = (a.try_clone().unwrap(), b.try_clone().unwrap());
+                    thread::spawn(move || {
+                        let mut block = vec![0; 1 << 16];
+                        while let Ok(n @ 1..) = a.read(&mut block) {
+                            if b.write_all(&block[..n]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = b.shutdown(Shutdown::Both);
+                    });
+                }
+                open.extend([near, far]);
+            }
+        });
+        Self { address, open }
+    }
+
+    fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// What joins a session of the old process again reaches the new one first.
+#[test]
+fn a_session_of_the_old_proxy_is_joined_again_through_the_new_one() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let wire = Wire::to(bond.proxy);
+    let file = bond.file("primary.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let config = config.replace(&bond.proxy.to_string(), &wire.address.to_string());
+    std::fs::write(&file, config).unwrap();
+    let mut old = bond.start("proxy");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    let running = download(&bond, origin, 40 * MB);
+    // Twice: the one in the middle passes on what is for the first.
+    let middle = bond.upgrade("proxy").unwrap();
+    bond.joined(1);
+    let new = bond.upgrade("proxy").unwrap();
+    assert_ne!(middle.process, new.process);
+    wire.cut();
+    assert_eq!(running.end().unwrap(), 40 * MB as usize);
+    assert!(old.ends().success());
+    let log = new.log();
+    assert_eq!(log.matches("passed on label=").count(), 2, "{log}");
+    bond.joined(1);
+    assert!(bond.works(origin));
+}
+
+#[test]
+fn an_upgrade_that_fails_leaves_the_old_daemon_as_it_was() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let mut old = bond.start("proxy");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    let file = bond.file("proxy.toml");
+    let right = std::fs::read_to_string(&file).unwrap();
+    // It fails when it has the listeners already.
+    let other = format!("listen = [\"{}\", \"192.0.2.1:9\"]", bond.proxy);
+    let wrong = right.replace(&format!("listen = \"{}\"", bond.proxy), &other);
+    assert_ne!(wrong, right);
+    std::fs::write(&file, wrong).unwrap();
+    let Err(log) = bond.upgrade("proxy") else {
+        panic!("it was upgraded");
+    };
+    assert!(log.contains("the new proxy has ended"), "{log}");
+    assert_eq!(bond.status("proxy").unwrap().process, old.process());
+    assert!(bond.works(origin));
+    std::fs::write(&file, right).unwrap();
+    let new = bond.upgrade("proxy").unwrap();
+    assert_eq!(bond.status("proxy").unwrap().process, new.process);
+    assert!(old.ends().success());
+    assert!(bond.works(origin));
+    // Once it stops, nothing is left of either.
+    let process = nix::unistd::Pid::from_raw(new.process as i32);
+    nix::sys::signal::kill(process, Signal::SIGTERM).unwrap();
+    until("its sockets are gone", || {
+        !bond.file("proxy.sock").exists() && !bond.file("proxy.sock.upgrade").exists()
+    });
+}

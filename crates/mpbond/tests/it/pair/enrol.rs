@@ -1,0 +1,172 @@
+//! Tokens: `mpbond proxy enrol` and the primary that uses one.
+
+use super::*;
+
+/// A proxy that runs; it is killed when dropped.
+struct Proxy {
+    device: Device,
+    address: SocketAddr,
+    daemon: Child,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+impl Proxy {
+    fn start() -> Self {
+        let address = mpbond_testing::free_address();
+        let config = format!(
+            "identity = \"me.pem\"\nlisten = \"{address}\"\nstatus_socket = \"me.sock\"\n\
+             workers = 1\n"
+        );
+        let device = Device::new("proxy", &config);
+        let mut command = device.command(&["proxy"]);
+        let daemon = command.stderr(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "it does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self {
+            device,
+            address,
+            daemon,
+        }
+    }
+
+    fn token(&self, args: &[&str]) -> String {
+        let made = self
+            .device
+            .run(&[&["proxy", "enrol", "--json"], args].concat());
+        stdout(&made)["token"].as_str().unwrap().to_owned()
+    }
+}
+
+fn no_proxy() -> Device {
+    Device::new("primary", "identity = \"me.pem\"\n")
+}
+
+fn refused(primary: &Device, token: &str) -> String {
+    let before = primary.text();
+    let done = primary.run(&["pair", token, "--yes", "--json"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(primary.text(), before);
+    let said = stderr(&done);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn a_token_lets_one_primary_in() {
+    let proxy = Proxy::start();
+    let primary = no_proxy();
+    // Strangers get no answer at all while no token is out.
+    let stray = format!(
+        "MPBOND:ENROL/{}/{}/{}",
+        proxy.address,
+        proxy.device.id(),
+        "0".repeat(32)
+    );
+    assert!(refused(&primary, &stray).contains("does `mpbond pair` wait there"));
+
+    let token = proxy.token(&["--for", "Anna's laptop"]);
+    let kept = std::fs::read_to_string(proxy.device.folder.path().join("me.enrol")).unwrap();
+    let secret = token.rsplit('/').next().unwrap();
+    assert!(
+        !kept.to_uppercase().contains(secret),
+        "only its hash is kept: {kept}"
+    );
+
+    let done = primary.run(&["pair", &token, "--yes"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let laptop = TrustedDevice {
+        id: primary.id(),
+        name: "Anna's laptop".to_owned(),
+    };
+    assert_eq!(proxy.device.trusted(), std::slice::from_ref(&laptop));
+    let expected = format!(
+        "identity = \"me.pem\"\n\n[proxy]\naddress = \"{}\"\nid = \"{}\"\n",
+        proxy.address,
+        proxy.device.id()
+    );
+    assert_eq!(primary.text(), expected);
+
+    // The device that used it may repeat the request; another device is refused.
+    let done = primary.run(&["pair", &token, "--yes"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let thief = no_proxy();
+    assert!(refused(&thief, &token).contains("this token has been used"));
+    assert!(refused(&thief, &stray).contains("does not know this token"));
+    assert_eq!(proxy.device.trusted(), [laptop]);
+
+    let short = proxy.token(&["--valid", "1s", "--uses", "5"]);
+    std::thread::sleep(Duration::from_millis(2100));
+    assert!(refused(&thief, &short).contains("this token has expired"));
+
+    // It is sent only to the proxy that it names.
+    let fresh = proxy.token(&[]);
+    let elsewhere = Proxy::start();
+    let misled = fresh.replace(&proxy.address.to_string(), &elsewhere.address.to_string());
+    elsewhere.token(&[]);
+    assert!(refused(&thief, &misled).contains("expected device"));
+    assert!(
+        thief.run(&["pair", &fresh, "--yes"]).status.success(),
+        "it is still good"
+    );
+}
+
+#[test]
+fn a_first_proxy_comes_with_the_policy_for_its_loss() {
+    let proxy = Proxy::start();
+    let token = || proxy.token(&[]);
+    let policy = |primary: &Device| {
+        let text = primary.text();
+        let line = text.lines().find(|l| l.starts_with("on_proxy_loss"));
+        line.map(str::to_owned)
+    };
+    // Asked of people, once.
+    for (answers, written) in [
+        ("y\nf\n", Some("on_proxy_loss = \"fail\"")),
+        ("y\n\n", Some("on_proxy_loss = \"direct\"")),
+        ("y\nperhaps\n", None),
+        ("y\n", None),
+    ] {
+        let primary = no_proxy();
+        let pair = |answers: &str| {
+            let mut child = primary.command(&["pair", &token()]).spawn().unwrap();
+            let mut input = child.stdin.take().unwrap();
+            input.write_all(answers.as_bytes()).unwrap();
+            drop(input);
+            let done = child.wait_with_output().unwrap();
+            assert!(done.status.success(), "{}", stderr(&done));
+            stderr(&done)
+        };
+        assert!(pair(answers).contains("While no path to the proxy works"));
+        assert_eq!(policy(&primary).as_deref(), written, "{answers:?}");
+        if written.is_some() {
+            assert!(!pair("y\n").contains("While no path to the proxy works"));
+        }
+    }
+    // A script decides by a flag.
+    let primary = no_proxy();
+    for (flag, written) in [
+        (
+            &["--on-proxy-loss", "fail"][..],
+            Some("on_proxy_loss = \"fail\""),
+        ),
+        (&[], Some("on_proxy_loss = \"fail\"")),
+        (
+            &["--on-proxy-loss", "direct"],
+            Some("on_proxy_loss = \"direct\""),
+        ),
+    ] {
+        let token = token();
+        let done = primary.run(&[&["pair", &token, "--yes"], flag].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+        assert_eq!(policy(&primary).as_deref(), written);
+    }
+}
