@@ -48,6 +48,7 @@
 //! | `own_path` | the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `express` | the express beside the relay of a pipe |
+//! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
 //! | `network` | connections after a change of addresses, or after sleep |
 //! | `sessions` | opening of a session after the loss of one |
@@ -57,6 +58,7 @@
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
 mod action;
+mod addresses;
 mod backoff;
 mod config;
 mod context;
@@ -77,6 +79,7 @@ mod subflows;
 use std::time::Duration;
 
 pub use action::{Action, Notice, Purpose, Target};
+pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use config::{Config, Link, WithoutProxy};
 pub use express::{AGAIN_AFTER, STALE_AFTER, WORTH_OPENING};
 pub use ids::{DialId, LinkId, RequestId};

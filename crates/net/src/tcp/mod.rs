@@ -1,5 +1,6 @@
 //! TCP sockets: opening, tuning, and the kernel's statistics.
 
+mod any;
 mod info;
 mod sys;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+pub use any::connect_any;
 pub use info::{TcpInfo, TcpState};
 
 /// Backlog of a listener: attempts beyond it are dropped and repeated after 1 s, so a burst of
@@ -104,6 +106,9 @@ pub enum TcpError {
         /// The timeout.
         after: Duration,
     },
+    /// There is no address to connect to.
+    #[error("no address to connect to")]
+    NoAddress,
     /// The source address is not local, or of the wrong family.
     #[error("binding to source address {source_address}: {source}")]
     Source {
