@@ -95,14 +95,12 @@ fn bonded(folder: &Path) -> SocketAddr {
         congestion: None,
         resume_for: Duration::from_secs(60),
         on_proxy_loss: OnProxyLoss::Fail,
-        proxy: ProxyRef {
-            address: listen,
-            id: proxy_id,
-        },
+        proxy: ProxyRef::at(listen, proxy_id),
         paths: vec![PathConfig {
             name: "own".to_owned(),
             interface: None,
             source: None,
+            proxy: Vec::new(),
             backup: false,
         }],
         helpers: Vec::new(),

@@ -327,10 +327,15 @@ fn control_messages() -> Vec<Message> {
             version: 1,
             name: "phone".to_owned(),
         },
-        Message::InitMp { request, proxy },
+        Message::InitMp {
+            request,
+            proxy,
+            others: vec![([192, 0, 2, 8], 443).into()],
+        },
         Message::InitMpJoin {
             request,
             proxy,
+            others: Vec::new(),
             express: true,
         },
         Message::Relay {

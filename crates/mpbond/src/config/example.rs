@@ -67,13 +67,15 @@ metrics = "127.0.0.1:9092"         # Prometheus; left out: none
 # sandbox = true                   # false: give no privileges up
 
 [proxy]
-address = "203.0.113.1:4433"
+address = "203.0.113.1:4433"       # or a list, IPv6 and names among them
+# fallback_port = 443              # tried where the port above is blocked
 id = "PROXY-ID"                    # what `mpbond id` prints there
 
 [[path]]                           # one for every own link
 name = "lte"
 interface = "wwan0"                # or source = "10.0.0.2"
 backup = false                     # true: only when nothing else is left
+# proxy = "[2001:db8::1]:4433"     # addresses of the proxy on this path
 
 [[helper]]                         # one for every device that lends its link
 name = "watch"

@@ -26,7 +26,7 @@ pub use helper::{HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket};
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
-    PrimaryConfig, ProxyRef, Transparent, TransparentMode, UdpPolicy,
+    PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 pub use primary_edit::{FarEnd, PrimaryEdit};
 pub use proxy::{Destinations, ProxyConfig};

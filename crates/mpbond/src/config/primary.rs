@@ -1,5 +1,6 @@
 //! Configuration of a primary, checked.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,13 +73,64 @@ impl OnProxyLoss {
     }
 }
 
-/// Address and identity of the proxy.
+/// Addresses and identity of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRef {
-    /// Address and port.
-    pub address: SocketAddr,
+    /// Addresses, in order of preference; at least one.
+    pub addresses: Vec<ProxyAddress>,
+    /// Port that is tried at the same hosts when none of the addresses answers.
+    pub fallback_port: Option<u16>,
     /// Its device id, as `mpbond id` prints it there.
     pub id: DeviceId,
+}
+
+impl ProxyRef {
+    /// A proxy with a single address.
+    pub fn at(address: SocketAddr, id: DeviceId) -> Self {
+        Self {
+            addresses: vec![ProxyAddress::At(address)],
+            fallback_port: None,
+            id,
+        }
+    }
+
+    /// The addresses that need no look-up.
+    pub fn fixed(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        self.addresses.iter().filter_map(ProxyAddress::fixed)
+    }
+}
+
+/// An address of the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProxyAddress {
+    /// Address and port.
+    At(SocketAddr),
+    /// Host name, looked up before each attempt, and port.
+    Name {
+        /// Host name.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+impl ProxyAddress {
+    /// The address, unless it is a name.
+    pub fn fixed(&self) -> Option<SocketAddr> {
+        match self {
+            Self::At(address) => Some(*address),
+            Self::Name { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ProxyAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 /// A PS-Path: one of the primary's own links.
@@ -90,6 +142,8 @@ pub struct PathConfig {
     pub interface: Option<String>,
     /// Bind to this address.
     pub source: Option<IpAddr>,
+    /// Addresses of the proxy on this path, in place of those in [`ProxyRef`]; empty: those.
+    pub proxy: Vec<ProxyAddress>,
     /// Used only when no other subflow is left.
     pub backup: bool,
 }

@@ -224,14 +224,24 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
     text(table, "id").is_some_and(|known| known.parse() == Ok(id))
 }
 
-/// Writes another address in the place of the one that is there, whose comment stays.
+/// Writes another address in the place of the one that is there, whose comment stays, or at the end
+/// of a list.
 fn readdress(table: &mut dyn TableLike, address: SocketAddr) {
     let Some(written) = table.get_mut("address").and_then(Item::as_value_mut) else {
         return;
     };
-    let old = written.as_str().unwrap_or_default();
-    // A helper that is looked for is found at its new address anyway.
-    if old != "discover" && old.parse() != Ok(address) {
+    let is_same = |value: &Value| value.as_str().map(str::parse) == Some(Ok(address));
+    if let Value::Array(several) = written {
+        if !several.iter().any(is_same) {
+            several.push(address.to_string());
+        }
+        return;
+    }
+    // A name, or a helper that is looked for, is found at its new address anyway.
+    let is_address = written
+        .as_str()
+        .is_some_and(|old| old.parse::<SocketAddr>().is_ok());
+    if is_address && !is_same(written) {
         rewrite(written, &address.to_string());
     }
 }
@@ -407,6 +417,22 @@ mod tests {
         let error = PrimaryEdit::set_on_proxy_loss(&file.path, OnProxyLoss::Direct).unwrap_err();
         assert!(error.to_string().contains("contradicts"), "{error}");
         assert_eq!(file.text(), before);
+    }
+
+    #[test]
+    fn an_address_is_added_to_a_list_and_a_name_stays() {
+        let several = "[\"proxy.example.org:4433\", \"203.0.113.1:4433\"]";
+        let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", several)));
+        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
+        assert!(file.text().contains(several), "{}", file.text());
+        PrimaryEdit::make(&file.path, &proxy(1, "[2001:db8::1]:4433")).unwrap();
+        let more = several.replace(']', ", \"[2001:db8::1]:4433\"]");
+        assert!(file.text().contains(&more), "{}", file.text());
+
+        let name = "\"proxy.example.org:4433\"";
+        let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", name)));
+        let same = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
+        assert!(!same.is_change());
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use ipnet::IpNet;
 use mpbond_intercept::rules::private_networks;
+use mpbond_manager::MAX_ADDRESSES;
 use mpbond_net::DeviceId;
 use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
@@ -15,7 +17,7 @@ use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
-    PrimaryConfig, ProxyRef, Transparent, TransparentMode, UdpPolicy,
+    PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, Text};
@@ -61,7 +63,8 @@ struct PrimaryFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProxyFile {
-    address: Option<Text<SocketAddr>>,
+    address: Option<Spanned<OneOrMore<ProxyAddress>>>,
+    fallback_port: Option<NonZeroU16>,
     id: Option<Text<DeviceId>>,
 }
 
@@ -71,6 +74,7 @@ struct PathFile {
     name: Option<Spanned<Text<Name>>>,
     interface: Option<Text<Interface>>,
     source: Option<Text<IpAddr>>,
+    proxy: Option<Spanned<OneOrMore<ProxyAddress>>>,
     #[serde(default)]
     backup: bool,
 }
@@ -121,6 +125,7 @@ impl PrimaryConfig {
 
     pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         let file: PrimaryFile = source.parse()?;
+        let proxy_span = file.proxy.as_ref().map_or(0..0, Spanned::span);
         let proxy = proxy(source, file.proxy)?;
         if file.path.is_empty() && file.helper.is_empty() {
             return Err(source.missing(
@@ -147,6 +152,7 @@ impl PrimaryConfig {
             Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
             _ => None,
         };
+        reachable(source, transparent.as_ref(), &proxy, proxy_span)?;
         let kill_switch = transparent
             .as_ref()
             .map(|t| t.kill_switch)
@@ -189,6 +195,25 @@ impl PrimaryConfig {
     }
 }
 
+/// Behind a kill switch no name can be looked up until there is a session.
+fn reachable(
+    source: &Source<'_>,
+    transparent: Option<&Transparent>,
+    proxy: &ProxyRef,
+    span: std::ops::Range<usize>,
+) -> Result<(), ConfigError> {
+    let kill_switch = transparent.map(|t| t.kill_switch).unwrap_or_default();
+    if kill_switch == KillSwitch::Off || proxy.fixed().next().is_some() {
+        return Ok(());
+    }
+    Err(source.wrong(
+        span,
+        "proxy.address",
+        "with transparent.kill_switch a name alone cannot be looked up: add an IP address, as in \
+         [\"proxy.example.org:4433\", \"203.0.113.1:4433\"]",
+    ))
+}
+
 /// A kill switch that lets connections go direct would be none.
 fn on_proxy_loss(
     source: &Source<'_>,
@@ -220,7 +245,7 @@ fn proxy(source: &Source<'_>, proxy: Option<Spanned<ProxyFile>>) -> Result<Proxy
     };
     let span = proxy.span();
     let proxy = proxy.into_inner();
-    let Some(Text(address)) = proxy.address else {
+    let Some(addresses) = proxy.address else {
         return Err(source.wrong(
             span,
             "proxy.address",
@@ -234,7 +259,28 @@ fn proxy(source: &Source<'_>, proxy: Option<Spanned<ProxyFile>>) -> Result<Proxy
             "missing: run `mpbond id` on the proxy and write what it prints",
         ));
     };
-    Ok(ProxyRef { address, id })
+    Ok(ProxyRef {
+        addresses: proxy_addresses(source, "proxy.address", addresses)?,
+        fallback_port: proxy.fallback_port.map(NonZeroU16::get),
+        id,
+    })
+}
+
+fn proxy_addresses(
+    source: &Source<'_>,
+    key: &str,
+    list: Spanned<OneOrMore<ProxyAddress>>,
+) -> Result<Vec<ProxyAddress>, ConfigError> {
+    let span = list.span();
+    let list = list.into_inner().0;
+    match list.len() {
+        1..=MAX_ADDRESSES => Ok(list),
+        n => Err(source.wrong(
+            span,
+            key,
+            format_args!("from 1 to {MAX_ADDRESSES}, not {n}"),
+        )),
+    }
 }
 
 /// Names of links, which status and results show.
@@ -304,6 +350,10 @@ fn path_config(
         name,
         interface,
         source: address,
+        proxy: match path.proxy {
+            Some(list) => proxy_addresses(source, "path.proxy", list)?,
+            None => Vec::new(),
+        },
         backup: path.backup,
     })
 }

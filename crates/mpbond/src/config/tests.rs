@@ -60,8 +60,24 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         ),
         ("idleness = true\n", "c.toml:1: idleness:"),
         (
-            "[proxy]\naddress = \"example.net:4433\"\n",
-            "c.toml:2: proxy.address: \"example.net:4433\" is not an address and port",
+            "[proxy]\naddress = \"203.0.113:4433\"\n",
+            "c.toml:2: proxy.address: \"203.0.113:4433\" is not an address and port",
+        ),
+        (
+            "[proxy]\naddress = [\"example.net\"]\n",
+            "c.toml:2: proxy.address: \"example.net\" is not an address and port",
+        ),
+        (
+            "[proxy]\naddress = []\nid = \"ID\"\n",
+            "c.toml:2: proxy.address: from 1 to 8, not 0",
+        ),
+        (
+            "[proxy]\naddress = \"a:1\"\nfallback_port = 0\nid = \"ID\"\n",
+            "c.toml:3: proxy.fallback_port: ",
+        ),
+        (
+            "[proxy]\naddress = \"a:1\"\nid = \"ID\"\n[[path]]\n[transparent]\nkill_switch = \"permanent\"\n",
+            "c.toml:1: proxy.address: with transparent.kill_switch a name alone",
         ),
         (
             "[proxy]\naddress = 4433\n",
@@ -90,7 +106,7 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         (
             "PROXY[[path]]\ninterfaces = \"wlan0\"\n",
             "c.toml:5: path.interfaces: unknown key; allowed here are name, interface, source, \
-             backup",
+             proxy, backup",
         ),
         (
             "PROXY[[path]]\ninterface = \"a very long interface\"\n",
@@ -271,6 +287,31 @@ fn a_kill_switch_lets_nothing_go_direct() {
     let off = load("[transparent]\nenabled = false\nkill_switch = \"permanent\"\n");
     assert_eq!(off.on_proxy_loss, OnProxyLoss::Direct);
     assert!(off.transparent.is_none());
+}
+
+#[test]
+fn a_proxy_has_one_address_or_several() {
+    let load = |address: &str| {
+        let text =
+            format!("[proxy]\naddress = {address}\nfallback_port = 443\nid = \"ID\"\n[[path]]\n");
+        with(&text, PrimaryConfig::load).unwrap()
+    };
+    let config = load("[\"proxy.example.org:4433\", \"203.0.113.1:4433\", \"[2001:db8::1]:1\"]");
+    let shown: Vec<_> = config
+        .proxy
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let written = [
+        "proxy.example.org:4433",
+        "203.0.113.1:4433",
+        "[2001:db8::1]:1",
+    ];
+    assert_eq!(shown, written);
+    assert_eq!(config.proxy.fixed().count(), 2);
+    assert_eq!(config.proxy.fallback_port, Some(443));
+    assert_eq!(load("\"203.0.113.1:4433\"").proxy.addresses.len(), 1);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use mpbond_manager::REPORT_EVERY;
+use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
 use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
 use mpbond_net::relay::RelayHandle;
 use mpbond_net::tcp::{self, TcpOptions};
@@ -210,18 +211,23 @@ impl Helper {
         message: Message,
         events: &mpsc::UnboundedSender<Event>,
     ) -> anyhow::Result<()> {
-        let (request, proxy, kind) = match message {
-            Message::InitMp { request, proxy } => (request, proxy, Kind::Regular),
+        let (request, asked, kind) = match message {
+            Message::InitMp {
+                request,
+                proxy,
+                others,
+            } => (request, (proxy, others), Kind::Regular),
             Message::InitMpJoin {
                 request,
                 proxy,
+                others,
                 express,
             } => {
                 let kind = match express {
                     true => Kind::Express,
                     false => Kind::Regular,
                 };
-                (request, proxy, kind)
+                (request, (proxy, others), kind)
             }
             Message::Ping { token } => return Ok(control.send(&Message::Pong { token }).await?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
@@ -230,40 +236,46 @@ impl Helper {
                 return Ok(());
             }
         };
-        let refusal = self.refusal(proxy);
-        let answer = match refusal {
-            Some((code, reason)) => Message::Refused {
+        let answer = match self.allowed(asked) {
+            Err((code, reason)) => Message::Refused {
                 request,
                 code,
                 reason,
             },
-            None => self.promise(control.tls().peer_id(), (request, kind), proxy, events),
+            Ok(proxies) => self.promise(control.tls().peer_id(), (request, kind), proxies, events),
         };
         control.send(&answer).await?;
         Ok(())
     }
 
-    /// The refusal of a relay to `proxy`, if the owner's configuration does not allow it.
-    fn refusal(&self, proxy: std::net::SocketAddr) -> Option<(RefusalCode, String)> {
+    /// The addresses of the proxy to which the owner's configuration allows a relay, or else the
+    /// refusal.
+    fn allowed(
+        &self,
+        (proxy, others): (SocketAddr, Vec<SocketAddr>),
+    ) -> Result<Vec<SocketAddr>, (RefusalCode, String)> {
         if !self.config.enabled {
-            return Some((
+            return Err((
                 RefusalCode::SwitchedOff,
                 "lending is switched off".to_owned(),
             ));
         }
-        if !self.config.proxies.contains(&proxy) {
-            return Some((
+        let mut proxies: Vec<_> = std::iter::once(proxy).chain(others).collect();
+        proxies.retain(|p| self.config.proxies.contains(p));
+        proxies.truncate(MAX_ADDRESSES);
+        if proxies.is_empty() {
+            return Err((
                 RefusalCode::ProxyNotAllowed,
                 format!("{proxy} is not among this helper's proxies"),
             ));
         }
         if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
-            return Some((
+            return Err((
                 RefusalCode::BudgetSpent,
                 "this month's budget is used up".to_owned(),
             ));
         }
-        None
+        Ok(proxies)
     }
 
     /// Issues a ticket, and opens the HS-Path while the primary connects with it.
@@ -271,7 +283,7 @@ impl Helper {
         &self,
         primary: mpbond_net::DeviceId,
         (request, kind): (RequestId, Kind),
-        proxy: std::net::SocketAddr,
+        proxies: Vec<SocketAddr>,
         events: &mpsc::UnboundedSender<Event>,
     ) -> Message {
         let refused = |reason: String| Message::Refused {
@@ -291,6 +303,10 @@ impl Helper {
                 ));
             }
         };
+        // For log and status until it is known which one answers.
+        let Some(&proxy) = proxies.first() else {
+            return refused("no address of a proxy".to_owned());
+        };
         let mut tuning = self.tuning();
         if kind == Kind::Express {
             tuning.keepalive = None;
@@ -301,7 +317,8 @@ impl Helper {
             tuning,
             ..TcpOptions::to(proxy)
         };
-        let hs = tokio::spawn(async move { tcp::connect(&options).await });
+        let proxies = self.reached.borrow().order(&proxies, None, options.source);
+        let hs = tokio::spawn(async move { tcp::connect_any(&options, &proxies).await });
         let connecting = hs.abort_handle();
         let promised = Promised {
             primary,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mpbond_manager::is_own;
+use mpbond_manager::{Addresses, is_own};
 use mpbond_net::DeviceId;
 use mpbond_net::control::{Opening, RequestId, TicketBook, read_opening};
 use mpbond_net::identity::Identity;
@@ -98,6 +98,8 @@ struct Helper {
     leaving: watch::Sender<Option<&'static str>>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
+    /// The address at which a proxy has answered last.
+    reached: RefCell<Addresses>,
     /// Relays and control connections by primary.
     relay_quota: Quota<DeviceId>,
     control_quota: Quota<DeviceId>,
@@ -130,6 +132,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         leaving: watch::Sender::new(None),
         tickets: RefCell::default(),
         relays: RefCell::default(),
+        reached: RefCell::default(),
         relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
         control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
         next_relay: Cell::new(0),
@@ -366,6 +369,8 @@ impl Helper {
             debug!(error = %e, "cannot switch keep-alive off");
         }
         let hs_local = hs.local_addr().ok().map(|a| a.ip());
+        let proxy = hs.peer_addr().unwrap_or(proxy);
+        self.reached.borrow_mut().worked(proxy);
         let options = RelayOptions {
             bound_bytes: self.config.buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),

@@ -1,5 +1,6 @@
 //! Carrying out the manager's actions with real connections.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use mpbond_manager::{Action, LinkId, Manager, Notice, Purpose, RequestId};
@@ -78,14 +79,41 @@ impl Primary {
         }
     }
 
-    fn ask_relay(&self, link: LinkId, request: RequestId, purpose: Purpose) {
-        let request = control::RequestId(request.0);
-        let proxy = self.config.proxy.address;
+    fn ask_relay(self: &Rc<Self>, link: LinkId, request: RequestId, purpose: Purpose) {
+        if !self.has_names(link) {
+            let addresses = self.known_addresses(link);
+            return self.ask_relay_to(addresses, link, request, purpose);
+        }
+        let primary = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let addresses = primary.proxy_addresses(link).await;
+            primary.ask_relay_to(addresses, link, request, purpose);
+        });
+    }
+
+    fn ask_relay_to(
+        self: &Rc<Self>,
+        mut others: Vec<SocketAddr>,
+        link: LinkId,
+        id: RequestId,
+        purpose: Purpose,
+    ) {
+        let request = control::RequestId(id.0);
+        if others.is_empty() {
+            let reason = "no address of the proxy is known";
+            return self.manage(|m, now| m.handle_refusal(now, link, id, reason));
+        }
+        let proxy = others.remove(0);
         let message = match purpose {
-            Purpose::Open => Message::InitMp { request, proxy },
+            Purpose::Open => Message::InitMp {
+                request,
+                proxy,
+                others,
+            },
             Purpose::Join | Purpose::Express => Message::InitMpJoin {
                 request,
                 proxy,
+                others,
                 express: purpose == Purpose::Express,
             },
         };

@@ -43,7 +43,7 @@ pub(super) async fn connect(primary: &Primary, helper: &HelperRef) -> anyhow::Re
         }
     };
     let bind = (helper.source, helper.interface.as_ref());
-    let tcp = primary.connect(bind, address, primary.tuning()).await?;
+    let tcp = primary.connect(bind, &[address], primary.tuning()).await?;
     let deadline = Instant::now() + HANDSHAKE_WITHIN;
     let tls = TlsStream::connect(tcp, &primary.identity, helper.id, deadline).await?;
     let mut channel = ControlChannel::new(tls);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use mpbond_manager::{DialId, HANDSHAKE_WITHIN, Target};
+use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
 use mpbond_net::tls::{Label, TlsStream};
 use tokio::io::AsyncWriteExt as _;
@@ -53,14 +53,14 @@ async fn run(
 }
 
 async fn connect(
-    primary: &Primary,
+    primary: &Rc<Primary>,
     target: &Target,
     ticket: Option<(SocketAddr, Ticket)>,
 ) -> anyhow::Result<Dialled> {
     let link = primary.link(target.link()).context("no such link")?;
     match (target, link) {
         (Target::Proxy { .. }, LinkConfig::Path(path)) => {
-            let tls = to_proxy(primary, path, || label(primary)).await;
+            let tls = to_proxy(primary, target.link(), path, || label(primary)).await;
             tls.map(Dialled::Subflow)
         }
         (Target::Control { .. }, LinkConfig::Pipe(helper)) => {
@@ -104,14 +104,21 @@ fn label(primary: &Primary) -> Option<Label> {
 /// A connection to the proxy over one of the primary's own links. The label is asked for when TLS
 /// begins.
 pub(super) async fn to_proxy(
-    primary: &Primary,
+    primary: &Rc<Primary>,
+    link: LinkId,
     path: &PathConfig,
     label: impl FnOnce() -> Option<Label>,
 ) -> anyhow::Result<TlsStream> {
     let bind = (path.source, path.interface.as_ref());
-    let address = primary.config.proxy.address;
-    let tcp = primary.connect(bind, address, primary.tuning()).await?;
-    handshake(primary, tcp, label()).await
+    let addresses = primary.proxy_addresses(link).await;
+    let tcp = primary
+        .connect(bind, &addresses, primary.tuning())
+        .await
+        .context("the proxy")?;
+    let at = tcp.peer_addr()?;
+    let tls = handshake(primary, tcp, label()).await;
+    primary.address_tried(link, at, tls.is_ok());
+    tls
 }
 
 /// A connection to the proxy through a relay for which the helper has given a ticket.
@@ -128,7 +135,7 @@ async fn through_helper(
         tuning.keepalive = None;
     }
     let bind = (helper.source, helper.interface.as_ref());
-    let mut tcp = primary.connect(bind, address, tuning).await?;
+    let mut tcp = primary.connect(bind, &[address], tuning).await?;
     tcp.write_all(&relay_preamble(ticket)).await?;
     let tls = handshake(primary, tcp, label(primary)).await;
     tls.context("through the helper")

@@ -11,6 +11,7 @@ mod direct;
 mod dns;
 mod fronts;
 mod handles;
+mod proxy_addresses;
 mod repeatable;
 mod rescue;
 mod retiring;

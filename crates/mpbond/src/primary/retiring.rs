@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use mpbond_manager::LinkId;
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{Role, SubflowSetup};
 use tokio::sync::mpsc;
@@ -78,13 +79,16 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
 
 /// Waits until the session has no subflow left, and then for a connection over one of the own
 /// paths: the manager dials for the session in use alone.
-async fn joined_again<'a>(primary: &'a Primary, driver: &Driver) -> (&'a PathConfig, TlsStream) {
+async fn joined_again<'a>(
+    primary: &'a Rc<Primary>,
+    driver: &Driver,
+) -> (&'a PathConfig, TlsStream) {
     if !driver.has_no_subflow() {
         return std::future::pending().await;
     }
     loop {
-        for path in &primary.config.paths {
-            match dial::to_proxy(primary, path, || driver.label()).await {
+        for (link, path) in (0..).map(LinkId).zip(&primary.config.paths) {
+            match dial::to_proxy(primary, link, path, || driver.label()).await {
                 Ok(tls) => return (path, tls),
                 Err(e) => debug!(
                     path = path.name,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
@@ -18,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::direct::OWN_MARK;
 use super::handles::{Control, Rescuable};
+use super::proxy_addresses::ProxyAddresses;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::sandbox::{self, Need};
@@ -42,6 +44,8 @@ pub(super) struct Primary {
     pub(super) dials: RefCell<HashMap<DialId, AbortHandle>>,
     /// Control connections, by pipe.
     pub(super) controls: RefCell<HashMap<LinkId, Control>>,
+    /// Addresses of the proxy.
+    pub(super) addresses: RefCell<ProxyAddresses>,
     /// Connections of which the proxy may not have heard.
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
     /// Notes of interception, for status.
@@ -88,6 +92,7 @@ impl Primary {
             open_session: Notify::new(),
             dials: RefCell::default(),
             controls: RefCell::default(),
+            addresses: RefCell::default(),
             rescuable: RefCell::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
@@ -137,21 +142,23 @@ impl Primary {
         }
     }
 
-    /// A TCP connection, bound to an address or interface where one is configured.
+    /// A TCP connection to the first of these addresses that answers, bound to an address or
+    /// interface where one is configured.
     pub(super) async fn connect(
         &self,
         (source, interface): (Option<IpAddr>, Option<&String>),
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         tuning: Tuning,
     ) -> anyhow::Result<TcpStream> {
+        let first = addresses.first().context("no address is known")?;
         let options = TcpOptions {
             source,
             interface: interface.cloned(),
             connect_timeout: CONNECT_WITHIN,
             tuning,
-            ..TcpOptions::to(address)
+            ..TcpOptions::to(*first)
         };
-        Ok(tcp::connect(&options).await?)
+        Ok(tcp::connect_any(&options, addresses).await?)
     }
 
     /// State of the session's subflows now.
@@ -180,8 +187,11 @@ impl Primary {
         if config.transparent.is_some() {
             plan.needs.push(Need::Mark);
         }
-        // With `on_proxy_loss = "fail"` only the proxy looks names up.
-        if config.on_proxy_loss == OnProxyLoss::Direct {
+        // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own.
+        let names = (0..config.paths.len() + config.helpers.len()).map(LinkId);
+        if config.on_proxy_loss == OnProxyLoss::Direct
+            || names.into_iter().any(|l| self.has_names(l))
+        {
             plan.places.extend(sandbox::for_names());
         }
         plan

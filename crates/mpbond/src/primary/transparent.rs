@@ -119,7 +119,9 @@ impl Interception {
 
 /// What is never intercepted, and passes the kill switch.
 fn exceptions(primary: &PrimaryConfig, config: &Transparent) -> RulesConfig {
-    let mut endpoints: Vec<IpAddr> = vec![primary.proxy.address.ip()];
+    let of_paths = primary.paths.iter().flat_map(|p| &p.proxy);
+    let proxy = primary.proxy.addresses.iter().chain(of_paths);
+    let mut endpoints: Vec<IpAddr> = proxy.filter_map(|a| Some(a.fixed()?.ip())).collect();
     let helpers = &primary.helpers;
     endpoints.extend(helpers.iter().filter_map(|h| match h.address {
         HelperAddress::At(address) => Some(address.ip()),

@@ -14,6 +14,7 @@ mod idle;
 mod kill_switch;
 mod origin;
 mod own_addresses;
+mod proxy_addresses;
 mod restart;
 mod retire;
 mod silence;

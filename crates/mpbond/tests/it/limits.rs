@@ -184,7 +184,11 @@ async fn relays_of_one_primary() {
     let ask = async |control: &mut ControlChannel, n| {
         let (request, proxy) = (RequestId(n), to);
         control
-            .send(&Message::InitMp { request, proxy })
+            .send(&Message::InitMp {
+                request,
+                proxy,
+                others: Vec::new(),
+            })
             .await
             .unwrap();
         answer(control).await

@@ -139,6 +139,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         name: "own".to_owned(),
         interface: None,
         source: None,
+        proxy: Vec::new(),
         backup: false,
     };
     let primary = PrimaryConfig {
@@ -154,10 +155,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         congestion: None,
         resume_for: Duration::from_secs(60),
         on_proxy_loss: OnProxyLoss::Fail,
-        proxy: ProxyRef {
-            address: listen,
-            id: proxy_id,
-        },
+        proxy: ProxyRef::at(listen, proxy_id),
         paths: direct.then_some(own).into_iter().collect(),
         helpers,
         socks5: Some(FrontAddress { listen: socks5 }),

@@ -36,6 +36,9 @@ pub enum Message {
         request: RequestId,
         /// Proxy to relay to.
         proxy: SocketAddr,
+        /// Further addresses of the same proxy, in order of preference.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<SocketAddr>,
     },
     /// Primary: open a relay for a further subflow (INIT_MP_JOIN).
     InitMpJoin {
@@ -43,6 +46,9 @@ pub enum Message {
         request: RequestId,
         /// Proxy to relay to.
         proxy: SocketAddr,
+        /// Further addresses of the same proxy, in order of preference.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<SocketAddr>,
         /// Marks an express: a second subflow through this helper to the same proxy, idle nearly
         /// always. No keepalive is sent on it, so that no radio is woken, and it ends with this
         /// connection.

@@ -86,17 +86,23 @@ fn any_report() -> impl Strategy<Value = RelayReport> {
 
 fn any_message() -> impl Strategy<Value = Message> {
     let proxy = || (any::<std::net::IpAddr>(), any::<u16>()).prop_map(SocketAddr::from);
+    let others = || proptest::collection::vec(proxy(), 0..4);
     let request = || any::<u64>().prop_map(RequestId);
     prop_oneof![
         (any::<u32>(), any_text()).prop_map(|(version, name)| Message::Hello { version, name }),
-        (request(), proxy()).prop_map(|(request, proxy)| Message::InitMp { request, proxy }),
-        (request(), proxy(), any::<bool>()).prop_map(|(request, proxy, express)| {
-            Message::InitMpJoin {
+        (request(), proxy(), others()).prop_map(|(request, proxy, others)| Message::InitMp {
+            request,
+            proxy,
+            others,
+        }),
+        (request(), proxy(), others(), any::<bool>()).prop_map(
+            |(request, proxy, others, express)| Message::InitMpJoin {
                 request,
                 proxy,
+                others,
                 express,
             }
-        }),
+        ),
         (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
             request,
             ticket: Ticket::from_bytes(t),

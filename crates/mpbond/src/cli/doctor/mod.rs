@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond::config::{HelperAddress, HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
+use mpbond::config::{
+    HelperAddress, HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file,
+};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
@@ -132,13 +134,16 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     let interfaces = Interfaces::read();
     for path in &config.paths {
         let check = format!("path {}", path.name);
-        interfaces.check(
-            findings,
-            &check,
-            path.interface.as_deref(),
-            path.source,
-            config.proxy.address.ip(),
-        );
+        let addresses = path.proxy.iter().chain(&config.proxy.addresses);
+        if let Some(proxy) = addresses.filter_map(ProxyAddress::fixed).next() {
+            interfaces.check(
+                findings,
+                &check,
+                path.interface.as_deref(),
+                path.source,
+                proxy.ip(),
+            );
+        }
     }
     for helper in &config.helpers {
         let check = format!("helper {}", helper.name);

@@ -5,16 +5,19 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
+use mpbond::config::{
+    HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig, ProxyAddress,
+};
 use mpbond::discovery::find;
 use mpbond_intercept::rules::RulesConfig;
+use mpbond_manager::Addresses;
 use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::finding::Findings;
@@ -34,13 +37,17 @@ pub(super) async fn proxy_over_path(
     known: bool,
 ) {
     let check = format!("path {}", path.name);
+    let remotes = proxy_addresses(findings, &check, config, path).await;
+    let Some(first) = remotes.first() else {
+        return;
+    };
     let options = options(
-        config.proxy.address,
+        *first,
         path.interface.as_deref(),
         path.source,
         config.congestion.as_deref(),
     );
-    let Some(tcp) = connect(findings, &check, "the proxy", &options).await else {
+    let Some(tcp) = connect(findings, &check, "the proxy", &options, &remotes).await else {
         return;
     };
     let id = config.proxy.id;
@@ -61,7 +68,47 @@ pub(super) async fn proxy_from_helper(
         config.uplink.source,
         config.congestion.as_deref(),
     );
-    connect(findings, &format!("proxy {proxy}"), "the proxy", &options).await;
+    let check = format!("proxy {proxy}");
+    connect(findings, &check, "the proxy", &options, &[proxy]).await;
+}
+
+/// The proxy's addresses for a path, in the order in which the primary tries them.
+async fn proxy_addresses(
+    findings: &mut Findings,
+    check: &str,
+    config: &PrimaryConfig,
+    path: &PathConfig,
+) -> Vec<SocketAddr> {
+    let configured = match path.proxy.as_slice() {
+        [] => &config.proxy.addresses,
+        own => own,
+    };
+    let mut all = Vec::new();
+    for address in configured {
+        match address {
+            ProxyAddress::At(address) => all.push(*address),
+            ProxyAddress::Name { host, port } => {
+                match timeout(PATIENCE, lookup_host((host.as_str(), *port))).await {
+                    Ok(Ok(found)) => all.extend(found),
+                    Ok(Err(_)) | Err(_) => findings.warn(
+                        check,
+                        format!("no address is found for {host}"),
+                        "is the name right, and does a name server answer? An IP address beside \
+                         it in `address` needs none",
+                    ),
+                }
+            }
+        }
+    }
+    let order = Addresses::default().order(&all, config.proxy.fallback_port, path.source);
+    if order.is_empty() {
+        findings.fail(
+            check,
+            "the proxy has no address that this path can reach",
+            "write one of the family of the path's `source` into `address` under [proxy]",
+        );
+    }
+    order
 }
 
 /// A helper: TCP, TLS and trust of its control connection, then a relay to the proxy.
@@ -97,7 +144,7 @@ pub(super) async fn helper(
         helper.source,
         config.congestion.as_deref(),
     );
-    let Some(tcp) = connect(findings, &check, "the helper", &options).await else {
+    let Some(tcp) = connect(findings, &check, "the helper", &options, &[address]).await else {
         return;
     };
     let Some(tls) = shake(findings, &check, "the helper", tcp, identity, helper.id).await else {
@@ -170,10 +217,19 @@ async fn relay(
     known: bool,
 ) {
     let request = RequestId(1);
-    let proxy = config.proxy.address;
+    let mut others: Vec<_> = config.proxy.fixed().collect();
+    if others.is_empty() {
+        return findings.warn(
+            check,
+            "no relay is asked for: the proxy's addresses are names",
+            "`mpbond status` shows whether the primary gets one",
+        );
+    }
+    let proxy = others.remove(0);
     let ask = Message::InitMpJoin {
         request,
         proxy,
+        others,
         express: false,
     };
     let deadline = Instant::now() + PATIENCE;
@@ -206,7 +262,9 @@ async fn relay(
             return;
         }
     };
-    let Some(mut tcp) = connect(findings, check, "the helper's relay", options).await else {
+    let remote = options.remote;
+    let whom = "the helper's relay";
+    let Some(mut tcp) = connect(findings, check, whom, options, &[remote]).await else {
         return;
     };
     if let Err(e) = tcp.write_all(&relay_preamble(&ticket)).await {
@@ -255,20 +313,21 @@ async fn connect(
     check: &str,
     whom: &str,
     options: &TcpOptions,
+    remotes: &[SocketAddr],
 ) -> Option<TcpStream> {
     let begin = Instant::now();
-    match tcp::connect(options).await {
+    match tcp::connect_any(options, remotes).await {
         Ok(tcp) => {
             let took = human::millis(begin.elapsed().as_secs_f64() * 1e3);
+            let remote = tcp.peer_addr().unwrap_or(options.remote);
             let from = tcp.local_addr().map(|a| a.ip()).ok();
             let nat = match from {
-                Some(ip) if is_inside(ip) && !is_inside(options.remote.ip()) => {
+                Some(ip) if is_inside(ip) && !is_inside(remote.ip()) => {
                     format!("{ip}, which some NAT replaces; nothing needs to be opened for it")
                 }
                 Some(ip) => ip.to_string(),
                 None => "an unknown address".to_owned(),
             };
-            let remote = options.remote;
             findings.ok(
                 check,
                 format!("{whom} answers at {remote} in {took}, from {nat}"),
