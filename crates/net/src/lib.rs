@@ -8,6 +8,8 @@
 //! * [`relay`]: forwarding at a helper, between the HS-Path and the pipe.
 //! * [`dest`]: the destinations that a proxy may connect to.
 //! * [`discovery`]: recognition of a trusted helper's announcement on the local network.
+//! * [`resolve`]: addresses of names, without a thread for each look-up.
+//! * [`happy_eyeballs`]: connecting to a name with several addresses.
 //! * [`pairing`]: mutual authentication of two devices by a short code.
 //!
 //! The pure crates never depend on this crate.
@@ -16,9 +18,11 @@
 pub mod control;
 pub mod dest;
 pub mod discovery;
+pub mod happy_eyeballs;
 pub mod identity;
 pub mod pairing;
 pub mod relay;
+pub mod resolve;
 pub mod tcp;
 pub mod tls;
 

@@ -1,0 +1,91 @@
+//! One query to one server: over UDP, and over TCP where the answer is too long for it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, UdpSocket};
+
+use super::message::{Answer, Query};
+
+/// Maximum length of an answer over UDP without EDNS (RFC 1035, section 2.3.4), with some room for
+/// servers that exceed it.
+const UDP_BYTES: usize = 2048;
+
+/// Sends a query, and waits for its answer without a time limit.
+///
+/// # Errors
+/// Those of the sockets, among them that no server listens there.
+pub(super) async fn ask(
+    server: SocketAddr,
+    mark: Option<u32>,
+    query: &Query,
+) -> io::Result<Answer> {
+    let message = query.encode();
+    match over_udp(server, mark, query, &message).await? {
+        Answer::Truncated => over_tcp(server, mark, query, &message).await,
+        answer => Ok(answer),
+    }
+}
+
+/// Each query has a socket of its own: its port, which the kernel chooses at random, and its id
+/// must be guessed to forge an answer.
+async fn over_udp(
+    server: SocketAddr,
+    mark: Option<u32>,
+    query: &Query,
+    message: &[u8],
+) -> io::Result<Answer> {
+    let socket = open(server, mark, Type::DGRAM, Protocol::UDP)?;
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    socket.bind(&SocketAddr::new(any, 0).into())?;
+    let socket = UdpSocket::from_std(socket.into())?;
+    socket.connect(server).await?;
+    socket.send(message).await?;
+    let mut block = [0; UDP_BYTES];
+    loop {
+        let n = socket.recv(&mut block).await?;
+        // Anything else may be forged: the answer is still to come.
+        if let Some(answer) = block.get(..n).and_then(|octets| query.parse(octets)) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// RFC 1035, section 4.2.2: messages have their length before them.
+async fn over_tcp(
+    server: SocketAddr,
+    mark: Option<u32>,
+    query: &Query,
+    message: &[u8],
+) -> io::Result<Answer> {
+    let socket = open(server, mark, Type::STREAM, Protocol::TCP)?;
+    let mut tcp = TcpSocket::from_std_stream(socket.into())
+        .connect(server)
+        .await?;
+    let length = u16::try_from(message.len()).map_err(io::Error::other)?;
+    let mut framed = length.to_be_bytes().to_vec();
+    framed.extend_from_slice(message);
+    tcp.write_all(&framed).await?;
+    let length = tcp.read_u16().await?;
+    let mut answer = vec![0; length.into()];
+    tcp.read_exact(&mut answer).await?;
+    match query.parse(&answer) {
+        Some(Answer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
+        Some(answer) => Ok(answer),
+    }
+}
+
+fn open(server: SocketAddr, mark: Option<u32>, kind: Type, how: Protocol) -> io::Result<Socket> {
+    let kind = kind.nonblocking().cloexec();
+    let socket = Socket::new(Domain::for_address(server), kind, Some(how))?;
+    if let Some(mark) = mark {
+        // Without the privilege there is no interception to pass either.
+        let _ = socket.set_mark(mark);
+    }
+    Ok(socket)
+}
