@@ -2,12 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_intercept::{Destination, Intercepted, Refusal};
+use mpbond_net::happy_eyeballs::{self, Failure};
+use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig};
 use socket2::{Domain, Socket, Type};
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
@@ -17,15 +20,29 @@ pub(super) const OWN_MARK: u32 = 0x6d70_0001;
 /// Time within which a destination has to answer.
 pub(super) const DIRECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// Maximum number of name look-ups under way; a resolver admits a quarter of these for one session,
+/// and all that go direct are one.
+const MAX_LOOKUPS: usize = 256;
+
+/// A resolver for direct connections. Its sockets pass our own interception.
+pub(super) fn resolver() -> Rc<Resolver<()>> {
+    Resolver::new(ResolverConfig {
+        files: Files::default(),
+        mark: Some(OWN_MARK),
+        most: MAX_LOOKUPS,
+    })
+}
+
 /// Serves an intercepted connection without the session.
-pub(super) async fn serve(connection: Intercepted, to: &Destination) {
-    let mut origin = match timeout(DIRECT_WITHIN, connect(to)).await {
+pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, to: &Destination) {
+    let mut origin = match timeout(DIRECT_WITHIN, connect(resolver, to)).await {
         Ok(Ok(origin)) => origin,
         Ok(Err(e)) => {
             info!(%to, error = %e, "destination not reached");
             let refusal = match e.kind() {
                 io::ErrorKind::ConnectionRefused => Refusal::ConnectionRefused,
                 io::ErrorKind::NotFound => Refusal::NameNotFound,
+                io::ErrorKind::TimedOut => Refusal::TimedOut,
                 _ => Refusal::HostUnreachable,
             };
             return connection.refused(refusal).await;
@@ -43,29 +60,43 @@ pub(super) async fn serve(connection: Intercepted, to: &Destination) {
 }
 
 /// Connects to a destination past our own interception.
-pub(super) async fn connect(to: &Destination) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = match to {
-        Destination::Addr(a) => vec![*a],
-        Destination::Name { host, port } => lookup_host((host.as_str(), *port)).await?.collect(),
+pub(super) async fn connect(
+    resolver: &Rc<Resolver<()>>,
+    to: &Destination,
+) -> io::Result<TcpStream> {
+    let (host, port) = match to {
+        Destination::Addr(address) => return attempt(*address).await,
+        Destination::Name { host, port } => (host, *port),
     };
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM.nonblocking().cloexec(),
-            None,
-        )?;
-        // Needs CAP_NET_ADMIN, as interception does; without interception nothing needs it.
-        if let Err(e) = socket.set_mark(OWN_MARK) {
-            debug!(error = %e, "cannot mark a direct connection");
+    let not_found = |e| {
+        let kind = match e {
+            LookupError::NotFound => io::ErrorKind::NotFound,
+            LookupError::NoAnswer => io::ErrorKind::TimedOut,
+        };
+        io::Error::new(kind, e)
+    };
+    let lookup = resolver.look_up(host, ()).await.map_err(not_found)?;
+    let reached = happy_eyeballs::connect(lookup, port, attempt).await;
+    reached.map_err(|failure| match failure {
+        Failure::Lookup(e) => not_found(e),
+        Failure::Attempts(mut errors) => {
+            let last = errors.pop();
+            last.unwrap_or_else(|| io::ErrorKind::NotFound.into())
         }
-        match TcpSocket::from_std_stream(socket.into())
-            .connect(address)
-            .await
-        {
-            Ok(tcp) => return Ok(tcp),
-            Err(e) => last = e,
-        }
+    })
+}
+
+async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking().cloexec(),
+        None,
+    )?;
+    // Needs CAP_NET_ADMIN, as interception does; without interception nothing needs it.
+    if let Err(e) = socket.set_mark(OWN_MARK) {
+        debug!(error = %e, "cannot mark a direct connection");
     }
-    Err(last)
+    TcpSocket::from_std_stream(socket.into())
+        .connect(address)
+        .await
 }

@@ -67,7 +67,7 @@ async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<Duplex
     if primary.config.on_proxy_loss == OnProxyLoss::Fail {
         return Err(io::ErrorKind::NotConnected.into());
     }
-    let mut resolver = connect(to).await?;
+    let mut resolver = connect(&primary.resolver, to).await?;
     let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     tokio::task::spawn_local(async move {
         // Errors show at the stub.

@@ -108,7 +108,7 @@ async fn without_proxy(primary: &Primary, connection: Intercepted) {
         }
         OnProxyLoss::Direct => {
             warn!(%to, "no path to the proxy: connection goes direct, over one path");
-            direct::serve(connection, &to).await;
+            direct::serve(&primary.resolver, connection, &to).await;
         }
     }
 }

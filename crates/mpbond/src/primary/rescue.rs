@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use mpbond_intercept::Destination;
+use mpbond_net::resolve::Resolver;
 use mpbond_session::StreamId;
 use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::timeout;
@@ -51,7 +52,8 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     match driver.reclaim(stream, may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
-            tokio::task::spawn_local(direct(connection, to));
+            let resolver = Rc::clone(&primary.resolver);
+            tokio::task::spawn_local(direct(resolver, connection, to));
         }
         None => info!(
             %to,
@@ -61,9 +63,9 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     }
 }
 
-async fn direct(connection: Reclaimed, to: Destination) {
+async fn direct(resolver: Rc<Resolver<()>>, connection: Reclaimed, to: Destination) {
     let Reclaimed { mut socket, said } = connection;
-    let reached = timeout(DIRECT_WITHIN, connect(&to)).await;
+    let reached = timeout(DIRECT_WITHIN, connect(&resolver, &to)).await;
     let result = match reached {
         Ok(Ok(mut origin)) => match origin.write_all(&said).await {
             Ok(()) => copy_bidirectional(&mut socket, &mut origin).await.map(drop),

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,6 +11,7 @@ use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
 use mpbond_net::identity::Identity;
+use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_session::{HelperId, SessionConfig, StreamId};
 use mpbond_units::Timestamp;
@@ -17,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::direct::OWN_MARK;
+use super::direct::{self, OWN_MARK};
 use super::handles::{Control, Rescuable};
 use super::proxy_addresses::ProxyAddresses;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
@@ -48,6 +50,8 @@ pub(super) struct Primary {
     pub(super) addresses: RefCell<ProxyAddresses>,
     /// Connections of which the proxy may not have heard.
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
+    /// Resolver of direct connections.
+    pub(super) resolver: Rc<Resolver<()>>,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -94,6 +98,7 @@ impl Primary {
             controls: RefCell::default(),
             addresses: RefCell::default(),
             rescuable: RefCell::default(),
+            resolver: direct::resolver(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             config,

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
+use mpbond_net::DeviceId;
 use mpbond_net::dest::InternalAddresses;
+use mpbond_net::happy_eyeballs::{self, Failure};
+use mpbond_net::resolve::{LookupError, Resolver};
 use mpbond_net::tcp::{self, TcpError, TcpOptions};
 use mpbond_session::{Destination, ResetCode};
 use tokio::net::TcpStream;
@@ -15,36 +19,58 @@ use super::Proxy;
 /// Time limit of a connection to an origin.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of addresses tried for a name.
-const MAX_ADDRESSES: usize = 4;
-
-/// Connects to a stream's destination, if policy allows.
-pub(super) async fn dial(proxy: &Proxy, to: &Destination) -> Result<TcpStream, ResetCode> {
+/// Connects to the destination of a device's stream, if policy allows.
+pub(super) async fn dial(
+    proxy: &Proxy,
+    resolver: &Rc<Resolver<DeviceId>>,
+    device: DeviceId,
+    to: &Destination,
+) -> Result<TcpStream, ResetCode> {
     if let Some(service) = proxy.config.serve {
         return connect(service).await;
     }
-    let addresses = match to {
-        Destination::Addr(a) => vec![*a],
-        Destination::Name { host, port } => resolve(host, *port).await?,
+    let (host, port) = match to {
+        Destination::Addr(address) => return attempt(proxy, to, *address).await,
+        Destination::Name { host, port } => (host, *port),
     };
-    let mut refused = None;
-    for address in addresses.into_iter().take(MAX_ADDRESSES) {
-        let checked = proxy.internal.with(|i| proxy.policy.check_from(address, i));
-        if let Err(e) = checked {
-            debug!(%to, %address, reason = %e, "destination refused");
-            refused.get_or_insert(ResetCode::Forbidden);
-            continue;
+    let not_found = |e| {
+        debug!(host, error = %e, "name does not resolve");
+        match e {
+            LookupError::NotFound => ResetCode::NameNotFound,
+            LookupError::NoAnswer => ResetCode::TimedOut,
         }
-        match connect(address).await {
-            Ok(tcp) if is_own(proxy, &tcp) => {
-                debug!(%to, %address, "destination refused: this proxy itself");
-                refused.get_or_insert(ResetCode::Forbidden);
-            }
-            Ok(tcp) => return Ok(tcp),
-            Err(code) => refused = Some(code),
+    };
+    let lookup = resolver.look_up(host, device).await.map_err(not_found)?;
+    let attempt = |address| attempt(proxy, to, address);
+    let reached = happy_eyeballs::connect(lookup, port, attempt).await;
+    reached.map_err(|failure| match failure {
+        Failure::Lookup(e) => not_found(e),
+        Failure::Attempts(codes) => {
+            // A refusal tells least: the others were allowed, and did not answer.
+            let mut others = codes.into_iter().filter(|c| *c != ResetCode::Forbidden);
+            others.next_back().unwrap_or(ResetCode::Forbidden)
         }
+    })
+}
+
+/// Connects to one address, if policy allows. A name's addresses are checked each: its owner may
+/// let it lead anywhere.
+async fn attempt(
+    proxy: &Proxy,
+    to: &Destination,
+    address: SocketAddr,
+) -> Result<TcpStream, ResetCode> {
+    let checked = proxy.internal.with(|i| proxy.policy.check_from(address, i));
+    if let Err(e) = checked {
+        debug!(%to, %address, reason = %e, "destination refused");
+        return Err(ResetCode::Forbidden);
     }
-    Err(refused.unwrap_or(ResetCode::NameNotFound))
+    let tcp = connect(address).await?;
+    if is_own(proxy, &tcp) {
+        debug!(%to, %address, "destination refused: this proxy itself");
+        return Err(ResetCode::Forbidden);
+    }
+    Ok(tcp)
 }
 
 /// Whether a connection has reached this host: one of the proxy's listening ports, or an address
@@ -60,18 +86,6 @@ fn is_own(proxy: &Proxy, tcp: &TcpStream) -> bool {
     let listens = proxy.config.listen.iter().any(|a| a.port() == peer.port());
     let own = InternalAddresses::new([peer.ip()], "");
     listens || proxy.policy.check_from(peer, &own).is_err()
-}
-
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResetCode> {
-    let lookup = tokio::net::lookup_host((host, port));
-    match tokio::time::timeout(CONNECT_WITHIN, lookup).await {
-        Ok(Ok(addresses)) => Ok(addresses.collect()),
-        Ok(Err(e)) => {
-            debug!(host, error = %e, "name does not resolve");
-            Err(ResetCode::NameNotFound)
-        }
-        Err(_) => Err(ResetCode::TimedOut),
-    }
 }
 
 async fn connect(address: SocketAddr) -> Result<TcpStream, ResetCode> {

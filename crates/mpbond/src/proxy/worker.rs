@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use mpbond_net::DeviceId;
+use mpbond_net::resolve::{Files, Resolver, ResolverConfig};
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowError};
 use tokio::sync::{mpsc, oneshot};
@@ -19,6 +20,10 @@ use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::random;
 use crate::rate_limited_log::RateLimitedLog;
 use crate::status::{SessionStatus, TransferStatus};
+
+/// Maximum number of name look-ups under way on a worker, each with two sockets: enough for four
+/// devices that ask for names that nobody answers, and some more.
+const MAX_LOOKUPS: usize = 256;
 
 /// A connection whose hello has been read.
 pub(super) struct Arrival {
@@ -72,6 +77,11 @@ impl Worker {
                         turns: FairQueue::start(),
                         drivers: RefCell::default(),
                         draining: Cell::new(false),
+                        resolver: Resolver::new(ResolverConfig {
+                            files: Files::default(),
+                            mark: None,
+                            most: MAX_LOOKUPS,
+                        }),
                         overloaded: Rc::default(),
                     });
                     work.run(receiver).await;
@@ -107,6 +117,7 @@ struct Work {
     drivers: RefCell<HashMap<SessionId, Driver>>,
     /// Sessions take no new streams.
     draining: Cell<bool>,
+    resolver: Rc<Resolver<DeviceId>>,
     /// Limits the warning that no descriptors are left.
     overloaded: Rc<RateLimitedLog>,
 }
@@ -255,6 +266,7 @@ impl Work {
         driver: Driver,
         mut notices: mpsc::UnboundedReceiver<Notice>,
     ) {
+        let peer = driver.inspect(|_, _, peer| *peer);
         while let Some(notice) = notices.recv().await {
             match notice {
                 Notice::Opened {
@@ -266,9 +278,10 @@ impl Work {
                         continue;
                     }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));
-                    let overloaded = Rc::clone(&self.overloaded);
+                    let (resolver, overloaded) =
+                        (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
                     tokio::task::spawn_local(async move {
-                        match dial::dial(&proxy, &destination).await {
+                        match dial::dial(&proxy, &resolver, peer, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp(tcp)),
                             Err(code) => {
                                 if code == ResetCode::Overloaded && overloaded.is_due() {

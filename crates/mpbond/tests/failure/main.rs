@@ -12,6 +12,7 @@ mod daemons;
 mod exhaustion;
 mod idle;
 mod kill_switch;
+mod names;
 mod origin;
 mod own_addresses;
 mod proxy_addresses;

@@ -1,0 +1,182 @@
+//! Names that nobody answers, and addresses that lead nowhere, in namespaces of the test's own with
+//! a name server of its own.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpbond::config::{TrustFile, TrustedDevice};
+use mpbond_net::Identity;
+
+use crate::daemons::{Bond, Ways, is_pattern, origin, until};
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+
+/// Figures are a quarter of a second and less; machines of tests are slow and shared. Without the
+/// measures it is ten seconds and more.
+const WITHIN: Duration = Duration::from_secs(4);
+
+#[test]
+fn a_black_holed_address_costs_a_quarter_of_a_second() {
+    play("-Urnm", "names::black_hole");
+}
+
+#[test]
+fn three_thousand_names_that_nobody_answers_do_not_delay_another_device() {
+    play("-Urnm", "names::dead_names");
+}
+
+/// A name server for this namespace: names in `one.test` have the address 127.0.0.1, names in
+/// `both.test` also four IPv6 addresses that lead nowhere; nobody answers for `dead.test`. Returns
+/// the number of queries for these.
+fn name_server() -> Arc<AtomicUsize> {
+    sh("ip link set lo up
+        ip link add hole type veth peer name far
+        ip link set hole up
+        ip link set far up
+        ip addr add 2600:1::1/64 dev hole nodad
+        for n in 10 11 12 13; do
+            ip neigh add 2600:1::$n lladdr 02:00:00:00:00:01 dev hole nud permanent
+        done
+        echo 'nameserver 127.0.0.1' > /tmp/mpbond-resolv.$$
+        mount --bind /tmp/mpbond-resolv.$$ /etc/resolv.conf
+        rm /tmp/mpbond-resolv.$$");
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).unwrap();
+    let dead = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&dead);
+    thread::spawn(move || {
+        let mut block = [0; 512];
+        loop {
+            let (n, from) = socket.recv_from(&mut block).unwrap();
+            match answer(&block[..n]) {
+                Some(text) => drop(socket.send_to(&text, from)),
+                None => drop(count.fetch_add(1, SeqCst)),
+            }
+        }
+    });
+    dead
+}
+
+/// The answer to a query (RFC 1035, section 4).
+fn answer(query: &[u8]) -> Option<Vec<u8>> {
+    let mut end = 12;
+    let mut labels = Vec::new();
+    while query[end] != 0 {
+        let next = end + 1 + usize::from(query[end]);
+        labels.push(std::str::from_utf8(&query[end + 1..next]).unwrap());
+        end = next;
+    }
+    let domain = labels[labels.len().saturating_sub(2)..].join(".");
+    if domain == "dead.test" {
+        return None;
+    }
+    let question = &query[12..end + 5];
+    let is_v6 = query[end + 2] == 28;
+    let addresses: Vec<IpAddr> = match (domain.as_str(), is_v6) {
+        ("one.test" | "both.test", false) => vec![Ipv4Addr::LOCALHOST.into()],
+        ("both.test", true) => {
+            let hole = |n: u16| [0x2600, 1, 0, 0, 0, 0, 0, n].into();
+            (0x10..0x14).map(hole).collect()
+        }
+        _ => Vec::new(),
+    };
+    let count = addresses.len() as u8;
+    let mut text = [&query[..2], &[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0]].concat();
+    text.extend_from_slice(question);
+    for address in addresses {
+        // Name, type and class of the question; 60 s.
+        text.extend_from_slice(&[0xc0, 12, 0, query[end + 2], 0, 1, 0, 0, 0, 60]);
+        let octets = match address {
+            IpAddr::V4(a) => a.octets().to_vec(),
+            IpAddr::V6(a) => a.octets().to_vec(),
+        };
+        text.extend_from_slice(&[0, octets.len() as u8]);
+        text.extend_from_slice(&octets);
+    }
+    Some(text)
+}
+
+/// The time until the first bytes from an origin with this name.
+fn first_byte(bond: &Bond, host: &str, origin: SocketAddr) -> Duration {
+    let start = Instant::now();
+    let mut s = bond.connect_to_name(host, origin.port()).unwrap();
+    let mut got = [0; 1_000];
+    s.write_all(&1_000_u32.to_be_bytes()).unwrap();
+    s.read_exact(&mut got).unwrap();
+    assert!(is_pattern(0, &got));
+    start.elapsed()
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn black_hole() {
+    if !is_called_for() {
+        return;
+    }
+    name_server();
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "on_proxy_loss = \"direct\"", "");
+    let proxy = bond.start("proxy");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    let one = first_byte(&bond, "a.one.test", origin);
+    let both = first_byte(&bond, "a.both.test", origin);
+    println!("proxy: {one:?} with one address, {both:?} with four that lead nowhere before it");
+    assert!(both < WITHIN, "{both:?}");
+    proxy.kill();
+    until("connections go direct", || {
+        let status = bond.status("primary");
+        status.is_some_and(|s| s.notes.iter().any(|n| n.contains("direct")))
+    });
+    let one = first_byte(&bond, "b.one.test", origin);
+    let both = first_byte(&bond, "b.both.test", origin);
+    println!("direct: {one:?} with one address, {both:?} with four that lead nowhere before it");
+    assert!(both < WITHIN, "{both:?}");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn dead_names() {
+    if !is_called_for() {
+        return;
+    }
+    let dead = name_server();
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    // Another device at the same proxy.
+    let other = Bond::new(Ways::Own, "", "");
+    let id = |bond: &Bond, name: &str| Identity::load_or_create(bond.file(name)).unwrap().id();
+    let file = TrustFile::beside(&bond.file("proxy.pem"));
+    let device = TrustedDevice {
+        id: id(&other, "primary.pem"),
+        name: "other".to_owned(),
+    };
+    file.add(&device).unwrap();
+    let path = other.file("primary.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace(&other.proxy.to_string(), &bond.proxy.to_string());
+    let [from, to] = [&other, &bond].map(|b| id(b, "proxy.pem").to_string());
+    std::fs::write(path, text.replace(&from, &to)).unwrap();
+
+    let _proxy = bond.start("proxy");
+    let _primary = bond.start("primary");
+    let _other = other.start("primary");
+    bond.joined(1);
+    other.joined(1);
+    let before = first_byte(&other, "a.one.test", origin);
+    // A session has 1,024 streams at a time; look-ups go on when they are given up.
+    let mut longest = Duration::ZERO;
+    for round in 0..3 {
+        let names = (0..1_000).map(|n| format!("r{round}n{n}.dead.test"));
+        let streams: Vec<_> = names.map(|name| bond.connect_to_name(&name, 80)).collect();
+        assert!(streams.iter().all(Result::is_ok));
+        let host = format!("r{round}.one.test");
+        longest = longest.max(first_byte(&other, &host, origin));
+    }
+    let asked = dead.load(SeqCst);
+    println!("another device: {before:?} before, {longest:?} during {asked} queries");
+    assert!(asked >= 64, "the names are asked for");
+    assert!(longest < WITHIN, "{longest:?}");
+}
