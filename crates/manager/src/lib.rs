@@ -47,6 +47,7 @@
 //! | --- | --- |
 //! | `own_path` | the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
+//! | `replacement` | connections that replace silent ones |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
@@ -72,6 +73,7 @@ mod outage;
 mod own_path;
 mod pipe;
 mod pipe_report;
+mod replacement;
 mod rescue;
 mod sessions;
 mod subflows;

@@ -30,8 +30,8 @@ use crate::subflows::SubflowFacts;
 ///   instant at which to call [`handle_timeout`](Self::handle_timeout).
 /// * The state of the session's subflows goes in by [`handle_subflows`](Self::handle_subflows):
 ///   before `handle_timeout` and [`handle_report`](Self::handle_report), before
-///   [`admission`](Self::admission) is read for a new connection, and when the session says that
-///   a subflow is silent.
+///   [`admission`](Self::admission) is read for a new connection, when the session says that a
+///   subflow is silent, and before [`handle_subflow_up`](Self::handle_subflow_up).
 /// * Every [`Action::Dial`] is answered once, unless it is abandoned before. Late answers do no
 ///   harm: what they bring is dropped.
 /// * **Getters** change nothing.
@@ -279,8 +279,9 @@ impl Manager {
     /// the stream, or the stream is over.
     pub fn handle_stream(&mut self, now: Timestamp, stream: StreamId, heard: bool) {
         self.input(now, |m| {
+            let no_path = m.outage.admission(now) == Admission::WithoutProxy;
             if let Some(rescue) = &mut m.rescue {
-                rescue.checked(&mut m.cx, stream, heard);
+                rescue.checked(&mut m.cx, stream, heard, no_path);
             }
         });
     }

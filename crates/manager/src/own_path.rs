@@ -10,12 +10,15 @@ use crate::backoff::Backoff;
 use crate::context::Context;
 use crate::ids::{DialId, LinkId};
 use crate::link_state::LinkState;
+use crate::replacement::{Outcome, Replacement};
 
 /// One of the primary's own paths.
 #[derive(Debug)]
 pub(crate) struct OwnPath {
     link: LinkId,
     state: State,
+    /// The silent connection beside which another one is made.
+    former: Replacement<State>,
     backoff: Backoff,
     error: Option<String>,
 }
@@ -37,12 +40,14 @@ impl OwnPath {
         Self {
             link,
             state: State::Idle,
+            former: Replacement::new(),
             backoff: Backoff::new(),
             error: None,
         }
     }
 
     pub(crate) fn advance(&mut self, cx: &mut Context, available: bool) {
+        self.replace(cx, available);
         if matches!(self.state, State::Waiting(end) if end <= cx.now) {
             self.state = State::Idle;
         }
@@ -52,10 +57,37 @@ impl OwnPath {
         }
     }
 
+    /// Begins to replace a silent connection, and ends it when either of the two answers.
+    fn replace(&mut self, cx: &mut Context, available: bool) {
+        let up = match self.state {
+            State::Up { subflow, since } if available => Some((subflow, since)),
+            _ => None,
+        };
+        if self.former.is_due(cx, up)
+            && let Some((subflow, _)) = up
+        {
+            self.former.begin(cx.now, subflow, self.state);
+            self.state = State::Idle;
+        }
+        let newer = match self.state {
+            State::Up { subflow, .. } => Some(subflow),
+            _ => None,
+        };
+        if let Outcome::Resumed(up) = self.former.advance(cx, newer) {
+            match self.state {
+                State::Dialling(dial) => cx.abandon(dial),
+                State::Up { subflow, .. } => cx.drop_subflow(subflow, "no longer needed"),
+                State::Idle | State::Waiting(_) => {}
+            }
+            self.error = None;
+            self.state = up;
+        }
+    }
+
     pub(crate) fn due(&self) -> Option<Timestamp> {
         match self.state {
             State::Waiting(end) => Some(end),
-            _ => None,
+            _ => self.former.due(),
         }
     }
 
@@ -88,6 +120,9 @@ impl OwnPath {
     }
 
     pub(crate) fn subflow_closed(&mut self, cx: &Context, id: SubflowId) {
+        if self.former.closed(id) {
+            return;
+        }
         if let State::Up { subflow, since } = self.state
             && subflow == id
         {
@@ -112,6 +147,8 @@ impl OwnPath {
         reason: &'static str,
         gone: &dyn Fn(Option<IpAddr>) -> bool,
     ) {
+        let is_gone = |cx: &Context, id| gone(cx.subflows.local(id));
+        self.former.drop_if(cx, reason, is_gone);
         if let State::Up { subflow, .. } = self.state
             && gone(cx.subflows.local(subflow))
         {
@@ -123,6 +160,7 @@ impl OwnPath {
 
     /// The session is gone with all of its subflows.
     pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        self.former.clear();
         match self.state {
             State::Dialling(dial) => cx.abandon(dial),
             State::Up { .. } => self.error = Some("connection lost".to_owned()),

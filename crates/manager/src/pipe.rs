@@ -20,6 +20,7 @@ use crate::express::{ANSWER_WITHIN, Express};
 use crate::ids::{DialId, LinkId, RequestId};
 use crate::link_state::LinkState;
 use crate::pipe_report::Report;
+use crate::replacement::{Outcome, Replacement};
 
 /// A relay that has lost its control connection is dropped when its subflow has been idle for
 /// this long, so that a new one gets reports again.
@@ -32,6 +33,8 @@ pub(crate) struct Pipe {
     /// Queueing delay from which an express is opened.
     express_at: Option<Duration>,
     state: State,
+    /// The silent relay beside which another one is opened.
+    former: Replacement<FormerRelay>,
     backoff: Backoff,
     /// Requests made so far.
     requests: u64,
@@ -86,12 +89,22 @@ enum Relay {
     },
 }
 
+/// State of a relay that has fallen silent, except for its express.
+#[derive(Debug)]
+struct FormerRelay {
+    request: RequestId,
+    subflow: SubflowId,
+    since: Timestamp,
+    report: u64,
+}
+
 impl Pipe {
     pub(crate) fn new(link: LinkId, express_at: Option<Duration>) -> Self {
         Self {
             link,
             express_at,
             state: State::Idle,
+            former: Replacement::new(),
             backoff: Backoff::new(),
             requests: 0,
             error: None,
@@ -124,6 +137,7 @@ impl Pipe {
             }
             _ => {}
         }
+        self.replace(cx, available);
         if !available {
             return;
         }
@@ -152,6 +166,60 @@ impl Pipe {
         }
     }
 
+    /// Begins to replace a silent relay, and ends it when either of the two answers.
+    fn replace(&mut self, cx: &mut Context, available: bool) {
+        let State::Up(control) = &mut self.state else {
+            // Without a control connection there is no other relay.
+            let reason = "no control connection";
+            return self.former.drop_if(cx, reason, |_, _| true);
+        };
+        let up = match control.relay {
+            Relay::Up { subflow, since, .. } if available => Some((subflow, since)),
+            _ => None,
+        };
+        if self.former.is_due(cx, up)
+            && let Relay::Up {
+                request,
+                subflow,
+                since,
+                report,
+                express,
+            } = &mut control.relay
+        {
+            express.close(cx);
+            let up = FormerRelay {
+                request: *request,
+                subflow: *subflow,
+                since: *since,
+                report: *report,
+            };
+            self.former.begin(cx.now, *subflow, up);
+            control.relay = Relay::Idle;
+        }
+        let newer = match control.relay {
+            Relay::Up { subflow, .. } => Some(subflow),
+            _ => None,
+        };
+        if let Outcome::Resumed(up) = self.former.advance(cx, newer) {
+            self.drop_relay(cx, "no longer needed");
+            self.resume(up);
+        }
+    }
+
+    /// The silent relay goes on.
+    fn resume(&mut self, up: FormerRelay) {
+        if let State::Up(control) = &mut self.state {
+            self.error = None;
+            control.relay = Relay::Up {
+                request: up.request,
+                subflow: up.subflow,
+                since: up.since,
+                report: up.report,
+                express: Express::new(self.link),
+            };
+        }
+    }
+
     pub(crate) fn due(&self) -> Option<Timestamp> {
         match &self.state {
             State::Waiting(end) => Some(*end),
@@ -159,7 +227,9 @@ impl Pipe {
             State::Up(control) => match &control.relay {
                 Relay::Waiting(end) => Some(*end),
                 Relay::Asked { deadline, .. } => Some(*deadline),
-                Relay::Up { express, .. } => express.due(),
+                Relay::Up { express, .. } => {
+                    express.due().into_iter().chain(self.former.due()).min()
+                }
                 Relay::Idle | Relay::Joining { .. } => None,
             },
             State::Idle | State::Dialling(_) => None,
@@ -323,6 +393,9 @@ impl Pipe {
     // ---- subflows, session, network -------------------------------------------------------
 
     pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
+        if self.former.closed(id) {
+            return;
+        }
         match &mut self.state {
             State::Orphaned { subflow, .. } if *subflow == id => self.orphan_over(cx),
             State::Up(control) => {
@@ -370,6 +443,8 @@ impl Pipe {
         reason: &'static str,
         gone: &dyn Fn(Option<IpAddr>) -> bool,
     ) {
+        let is_gone = |cx: &Context, id| gone(cx.subflows.local(id));
+        self.former.drop_if(cx, reason, is_gone);
         let control = match &self.state {
             State::Up(control) => control,
             State::Orphaned { subflow, .. } => {
@@ -400,6 +475,7 @@ impl Pipe {
 
     /// The session is gone with all of its subflows.
     pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        self.former.clear();
         match &mut self.state {
             State::Orphaned { .. } => self.orphan_over(cx),
             State::Up(control) => {

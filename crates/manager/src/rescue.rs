@@ -29,15 +29,22 @@ impl Rescue {
     }
 
     /// The driver's answer. A stream of which the proxy has heard is safe; one of which it has
-    /// not stays with the session for as long as a path works.
-    pub(crate) fn checked(&mut self, cx: &mut Context, stream: StreamId, heard: bool) {
+    /// not stays with the session until no path has worked for [`WAIT_FOR_PATH`]: the connection
+    /// that replaces a silent one has failed to answer as well by then.
+    pub(crate) fn checked(
+        &mut self,
+        cx: &mut Context,
+        stream: StreamId,
+        heard: bool,
+        no_path: bool,
+    ) {
         if self.checked.extract_if(.., |s| *s == stream).count() == 0 || heard {
             return;
         }
-        if cx.works() {
-            self.waiting.push((stream, cx.now + LOOK_EVERY));
-        } else {
+        if no_path {
             cx.act(Action::GoDirect { stream });
+        } else {
+            self.waiting.push((stream, cx.now + LOOK_EVERY));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mpbond_session::{SubflowId, SubflowState, SubflowStats};
+use mpbond_session::{IDLE_LONG, SubflowId, SubflowState, SubflowStats};
 use mpbond_units::Timestamp;
 
 /// State of a subflow, read from the session.
@@ -15,6 +15,11 @@ pub struct SubflowFacts {
     pub silent: bool,
     /// When stream bytes were last sent or received on it.
     pub last_moved: Option<Timestamp>,
+    /// When the last record arrived on it.
+    pub heard: Timestamp,
+    /// How long nothing had come or gone on it when this end last began to owe something; zero once
+    /// some of that is acknowledged.
+    pub idle_before: Duration,
 }
 
 impl From<&SubflowStats> for SubflowFacts {
@@ -23,6 +28,8 @@ impl From<&SubflowStats> for SubflowFacts {
             id: s.id,
             silent: s.state == SubflowState::PotentiallyFailed,
             last_moved: s.last_in.max(s.last_out),
+            heard: s.heard,
+            idle_before: s.idle_before,
         }
     }
 }
@@ -35,6 +42,8 @@ struct Subflow {
     answered: bool,
     silent: bool,
     last_moved: Option<Timestamp>,
+    heard: Timestamp,
+    idle_before: Duration,
 }
 
 /// All subflows that have a connection.
@@ -51,6 +60,8 @@ impl Subflows {
             answered: false,
             silent: false,
             last_moved: None,
+            heard: Timestamp::ZERO,
+            idle_before: Duration::ZERO,
         });
     }
 
@@ -73,8 +84,31 @@ impl Subflows {
             if let Some(f) = facts.iter().find(|f| f.id == s.id) {
                 s.silent = f.silent;
                 s.last_moved = f.last_moved;
+                s.heard = f.heard;
+                s.idle_before = f.idle_before;
             }
         }
+    }
+
+    fn get(&self, id: SubflowId) -> Option<&Subflow> {
+        self.list.iter().find(|s| s.id == id)
+    }
+
+    /// Whether one that was silent at `since` goes on: a record has arrived on it. Counts of an ACK
+    /// that another one brought may be late news.
+    pub(crate) fn goes_on(&self, id: SubflowId, since: Timestamp) -> bool {
+        self.get(id).is_some_and(|s| !s.silent && s.heard > since)
+    }
+
+    pub(crate) fn has_answered(&self, id: SubflowId) -> bool {
+        self.get(id).is_some_and(|s| s.answered)
+    }
+
+    /// Whether a connection that has answered is to be made beside this one: it fell silent after
+    /// an idle time, or nothing else works.
+    pub(crate) fn needs_another(&self, id: SubflowId) -> bool {
+        let s = self.get(id).filter(|s| s.answered && s.silent);
+        s.is_some_and(|s| s.idle_before >= IDLE_LONG || !self.any_works())
     }
 
     /// Whether there is a connection at all, silent ones included.
@@ -93,12 +127,12 @@ impl Subflows {
 
     /// Time since stream bytes moved on a subflow, if they ever did.
     pub(crate) fn idle(&self, id: SubflowId, now: Timestamp) -> Option<Duration> {
-        let s = self.list.iter().find(|s| s.id == id)?;
+        let s = self.get(id)?;
         Some(now.since(s.last_moved?))
     }
 
     /// The own address from which a subflow's connection runs.
     pub(crate) fn local(&self, id: SubflowId) -> Option<IpAddr> {
-        self.list.iter().find(|s| s.id == id)?.local
+        self.get(id)?.local
     }
 }

@@ -131,7 +131,9 @@ pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
 pub use scheduler::SchedulerKind;
-pub use session::{Event, OpenError, Read, Session, SubflowError, Transmit, close_record};
+pub use session::{
+    Event, IDLE_LONG, OpenError, Read, Session, SubflowError, Transmit, close_record,
+};
 pub use stats::{SessionStats, StreamShare, StreamStats, SubflowState, SubflowStats};
 pub use subflow::SubflowSetup;
 pub use wire::{Capabilities, Destination, Families, Limits, PathLabel, Role};

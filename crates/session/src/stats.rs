@@ -61,6 +61,13 @@ pub struct SubflowStats {
     pub far_throughput: Option<BitRate>,
     /// Round-trip time over all hops.
     pub rtt: Duration,
+    /// When the last record arrived.
+    pub heard: Timestamp,
+    /// How long nothing had come or gone on it when this end last began to owe something; zero once
+    /// some of that is acknowledged.
+    pub idle_before: Duration,
+    /// Longest such time after which an acknowledgement came.
+    pub idle_survived: Duration,
 }
 
 /// State of a subflow.

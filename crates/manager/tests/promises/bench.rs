@@ -116,6 +116,23 @@ impl Bench {
             id,
             silent,
             last_moved,
+            heard: match silent {
+                true => Timestamp::ZERO,
+                false => self.now,
+            },
+            idle_before: Duration::ZERO,
+        };
+        self.manager.handle_subflows(self.now, [fact]);
+    }
+
+    /// The session says that a subflow is silent, which had been idle for this long.
+    pub fn silent_after(&mut self, id: SubflowId, idle_before: Duration) {
+        let fact = SubflowFacts {
+            id,
+            silent: true,
+            last_moved: None,
+            heard: Timestamp::ZERO,
+            idle_before,
         };
         self.manager.handle_subflows(self.now, [fact]);
     }

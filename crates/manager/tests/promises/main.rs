@@ -6,3 +6,4 @@ mod network;
 mod outage;
 mod path;
 mod pipe;
+mod replacement;

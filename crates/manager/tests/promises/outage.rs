@@ -68,12 +68,15 @@ fn a_silent_path_is_none_where_connections_go_direct_and_one_where_they_are_refu
     let (mut b, subflow) = joined(WithoutProxy::Direct);
     b.fact(subflow, true, None);
     assert!(matches!(b.manager.admission(b.now), Admission::Wait(_)));
+    let (another, _) = b.dial();
     // The session does not report a recovery: the manager checks at intervals.
     let told = b.pass(ms(1_500));
     assert_eq!(notices(&told), [Notice::ProxyLost]);
     assert_eq!(b.due_after(LOOK_EVERY), []);
     b.fact(subflow, false, None);
-    assert_eq!(notices(&b.actions()), [Notice::ProxyReached]);
+    let actions = b.actions();
+    assert_eq!(notices(&actions), [Notice::ProxyReached]);
+    assert!(actions.contains(&Action::Abandon { dial: another }));
     assert_eq!(b.manager.poll_timeout(), None, "nothing is left to look at");
 
     let (mut b, subflow) = joined(WithoutProxy::Refuse);
@@ -84,19 +87,48 @@ fn a_silent_path_is_none_where_connections_go_direct_and_one_where_they_are_refu
 }
 
 #[test]
-fn a_connection_that_a_silent_proxy_never_heard_of_goes_direct_after_1500_ms() {
+fn a_connection_of_which_the_proxy_never_heard_goes_direct_1500_ms_after_the_silence() {
     let (mut b, subflow) = joined(WithoutProxy::Direct);
     let stream = StreamId(3);
     b.manager.handle_opened(b.now, stream);
-    let asked = b.now;
-    // The session notices the silence meanwhile.
-    b.pass(ms(1_100));
+    // The session notices the silence meanwhile, and another connection is tried from then on.
+    b.pass(ms(400));
     b.fact(subflow, true, None);
-    let actions = b.pass(ms(400));
-    assert_eq!(actions, [Action::CheckStream { stream }]);
-    assert_eq!(b.now, asked + WAIT_FOR_PATH);
+    let (noticed, _) = (b.now, b.dial());
+    for look in (1_100..1_500).step_by(100) {
+        let actions = b.pass(noticed + ms(look) - b.now);
+        assert_eq!(actions, [Action::CheckStream { stream }], "{look}");
+        b.manager.handle_stream(b.now, stream, false);
+    }
+    let actions = b.pass(ms(100));
+    assert!(actions.contains(&Action::CheckStream { stream }));
     b.manager.handle_stream(b.now, stream, false);
     assert_eq!(b.action(), Action::GoDirect { stream });
+    assert_eq!(b.now, noticed + WAIT_FOR_PATH);
+}
+
+#[test]
+fn nothing_goes_direct_while_the_connection_that_replaces_a_silent_one_answers_in_time() {
+    let (mut b, subflow) = joined(WithoutProxy::Direct);
+    let stream = StreamId(3);
+    b.manager.handle_opened(b.now, stream);
+    b.pass(ms(400));
+    b.silent_after(subflow, ms(30_000));
+    let (dial, _) = b.dial();
+    b.pass(ms(1_099));
+    let admission = b.manager.admission(b.now);
+    assert!(matches!(admission, Admission::Wait(_)), "{admission:?}");
+    let newer = b.joined(dial);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
+    let mut actions = b.actions();
+    for _ in 0..100 {
+        actions.extend(b.pass(ms(100)));
+        if actions.contains(&Action::CheckStream { stream }) {
+            b.manager.handle_stream(b.now, stream, false);
+        }
+    }
+    assert!(!actions.contains(&Action::GoDirect { stream }));
+    assert_ne!(newer, subflow);
 }
 
 #[test]
@@ -110,11 +142,21 @@ fn while_a_path_works_a_connection_that_is_not_answered_stays_with_the_session()
         assert_eq!(b.due_after(LOOK_EVERY), [Action::CheckStream { stream }]);
         b.manager.handle_stream(b.now, stream, false);
     }
-    // Within one look of the silence it goes.
+    // It goes once no path has worked for long enough.
     b.fact(subflow, true, None);
-    assert_eq!(b.due_after(LOOK_EVERY), [Action::CheckStream { stream }]);
-    b.manager.handle_stream(b.now, stream, false);
-    assert_eq!(b.action(), Action::GoDirect { stream });
+    b.dial();
+    let silent = b.now;
+    loop {
+        let actions = b.pass(LOOK_EVERY);
+        assert!(actions.contains(&Action::CheckStream { stream }));
+        b.manager.handle_stream(b.now, stream, false);
+        let actions = b.actions();
+        if actions == [Action::GoDirect { stream }] {
+            break;
+        }
+        assert_eq!(actions, []);
+    }
+    assert_eq!(b.now, silent + WAIT_FOR_PATH);
 }
 
 #[test]
@@ -125,6 +167,7 @@ fn a_connection_that_the_proxy_has_heard_of_is_left_alone() {
     assert_eq!(b.due_after(WAIT_FOR_PATH), [Action::CheckStream { stream }]);
     b.manager.handle_stream(b.now, stream, true);
     b.fact(subflow, true, None);
+    b.dial();
     let actions = b.pass(ms(10_000));
     assert_eq!(actions, [Action::Tell(Notice::ProxyLost)]);
 }
@@ -134,6 +177,7 @@ fn connections_never_go_direct_where_they_are_refused() {
     let (mut b, subflow) = joined(WithoutProxy::Refuse);
     b.manager.handle_opened(b.now, StreamId(3));
     b.fact(subflow, true, None);
+    b.dial();
     assert_eq!(b.pass(ms(60_000)), []);
 }
 

@@ -57,7 +57,9 @@ async fn attend(primary: &Rc<Primary>, notices: &mut mpsc::UnboundedReceiver<Not
     while let Some(notice) = notices.recv().await {
         match notice {
             Notice::Established(_) => primary.manage(Manager::handle_established),
-            Notice::SubflowUp(id) => primary.manage(|m, now| m.handle_subflow_up(now, id)),
+            Notice::SubflowUp(id) => {
+                primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
+            }
             Notice::SubflowGone(id) => primary.manage(|m, now| m.handle_subflow_closed(now, id)),
             Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
             Notice::Distrusted => primary.manage(Manager::handle_not_trusted),

@@ -126,8 +126,20 @@ impl Apart {
     /// Runs lines of `ip` over there.
     pub fn there(&self, lines: &[&str]) {
         for line in lines {
-            sh(&format!("nsenter -t {} -n ip {line}", self.holder.id()));
+            self.there_runs(&format!("ip {line}"));
         }
+    }
+
+    /// Runs a command over there.
+    pub fn there_runs(&self, command: &str) {
+        sh(&format!("nsenter -t {} -n {command}", self.holder.id()));
+    }
+
+    /// Has the primary's namespace obey the table in these lines of `nft`.
+    pub fn there_obeys(&self, table: &str) {
+        let file = self.bond.file("rules.nft");
+        std::fs::write(&file, table).unwrap();
+        self.there_runs(&format!("nft -f {}", file.display()));
     }
 }
 

@@ -13,6 +13,7 @@ mod exhaustion;
 mod idle;
 mod kill_switch;
 mod names;
+mod nat;
 mod origin;
 mod own_addresses;
 mod proxy_addresses;

@@ -34,6 +34,11 @@ const ASK_AFTER: Duration = Duration::from_secs(5);
 /// as they were; beyond the last one the session is over as `resume_for` commonly is.
 const MAX_ASKS: u32 = 4;
 
+/// A subflow that was idle for this long before it fell silent has more likely been forgotten by a
+/// NAT than not. None is known to forget an established connection sooner, and gaps within a
+/// transfer are shorter.
+pub const IDLE_LONG: Duration = Duration::from_secs(5);
+
 /// What the deadlines of subflows depend on.
 pub(super) struct Watch<'a> {
     pub(super) config: &'a SessionConfig,
@@ -110,11 +115,18 @@ impl Watch<'_> {
     }
 
     /// Maximum silence of a subflow that owes something: four round trips cover a repair of lost
-    /// packets, two records' time and the ACK's own delay the usual interval.
+    /// packets, two records' time and the ACK's own delay the usual interval. After an idle time
+    /// nothing lies before what is owed, and that is often little.
     fn silence_allowed(&self, s: &Subflow) -> Duration {
+        let rate = s.throughput(s.health.progress_at);
+        let mut records = record_time(rate) * 2;
+        if s.health.idle_before >= IDLE_LONG {
+            let owed = s.tx.octets.saturating_sub(s.tx.acked);
+            records = records.min(rate.time_for(owed));
+        }
         self.config.reinjection.least_silence
             + s.estimator.rtt() * 4
-            + record_time(s.throughput(s.health.progress_at)) * 2
+            + records
             + self.config.ack_delay
     }
 
@@ -264,6 +276,28 @@ mod tests {
         let verdicts = watch(&config, &subflows).verdicts(ms(17_000));
         let expected = Verdict::GivenUp("silent for 15 s".to_owned());
         assert_eq!(verdicts, [(SubflowId(1), expected)]);
+    }
+
+    #[test]
+    fn after_an_idle_time_no_more_than_what_is_owed_lies_before_the_answer() {
+        let config = SessionConfig::default();
+        let fails_after = |idle: Duration, bytes| {
+            let mut s = Subflow::for_test(1, None, Role::Regular);
+            let at = ms(0) + idle;
+            s.give(at, 0, 0..bytes);
+            let deadline = watch(&config, &[s]).deadline().unwrap();
+            deadline.since(at)
+        };
+        // 200 ms, four round trips of 50 ms, an ACK's delay of 25 ms; then octets at 1 MB/s.
+        let least = Duration::from_millis(425);
+        let usual = least + record_time(BitRate::from_mbps(8.0)) * 2;
+        let almost = IDLE_LONG - Duration::from_nanos(1);
+        assert_eq!(fails_after(almost, 978), usual);
+        assert_eq!(
+            fails_after(IDLE_LONG, 978),
+            least + Duration::from_millis(1)
+        );
+        assert_eq!(fails_after(IDLE_LONG, 100_000), usual);
     }
 
     #[test]

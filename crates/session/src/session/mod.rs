@@ -47,6 +47,7 @@ use mpbond_units::Timestamp;
 
 pub use error::{OpenError, SubflowError, close_record};
 pub use event::{Event, Read, Transmit};
+pub use health::IDLE_LONG;
 
 use crate::SubflowId;
 use crate::config::SessionConfig;

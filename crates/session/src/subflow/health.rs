@@ -34,6 +34,11 @@ pub(crate) struct Health {
     pub(crate) probes: u32,
     /// Potentially failed since.
     pub(crate) failed_since: Option<Timestamp>,
+    /// How long nothing had come or gone when data was last owed after a pause; zero from the first
+    /// acknowledgement on.
+    pub(crate) idle_before: Duration,
+    /// Longest such time after which an acknowledgement came.
+    pub(crate) idle_survived: Duration,
 }
 
 impl Health {
@@ -43,6 +48,8 @@ impl Health {
             intervals: AckIntervals::default(),
             probes: 0,
             failed_since: None,
+            idle_before: Duration::ZERO,
+            idle_survived: Duration::ZERO,
         }
     }
 
@@ -55,8 +62,9 @@ impl Health {
         }
     }
 
-    /// Data is owed again after a pause.
-    pub(crate) fn owes_again(&mut self, now: Timestamp) {
+    /// Data is owed again after a pause, in which a record last came at `heard`.
+    pub(crate) fn owes_again(&mut self, now: Timestamp, heard: Timestamp) {
+        self.idle_before = now.since(heard.max(self.progress_at));
         self.progress_at = now;
         self.intervals.pause();
         self.probes = 0;
@@ -64,6 +72,8 @@ impl Health {
 
     /// The ACK count has advanced. Returns whether the subflow was potentially failed.
     pub(crate) fn advanced(&mut self, now: Timestamp) -> bool {
+        self.idle_survived = self.idle_survived.max(self.idle_before);
+        self.idle_before = Duration::ZERO;
         self.intervals.add(now.since(self.progress_at));
         self.progress_at = now;
         self.probes = 0;
@@ -119,7 +129,7 @@ mod tests {
     #[test]
     fn eight_advances_show_the_usual_interval() {
         let mut health = Health::new(ms(0));
-        health.owes_again(ms(1_000));
+        health.owes_again(ms(1_000), ms(0));
         assert!(health.is_untried());
         // The first one is a round trip, not an interval.
         for at in [1_300, 1_325, 1_350, 1_375, 1_400, 1_425, 1_450] {
@@ -132,8 +142,24 @@ mod tests {
         assert_eq!(longest, Some(Duration::from_millis(40)));
         health.advanced(ms(1_500));
         assert_eq!(health.longest_interval(), longest.map(|l| l * 49 / 50));
-        health.owes_again(ms(9_000));
+        health.owes_again(ms(9_000), ms(2_000));
         assert_eq!(health.longest_interval(), None);
+    }
+
+    #[test]
+    fn an_idle_time_is_survived_when_an_acknowledgement_comes() {
+        let mut health = Health::new(ms(0));
+        health.owes_again(ms(30_000), ms(10_000));
+        assert_eq!(health.idle_before, Duration::from_secs(20));
+        assert_eq!(health.idle_survived, Duration::ZERO);
+        health.advanced(ms(30_100));
+        assert_eq!(health.idle_survived, Duration::from_secs(20));
+        // Progress ends an idle time as a record does; a shorter one changes nothing.
+        health.owes_again(ms(35_100), ms(10_000));
+        assert_eq!(health.idle_before, Duration::from_secs(5));
+        health.advanced(ms(36_000));
+        assert_eq!(health.idle_before, Duration::ZERO);
+        assert_eq!(health.idle_survived, Duration::from_secs(20));
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Subflow {
         self.tx.octets += octets;
         self.tx.room = self.tx.room.saturating_sub(octets);
         if self.sent.is_empty() && !frames.is_empty() {
-            self.health.owes_again(now);
+            self.health.owes_again(now, self.rx.at);
         }
         self.sent.push(self.tx.octets, now, frames);
         octets
@@ -239,6 +239,9 @@ impl Subflow {
             throughput: self.throughput(now),
             far_throughput: self.estimator.far_throughput(now),
             rtt: self.estimator.rtt(),
+            heard: self.rx.at,
+            idle_before: self.health.idle_before,
+            idle_survived: self.health.idle_survived,
         }
     }
 

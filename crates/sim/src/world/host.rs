@@ -417,13 +417,11 @@ impl Host {
                 }
                 Event::Established { .. } => s.manager.handle_established(self.clock(s.now)),
                 Event::SubflowUp(id) if self.side == Side::Primary => {
+                    self.show_subflows(s);
                     s.manager.handle_subflow_up(self.clock(s.now), id);
                 }
                 Event::SubflowPotentiallyFailed(_) if self.side == Side::Primary => {
-                    let clock = self.clock(s.now);
-                    let subflows = self.session.as_ref().map(|s| s.subflows(clock));
-                    let facts = subflows.iter().flatten().map(SubflowFacts::from);
-                    s.manager.handle_subflows(clock, facts);
+                    self.show_subflows(s);
                 }
                 // A primary without open exchanges need not detect that its paths are dead.
                 Event::Lost { .. } if !someone_waits(s) => self.has_let_go = true,
@@ -433,6 +431,14 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// Primary: shows the manager the state of all subflows.
+    fn show_subflows(&self, s: &mut Surroundings) {
+        let clock = self.clock(s.now);
+        let subflows = self.session.as_ref().map(|s| s.subflows(clock));
+        let facts = subflows.iter().flatten().map(SubflowFacts::from);
+        s.manager.handle_subflows(clock, facts);
     }
 
     /// Connects a new stream to its origin.

@@ -1,0 +1,128 @@
+//! A connection that is made beside a silent one, to take its place (ADR 0014).
+//!
+//! The silent one is kept until either of the two answers: its path may only have paused, and what
+//! it owes may be on its way.
+
+use mpbond_session::SubflowId;
+use mpbond_units::Timestamp;
+
+use crate::backoff::{Backoff, STEADY};
+use crate::context::Context;
+
+/// Reason of a replaced subflow's end, for people.
+const REPLACED: &str = "silent; a new connection answers";
+
+/// A silent connection, and how it stood when its replacement was begun.
+#[derive(Debug)]
+struct Former<T> {
+    subflow: SubflowId,
+    /// When its replacement was begun.
+    since: Timestamp,
+    /// For the case that it goes on.
+    up: T,
+}
+
+/// The silent connection of a link beside which another one is made, if there is one, and the pace
+/// of replacements. `T` is the state of the link's connection.
+#[derive(Debug)]
+pub(crate) struct Replacement<T> {
+    former: Option<Former<T>>,
+    /// Doubles with each replacement that did not last.
+    backoff: Backoff,
+    not_before: Option<Timestamp>,
+    /// A subflow needs another one, and has to wait for it.
+    due: Option<Timestamp>,
+}
+
+/// What becomes of a link beside whose silent connection another one is made.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    /// Nothing yet.
+    Open,
+    /// The silent one goes on, in this state; the attempt or the new one is to be dropped.
+    Resumed(T),
+}
+
+impl<T> Replacement<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            former: None,
+            backoff: Backoff::new(),
+            not_before: None,
+            due: None,
+        }
+    }
+
+    /// Whether another connection is to be made now beside the one that is up, if one is: its
+    /// subflow, and since when.
+    pub(crate) fn is_due(&mut self, cx: &Context, up: Option<(SubflowId, Timestamp)>) -> bool {
+        self.due = None;
+        let Some((subflow, since)) = up else {
+            return false;
+        };
+        if self.former.is_some() || !cx.subflows.needs_another(subflow) {
+            return false;
+        }
+        if cx.now.since(since) > STEADY {
+            self.backoff.reset();
+            self.not_before = None;
+        }
+        match self.not_before.filter(|at| *at > cx.now) {
+            Some(at) => self.due = Some(at),
+            None => return true,
+        }
+        false
+    }
+
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    /// Another connection is being made beside `subflow`, the state of which was `up`.
+    pub(crate) fn begin(&mut self, now: Timestamp, subflow: SubflowId, up: T) {
+        self.not_before = Some(self.backoff.pause(now));
+        self.former = Some(Former {
+            subflow,
+            since: now,
+            up,
+        });
+    }
+
+    /// Looks whether either of the two answers. `newer` is the new one, once it is connected.
+    pub(crate) fn advance(&mut self, cx: &mut Context, newer: Option<SubflowId>) -> Outcome<T> {
+        let Some(former) = self.former.take() else {
+            return Outcome::Open;
+        };
+        if cx.subflows.goes_on(former.subflow, former.since) {
+            return Outcome::Resumed(former.up);
+        }
+        if newer.is_some_and(|id| cx.subflows.has_answered(id)) {
+            cx.drop_subflow(former.subflow, REPLACED);
+        } else {
+            self.former = Some(former);
+        }
+        Outcome::Open
+    }
+
+    /// A subflow is gone. Whether it was the silent one.
+    pub(crate) fn closed(&mut self, id: SubflowId) -> bool {
+        self.former.take_if(|f| f.subflow == id).is_some()
+    }
+
+    /// Drops the silent one if `gone` holds for it.
+    pub(crate) fn drop_if(
+        &mut self,
+        cx: &mut Context,
+        reason: &'static str,
+        gone: impl FnOnce(&Context, SubflowId) -> bool,
+    ) {
+        if let Some(f) = self.former.take_if(|f| gone(cx, f.subflow)) {
+            cx.drop_subflow(f.subflow, reason);
+        }
+    }
+
+    /// The silent one is gone with its session.
+    pub(crate) fn clear(&mut self) {
+        self.former = None;
+    }
+}
