@@ -123,6 +123,14 @@ pub enum Notice {
         /// Reason.
         reason: String,
     },
+    /// An own path is joined with segments of at most so many octets: larger packets do not seem
+    /// to pass.
+    SmallerSegments {
+        /// The own path.
+        link: LinkId,
+        /// The octets.
+        bytes: u32,
+    },
     /// A helper is lost, or could not be reached.
     HelperLost {
         /// The pipe.

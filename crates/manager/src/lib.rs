@@ -48,6 +48,7 @@
 //! | `own_path` | the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `replacement` | connections that replace silent ones |
+//! | `segments` | their segment size where large packets do not pass |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
@@ -75,6 +76,7 @@ mod pipe;
 mod pipe_report;
 mod replacement;
 mod rescue;
+mod segments;
 mod sessions;
 mod subflows;
 
@@ -91,6 +93,7 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
+pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;
 pub use subflows::SubflowFacts;
 

@@ -83,6 +83,19 @@ impl Link {
         }
     }
 
+    pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
+        if let Kind::Path(path) = &mut self.kind {
+            path.subflow_cut(cx, id, octets);
+        }
+    }
+
+    pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Path(path) => path.max_segment_bytes(),
+            Kind::Pipe(_) => None,
+        }
+    }
+
     pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
         match &mut self.kind {
             Kind::Path(path) => path.subflow_closed(cx, id),

@@ -249,6 +249,16 @@ impl Manager {
         self.input(now, |m| m.cx.subflows.update(&facts));
     }
 
+    /// A subflow was given up by either end, when so many octets of ciphertext had arrived in both
+    /// directions. That its connection is gone is another input.
+    pub fn handle_subflow_cut(&mut self, now: Timestamp, id: SubflowId, octets: u64) {
+        self.input(now, |m| {
+            for link in &mut m.links {
+                link.subflow_cut(&mut m.cx, id, octets);
+            }
+        });
+    }
+
     /// A subflow's connection is gone.
     pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
         self.input(now, |m| {
@@ -302,6 +312,12 @@ impl Manager {
     /// Whether the proxy has refused this device, and no session was established since.
     pub fn is_not_trusted(&self) -> bool {
         self.sessions.is_not_trusted()
+    }
+
+    /// Maximum payload of a segment (TCP_MAXSEG) of the next connection on an own path, if it is to
+    /// be less than usual.
+    pub fn max_segment_bytes(&self, link: LinkId) -> Option<u32> {
+        self.links.get(link.0)?.max_segment_bytes()
     }
 
     /// Name, helper and role of the subflow to be made of a connection.

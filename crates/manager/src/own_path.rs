@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::ids::{DialId, LinkId};
 use crate::link_state::LinkState;
 use crate::replacement::{Outcome, Replacement};
+use crate::segments::Segments;
 
 /// One of the primary's own paths.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct OwnPath {
     state: State,
     /// The silent connection beside which another one is made.
     former: Replacement<State>,
+    segments: Segments,
     backoff: Backoff,
     error: Option<String>,
 }
@@ -41,6 +43,7 @@ impl OwnPath {
             link,
             state: State::Idle,
             former: Replacement::new(),
+            segments: Segments::default(),
             backoff: Backoff::new(),
             error: None,
         }
@@ -66,6 +69,9 @@ impl OwnPath {
         if self.former.is_due(cx, up)
             && let Some((subflow, _)) = up
         {
+            if let Some(octets) = cx.subflows.stuck_after(subflow) {
+                self.segments.stuck(cx, self.link, octets);
+            }
             self.former.begin(cx.now, subflow, self.state);
             self.state = State::Idle;
         }
@@ -119,6 +125,18 @@ impl OwnPath {
         matches!(self.state, State::Dialling(own) if own == dial)
     }
 
+    /// A subflow was given up by either end, when so many octets had arrived.
+    pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
+        if matches!(self.state, State::Up { subflow, .. } if subflow == id) {
+            self.segments.stuck(cx, self.link, octets);
+        }
+    }
+
+    /// Maximum payload of a segment of the next connection.
+    pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
+        self.segments.limit()
+    }
+
     pub(crate) fn subflow_closed(&mut self, cx: &Context, id: SubflowId) {
         if self.former.closed(id) {
             return;
@@ -152,6 +170,7 @@ impl OwnPath {
         if let State::Up { subflow, .. } = self.state
             && gone(cx.subflows.local(subflow))
         {
+            self.segments.reset();
             self.error = Some(reason.to_owned());
             self.state = State::Idle;
             cx.drop_subflow(subflow, reason);

@@ -15,6 +15,8 @@ pub struct SubflowFacts {
     pub silent: bool,
     /// When stream bytes were last sent or received on it.
     pub last_moved: Option<Timestamp>,
+    /// Octets of ciphertext that have arrived, in both directions.
+    pub octets: u64,
     /// When the last record arrived on it.
     pub heard: Timestamp,
     /// How long nothing had come or gone on it when this end last began to owe something; zero once
@@ -28,11 +30,16 @@ impl From<&SubflowStats> for SubflowFacts {
             id: s.id,
             silent: s.state == SubflowState::PotentiallyFailed,
             last_moved: s.last_in.max(s.last_out),
+            octets: s.octets,
             heard: s.heard,
             idle_before: s.idle_before,
         }
     }
 }
+
+/// A silence after a longer idle time is the work of a NAT. A primary that only receives asks after
+/// 5 s, which is none.
+const REST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Subflow {
@@ -42,6 +49,7 @@ struct Subflow {
     answered: bool,
     silent: bool,
     last_moved: Option<Timestamp>,
+    octets: u64,
     heard: Timestamp,
     idle_before: Duration,
 }
@@ -60,6 +68,7 @@ impl Subflows {
             answered: false,
             silent: false,
             last_moved: None,
+            octets: 0,
             heard: Timestamp::ZERO,
             idle_before: Duration::ZERO,
         });
@@ -84,6 +93,7 @@ impl Subflows {
             if let Some(f) = facts.iter().find(|f| f.id == s.id) {
                 s.silent = f.silent;
                 s.last_moved = f.last_moved;
+                s.octets = f.octets;
                 s.heard = f.heard;
                 s.idle_before = f.idle_before;
             }
@@ -102,6 +112,12 @@ impl Subflows {
 
     pub(crate) fn has_answered(&self, id: SubflowId) -> bool {
         self.get(id).is_some_and(|s| s.answered)
+    }
+
+    /// Whether its silence has nothing to do with an idle time, and the octets that had arrived.
+    pub(crate) fn stuck_after(&self, id: SubflowId) -> Option<u64> {
+        let s = self.get(id).filter(|s| s.idle_before < REST)?;
+        Some(s.octets)
     }
 
     /// Whether a connection that has answered is to be made beside this one: it fell silent after

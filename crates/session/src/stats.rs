@@ -61,6 +61,8 @@ pub struct SubflowStats {
     pub far_throughput: Option<BitRate>,
     /// Round-trip time over all hops.
     pub rtt: Duration,
+    /// Octets of ciphertext that have arrived at their end, in both directions.
+    pub octets: u64,
     /// When the last record arrived.
     pub heard: Timestamp,
     /// How long nothing had come or gone on it when this end last began to owe something; zero once

@@ -116,6 +116,7 @@ impl Bench {
             id,
             silent,
             last_moved,
+            octets: 1 << 20,
             heard: match silent {
                 true => Timestamp::ZERO,
                 false => self.now,
@@ -131,6 +132,20 @@ impl Bench {
             id,
             silent: true,
             last_moved: None,
+            octets: 1 << 20,
+            heard: Timestamp::ZERO,
+            idle_before,
+        };
+        self.manager.handle_subflows(self.now, [fact]);
+    }
+
+    /// The session says that a subflow is silent, on which so many octets had arrived.
+    pub fn stuck_after(&mut self, id: SubflowId, octets: u64, idle_before: Duration) {
+        let fact = SubflowFacts {
+            id,
+            silent: true,
+            last_moved: None,
+            octets,
             heard: Timestamp::ZERO,
             idle_before,
         };

@@ -7,3 +7,4 @@ mod outage;
 mod path;
 mod pipe;
 mod replacement;
+mod segments;

@@ -125,6 +125,7 @@ fn late_news_of_a_silent_path_that_the_new_one_brings_does_not_keep_it() {
         id: old,
         silent: false,
         last_moved: None,
+        octets: 0,
         heard: news,
         idle_before: ms(30_000),
     };

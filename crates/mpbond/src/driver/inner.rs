@@ -191,11 +191,13 @@ impl Inner {
                 }
                 Event::SubflowClosed {
                     subflow,
+                    octets,
                     code,
                     reason,
                 } => {
                     let name = self.name(subflow);
                     warn!(%subflow, name, %code, reason, "subflow given up");
+                    self.notice(Notice::SubflowCut(subflow, octets));
                     self.close_subflow(subflow);
                 }
                 Event::GoAway { reason } => {

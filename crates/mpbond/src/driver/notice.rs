@@ -15,6 +15,9 @@ pub enum Notice {
         /// Its destination.
         destination: Destination,
     },
+    /// A subflow was given up by either end, after this many octets of ciphertext had arrived in
+    /// both directions. [`Notice::SubflowGone`] follows.
+    SubflowCut(SubflowId, u64),
     /// A subflow is closed.
     SubflowGone(SubflowId),
     /// Primary: the proxy has answered on a subflow.

@@ -131,6 +131,15 @@ impl Primary {
                     "path not joined"
                 );
             }
+            Notice::SmallerSegments { link, bytes } => {
+                let path = self.link_name(*link);
+                warn!(
+                    path,
+                    octets = bytes,
+                    "large packets do not seem to pass: the path is joined with smaller segments; \
+                     its MTU should be corrected"
+                );
+            }
             Notice::HelperLost { link, reason } => {
                 info!(
                     helper = self.link_name(*link),

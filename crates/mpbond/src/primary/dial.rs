@@ -6,6 +6,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
+use mpbond_net::tcp::Tuning;
 use mpbond_net::tls::{Label, TlsStream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -111,8 +112,12 @@ pub(super) async fn to_proxy(
 ) -> anyhow::Result<TlsStream> {
     let bind = (path.source, path.interface.as_ref());
     let addresses = primary.proxy_addresses(link).await;
+    let tuning = Tuning {
+        max_segment_bytes: primary.manager.borrow().max_segment_bytes(link),
+        ..primary.tuning()
+    };
     let tcp = primary
-        .connect(bind, &addresses, primary.tuning())
+        .connect(bind, &addresses, tuning)
         .await
         .context("the proxy")?;
     let at = tcp.peer_addr()?;

@@ -60,6 +60,9 @@ async fn attend(primary: &Rc<Primary>, notices: &mut mpsc::UnboundedReceiver<Not
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
             }
+            Notice::SubflowCut(id, octets) => {
+                primary.manage(|m, now| m.handle_subflow_cut(now, id, octets));
+            }
             Notice::SubflowGone(id) => primary.manage(|m, now| m.handle_subflow_closed(now, id)),
             Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
             Notice::Distrusted => primary.manage(Manager::handle_not_trusted),

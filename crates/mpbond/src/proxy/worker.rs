@@ -301,6 +301,7 @@ impl Work {
                 }
                 Notice::Established(_)
                 | Notice::SubflowUp(_)
+                | Notice::SubflowCut(..)
                 | Notice::Silent(_)
                 | Notice::Distrusted
                 | Notice::GoAway => {}

@@ -12,6 +12,7 @@ mod daemons;
 mod exhaustion;
 mod idle;
 mod kill_switch;
+mod mtu;
 mod names;
 mod nat;
 mod origin;

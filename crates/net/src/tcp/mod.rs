@@ -66,6 +66,9 @@ pub struct Tuning {
     pub keepalive: Option<Duration>,
     /// Mark of all packets (SO_MARK), for the kernel's rules; needs CAP_NET_RAW or CAP_NET_ADMIN.
     pub mark: Option<u32>,
+    /// Maximum payload of a segment, of both directions (TCP_MAXSEG). For sockets that are not
+    /// connected.
+    pub max_segment_bytes: Option<u32>,
     /// Fixed receive buffer (SO_RCVBUF); disables autotuning.
     pub recv_buffer_bytes: Option<usize>,
     /// Fixed send buffer (SO_SNDBUF); disables autotuning.
@@ -81,6 +84,7 @@ impl Default for Tuning {
             user_timeout: None,
             keepalive: None,
             mark: None,
+            max_segment_bytes: None,
             recv_buffer_bytes: None,
             send_buffer_bytes: None,
         }
@@ -190,6 +194,9 @@ impl Tuning {
         if let Some(bytes) = self.notsent_lowat_bytes {
             s.set_tcp_notsent_lowat(bytes)
                 .map_err(option("TCP_NOTSENT_LOWAT"))?;
+        }
+        if let Some(bytes) = self.max_segment_bytes {
+            s.set_tcp_mss(bytes).map_err(option("TCP_MAXSEG"))?;
         }
         if let Some(after) = self.user_timeout {
             s.set_tcp_user_timeout(Some(after))

@@ -14,19 +14,23 @@ async fn pair(tuning: Tuning) -> (TcpStream, TcpStream) {
 
 #[tokio::test]
 async fn options_are_set() {
-    let (client, _server) = pair(Tuning {
+    let (client, server) = pair(Tuning {
         nodelay: true,
         congestion: None,
         notsent_lowat_bytes: Some(16_384),
         user_timeout: Some(Duration::from_millis(7_000)),
         mark: None,
         keepalive: Some(Duration::from_secs(15)),
+        max_segment_bytes: Some(1_000),
         recv_buffer_bytes: Some(100_000),
         send_buffer_bytes: Some(60_000),
     })
     .await;
     let s = SockRef::from(&client);
     assert!(s.tcp_nodelay().unwrap());
+    for end in [&client, &server] {
+        assert!(TcpInfo::read(end).unwrap().mss_bytes <= 1_000);
+    }
     assert_eq!(s.tcp_notsent_lowat().unwrap(), 16_384);
     assert_eq!(
         s.tcp_user_timeout().unwrap(),

@@ -56,6 +56,8 @@ pub enum Event {
     SubflowClosed {
         /// Subflow that was closed.
         subflow: SubflowId,
+        /// Octets of ciphertext that had arrived on it, in both directions.
+        octets: u64,
         /// Reason code.
         code: CloseCode,
         /// Reason, for logs.

@@ -88,10 +88,12 @@ impl Session {
 
     /// Gives a subflow up, with CUT to the peer and an event for the driver.
     fn cut(&mut self, now: Timestamp, subflow: SubflowId, reason: String) {
+        let octets = self.subflows.by_id(subflow).map_or(0, Subflow::arrived);
         self.drop_subflow(now, subflow);
         self.control.cut(subflow);
         self.events.push_back(Event::SubflowClosed {
             subflow,
+            octets,
             code: CloseCode::Cut,
             reason,
         });

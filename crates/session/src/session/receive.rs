@@ -179,10 +179,12 @@ impl Session {
             // Of a later version: its record counts, if it elicits an ACK.
             Frame::Extension { .. } => Ok(()),
             Frame::Cut { subflow } => {
-                if self.subflows.by_id(subflow).is_some() {
+                if let Some(s) = self.subflows.by_id(subflow) {
+                    let octets = s.arrived();
                     self.drop_subflow(now, subflow);
                     self.events.push_back(Event::SubflowClosed {
                         subflow,
+                        octets,
                         code: CloseCode::Cut,
                         reason: "cut by the other end".to_owned(),
                     });

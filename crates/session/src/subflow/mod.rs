@@ -221,6 +221,11 @@ impl Subflow {
         octets
     }
 
+    /// Octets of ciphertext that are known to have arrived, in both directions.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.rx.octets + self.tx.acked
+    }
+
     /// The subflow as status pages show it.
     pub(crate) fn stats(&self, now: Timestamp) -> SubflowStats {
         SubflowStats {
@@ -239,6 +244,7 @@ impl Subflow {
             throughput: self.throughput(now),
             far_throughput: self.estimator.far_throughput(now),
             rtt: self.estimator.rtt(),
+            octets: self.arrived(),
             heard: self.rx.at,
             idle_before: self.health.idle_before,
             idle_survived: self.health.idle_survived,

@@ -1,0 +1,48 @@
+//! Smaller segments where only small packets pass (an MTU black hole, RFC 2923, section 2.1).
+//!
+//! A handshake fits into small packets. A connection whose handshake came through and that falls
+//! silent before it has brought much is joined anew with smaller segments; both ends keep to the
+//! limit, since TCP announces it in the SYN.
+
+use crate::action::Notice;
+use crate::context::Context;
+use crate::ids::LinkId;
+
+/// Limits, one after the other: what fits into the least MTU of IPv6, 1280 octets, less 60 for the
+/// headers of IPv6 and TCP; and the default of RFC 9293, section 3.7.1.
+pub const SEGMENT_BYTES: [u32; 2] = [1_220, 536];
+
+/// A connection that brought as much has had large segments among it.
+pub const ENOUGH_BYTES: u64 = 64 << 10;
+
+/// Limit of an own path's segments.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    /// Limits tried so far.
+    step: usize,
+}
+
+impl Segments {
+    /// The limit for the next connection, if there is one.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        let index = self.step.checked_sub(1)?;
+        SEGMENT_BYTES.get(index).copied()
+    }
+
+    /// A connection fell silent, or was given up, when so many octets had arrived. Segments were
+    /// not the reason where the smallest did not help either.
+    pub(crate) fn stuck(&mut self, cx: &mut Context, link: LinkId, octets: u64) {
+        if octets >= ENOUGH_BYTES {
+            return;
+        }
+        self.step = (self.step + 1) % (SEGMENT_BYTES.len() + 1);
+        if let Some(bytes) = self.limit() {
+            cx.tell(Notice::SmallerSegments { link, bytes });
+        }
+    }
+
+    /// The network has changed.
+    pub(crate) fn reset(&mut self) {
+        self.step = 0;
+    }
+}
