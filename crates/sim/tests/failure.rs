@@ -285,7 +285,7 @@ fn direct_at(mut scenario: Scenario, starts_ms: &[u64]) -> Scenario {
     scenario
 }
 
-/// Nothing is under way when the path falls silent: only a new connection can find out, after 0.6 s.
+/// Nothing is under way when the path falls silent: only a new connection can find out, in 0.6 s.
 /// From then on it waits as connections do that find no path at all, while another one is tried.
 #[test]
 fn a_connection_into_a_silence_at_rest_goes_direct_1500_ms_after_the_silence_shows() {

@@ -1,5 +1,5 @@
-//! The only path drops large packets and says nothing: nftables, in network namespaces of the test's
-//! own.
+//! The only path drops large packets and says nothing: nftables, in network namespaces of the
+//! test's own.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener};
