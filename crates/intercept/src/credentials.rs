@@ -27,6 +27,17 @@ impl Credentials {
         (fits(&user) && fits(&password) && !user.contains(':')).then_some(Self { user, password })
     }
 
+    /// Credentials from a file's text: one line, `user:password`, the form of RFC 7617, section 2.
+    ///
+    /// `None` for any other text.
+    pub fn from_line(text: &str) -> Option<Self> {
+        let line = text.strip_suffix('\n').unwrap_or(text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let (user, password) = line.split_once(':')?;
+        let plain = !line.chars().any(char::is_control);
+        plain.then(|| Self::new(user, password))?
+    }
+
     /// Compares user name and password in constant time.
     pub(crate) fn matches(&self, user: &[u8], password: &[u8]) -> bool {
         // Both are always compared, so that timing does not reveal which one is wrong.
@@ -72,6 +83,26 @@ mod tests {
         assert!(!c.matches_basic(b"Bearer YW5uYTpzM2NyZXQ="));
         assert!(!c.matches_basic(b"Bas"));
         assert!(!format!("{c:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_file_has_one_line_with_a_colon() {
+        for text in ["anna:s3:cret", "anna:s3:cret\n", "anna:s3:cret\r\n"] {
+            let c = Credentials::from_line(text).unwrap();
+            assert!(c.matches(b"anna", b"s3:cret"), "{text:?}");
+        }
+        for text in [
+            "",
+            "\n",
+            "anna",
+            "anna:",
+            ":x",
+            "a:b\nc:d\n",
+            "a:b\tc",
+            "a:b\n\n",
+        ] {
+            assert!(Credentials::from_line(text).is_none(), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Fronts: listeners that perform the handshakes of user connections.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use crate::intercepted::{Intercepted, Pending, answer_and_close};
@@ -22,6 +24,16 @@ pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default maximum of simultaneous handshakes. A page with many pictures opens a few dozen
 /// connections; each handshake holds at most 32 KiB.
 pub const DEFAULT_MAX_HANDSHAKES: usize = 256;
+
+/// Age at which a handshake gives way to a new client when all places are taken. Programs need
+/// milliseconds.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(1);
+
+/// Idle time after which the kernel asks whether a client is still there, and the pause between
+/// its three attempts: a client that has vanished keeps its connection for four minutes. On
+/// loopback nobody wakes up for it.
+const KEEPALIVE: Duration = Duration::from_secs(120);
+const KEEPALIVE_PAUSE: Duration = Duration::from_secs(40);
 
 /// Pause after a failed accept: such failures (no descriptors left) persist, and retrying at once
 /// would be a busy loop.
@@ -52,7 +64,8 @@ pub struct FrontConfig {
     pub credentials: Option<Credentials>,
     /// Deadline of a handshake.
     pub handshake_timeout: Duration,
-    /// Maximum number of simultaneous handshakes; further clients wait in the kernel's queue.
+    /// Maximum number of simultaneous handshakes. Further clients wait in the kernel's queue until
+    /// one ends, or until the oldest has lasted a second: that one is closed.
     pub max_handshakes: usize,
 }
 
@@ -78,6 +91,8 @@ pub struct Front {
     local: SocketAddr,
     config: Arc<FrontConfig>,
     handshakes: JoinSet<Option<Intercepted>>,
+    /// Beginning of each handshake, oldest first; those that are over are removed late.
+    begun: VecDeque<(Instant, AbortHandle)>,
 }
 
 impl Front {
@@ -95,6 +110,7 @@ impl Front {
             listener,
             config: Arc::new(config),
             handshakes: JoinSet::new(),
+            begun: VecDeque::new(),
         })
     }
 
@@ -109,15 +125,24 @@ impl Front {
     /// Cancel-safe: handshakes continue between calls.
     pub async fn accept(&mut self) -> Intercepted {
         loop {
-            let room = self.handshakes.len() < self.config.max_handshakes.max(1);
+            let gives_way = self.gives_way_at();
+            let room = gives_way.is_none_or(|at| at <= Instant::now());
             tokio::select! {
                 Some(done) = self.handshakes.join_next() => match done {
                     Ok(Some(intercepted)) => return intercepted,
                     Ok(None) => {}
+                    Err(error) if error.is_cancelled() => {}
                     Err(error) => warn!(%error, "handshake task failed"),
                 },
+                () = sleep_until(gives_way.unwrap_or_else(Instant::now)), if !room => {}
                 accepted = self.listener.accept(), if room => match accepted {
-                    Ok((stream, peer)) => self.begin(stream, peer),
+                    Ok((stream, peer)) => {
+                        if gives_way.is_some() && let Some((_, oldest)) = self.begun.pop_front() {
+                            debug!("a handshake gives way to a new client");
+                            oldest.abort();
+                        }
+                        self.begin(stream, peer);
+                    }
                     Err(error) => {
                         warn!(%error, listener = %self.local, "cannot accept a connection");
                         sleep(ACCEPT_PAUSE).await;
@@ -127,14 +152,25 @@ impl Front {
         }
     }
 
+    /// When the oldest handshake gives way to a new client; `None` while places are free.
+    fn gives_way_at(&mut self) -> Option<Instant> {
+        while self
+            .begun
+            .front()
+            .is_some_and(|(_, task)| task.is_finished())
+        {
+            self.begun.pop_front();
+        }
+        let is_full = self.handshakes.len() >= self.config.max_handshakes.max(1);
+        let (begun, _) = self.begun.front().filter(|_| is_full)?;
+        Some(*begun + GIVES_WAY_AFTER)
+    }
+
     fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
         let config = Arc::clone(&self.config);
         let local = self.local;
-        self.handshakes.spawn(async move {
-            // Small replies must not be delayed by Nagle's algorithm.
-            if let Err(error) = stream.set_nodelay(true) {
-                debug!(%peer, %error, "cannot set TCP_NODELAY");
-            }
+        let task = self.handshakes.spawn(async move {
+            set_options(&stream, peer);
             match config.protocol {
                 Protocol::Socks5 => socks5_handshake(stream, peer, &config).await,
                 Protocol::Http => http_handshake(stream, peer, &config).await,
@@ -142,6 +178,26 @@ impl Front {
                 Protocol::Tproxy => transparent(original::tproxied(&stream, local), stream, peer),
             }
         });
+        // Handshakes that are over behind one that lasts.
+        if self.begun.len() >= 2 * self.config.max_handshakes {
+            self.begun.retain(|(_, task)| !task.is_finished());
+        }
+        self.begun.push_back((Instant::now(), task));
+    }
+}
+
+/// Sets the options of a client's socket.
+fn set_options(stream: &TcpStream, peer: SocketAddr) {
+    // Small replies must not be delayed by Nagle's algorithm.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%peer, %error, "cannot set TCP_NODELAY");
+    }
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(KEEPALIVE_PAUSE)
+        .with_retries(3);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+        debug!(%peer, %error, "cannot set SO_KEEPALIVE");
     }
 }
 

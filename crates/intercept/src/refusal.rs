@@ -22,11 +22,13 @@ pub enum Refusal {
     ProxyLost,
     /// The destination reset the connection.
     Reset,
+    /// Too many connections are open.
+    TooMany,
 }
 
 impl Refusal {
     /// All of them, in the order of declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ConnectionRefused,
         Self::HostUnreachable,
         Self::NotAllowed,
@@ -34,6 +36,7 @@ impl Refusal {
         Self::NameNotFound,
         Self::ProxyLost,
         Self::Reset,
+        Self::TooMany,
     ];
 
     /// The reply field of RFC 1928, section 6.
@@ -47,7 +50,7 @@ impl Refusal {
             Self::NotAllowed => 2,
             Self::TimedOut => 6,
             Self::ProxyLost => 3,
-            Self::Reset => 1,
+            Self::Reset | Self::TooMany => 1,
         }
     }
 
@@ -56,7 +59,7 @@ impl Refusal {
         match self {
             Self::NotAllowed => (403, "Forbidden"),
             Self::TimedOut => (504, "Gateway Timeout"),
-            Self::ProxyLost => (503, "Service Unavailable"),
+            Self::ProxyLost | Self::TooMany => (503, "Service Unavailable"),
             Self::ConnectionRefused | Self::HostUnreachable | Self::NameNotFound | Self::Reset => {
                 (502, "Bad Gateway")
             }
@@ -73,6 +76,7 @@ impl Refusal {
             Self::NameNotFound => "dns_error",
             Self::ProxyLost => "destination_unavailable",
             Self::Reset => "connection_terminated",
+            Self::TooMany => "connection_limit_reached",
         }
     }
 }
@@ -87,6 +91,7 @@ impl fmt::Display for Refusal {
             Self::NameNotFound => "the name has no address",
             Self::ProxyLost => "the connection to the multipath proxy is lost",
             Self::Reset => "the destination reset the connection",
+            Self::TooMany => "too many connections are open",
         })
     }
 }

@@ -296,6 +296,64 @@ async fn handshakes_are_limited_in_number_and_time() {
     assert_eq!(silent[0].read(&mut end).await.unwrap(), 0);
 }
 
+/// All places are taken by clients that say nothing: the oldest of them makes room after a second,
+/// long before its own time is up. No client lingers for ever that has vanished.
+#[tokio::test]
+async fn silent_clients_give_way_to_new_ones() {
+    let mut config = FrontConfig::new(Protocol::Socks5);
+    config.max_handshakes = 2;
+    config.handshake_timeout = Duration::from_secs(600);
+    let mut front = Front::bind(ANY.parse().unwrap(), config).unwrap();
+    let mut silent = [connect(&front).await, connect(&front).await];
+    let mut good = connect(&front).await;
+    let request = b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
+    good.write_all(request).await.unwrap();
+    let accepted = tokio::time::timeout(Duration::from_secs(60), front.accept()).await;
+    let i = accepted.unwrap();
+    assert_eq!(i.peer(), good.local_addr().unwrap());
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
+    assert!(socket2::SockRef::from(i.socket()).keepalive().unwrap());
+    // The other one goes on.
+    silent[1].write_all(request).await.unwrap();
+    let i = front.accept().await;
+    assert_eq!(i.peer(), silent[1].local_addr().unwrap());
+}
+
+#[tokio::test]
+async fn http_clients_need_the_right_credentials() {
+    let mut config = FrontConfig::new(Protocol::Http);
+    config.credentials = Credentials::from_line("anna:s3cret\n");
+    let mut front = Front::bind(ANY.parse().unwrap(), config).unwrap();
+    let addr = front.local_addr();
+    let request = |field: &str| {
+        format!("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n{field}\r\n")
+    };
+    // A front answers these itself: none of them is accepted before the last.
+    let mut refused = Vec::new();
+    for field in [
+        "",
+        "Proxy-Authorization: Basic YW5uYTp3cm9uZw==\r\n",
+        "Authorization: Basic YW5uYTpzM2NyZXQ=\r\n",
+    ] {
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        client.write_all(request(field).as_bytes()).await.unwrap();
+        refused.push(tokio::spawn(read_all_then_close(client)));
+    }
+    let mut good = TcpStream::connect(addr).await.unwrap();
+    let field = "Proxy-Authorization: Basic YW5uYTpzM2NyZXQ=\r\n";
+    let accepted = tokio::spawn(async move { front.accept().await.peer() });
+    for answer in refused {
+        let answer = String::from_utf8(answer.await.unwrap()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 407 "), "{answer}");
+        assert!(
+            answer.contains("\r\nProxy-Authenticate: Basic "),
+            "{answer}"
+        );
+    }
+    good.write_all(request(field).as_bytes()).await.unwrap();
+    assert_eq!(accepted.await.unwrap(), good.local_addr().unwrap());
+}
+
 async fn curl(arguments: &[&str]) -> Option<(bool, String)> {
     let output = tokio::process::Command::new("curl")
         .args(["-sS", "--max-time", "10", "--noproxy", ""])
