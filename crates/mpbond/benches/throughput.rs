@@ -104,7 +104,7 @@ fn bonded(folder: &Path) -> SocketAddr {
             backup: false,
         }],
         helpers: Vec::new(),
-        socks5: Some(FrontAddress { listen: socks5 }),
+        socks5: Some(FrontAddress::at(socks5)),
         http: None,
         transparent: None,
     };

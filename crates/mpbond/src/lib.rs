@@ -24,6 +24,7 @@ mod addresses;
 mod admission;
 mod descriptors;
 mod heap;
+mod internal;
 mod quota;
 mod random;
 mod rate_limited_log;

@@ -30,7 +30,7 @@ pub struct SessionConfig {
     /// Unread bytes of streams whose application does not read, over and above the window, before
     /// they count against it.
     pub stalled_memory_bytes: u64,
-    /// Maximum number of streams open at a time.
+    /// Maximum number of streams that the peer may have open at a time.
     pub max_streams: u64,
     /// Maximum number of subflows at a time.
     pub max_subflows: usize,
@@ -61,7 +61,7 @@ impl Default for SessionConfig {
             receive_window_bytes: 8 << 20,
             initial_stream_window_bytes: 4 << 20,
             stalled_memory_bytes: 24 << 20,
-            max_streams: 1_024,
+            max_streams: 4_096,
             max_subflows: 16,
             ack_bytes: 64 << 10,
             ack_delay: Duration::from_millis(25),

@@ -87,8 +87,11 @@ interface = "wlan0"                # the network shared with it; left out:
 [socks5]                           # without any of these three sections:
 listen = "127.0.0.1:1080"          # SOCKS5 on this address
 
+# credentials = "socks5.password"  # file with `user:password`, mode 600;
+                                   # needed beyond loopback, or open = true
+
 [http]
-listen = "127.0.0.1:8080"
+listen = "127.0.0.1:8080"          # credentials and open: as for [socks5]
 
 [transparent]                      # no settings in applications; needs root
 enabled = true

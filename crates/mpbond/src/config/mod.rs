@@ -4,6 +4,7 @@
 //! written), then its meaning (the public structs, in which everything has a value). Any error is a
 //! [`ConfigError`], and nothing has been changed then.
 
+mod credentials;
 mod enrolment;
 pub mod example;
 mod file;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+pub use credentials::read_credentials;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket};

@@ -179,6 +179,18 @@ pub enum HelperAddress {
 pub struct FrontAddress {
     /// Address and port.
     pub listen: SocketAddr,
+    /// File with the user name and password that clients need; without it, they need none.
+    pub credentials: Option<PathBuf>,
+}
+
+impl FrontAddress {
+    /// A front whose clients need no credentials.
+    pub fn at(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            credentials: None,
+        }
+    }
 }
 
 /// Interception without any setting in the applications.

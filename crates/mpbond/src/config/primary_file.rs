@@ -94,7 +94,10 @@ struct HelperFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FrontFile {
-    listen: Option<Text<SocketAddr>>,
+    listen: Option<Spanned<Text<SocketAddr>>>,
+    credentials: Option<String>,
+    #[serde(default)]
+    open: bool,
 }
 
 #[derive(Deserialize)]
@@ -158,16 +161,11 @@ impl PrimaryConfig {
             .map(|t| t.kill_switch)
             .unwrap_or_default();
         let on_proxy_loss = on_proxy_loss(source, file.on_proxy_loss, kill_switch)?;
-        let front = |front: Option<FrontFile>, default: SocketAddr| {
-            front.map(|f| FrontAddress {
-                listen: f.listen.map_or(default, |t| t.0),
-            })
-        };
-        let mut socks5 = front(file.socks5, SOCKS5);
-        let http = front(file.http, HTTP);
+        let mut socks5 = front(source, "socks5.listen", file.socks5, SOCKS5)?;
+        let http = front(source, "http.listen", file.http, HTTP)?;
         // A primary needs a link.
         if socks5.is_none() && http.is_none() && transparent.is_none() {
-            socks5 = Some(FrontAddress { listen: SOCKS5 });
+            socks5 = Some(FrontAddress::at(SOCKS5));
         }
         Ok(Self {
             identity: super::identity_of(source, file.identity),
@@ -396,6 +394,34 @@ fn helper_ref(
         source: helper.source.map(|t| t.0),
         backup: helper.backup,
     })
+}
+
+fn front(
+    source: &Source<'_>,
+    key: &str,
+    file: Option<FrontFile>,
+    default: SocketAddr,
+) -> Result<Option<FrontAddress>, ConfigError> {
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    let front = FrontAddress {
+        listen: file.listen.as_ref().map_or(default, |t| t.get_ref().0),
+        credentials: file.credentials.map(|path| source.resolve(&path)),
+    };
+    match file.listen {
+        Some(listen)
+            if !front.listen.ip().is_loopback() && front.credentials.is_none() && !file.open =>
+        {
+            Err(source.wrong(
+                listen.span(),
+                key,
+                "other hosts reach this address: name a file with `user:password` under \
+                 `credentials`, or write `open = true` to serve every host without a password",
+            ))
+        }
+        _ => Ok(Some(front)),
+    }
 }
 
 fn transparent(source: &Source<'_>, file: TransparentFile) -> Result<Transparent, ConfigError> {

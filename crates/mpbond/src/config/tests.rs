@@ -154,6 +154,14 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:6: socks5.listen: \"1080\" is not an address and port",
         ),
         (
+            "PROXY[[path]]\n[http]\nlisten = \"0.0.0.0:8080\"\n",
+            "c.toml:6: http.listen: other hosts reach this address: name a file",
+        ),
+        (
+            "PROXY[[path]]\n[socks5]\nlisten = \"[fd00::1]:1080\"\nopen = false\n",
+            "c.toml:6: socks5.listen: other hosts reach this address",
+        ),
+        (
             "identity = \"a\"\nidentity = \"b\"\n",
             "c.toml:2: identity: duplicate key",
         ),

@@ -1,15 +1,21 @@
 //! Sockets of applications: intercepted clients, origins, and ends within this process.
 
+use std::any::Any;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tracing::debug;
+
+/// Idle time after which the kernel asks whether an origin is still there, and the pause between
+/// its three attempts: an origin that has vanished keeps its stream for four minutes.
+const KEEPALIVE: Duration = Duration::from_secs(120);
+const KEEPALIVE_PAUSE: Duration = Duration::from_secs(40);
 
 /// An application's connection.
 pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
@@ -18,7 +24,21 @@ pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
 }
 
 /// A plain TCP connection: an origin, at a proxy.
-pub struct Tcp(pub TcpStream);
+pub struct Tcp(TcpStream);
+
+impl Tcp {
+    /// A connection to an origin, which the kernel tries out when it is idle.
+    pub fn new(tcp: TcpStream) -> Self {
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE_PAUSE)
+            .with_retries(3);
+        if let Err(e) = SockRef::from(&tcp).set_tcp_keepalive(&keepalive) {
+            debug!(error = %e, "cannot switch keep-alive on");
+        }
+        Self(tcp)
+    }
+}
 
 impl AsyncRead for Tcp {
     fn poll_read(
@@ -70,13 +90,19 @@ impl AppSocket for Tcp {
 pub struct Client {
     reader: mpbond_intercept::ClientReader,
     writer: OwnedWriteHalf,
+    /// Returned when the connection is over.
+    _share: Box<dyn Any>,
 }
 
 impl Client {
-    /// A client that was told that it is connected.
-    pub fn new(client: mpbond_intercept::Client) -> Self {
+    /// A client whose connection was confirmed, with its share of a limit.
+    pub fn new(client: mpbond_intercept::Client, share: impl Any) -> Self {
         let (reader, writer) = client.into_split();
-        Self { reader, writer }
+        Self {
+            reader,
+            writer,
+            _share: Box::new(share),
+        }
     }
 }
 
@@ -136,5 +162,22 @@ impl AppSocket for tokio::io::DuplexStream {
 fn reset_on_close(tcp: &TcpStream) {
     if let Err(e) = SockRef::from(tcp).set_linger(Some(Duration::ZERO)) {
         debug!(error = %e, "cannot reset an application's connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_asks_whether_an_idle_origin_is_still_there() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let origin = Tcp::new(tcp.unwrap());
+        let socket = SockRef::from(&origin.0);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEPALIVE_PAUSE);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Inner {
     pub(super) account: Account,
     /// Bytes that wait for applications' sockets, over all streams.
     pub(super) pending: u64,
+    /// Primary: streams that will be opened for clients that are being answered.
+    pub(super) reserved: u64,
     /// It ends because of the memory that it holds.
     pub(super) condemned: bool,
     /// Streams that wait for memory.
@@ -200,6 +202,7 @@ impl Inner {
                     self.notice(Notice::SubflowCut(subflow, octets));
                     self.close_subflow(subflow);
                 }
+                Event::StreamsAllowed => self.notice(Notice::StreamsAllowed),
                 Event::GoAway { reason } => {
                     info!(reason, "the other end takes no new streams");
                     self.notice(Notice::GoAway);

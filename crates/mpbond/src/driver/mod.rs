@@ -14,6 +14,7 @@ mod inner;
 mod log;
 mod names;
 mod notice;
+mod place;
 mod reclaim;
 mod stream;
 mod stream_io;
@@ -46,6 +47,7 @@ pub use fair_queue::FairQueue;
 pub use farewell::{refuse, say_close};
 pub use log::TransferLog;
 pub use notice::Notice;
+pub use place::Place;
 pub use reclaim::Reclaimed;
 
 use fair_queue::Turn;
@@ -106,6 +108,7 @@ impl Driver {
                 turn: seat.turn,
                 account: seat.account,
                 pending: 0,
+                reserved: 0,
                 condemned: false,
                 starved: VecDeque::new(),
                 memory_watched: false,
@@ -223,6 +226,10 @@ impl Driver {
     ) -> Result<StreamId, OpenError> {
         let id = self.with(|inner| {
             let now = inner.clock.now();
+            let left = inner.session.streams_left();
+            if left > 0 && left <= inner.reserved {
+                return Err(OpenError::Limit);
+            }
             let id = inner.session.open(now, destination, class)?;
             inner.session.write(id, early);
             let _ = inner.account.take(memory::STREAM);

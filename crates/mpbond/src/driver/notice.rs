@@ -24,6 +24,8 @@ pub enum Notice {
     SubflowUp(SubflowId),
     /// A subflow is silent; it may work again.
     Silent(SubflowId),
+    /// Primary: the proxy takes streams again, after it had taken all that it allows.
+    StreamsAllowed,
     /// The peer takes no new streams.
     GoAway,
     /// No stream is open any more, in a session that takes no new ones.

@@ -14,6 +14,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
+use super::reach::Reach;
+
 /// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
 pub(super) const OWN_MARK: u32 = 0x6d70_0001;
 
@@ -35,7 +37,8 @@ pub(super) fn resolver() -> Rc<Resolver<()>> {
 
 /// Serves an intercepted connection without the session.
 pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, to: &Destination) {
-    let mut origin = match timeout(DIRECT_WITHIN, connect(resolver, to)).await {
+    let reach = Reach::of(connection.peer().ip());
+    let mut origin = match timeout(DIRECT_WITHIN, connect(resolver, to, reach)).await {
         Ok(Ok(origin)) => origin,
         Ok(Err(e)) => {
             info!(%to, error = %e, "destination not reached");
@@ -43,6 +46,7 @@ pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, 
                 io::ErrorKind::ConnectionRefused => Refusal::ConnectionRefused,
                 io::ErrorKind::NotFound => Refusal::NameNotFound,
                 io::ErrorKind::TimedOut => Refusal::TimedOut,
+                io::ErrorKind::PermissionDenied => Refusal::NotAllowed,
                 _ => Refusal::HostUnreachable,
             };
             return connection.refused(refusal).await;
@@ -59,13 +63,17 @@ pub(super) async fn serve(resolver: &Rc<Resolver<()>>, connection: Intercepted, 
     }
 }
 
-/// Connects to a destination past our own interception.
+/// Connects to a destination past our own interception, if it is within reach.
+///
+/// # Errors
+/// `PermissionDenied` for a destination out of reach; other errors of look-up and connection.
 pub(super) async fn connect(
     resolver: &Rc<Resolver<()>>,
     to: &Destination,
+    reach: Reach,
 ) -> io::Result<TcpStream> {
     let (host, port) = match to {
-        Destination::Addr(address) => return attempt(*address).await,
+        Destination::Addr(address) => return attempt(*address, reach).await,
         Destination::Name { host, port } => (host, *port),
     };
     let not_found = |e| {
@@ -76,7 +84,7 @@ pub(super) async fn connect(
         io::Error::new(kind, e)
     };
     let lookup = resolver.look_up(host, ()).await.map_err(not_found)?;
-    let reached = happy_eyeballs::connect(lookup, port, attempt).await;
+    let reached = happy_eyeballs::connect(lookup, port, |to| attempt(to, reach)).await;
     reached.map_err(|failure| match failure {
         Failure::Lookup(e) => not_found(e),
         Failure::Attempts(mut errors) => {
@@ -86,7 +94,8 @@ pub(super) async fn connect(
     })
 }
 
-async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
+async fn attempt(address: SocketAddr, reach: Reach) -> io::Result<TcpStream> {
+    reach.check(address)?;
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM.nonblocking().cloexec(),
@@ -96,7 +105,8 @@ async fn attempt(address: SocketAddr) -> io::Result<TcpStream> {
     if let Err(e) = socket.set_mark(OWN_MARK) {
         debug!(error = %e, "cannot mark a direct connection");
     }
-    TcpSocket::from_std_stream(socket.into())
+    let tcp = TcpSocket::from_std_stream(socket.into())
         .connect(address)
-        .await
+        .await?;
+    reach.confirm(tcp)
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::direct::connect;
 use super::fronts::{NO_EARLY, destination, usable_session};
+use super::reach::Reach;
 use super::rescue;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
@@ -67,7 +68,8 @@ async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<Duplex
     if primary.config.on_proxy_loss == OnProxyLoss::Fail {
         return Err(io::ErrorKind::NotConnected.into());
     }
-    let mut resolver = connect(&primary.resolver, to).await?;
+    // The configuration names the resolvers.
+    let mut resolver = connect(&primary.resolver, to, Reach::Any).await?;
     let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     tokio::task::spawn_local(async move {
         // Errors show at the stub.
@@ -85,7 +87,7 @@ async fn dial(primary: &Rc<Primary>, to: &Destination) -> io::Result<DuplexStrea
         .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
     // A resolver may be asked twice.
-    rescue::watch(primary, stream, to.clone(), |_| true);
+    rescue::watch(primary, stream, to.clone(), |_| true, Reach::Any);
     Ok(theirs)
 }
 

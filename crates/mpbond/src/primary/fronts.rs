@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -9,13 +10,30 @@ use mpbond_intercept as intercept;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Refusal};
 use mpbond_manager::Admission;
 use mpbond_session::{Destination, OpenError, StreamClass};
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
+use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::state::Primary;
 use super::{direct, rescue};
-use crate::config::OnProxyLoss;
-use crate::driver::{Client, Driver};
+use crate::config::{FrontAddress, OnProxyLoss, read_credentials};
+use crate::driver::{Client, Driver, Place};
+use crate::quota::source;
+
+/// Maximum number of clients at a time: those of a session, and as many that wait or go direct.
+pub(super) const MAX_CLIENTS: usize = 8_192;
+
+/// Maximum number of clients at one address that came in the same way: three quarters of the
+/// streams of a session, so that a program that opens too many leaves room for others.
+pub(super) const MAX_CLIENTS_EACH: usize = 3_072;
+
+/// Maximum number of clients that are being refused for one of these reasons; others are closed
+/// without an answer.
+pub(super) const MAX_REFUSALS: usize = 256;
+
+/// Time for which a client waits where the proxy takes no more streams.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(10);
 
 /// Opens the configured fronts.
 pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
@@ -24,8 +42,14 @@ pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
         (&primary.config.http, Protocol::Http, "HTTP proxy"),
     ];
     for (address, protocol, name) in fronts {
-        if let Some(address) = address {
-            let local = open(primary, address.listen, protocol, name)?;
+        if let Some(FrontAddress {
+            listen,
+            credentials,
+        }) = address
+        {
+            let mut config = FrontConfig::new(protocol);
+            config.credentials = credentials.as_deref().map(read_credentials).transpose()?;
+            let local = open(primary, *listen, config, name)?;
             info!(address = %local, "{name} front");
         }
     }
@@ -36,11 +60,11 @@ pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
 pub(super) fn open(
     primary: &Rc<Primary>,
     address: SocketAddr,
-    protocol: Protocol,
+    config: FrontConfig,
     name: &str,
 ) -> anyhow::Result<SocketAddr> {
-    let mut front = Front::bind(address, FrontConfig::new(protocol))
-        .with_context(|| format!("{name} front on {address}"))?;
+    let mut front =
+        Front::bind(address, config).with_context(|| format!("{name} front on {address}"))?;
     let local = front.local_addr();
     let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {
@@ -53,10 +77,20 @@ pub(super) fn open(
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
+    // Held until the connection is over.
+    let client = (connection.via(), source(connection.peer()));
+    let Ok(share) = primary.clients.take(client) else {
+        return no_room(&primary, connection, "its address has too many open").await;
+    };
     let asked = connection.destination().clone();
     let to = destination(&asked);
-    let Some(driver) = usable_session(&primary).await else {
-        return without_proxy(&primary, connection).await;
+    let place = match place(&primary).await {
+        Room::Free(place) => place,
+        Room::Full => {
+            let reason = "the proxy takes no more now";
+            return no_room(&primary, connection, reason).await;
+        }
+        Room::WithoutProxy => return without_proxy(&primary, connection).await,
     };
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and no connection costs an additional round trip (ADR 0004). A refusal by the destination
@@ -65,19 +99,74 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     let peer = connection.peer();
     let client = match connection.accepted().await {
         Ok(client) => client,
-        Err(e) => return debug!(%peer, error = %e, "client left"),
+        Err(e) => {
+            drop(place);
+            primary.room.notify_one();
+            return debug!(%peer, error = %e, "client left");
+        }
     };
-    // It may have retired meanwhile.
-    let driver = primary.driver.borrow().clone().unwrap_or(driver);
-    match driver.open(to.clone(), StreamClass::Bulk, early, Client::new(client)) {
+    // The session may have ended meanwhile.
+    let place = match place.is_void() {
+        true => self::place(&primary).await,
+        false => Room::Free(place),
+    };
+    let Room::Free(place) = place else {
+        warn!(%peer, %to, "connection reset: the session has ended");
+        return client.abort();
+    };
+    let reach = Reach::of(peer.ip());
+    match place.open(
+        to.clone(),
+        StreamClass::Bulk,
+        early,
+        Client::new(client, share),
+    ) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
-            rescue::watch(&primary, stream, asked, is_repeatable);
+            rescue::watch(&primary, stream, asked, is_repeatable, reach);
         }
         // The client was told that it is connected. Dropping its socket resets it.
         Err(e @ (OpenError::Limit | OpenError::Closed)) => {
             warn!(%peer, %to, error = %e, "connection reset");
         }
+    }
+}
+
+/// Room for a client's connection.
+enum Room {
+    /// In the session.
+    Free(Place),
+    /// None in the session.
+    Full,
+    /// No path to the proxy works.
+    WithoutProxy,
+}
+
+/// Takes a place in the session, once it has a path that works and takes another stream.
+async fn place(primary: &Rc<Primary>) -> Room {
+    let deadline = Instant::now() + WAIT_FOR_ROOM;
+    loop {
+        let Some(driver) = usable_session(primary).await else {
+            return Room::WithoutProxy;
+        };
+        if let Some(place) = driver.reserve() {
+            return Room::Free(place);
+        }
+        if timeout_at(deadline, primary.room.notified()).await.is_err() {
+            return Room::Full;
+        }
+    }
+}
+
+/// Refuses a client for which there is no room, before it is told that it is connected.
+async fn no_room(primary: &Primary, connection: Intercepted, reason: &str) {
+    let (peer, to) = (connection.peer(), connection.destination().clone());
+    debug!(%peer, %to, reason, "connection refused");
+    if primary.crowded.is_due() {
+        warn!(%peer, %to, reason, "connections are refused");
+    }
+    if let Ok(_share) = primary.refusals.take(()) {
+        connection.refused(Refusal::TooMany).await;
     }
 }
 

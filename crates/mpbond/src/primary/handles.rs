@@ -9,6 +9,8 @@ use mpbond_net::control::{Message, Ticket};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::reach::Reach;
+
 /// Handle of a control connection that a task attends to.
 pub(super) struct Control {
     address: SocketAddr,
@@ -62,4 +64,6 @@ pub(super) struct Rescuable {
     pub(super) to: Destination,
     /// Whether the bytes written so far may reach the origin twice.
     pub(super) may_repeat: fn(&[u8]) -> bool,
+    /// Destinations that it may reach direct.
+    pub(super) reach: Reach,
 }

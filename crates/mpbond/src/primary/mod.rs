@@ -12,6 +12,7 @@ mod dns;
 mod fronts;
 mod handles;
 mod proxy_addresses;
+mod reach;
 mod repeatable;
 mod rescue;
 mod retiring;

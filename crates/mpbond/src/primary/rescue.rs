@@ -11,6 +11,7 @@ use tracing::{debug, info, warn};
 
 use super::direct::{DIRECT_WITHIN, connect};
 use super::handles::Rescuable;
+use super::reach::Reach;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::driver::Reclaimed;
@@ -21,9 +22,14 @@ pub(super) fn watch(
     stream: StreamId,
     to: Destination,
     may_repeat: fn(&[u8]) -> bool,
+    reach: Reach,
 ) {
     if primary.config.on_proxy_loss == OnProxyLoss::Direct {
-        let rescuable = Rescuable { to, may_repeat };
+        let rescuable = Rescuable {
+            to,
+            may_repeat,
+            reach,
+        };
         primary.rescuable.borrow_mut().insert(stream, rescuable);
         primary.manage(|m, now| m.handle_opened(now, stream));
     }
@@ -46,14 +52,15 @@ pub(super) fn check(primary: &Primary, stream: StreamId) {
 pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     let driver = primary.driver.borrow().clone();
     let rescuable = primary.rescuable.borrow_mut().remove(&stream);
-    let (Some(driver), Some(Rescuable { to, may_repeat })) = (driver, rescuable) else {
+    let (Some(driver), Some(rescuable)) = (driver, rescuable) else {
         return;
     };
-    match driver.reclaim(stream, may_repeat) {
+    let Rescuable { to, reach, .. } = rescuable;
+    match driver.reclaim(stream, rescuable.may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
             let resolver = Rc::clone(&primary.resolver);
-            tokio::task::spawn_local(direct(resolver, connection, to));
+            tokio::task::spawn_local(direct(resolver, connection, to, reach));
         }
         None => info!(
             %to,
@@ -63,9 +70,9 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     }
 }
 
-async fn direct(resolver: Rc<Resolver<()>>, connection: Reclaimed, to: Destination) {
+async fn direct(resolver: Rc<Resolver<()>>, connection: Reclaimed, to: Destination, reach: Reach) {
     let Reclaimed { mut socket, said } = connection;
-    let reached = timeout(DIRECT_WITHIN, connect(&resolver, &to)).await;
+    let reached = timeout(DIRECT_WITHIN, connect(&resolver, &to, reach)).await;
     let result = match reached {
         Ok(Ok(mut origin)) => match origin.write_all(&said).await {
             Ok(()) => copy_bidirectional(&mut socket, &mut origin).await.map(drop),

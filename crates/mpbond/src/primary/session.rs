@@ -38,7 +38,7 @@ pub(super) async fn run(primary: Rc<Primary>) {
         );
         primary.driver.replace(Some(driver.clone()));
         primary.manage(Manager::handle_session_opened);
-        let retires = attend(&primary, &mut notices).await;
+        let retires = attend(&primary, &driver, &mut notices).await;
         primary.driver.replace(None);
         primary.rescuable.borrow_mut().clear();
         if retires {
@@ -53,10 +53,18 @@ pub(super) async fn run(primary: Rc<Primary>) {
 
 /// Hands a session's notices to the manager until the session is lost or takes no new streams;
 /// whether the latter.
-async fn attend(primary: &Rc<Primary>, notices: &mut mpsc::UnboundedReceiver<Notice>) -> bool {
+async fn attend(
+    primary: &Rc<Primary>,
+    driver: &Driver,
+    notices: &mut mpsc::UnboundedReceiver<Notice>,
+) -> bool {
     while let Some(notice) = notices.recv().await {
         match notice {
-            Notice::Established(_) => primary.manage(Manager::handle_established),
+            Notice::Established(_) => {
+                primary.manage(Manager::handle_established);
+                primary.tell_waiting(driver);
+            }
+            Notice::StreamsAllowed => primary.tell_waiting(driver),
             Notice::SubflowUp(id) => {
                 primary.manage_with_facts(|m, now| m.handle_subflow_up(now, id));
             }

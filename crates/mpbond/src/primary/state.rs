@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use mpbond_intercept::Via;
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
@@ -20,10 +21,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::direct::{self, OWN_MARK};
+use super::fronts;
 use super::handles::{Control, Rescuable};
 use super::proxy_addresses::ProxyAddresses;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
+use crate::quota::Quota;
+use crate::rate_limited_log::RateLimitedLog;
 use crate::sandbox::{self, Need};
 use crate::status::{LinkStatus, SandboxStatus, Status};
 
@@ -52,6 +56,14 @@ pub(super) struct Primary {
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
     /// Resolver of direct connections.
     pub(super) resolver: Rc<Resolver<()>>,
+    /// Clients of fronts, by the way of their interception and their address.
+    pub(super) clients: Quota<(Via, IpAddr)>,
+    /// Clients that are being told that there is no room for them.
+    pub(super) refusals: Quota<()>,
+    /// The session takes more streams: for clients that wait.
+    pub(super) room: Notify,
+    /// Line about refused clients.
+    pub(super) crowded: RateLimitedLog,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -99,6 +111,10 @@ impl Primary {
             addresses: RefCell::default(),
             rescuable: RefCell::default(),
             resolver: direct::resolver(),
+            clients: Quota::new(fronts::MAX_CLIENTS, fronts::MAX_CLIENTS_EACH),
+            refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
+            room: Notify::new(),
+            crowded: RateLimitedLog::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             config,
@@ -164,6 +180,13 @@ impl Primary {
             ..TcpOptions::to(*first)
         };
         Ok(tcp::connect_any(&options, addresses).await?)
+    }
+
+    /// Wakes as many waiting clients as the session takes streams.
+    pub(super) fn tell_waiting(&self, driver: &Driver) {
+        for _ in 0..driver.streams_left().min(fronts::MAX_CLIENTS as u64) {
+            self.room.notify_one();
+        }
     }
 
     /// State of the session's subflows now.

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use mpbond_intercept::Protocol;
 use mpbond_intercept::rules::kill_switch::Remover;
 use mpbond_intercept::rules::{
     Ipv6, Method, Rules, RulesConfig, Udp, kill_switch, private_networks, remove_stale,
 };
+use mpbond_intercept::{FrontConfig, Protocol};
 use tracing::{debug, info, warn};
 
 use super::direct::OWN_MARK;
@@ -29,17 +29,13 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         TransparentMode::Redirect => (Protocol::Redirect, Method::Redirect),
         TransparentMode::Tproxy => (Protocol::Tproxy, Method::Tproxy),
     };
-    let local = fronts::open(primary, config.listen, protocol, "transparent")?;
+    let front = || FrontConfig::new(protocol);
+    let local = fronts::open(primary, config.listen, front(), "transparent")?;
     let mut stub = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
     let ipv6 = config.ipv6 == Ipv6Policy::Intercept && ipv6_works();
     if ipv6 {
         let (v6, name) = (Ipv6Addr::LOCALHOST, "transparent IPv6");
-        fronts::open(
-            primary,
-            SocketAddr::from((v6, local.port())),
-            protocol,
-            name,
-        )?;
+        fronts::open(primary, SocketAddr::from((v6, local.port())), front(), name)?;
     }
     let bound = dns::start(primary, std::mem::take(&mut stub), &config.resolvers)
         .await

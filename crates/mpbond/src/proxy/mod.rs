@@ -5,7 +5,6 @@
 
 mod dial;
 mod families;
-mod internal;
 mod passing;
 mod registry;
 mod worker;
@@ -30,6 +29,7 @@ use tracing::{debug, info, warn};
 use crate::admission::{Door, Limits, Visitor};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
+use crate::internal::Internal;
 use crate::memory::Memory;
 use crate::quota::source;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
@@ -72,7 +72,7 @@ pub(crate) struct Proxy {
     identity: Identity,
     trust: Arc<dyn Trust>,
     policy: DestinationPolicy,
-    internal: internal::Internal,
+    internal: Internal,
     config: ProxyConfig,
     session: SessionConfig,
     registry: Registry,
@@ -133,7 +133,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         identity,
         trust,
         policy,
-        internal: internal::Internal::read(),
+        internal: Internal::read(),
         session,
         registry: Registry::default(),
         label: Label(random::bytes().context("random octets")?),

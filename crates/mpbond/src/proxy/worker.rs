@@ -282,7 +282,7 @@ impl Work {
                         (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
                     tokio::task::spawn_local(async move {
                         match dial::dial(&proxy, &resolver, peer, &destination).await {
-                            Ok(tcp) => driver.attach(stream, Tcp(tcp)),
+                            Ok(tcp) => driver.attach(stream, Tcp::new(tcp)),
                             Err(code) => {
                                 if code == ResetCode::Overloaded && overloaded.is_due() {
                                     warn!("no descriptors left: streams are refused");
@@ -304,6 +304,7 @@ impl Work {
                 | Notice::SubflowCut(..)
                 | Notice::Silent(_)
                 | Notice::Distrusted
+                | Notice::StreamsAllowed
                 | Notice::GoAway => {}
             }
         }

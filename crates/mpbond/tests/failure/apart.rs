@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use crate::daemons::{Bond, Daemon, Ways};
 use mpbond_testing::namespaces::sh;
 
-/// This host's address towards the application, over a link that stays as it is.
-pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);
+/// This host's address towards the application, over a link that stays as it is: a public one,
+/// which other hosts reach through a primary also where it connects them direct.
+pub const HERE: Ipv4Addr = Ipv4Addr::new(11, 8, 0, 1);
 
 /// Proxy, origin and application are in this namespace. The primary is in another one, and reaches
 /// the proxy over the link `far0` here, `near0` there (10.9.0.2). A helper, if there is one, is in
@@ -70,11 +71,11 @@ impl Apart {
              ip link add app0 type veth peer name app1 netns {pid}
              ip addr add {HERE}/24 dev app0
              ip link set app0 up
-             nsenter -t {pid} -n ip addr add 10.8.0.2/24 dev app1
+             nsenter -t {pid} -n ip addr add 11.8.0.2/24 dev app1
              nsenter -t {pid} -n ip link set app1 up"
         ));
         let mut bond = Bond::new(ways, primary_more, proxy_more);
-        bond.socks5.set_ip([10, 8, 0, 2].into());
+        bond.socks5.set_ip([11, 8, 0, 2].into());
         let apart = Self {
             holder,
             helper: None,
@@ -82,7 +83,7 @@ impl Apart {
         };
         apart.moves("proxy.toml", "listen", "10.9.0.1");
         apart.moves("primary.toml", "[proxy]\naddress", "10.9.0.1");
-        apart.moves("primary.toml", "[socks5]\nlisten", "10.8.0.2");
+        apart.moves("primary.toml", "[socks5]\nlisten", "11.8.0.2");
         apart
     }
 

@@ -214,7 +214,7 @@ impl Bond {
             "primary",
             &format!(
                 "{primary_more}\n[proxy]\naddress = \"{proxy}\"\nid = \"{proxy_id}\"\n{ways}\
-                 [socks5]\nlisten = \"{socks5}\"\n[http]\nlisten = \"{http}\"\n"
+                 [socks5]\nlisten = \"{socks5}\"\nopen = true\n[http]\nlisten = \"{http}\"\n"
             ),
         );
         bond

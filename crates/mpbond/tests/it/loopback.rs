@@ -158,7 +158,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         proxy: ProxyRef::at(listen, proxy_id),
         paths: direct.then_some(own).into_iter().collect(),
         helpers,
-        socks5: Some(FrontAddress { listen: socks5 }),
+        socks5: Some(FrontAddress::at(socks5)),
         http: None,
         transparent: None,
     };

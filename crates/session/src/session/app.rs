@@ -27,8 +27,7 @@ impl Session {
         if self.identity.lost || self.identity.going_away {
             return Err(OpenError::Closed);
         }
-        // Before MP_OK the peer's limits are unknown; it grants at least one stream.
-        if self.identity.established && self.streams.next() >= self.flow.peer.max_streams {
+        if self.streams_left() == 0 {
             return Err(OpenError::Limit);
         }
         let window = self.flow.new_stream_window(&self.streams);
@@ -42,6 +41,20 @@ impl Session {
         self.liveness.reset();
         self.streams.signal(id);
         Ok(id)
+    }
+
+    /// Client: number of streams that may be opened now. When it is zero,
+    /// [`Event::StreamsAllowed`] follows once it no longer is.
+    pub fn streams_left(&self) -> u64 {
+        if self.identity.lost || self.identity.going_away {
+            return 0;
+        }
+        // Before MP_OK the peer's limits are unknown; it grants at least one stream.
+        let limit = match self.identity.established {
+            true => self.flow.peer.max_streams,
+            false => self.config.max_streams,
+        };
+        limit.saturating_sub(self.streams.next())
     }
 
     /// Number of bytes that the stream takes now. When it is zero, [`Event::StreamWritable`]

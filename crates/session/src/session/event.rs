@@ -63,6 +63,8 @@ pub enum Event {
         /// Reason, for logs.
         reason: String,
     },
+    /// Client: the peer takes streams again, after it had taken all that it allows.
+    StreamsAllowed,
     /// The peer takes no new streams.
     GoAway {
         /// Reason, for logs.

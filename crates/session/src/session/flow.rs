@@ -221,10 +221,15 @@ impl Flow {
         }
     }
 
-    /// Server: a stream is over; the peer may open as many as may be open, above those that are.
-    pub(super) fn stream_over(&mut self, closed: u64, control: &mut Control) {
+    /// Server: a stream is over, `open` are left; the peer may open as many as may be open, above
+    /// those that are over. It learns of a quarter at a time, and of each one when it has used all
+    /// but a quarter: its applications may wait for it.
+    pub(super) fn stream_over(&mut self, open: u64, closed: u64, control: &mut Control) {
         let grant = closed + self.max_streams;
-        if grant >= self.granted_streams + self.max_streams / 4 {
+        let quarter = self.max_streams / 4;
+        let left = self.granted_streams.saturating_sub(open + closed);
+        let raised = grant.saturating_sub(self.granted_streams);
+        if raised >= quarter || (raised > 0 && left < quarter) {
             self.granted_streams = grant;
             control.max_streams_wanted = true;
         }
@@ -410,6 +415,28 @@ mod tests {
         assert_eq!(flow.window(), MIB);
         flow.limit_at_first(1_000);
         assert_eq!(flow.limits().max_data, 1_000);
+    }
+
+    #[test]
+    fn streams_are_granted_a_quarter_at_a_time_and_one_by_one_when_few_are_left() {
+        let mut flow = Flow::new(&SessionConfig {
+            max_streams: 100,
+            ..SessionConfig::default()
+        });
+        let mut control = Control::default();
+        let mut over = |open, closed| {
+            flow.stream_over(open, closed, &mut control);
+            let wanted = std::mem::take(&mut control.max_streams_wanted);
+            wanted.then_some(flow.granted_streams())
+        };
+        assert_eq!(over(1, 1), None);
+        assert_eq!(over(1, 24), None);
+        assert_eq!(over(1, 25), Some(125));
+        // 99 of 125 were used.
+        assert_eq!(over(73, 26), None);
+        assert_eq!(over(74, 27), Some(127));
+        assert_eq!(over(99, 28), Some(128));
+        assert_eq!(over(1, 50), None, "few are open: there is no hurry");
     }
 
     #[test]

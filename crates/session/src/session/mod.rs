@@ -372,8 +372,8 @@ impl Session {
             self.flow.unstalled();
         }
         if !self.identity.client {
-            let closed = self.streams.closed();
-            self.flow.stream_over(closed, &mut self.control);
+            let (open, closed) = (self.streams.len() as u64, self.streams.closed());
+            self.flow.stream_over(open, closed, &mut self.control);
         }
         let stats = Box::new(s.stats(id, Some(now)));
         self.events.push_back(Event::StreamClosed(stats));

@@ -153,8 +153,12 @@ impl Session {
                 Ok(())
             }
             Frame::MaxStreams(max) => {
+                let none_left = self.identity.client && self.streams_left() == 0;
                 let peer = &mut self.flow.peer;
                 peer.max_streams = peer.max_streams.max(max);
+                if none_left && self.streams_left() > 0 {
+                    self.events.push_back(Event::StreamsAllowed);
+                }
                 Ok(())
             }
             Frame::PathReport(report) => {

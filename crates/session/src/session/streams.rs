@@ -11,8 +11,12 @@ use crate::signal::{Signal, SignalState};
 use crate::stream::Stream;
 use crate::{ResetCode, StreamClass, StreamId, SubflowId};
 
-/// Least bytes that a stream may keep to send, however many streams there are.
+/// Bytes that a stream may keep to send, however much others keep: a few records.
 const LEAST_SEND_BUFFER: u64 = 64 << 10;
+
+/// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
+/// less.
+const LEAST_OF_ALL: u64 = 64 << 20;
 
 /// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
 /// called.
@@ -276,7 +280,8 @@ impl Streams {
         let ahead = s.send.max_offset.max(buffer.next()) + LEAST_SEND_BUFFER;
         let window = ahead.saturating_sub(buffer.end());
         let free = memory.saturating_sub(self.held);
-        let least = LEAST_SEND_BUFFER.saturating_sub(buffer.held_bytes());
+        let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
+        let least = least.saturating_sub(buffer.held_bytes());
         // No stream takes all that is free while others wait for their part.
         let sharers = self.ready_len() + self.blocked.len();
         let fair = if sharers > 1 {
@@ -442,6 +447,15 @@ mod tests {
         let s = streams.get_mut(id).unwrap();
         s.send.buffer.take_new(bytes, u64::MAX).unwrap();
         streams.update(id);
+    }
+
+    #[test]
+    fn beyond_a_thousand_streams_each_may_keep_less() {
+        // Nothing is left of the memory for all.
+        for (count, each) in [(1, 65_536), (1_024, 65_536), (4_096, 16_384)] {
+            let all = streams(count);
+            assert_eq!(all.budget(StreamId(0), 0), each, "{count}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The proxy's own addresses and resolvers, as its destination policy needs them.
+//! This host's own addresses and resolvers, as destination policies need them.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -18,11 +18,11 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Current own addresses and resolvers.
 #[derive(Default)]
-pub(super) struct Internal(RwLock<InternalAddresses>);
+pub(crate) struct Internal(RwLock<InternalAddresses>);
 
 impl Internal {
     /// Reads both from the system.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let internal = Self::default();
         match addresses::own() {
             Ok(own) => internal.update(&own),
@@ -32,7 +32,7 @@ impl Internal {
     }
 
     /// Sets own addresses, and reads the resolvers again: both change with the network.
-    pub(super) fn update(&self, own: &HashSet<IpAddr>) {
+    pub(crate) fn update(&self, own: &HashSet<IpAddr>) {
         let mut text = String::new();
         for path in RESOLV_CONF {
             if let Ok(file) = std::fs::File::open(path) {
@@ -46,7 +46,7 @@ impl Internal {
     }
 
     /// Runs `f` with the current addresses.
-    pub(super) fn with<T>(&self, f: impl FnOnce(&InternalAddresses) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&InternalAddresses) -> T) -> T {
         f(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
