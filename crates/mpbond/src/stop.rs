@@ -71,8 +71,3 @@ impl DaemonStop {
         }
     }
 }
-
-/// Waits for the signal to stop a daemon, and returns its name.
-pub(crate) async fn signal() -> &'static str {
-    DaemonStop::listen().wait().await
-}

@@ -59,6 +59,9 @@ Examples:
 pub(super) struct HelperArgs {
     #[command(flatten)]
     which: Which,
+    /// Take over from the helper that runs, without an interruption; see `mpbond upgrade`.
+    #[arg(long)]
+    take_over: bool,
 }
 
 /// Run the proxy: on a server that all paths reach.
@@ -172,7 +175,8 @@ impl PrimaryArgs {
 impl HelperArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Helper);
-        let config = HelperConfig::load(&file).map_err(Failure::input)?;
+        let mut config = HelperConfig::load(&file).map_err(Failure::input)?;
+        config.take_over = self.take_over;
         if self.which.check {
             return fine(&file);
         }

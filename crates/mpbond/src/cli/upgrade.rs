@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{ProxyConfig, Role, config_file};
+use mpbond::config::{HelperConfig, ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
@@ -56,7 +56,12 @@ impl UpgradeArgs {
                     .map_err(Failure::input)?
                     .status_socket
             }
-            Role::Primary | Role::Helper => {
+            Role::Helper => {
+                HelperConfig::load(&file)
+                    .map_err(Failure::input)?
+                    .status_socket
+            }
+            Role::Primary => {
                 return Err(Failure::input(format!(
                     "a {role} cannot be upgraded while it runs: stop it and start it again"
                 )));

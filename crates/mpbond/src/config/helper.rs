@@ -33,6 +33,8 @@ pub struct HelperConfig {
     pub metrics: Option<SocketAddr>,
     /// Whether the daemon gives up what it does not need once it is set up.
     pub sandbox: bool,
+    /// Take over from the helper that runs, instead of listening anew.
+    pub take_over: bool,
     /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
     /// Proxies: the only destinations of relays.
@@ -130,6 +132,7 @@ impl HelperConfig {
             ),
             metrics: file.metrics.map(|t| t.0),
             sandbox: file.sandbox.unwrap_or(true),
+            take_over: false,
             trust: file.trust.map_or_else(Vec::new, |list| list.0),
             proxies,
             uplink,

@@ -15,6 +15,7 @@ use super::RESUME_FOR;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Drain, OneOrMore, ResumeFor, Text};
+use crate::upgrade;
 
 /// Maximum number of worker threads; more are a typing error.
 const MAX_WORKERS: usize = 1024;
@@ -22,9 +23,6 @@ const MAX_WORKERS: usize = 1024;
 /// Time for open connections at a stop, by default. Short: until the next proxy is started, new
 /// connections have no proxy at all.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
-
-/// Time for open connections after an upgrade, by default: most downloads and calls end within it.
-const DRAIN: Duration = Duration::from_secs(600);
 
 /// Minimum memory for sessions.
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
@@ -133,7 +131,7 @@ impl Default for ProxyConfig {
             congestion: None,
             resume_for: RESUME_FOR,
             stop_within: STOP_WITHIN,
-            drain: DRAIN,
+            drain: upgrade::DRAIN,
             take_over: false,
             destinations: Destinations::default(),
             serve: None,

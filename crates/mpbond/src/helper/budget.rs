@@ -74,7 +74,19 @@ struct Inner {
 impl MonthlyBudget {
     /// Loads the account of the last run, which is kept beside the identity.
     pub(super) fn load(identity: &Path, max_bytes: u64) -> io::Result<Self> {
-        let path = identity.with_extension("budget");
+        Self::read(identity.with_extension("budget"), max_bytes)
+    }
+
+    /// Loads it once more, after another process has written it. Nothing has been used here yet.
+    pub(super) fn load_again(&self) -> io::Result<()> {
+        let now = Self::read(self.inner.path.clone(), self.inner.max_bytes)?;
+        self.inner.bytes.set_left_bytes(now.bytes().left_bytes());
+        lock(&self.inner.account).clone_from(&lock(&now.inner.account));
+        lock(&self.inner.saved).clone_from(&lock(&now.inner.saved));
+        Ok(())
+    }
+
+    fn read(path: PathBuf, max_bytes: u64) -> io::Result<Self> {
         let month = month_of(SystemTime::now());
         let saved: Option<Account> = match std::fs::read_to_string(&path) {
             Ok(text) => Some(toml::from_str(&text).map_err(|e| {

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
-use super::{Helper, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
+use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
 use crate::admission::Visitor;
 use crate::quota::Full;
 
@@ -108,9 +108,11 @@ pub(super) async fn serve(
                     bail!("{} is no longer trusted", primary.short());
                 }
             }
-            Some(reason) = leaves(&mut leaving) => {
-                let reason = reason.to_owned();
-                control.queue(&Message::Bye { reason })?;
+            Some(leave) = leaves(&mut leaving) => {
+                if leave == Leave::Stop {
+                    let reason = "the helper stops".to_owned();
+                    control.queue(&Message::Bye { reason })?;
+                }
                 control.close().await?;
                 return Ok(());
             }
@@ -144,10 +146,10 @@ pub(super) async fn serve(
     }
 }
 
-/// Waits until the helper stops. Returns the reason.
-async fn leaves(leaving: &mut watch::Receiver<Option<&'static str>>) -> Option<&'static str> {
-    let reason = leaving.wait_for(Option::is_some).await.ok()?;
-    *reason
+/// Waits until the process ends.
+async fn leaves(leaving: &mut watch::Receiver<Option<Leave>>) -> Option<Leave> {
+    let leave = leaving.wait_for(Option::is_some).await.ok()?;
+    *leave
 }
 
 /// Waits for the first byte that passes any of these relays.

@@ -34,8 +34,9 @@ use crate::quota::{Quota, Share, source};
 use crate::rate_limited_log::PeerLog;
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::{RelayStatus, SandboxStatus, Status};
-use crate::status_socket::StatusSocket;
-use crate::{addresses, metrics, revocation, stop};
+use crate::stop::DaemonStop;
+use crate::upgrade::{self, Listeners, Notify};
+use crate::{addresses, metrics, revocation};
 
 use budget::MonthlyBudget;
 
@@ -54,6 +55,9 @@ const OPENINGS: Limits = Limits {
 /// Time for which a stopping helper waits for its primaries, which answer within a round trip of
 /// the pipe.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Interval at which a helper that was upgraded looks whether relays are left.
+const DROPPED_EVERY: Duration = Duration::from_millis(250);
 
 /// Limits of control connections, in total and per primary: one in use, and dead ones that the
 /// helper has not detected yet.
@@ -87,6 +91,16 @@ struct Active {
     hs_local: Option<IpAddr>,
 }
 
+/// End of a helper's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// Primaries are told, and recall what is on the way.
+    Stop,
+    /// Another process has taken over: primaries lose the control connection, and their relays go
+    /// on until they are idle.
+    HandOver,
+}
+
 /// State that all tasks of a helper share, on one thread.
 struct Helper {
     config: HelperConfig,
@@ -94,8 +108,8 @@ struct Helper {
     trust: Arc<dyn Trust>,
     /// Raised when the list of trusted devices may have changed.
     revoked: watch::Sender<()>,
-    /// Reason of a shutdown, for primaries.
-    leaving: watch::Sender<Option<&'static str>>,
+    /// How this process ends, once it does.
+    leaving: watch::Sender<Option<Leave>>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
     /// The address at which a proxy has answered last.
@@ -150,25 +164,22 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
 }
 
 async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
-    let listener = tcp::listen(helper.config.listen, None, &helper.tuning())?;
-    info!(address = %helper.config.listen, "listening");
-    let door = Door::new(OPENINGS, helper.clock.clone());
-    let serve = {
-        let helper = Rc::clone(&helper);
-        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor)
-    };
-    tokio::task::spawn_local(door.accept(listener, serve));
-    let path = &helper.config.status_socket;
-    let socket =
-        StatusSocket::bind(path).with_context(|| format!("status socket {}", path.display()))?;
+    let (config, notify) = (&helper.config, Notify::connect());
+    let path = &config.status_socket;
+    let mut own = Listeners::open("helper", path, config.metrics, config.take_over).await?;
+    let listener = own.tcp(config.listen, || {
+        tcp::listen(config.listen, None, &helper.tuning())
+    })?;
+    let before = own.predecessor.clone();
     let status = {
-        let helper = Rc::clone(&helper);
+        let (helper, before) = (Rc::clone(&helper), before.clone());
         move || {
-            let status = helper.status();
+            let mut status = helper.status();
+            let note = before.as_ref().and_then(|before| before.note());
+            status.notes.extend(note);
             async move { status }
         }
     };
-    metrics::start(helper.config.metrics, status.clone()).await;
     if helper.config.sandbox {
         let entered = helper.sandbox().enter();
         helper.sandboxed.replace(Some(entered));
@@ -196,17 +207,51 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
     tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    own.ready().await?;
+    notify.ready();
     if let Some(budget) = &helper.budget {
+        if let Some(before) = &before {
+            // Its account is whole only then; connections wait in the listener's queue.
+            before.end().await;
+            budget.load_again().context("monthly budget")?;
+        }
         tokio::task::spawn_local(budget.keep());
     }
-    tokio::select! {
-        () = socket.serve(status) => {}
-        reason = stop::signal() => info!(reason, "stopping"),
+    let door = Door::new(OPENINGS, helper.clock.clone());
+    let serve = {
+        let helper = Rc::clone(&helper);
+        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor)
+    };
+    let mut accepting = tokio::task::JoinSet::new();
+    accepting.spawn_local(door.accept(listener, serve));
+    if let Some(metrics) = own.metrics {
+        accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
-    helper.leave().await;
-    if let Some(budget) = &helper.budget {
-        budget.save();
+    let mut stop = DaemonStop::listen();
+    let successor = tokio::select! {
+        () = own.status.serve(status) => None,
+        successor = own.handover.wait() => Some(successor),
+        reason = stop.wait() => {
+            info!(reason, "stopping");
+            None
+        }
+    };
+    // With it go copies of all listeners.
+    drop((accepting, own.handover));
+    if let Some(_successor) = successor {
+        own.status.hand_over();
+        // Two processes cannot keep one account.
+        if helper.budget.is_none() {
+            tokio::select! {
+                () = helper.hand_over() => {}
+                reason = stop.wait() => info!(reason, "stopping"),
+            }
+        }
+        // The end of this connection is the end of this process.
+        helper.end().await;
+        return Ok(());
     }
+    helper.end().await;
     Ok(())
 }
 
@@ -325,9 +370,31 @@ impl Helper {
         }
     }
 
+    /// Closes the control connections and waits until primaries have dropped their relays, which
+    /// they do when these are idle.
+    async fn hand_over(&self) {
+        self.leaving.send_replace(Some(Leave::HandOver));
+        let dropped = async {
+            while !self.relays.borrow().is_empty() {
+                tokio::time::sleep(DROPPED_EVERY).await;
+            }
+        };
+        if tokio::time::timeout(upgrade::DRAIN, dropped).await.is_err() {
+            info!("relays are still in use, and end");
+        }
+    }
+
+    /// The last acts of the process.
+    async fn end(&self) {
+        self.leave().await;
+        if let Some(budget) = &self.budget {
+            budget.save();
+        }
+    }
+
     /// Tells primaries that the helper stops, and gives them time to recall bytes in flight.
     async fn leave(&self) {
-        self.leaving.send_replace(Some("the helper stops"));
+        self.leaving.send_replace(Some(Leave::Stop));
         let told = async {
             while self.leaving.receiver_count() > 0 || !self.relays.borrow().is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;

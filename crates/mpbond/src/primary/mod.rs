@@ -28,7 +28,8 @@ use tracing::info;
 
 use crate::config::PrimaryConfig;
 use crate::status_socket::StatusSocket;
-use crate::{addresses, descriptors, metrics, sleep, stop};
+use crate::stop::DaemonStop;
+use crate::{addresses, descriptors, metrics, sleep};
 
 use state::Primary;
 pub use transparent::install_kill_switch;
@@ -81,9 +82,10 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
+    let mut stop = DaemonStop::listen();
     tokio::select! {
         () = socket.serve(status) => {}
-        reason = stop::signal() => info!(reason, "stopping"),
+        reason = stop.wait() => info!(reason, "stopping"),
     }
     if let Some(interception) = interception {
         interception.stop();

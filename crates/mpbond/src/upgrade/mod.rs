@@ -13,6 +13,7 @@ mod notify;
 mod predecessor;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) use handover::{Handover, Successor};
 pub(crate) use listeners::Listeners;
@@ -20,6 +21,10 @@ pub(crate) use notify::Notify;
 pub(crate) use predecessor::Predecessor;
 
 use predecessor::{Inherited, take_over};
+
+/// Time for which the old process serves open connections, unless configured otherwise: most
+/// downloads and calls end within it.
+pub(crate) const DRAIN: Duration = Duration::from_secs(600);
 
 /// Maximum number of listeners of a daemon that can be taken over.
 const MAX_LISTENERS: usize = 64;

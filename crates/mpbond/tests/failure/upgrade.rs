@@ -15,6 +15,14 @@ const MB: u32 = 1_000_000;
 /// Number of upgrades in the ordinary tests; `make upgrades` does twenty for each role.
 const FEW: usize = 2;
 
+/// Waits until the process that ran before has ended.
+fn ends_by_itself(bond: &Bond, role: &str) {
+    until("the old one has ended", || {
+        let notes = bond.status(role).unwrap().notes;
+        !notes.iter().any(|note| note.contains("which ran before"))
+    });
+}
+
 /// A download runs while the proxy is replaced, again and again; every byte of it is checked.
 fn proxies(times: usize) {
     let origin = origin();
@@ -40,11 +48,7 @@ fn proxies(times: usize) {
             let status = bond.status("proxy").unwrap();
             status.transfers.iter().any(|t| t.destination == to)
         });
-        // The old one ends by itself.
-        until("the old one has ended", || {
-            let notes = bond.status("proxy").unwrap().notes;
-            !notes.iter().any(|note| note.contains("which ran before"))
-        });
+        ends_by_itself(&bond, "proxy");
         upgraded.push(new);
         assert!(!upgraded.last().unwrap().log().contains("are reset"));
     }
@@ -62,6 +66,60 @@ fn a_download_does_not_notice_that_its_proxy_is_upgraded() {
 #[ignore = "some minutes; `make upgrades`"]
 fn twenty_of_twenty_downloads_do_not_notice_that_their_proxy_is_upgraded() {
     proxies(20);
+}
+
+/// The same with the helper, which is the only way; `more` are lines of its configuration.
+fn helpers(times: usize, more: &str) {
+    let origin = origin();
+    let fail = "on_proxy_loss = \"fail\"";
+    let bond = Bond::new(Ways::Helper, fail, "");
+    let file = bond.file("helper.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{more}\n{config}")).unwrap();
+    let _proxy = bond.start("proxy");
+    let mut old = bond.start("helper");
+    let primary = bond.start("primary");
+    let mut upgraded: Vec<Upgraded> = Vec::new();
+    let mut used = 0;
+    for n in 0..times {
+        bond.joined(1);
+        let running = download(&bond, origin, 10 * MB);
+        let before = bond.status("helper").unwrap();
+        let new = bond.upgrade("helper").unwrap();
+        assert_ne!(new.process, before.process);
+        assert!(bond.works(origin), "{n}: {}", primary.log());
+        assert_eq!(running.end().unwrap(), 10 * MB as usize, "{n}");
+        ends_by_itself(&bond, "helper");
+        until("the new one relays", || {
+            assert!(bond.works(origin), "{n}: {}", primary.log());
+            !bond.status("helper").unwrap().relays.is_empty()
+        });
+        if let Some(budget) = bond.status("helper").unwrap().budget {
+            // What both have relayed counts.
+            used += u64::from(10 * MB);
+            assert!(budget.used_bytes >= used, "{n}: {budget:?}");
+        }
+        upgraded.push(new);
+    }
+    assert!(old.ends().success());
+    let log = primary.log();
+    assert!(!log.contains("no path to the proxy works"), "{log}");
+}
+
+#[test]
+fn a_download_does_not_notice_that_its_only_helper_is_upgraded() {
+    helpers(FEW, "");
+}
+
+#[test]
+fn a_monthly_budget_goes_on_through_upgrades() {
+    helpers(FEW, "max_bytes_per_month = \"10 GB\"");
+}
+
+#[test]
+#[ignore = "some minutes; `make upgrades`"]
+fn twenty_of_twenty_downloads_do_not_notice_that_their_helper_is_upgraded() {
+    helpers(20, "");
 }
 
 /// The service manager follows the daemon from process to process.

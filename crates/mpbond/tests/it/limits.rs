@@ -65,6 +65,7 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
         status_socket: folder.path().join("helper.sock"),
         metrics: None,
         sandbox: true,
+        take_over: false,
         trust: Vec::new(),
         proxies: vec![relays_to],
         uplink: Uplink::default(),

@@ -112,6 +112,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 status_socket: file(&format!("{name}.sock")),
                 metrics: None,
                 sandbox: true,
+                take_over: false,
                 trust: vec![primary_id],
                 proxies: vec![listen],
                 uplink: Uplink::default(),
