@@ -87,7 +87,8 @@ impl FrontConfig {
 /// every client that can reach its address, so it belongs on loopback.
 #[derive(Debug)]
 pub struct Front {
-    listener: TcpListener,
+    /// Absent once the front is closed.
+    listener: Option<TcpListener>,
     local: SocketAddr,
     config: Arc<FrontConfig>,
     handshakes: JoinSet<Option<Intercepted>>,
@@ -105,13 +106,36 @@ impl Front {
             Protocol::Tproxy => original::transparent_listener(addr),
             _ => original::plain_listener(addr),
         }?;
+        Self::with_listener(listener, config)
+    }
+
+    /// A front with a listener that exists.
+    ///
+    /// # Errors
+    /// It has no local address.
+    pub fn with_listener(listener: TcpListener, config: FrontConfig) -> io::Result<Self> {
         Ok(Self {
             local: listener.local_addr()?,
-            listener,
+            listener: Some(listener),
             config: Arc::new(config),
             handshakes: JoinSet::new(),
             begun: VecDeque::new(),
         })
+    }
+
+    /// The listener, until the front is closed.
+    pub fn listener(&self) -> Option<&TcpListener> {
+        self.listener.as_ref()
+    }
+
+    /// Accepts no further clients. Handshakes under way go on in [`accept`](Self::accept).
+    pub fn close(&mut self) {
+        self.listener = None;
+    }
+
+    /// Whether no handshake is under way.
+    pub fn is_idle(&self) -> bool {
+        self.handshakes.is_empty()
     }
 
     /// The local address.
@@ -127,6 +151,13 @@ impl Front {
         loop {
             let gives_way = self.gives_way_at();
             let room = gives_way.is_none_or(|at| at <= Instant::now());
+            let listener = self.listener.as_ref();
+            let next = async {
+                match listener {
+                    Some(listener) => listener.accept().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 Some(done) = self.handshakes.join_next() => match done {
                     Ok(Some(intercepted)) => return intercepted,
@@ -135,7 +166,7 @@ impl Front {
                     Err(error) => warn!(%error, "handshake task failed"),
                 },
                 () = sleep_until(gives_way.unwrap_or_else(Instant::now)), if !room => {}
-                accepted = self.listener.accept(), if room => match accepted {
+                accepted = next, if room => match accepted {
                     Ok((stream, peer)) => {
                         if gives_way.is_some() && let Some((_, oldest)) = self.begun.pop_front() {
                             debug!("a handshake gives way to a new client");

@@ -87,6 +87,7 @@ fn bonded(folder: &Path) -> SocketAddr {
         status_socket: file("primary.sock"),
         metrics: None,
         sandbox: true,
+        take_over: false,
         scheduler: SchedulerKind::Pams,
         reinjection: ReinjectionRule::default(),
         idleness: Idleness::default(),

@@ -42,6 +42,9 @@ Examples:
 pub(super) struct PrimaryArgs {
     #[command(flatten)]
     which: Which,
+    /// Take over from the primary that runs, without an interruption; see `mpbond upgrade`.
+    #[arg(long)]
+    take_over: bool,
 }
 
 /// Lend this device's link to primaries that its owner trusts.
@@ -163,7 +166,8 @@ fn trust(identity: &Path, configured: &[mpbond_net::DeviceId]) -> Arc<TrustStore
 impl PrimaryArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Primary);
-        let config = PrimaryConfig::load(&file).map_err(Failure::input)?;
+        let mut config = PrimaryConfig::load(&file).map_err(Failure::input)?;
+        config.take_over = self.take_over;
         if self.which.check {
             return fine(&file);
         }

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{HelperConfig, ProxyConfig, Role, config_file};
+use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
@@ -62,9 +62,9 @@ impl UpgradeArgs {
                     .status_socket
             }
             Role::Primary => {
-                return Err(Failure::input(format!(
-                    "a {role} cannot be upgraded while it runs: stop it and start it again"
-                )));
+                PrimaryConfig::load(&file)
+                    .map_err(Failure::input)?
+                    .status_socket
             }
         };
         let old = ask(&socket).map_err(|e| {

@@ -21,6 +21,8 @@ pub struct PrimaryConfig {
     pub metrics: Option<SocketAddr>,
     /// Whether the daemon gives up what it does not need once it is set up.
     pub sandbox: bool,
+    /// Take over from the primary that runs, instead of listening anew.
+    pub take_over: bool,
     /// Scheduler of the uplink.
     pub scheduler: SchedulerKind,
     /// Whether slow subflows' bytes are sent again on faster ones.

@@ -175,6 +175,7 @@ impl PrimaryConfig {
             ),
             metrics: file.metrics.map(|t| t.0),
             sandbox: file.sandbox.unwrap_or(true),
+            take_over: false,
             scheduler: file.scheduler.map_or_else(SchedulerKind::default, |t| t.0),
             reinjection: file.reinjection.unwrap_or_default(),
             idleness: file.idleness.unwrap_or_default(),

@@ -10,7 +10,7 @@ use mpbond_intercept as intercept;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Refusal};
 use mpbond_manager::Admission;
 use mpbond_session::{Destination, OpenError, StreamClass};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::reach::Reach;
@@ -20,6 +20,7 @@ use super::{direct, rescue};
 use crate::config::{FrontAddress, OnProxyLoss, read_credentials};
 use crate::driver::{Client, Driver, Place};
 use crate::quota::source;
+use crate::upgrade::Listeners;
 
 /// Maximum number of clients at a time: those of a session, and as many that wait or go direct.
 pub(super) const MAX_CLIENTS: usize = 8_192;
@@ -35,8 +36,12 @@ pub(super) const MAX_REFUSALS: usize = 256;
 /// Time for which a client waits where the proxy takes no more streams.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(10);
 
-/// Opens the configured fronts.
-pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
+/// Interval at which a closed front is looked at for handshakes under way.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Opens the configured fronts, or takes their listeners over.
+pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result<Vec<Front>> {
+    let mut opened = Vec::new();
     let fronts = [
         (&primary.config.socks5, Protocol::Socks5, "SOCKS5"),
         (&primary.config.http, Protocol::Http, "HTTP proxy"),
@@ -49,11 +54,19 @@ pub(super) fn start(primary: &Rc<Primary>) -> anyhow::Result<()> {
         {
             let mut config = FrontConfig::new(protocol);
             config.credentials = credentials.as_deref().map(read_credentials).transpose()?;
-            let local = open(primary, *listen, config, name)?;
-            info!(address = %local, "{name} front");
+            let front = match own.inherit(*listen)? {
+                Some(listener) => Front::with_listener(listener, config),
+                None => Front::bind(*listen, config),
+            };
+            let front = front.with_context(|| format!("{name} front on {listen}"))?;
+            if let Some(listener) = front.listener() {
+                own.offer(*listen, listener)?;
+            }
+            info!(address = %front.local_addr(), "{name} front");
+            opened.push(front);
         }
     }
-    Ok(())
+    Ok(opened)
 }
 
 /// Opens one front; returns its address.
@@ -63,17 +76,39 @@ pub(super) fn open(
     config: FrontConfig,
     name: &str,
 ) -> anyhow::Result<SocketAddr> {
-    let mut front =
+    let front =
         Front::bind(address, config).with_context(|| format!("{name} front on {address}"))?;
     let local = front.local_addr();
+    run(primary, front);
+    Ok(local)
+}
+
+/// Serves a front's clients until another process has taken over.
+pub(super) fn run(primary: &Rc<Primary>, mut front: Front) {
     let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {
+        let _busy = Rc::clone(&primary.busy);
+        let mut handed_over = primary.handed_over.subscribe();
+        let begin = |connection| {
+            let (primary, busy) = (Rc::clone(&primary), Rc::clone(&primary.busy));
+            tokio::task::spawn_local(async move {
+                serve(primary, connection).await;
+                drop(busy);
+            });
+        };
         loop {
-            let connection = front.accept().await;
-            tokio::task::spawn_local(serve(Rc::clone(&primary), connection));
+            tokio::select! {
+                connection = front.accept() => begin(connection),
+                _ = handed_over.wait_for(|over| *over) => break,
+            }
+        }
+        front.close();
+        while !front.is_idle() {
+            if let Ok(connection) = timeout(LOOK_EVERY, front.accept()).await {
+                begin(connection);
+            }
         }
     });
-    Ok(local)
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {

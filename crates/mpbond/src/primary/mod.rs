@@ -21,18 +21,21 @@ mod state;
 mod transparent;
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use anyhow::Context as _;
 use mpbond_net::identity::Identity;
 use tracing::info;
 
 use crate::config::PrimaryConfig;
-use crate::status_socket::StatusSocket;
 use crate::stop::DaemonStop;
+use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, descriptors, metrics, sleep};
 
 use state::Primary;
 pub use transparent::install_kill_switch;
+
+/// Interval at which a primary that was upgraded looks whether connections are left.
+const DRAINED_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs a primary until SIGINT or SIGTERM.
 ///
@@ -52,18 +55,23 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
 }
 
 async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
-    let path = primary.config.status_socket.clone();
-    let socket =
-        StatusSocket::bind(&path).with_context(|| format!("status socket {}", path.display()))?;
+    let (config, notify) = (&primary.config, Notify::connect());
+    let path = &config.status_socket;
+    let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
+    if config.transparent.is_some() {
+        own.handover
+            .refuse("with [transparent] it cannot be upgraded: stop it and start it again");
+    }
     let status = {
-        let primary = Rc::clone(&primary);
+        let (primary, before) = (Rc::clone(&primary), own.predecessor.clone());
         move || {
-            let status = primary.status();
+            let mut status = primary.status();
+            let note = before.as_ref().and_then(|before| before.note());
+            status.notes.extend(note);
             async move { status }
         }
     };
-    metrics::start(primary.config.metrics, status.clone()).await;
-    fronts::start(&primary)?;
+    let fronts = fronts::open_all(&primary, &mut own)?;
     // Held until the end: dropping it removes the rules. A process of their own does it, with the
     // privileges that this one gives up now.
     let interception = transparent::start(&primary).await?;
@@ -82,10 +90,36 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
+    own.ready().await?;
+    notify.ready();
+    fronts
+        .into_iter()
+        .for_each(|front| fronts::run(&primary, front));
+    let metrics = own.metrics.map(|listener| {
+        tokio::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
+    });
     let mut stop = DaemonStop::listen();
-    tokio::select! {
-        () = socket.serve(status) => {}
-        reason = stop.wait() => info!(reason, "stopping"),
+    let successor = tokio::select! {
+        () = own.status.serve(status) => None,
+        successor = own.handover.wait() => Some(successor),
+        reason = stop.wait() => {
+            info!(reason, "stopping");
+            None
+        }
+    };
+    // With it go copies of all listeners.
+    drop(own.handover);
+    // The end of the successor's connection is the end of this process.
+    if let Some(_successor) = successor {
+        own.status.hand_over();
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
+        primary.handed_over.send_replace(true);
+        tokio::select! {
+            () = drain(&primary) => {}
+            reason = stop.wait() => info!(reason, "stopping"),
+        }
     }
     if let Some(interception) = interception {
         interception.stop();
@@ -96,4 +130,17 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         driver.shut_down();
     }
     Ok(())
+}
+
+/// Waits until no application's connection is open, and for the acknowledgements of the last bytes.
+async fn drain(primary: &Primary) {
+    let over = async {
+        while primary.is_busy() {
+            tokio::time::sleep(DRAINED_EVERY).await;
+        }
+        tokio::time::sleep(retiring::LINGER).await;
+    };
+    if tokio::time::timeout(upgrade::DRAIN, over).await.is_err() {
+        info!("connections are still open, and are reset");
+    }
 }

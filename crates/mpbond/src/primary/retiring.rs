@@ -24,7 +24,7 @@ const MAX_RETIRING: usize = 4;
 const RETIRE_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Time for the acknowledgements of the last bytes, after which the subflows are closed.
-const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// Pause before own paths are dialled again.
 const DIAL_AGAIN: Duration = Duration::from_secs(1);

@@ -64,6 +64,10 @@ pub(super) struct Primary {
     pub(super) room: Notify,
     /// Line about refused clients.
     pub(super) crowded: RateLimitedLog,
+    /// Another process has taken over.
+    pub(super) handed_over: watch::Sender<bool>,
+    /// Held by fronts and by connections that are not streams of a session, or not yet.
+    pub(super) busy: Rc<()>,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -115,10 +119,20 @@ impl Primary {
             refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
+            handed_over: watch::Sender::new(false),
+            busy: Rc::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             config,
         }
+    }
+
+    /// Whether any application's connection is open here.
+    pub(super) fn is_busy(&self) -> bool {
+        let driver = self.driver.borrow();
+        let retiring = self.retiring.borrow();
+        let mut drivers = driver.iter().chain(&*retiring);
+        Rc::strong_count(&self.busy) > 1 || !drivers.all(Driver::is_drained)
     }
 
     /// Own paths come first, pipes after them.

@@ -32,6 +32,8 @@ pub(crate) struct Handover {
     role: &'static str,
     /// What is handed over, by name.
     listeners: Vec<(String, OwnedFd)>,
+    /// Why nothing is handed over, if so.
+    refusal: Option<&'static str>,
     /// The file is another process's.
     keeps_file: bool,
 }
@@ -67,6 +69,7 @@ impl Handover {
             path,
             role,
             listeners: vec![own],
+            refusal: None,
             keeps_file,
         })
     }
@@ -79,6 +82,11 @@ impl Handover {
         let copy = listener.as_fd().try_clone_to_owned()?;
         self.listeners.push((name, copy));
         Ok(())
+    }
+
+    /// Refuses all new processes.
+    pub(crate) fn refuse(&mut self, reason: &'static str) {
+        self.refusal = Some(reason);
     }
 
     /// The file is this process's from now on.
@@ -121,6 +129,13 @@ impl Handover {
             }
             other => bail!("it began with {other:?}"),
         };
+        if let Some(reason) = self.refusal {
+            let refused = Message::Refused {
+                reason: reason.to_owned(),
+            };
+            line.send(&refused, &[]).await?;
+            bail!("{reason}");
+        }
         if self.listeners.len() > MAX_LISTENERS {
             let reason = format!("more than {MAX_LISTENERS} listeners: stop it and start it again");
             line.send(&Message::Refused { reason }, &[]).await?;
@@ -183,5 +198,69 @@ impl Successor {
                 Err(e) => warn!(error = %e, "a connection that was passed on"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::upgrade::take_over;
+
+    #[tokio::test]
+    async fn listeners_pass_to_a_process_of_the_same_role_once_it_is_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let status_socket = folder.path().join("proxy.sock");
+        let mut none = Inherited::default();
+        let mut old = Handover::bind(&status_socket, "proxy", &mut none).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        old.offer("a".to_owned(), &listener).unwrap();
+        drop(listener);
+        let hand_over = async {
+            let successor = old.wait().await;
+            successor.connection().await.unwrap()
+        };
+        let take = async {
+            let wrong = take_over(&status_socket, "helper").await.unwrap_err();
+            assert!(wrong.to_string().contains("this is a proxy, not a helper"));
+            // It ends before it is ready.
+            drop(take_over(&status_socket, "proxy").await.unwrap());
+            let (predecessor, mut inherited) = take_over(&status_socket, "proxy").await.unwrap();
+            let listener = inherited.tcp("a").unwrap().unwrap();
+            assert_eq!(listener.local_addr().unwrap(), address);
+            assert!(inherited.take(NAME).is_some());
+            assert!(inherited.take("b").is_none());
+            predecessor.ready().await.unwrap();
+            let client = TcpStream::connect(address).await.unwrap();
+            let (accepted, _) = listener.accept().await.unwrap();
+            predecessor.pass(accepted).await;
+            client.local_addr().unwrap()
+        };
+        let both = async { tokio::join!(hand_over, take) };
+        let (passed, client) = LocalSet::new().run_until(both).await;
+        assert_eq!(passed.peer_addr().unwrap(), client);
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_cannot_be_upgraded_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let status_socket = folder.path().join("primary.sock");
+        let mut none = Inherited::default();
+        let mut old = Handover::bind(&status_socket, "primary", &mut none).unwrap();
+        old.refuse("the reason");
+        let error = tokio::select! {
+            _ = old.wait() => panic!("it was taken over"),
+            taken = take_over(&status_socket, "primary") => taken.unwrap_err(),
+        };
+        assert!(error.to_string().contains("refuses: the reason"), "{error}");
+        drop(old);
+        let error = take_over(&status_socket, "primary").await.unwrap_err();
+        assert!(
+            error.to_string().contains("no primary answers at"),
+            "{error}"
+        );
     }
 }

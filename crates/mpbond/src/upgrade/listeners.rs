@@ -1,6 +1,8 @@
 //! The listeners of a daemon: taken over from the process that ran before, or opened.
 
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -82,14 +84,29 @@ impl Listeners {
     where
         anyhow::Error: From<E>,
     {
-        let name = format!("listen {address}");
-        let listener = match self.inherited.tcp(&name)? {
+        let listener = match self.inherit(address)? {
             Some(listener) => listener,
             None => open()?,
         };
-        self.handover.offer(name, &listener)?;
+        self.offer(address, &listener)?;
         info!(%address, "listening");
         Ok(listener)
+    }
+
+    /// The listener that the process before has at this address.
+    ///
+    /// # Errors
+    /// It is no listener.
+    pub(crate) fn inherit(&mut self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
+        self.inherited.tcp(&name(address))
+    }
+
+    /// Hands this listener over to the next process.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn offer(&mut self, address: SocketAddr, listener: &impl AsFd) -> io::Result<()> {
+        self.handover.offer(name(address), listener)
     }
 
     /// Ends the part of the process before in accepting connections; listeners of its that were
@@ -106,4 +123,8 @@ impl Listeners {
         self.handover.taken_over();
         Ok(())
     }
+}
+
+fn name(address: SocketAddr) -> String {
+    format!("listen {address}")
 }

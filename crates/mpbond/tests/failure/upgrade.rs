@@ -122,6 +122,41 @@ fn twenty_of_twenty_downloads_do_not_notice_that_their_helper_is_upgraded() {
     helpers(20, "");
 }
 
+/// The same with the primary: its old process serves the download until it ends.
+fn primaries(times: usize) {
+    let origin = origin();
+    let bond = Bond::new(Ways::Both, "on_proxy_loss = \"fail\"", "");
+    let _proxy = bond.start("proxy");
+    let _helper = bond.start("helper");
+    let mut old = bond.start("primary");
+    let mut upgraded: Vec<Upgraded> = Vec::new();
+    for n in 0..times {
+        bond.joined(2);
+        let running = download(&bond, origin, 10 * MB);
+        let before = bond.status("primary").unwrap().process;
+        let new = bond.upgrade("primary").unwrap();
+        assert_ne!(new.process, before);
+        assert!(bond.works(origin), "{n}: {}", new.log());
+        let transfers = bond.status("primary").unwrap().transfers;
+        assert!(!transfers.is_empty(), "{n}: the old one has served it");
+        assert_eq!(running.end().unwrap(), 10 * MB as usize, "{n}");
+        ends_by_itself(&bond, "primary");
+        upgraded.push(new);
+    }
+    assert!(old.ends().success());
+}
+
+#[test]
+fn a_download_does_not_notice_that_its_primary_is_upgraded() {
+    primaries(FEW);
+}
+
+#[test]
+#[ignore = "some minutes; `make upgrades`"]
+fn twenty_of_twenty_downloads_do_not_notice_that_their_primary_is_upgraded() {
+    primaries(20);
+}
+
 /// The service manager follows the daemon from process to process.
 #[test]
 fn a_new_process_tells_the_service_manager_that_it_is_the_daemon() {

@@ -107,6 +107,17 @@ fn role() {
     let said = doctor(folder, &["--clean"]);
     assert!(said.contains("nothing is left of earlier runs"), "{said}");
     assert!(!is_clean(), "those of a running primary stay");
+    let upgrade = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["upgrade", "primary", "--config"])
+        .arg(folder.join("primary.toml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&upgrade.stderr);
+    assert_eq!(upgrade.status.code(), Some(1), "{said}");
+    assert!(said.contains("with [transparent] it cannot be"), "{said}");
+    let status = mpbond::status_socket::ask(&folder.join("primary.sock")).unwrap();
+    assert_eq!(status.process, primary.id());
+    assert!(!is_clean());
 
     // Told to stop, it takes them away, though it has given up what that takes: its guard has not.
     sh(&format!("kill -TERM {}", primary.id()));

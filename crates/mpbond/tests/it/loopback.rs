@@ -148,6 +148,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
         status_socket: file("primary.sock"),
         metrics: None,
         sandbox: true,
+        take_over: false,
         scheduler: SchedulerKind::Pams,
         reinjection: ReinjectionRule::default(),
         idleness: Idleness::default(),

@@ -828,7 +828,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__primary)
-            opts="-c -h -V --config --check --log --log-json --help --version"
+            opts="-c -h -V --config --check --take-over --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
