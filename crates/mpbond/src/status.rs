@@ -35,6 +35,9 @@ pub struct Status {
     /// Primary: when the kill switch is removed, "until-stop" or "permanent"; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill_switch: Option<String>,
+    /// Primary: address family for which the proxy has no route, "IPv4" or "IPv6".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_lacks: Option<String>,
     /// Helper: bytes relayed this month, and the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
@@ -47,6 +50,17 @@ pub struct Status {
     /// Messages for people: things that do not work, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Status {
+    /// The consequences of an address family that the proxy lacks, for people.
+    pub fn proxy_lacks_note(&self) -> Option<String> {
+        let family = self.proxy_lacks.as_ref()?;
+        Some(format!(
+            "the proxy has no route for {family}: connections to such addresses are refused, and \
+             intercepted look-ups find none"
+        ))
+    }
 }
 
 /// Memory of all sessions, as the daemon counts it.

@@ -19,6 +19,10 @@ const MAX_ADDITIONAL: u16 = 4;
 /// Type of the EDNS pseudo-record (RFC 6891, section 6.1.1).
 const TYPE_OPT: u16 = 41;
 
+/// Types of addresses (RFC 1035, section 3.4.1; RFC 3596, section 2.1).
+const TYPE_A: u16 = 1;
+const TYPE_AAAA: u16 = 28;
+
 const FLAG_RESPONSE: u8 = 0x80;
 const FLAG_TRUNCATED: u8 = 0x02;
 const FLAG_RECURSION_DESIRED: u8 = 0x01;
@@ -29,12 +33,23 @@ const OPCODE_MASK: u8 = 0x78;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rcode {
+    /// No error: with no records, the name has none of the type (RFC 2308, section 2.2).
+    NoError = 0,
     /// The query is malformed.
     FormErr = 1,
     /// No resolver has answered.
     ServFail = 2,
     /// The opcode is not QUERY.
     NotImp = 4,
+}
+
+/// Family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
 }
 
 /// A message that cannot be forwarded.
@@ -97,6 +112,16 @@ impl Query {
 
     fn question(&self) -> &[u8] {
         self.message.get(self.question.clone()).unwrap_or_default()
+    }
+
+    /// The family of the addresses that are asked for, if it is a question for addresses.
+    pub(super) fn family(&self) -> Option<Family> {
+        let (_, &[type1, type0, _, _]) = self.question().split_last_chunk()?;
+        match u16::from_be_bytes([type1, type0]) {
+            TYPE_A => Some(Family::V4),
+            TYPE_AAAA => Some(Family::V6),
+            _ => None,
+        }
     }
 
     /// Whether a message is a response to the same question, regardless of its id. Resolvers may

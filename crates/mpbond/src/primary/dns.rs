@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mpbond_intercept::Destination;
 use mpbond_intercept::dns::{DnsConfig, DnsStub};
@@ -29,6 +30,7 @@ pub(super) async fn start(
     resolvers: &[SocketAddr],
 ) -> io::Result<Vec<SocketAddr>> {
     let mut config = DnsConfig::new(listen);
+    config.reach = Arc::clone(&primary.reach);
     if !resolvers.is_empty() {
         config.resolvers = resolvers
             .iter()

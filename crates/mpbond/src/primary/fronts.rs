@@ -1,12 +1,13 @@
 //! Fronts: listeners for applications' connections, which go into the session or past it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use mpbond_intercept as intercept;
+use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Refusal};
 use mpbond_manager::Admission;
 use mpbond_session::{Destination, OpenError, StreamClass};
@@ -127,6 +128,10 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         }
         Room::WithoutProxy => return without_proxy(&primary, connection).await,
     };
+    if is_out_of_reach(&primary, &asked) {
+        info!(%to, "connection refused: the proxy has no route for this address family");
+        return connection.refused(Refusal::HostUnreachable).await;
+    }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and no connection costs an additional round trip (ADR 0004). A refusal by the destination
     // shows as a reset.
@@ -203,6 +208,18 @@ async fn no_room(primary: &Primary, connection: Intercepted, reason: &str) {
     if let Ok(_share) = primary.refusals.take(()) {
         connection.refused(Refusal::TooMany).await;
     }
+}
+
+/// Whether the proxy lacks the address family of a destination.
+fn is_out_of_reach(primary: &Primary, to: &intercept::Destination) -> bool {
+    let intercept::Destination::Addr(address) = to else {
+        return false;
+    };
+    let family = match address.ip().to_canonical() {
+        IpAddr::V4(_) => Family::V4,
+        IpAddr::V6(_) => Family::V6,
+    };
+    !primary.reach.has(family)
 }
 
 /// The session, once it has a path that works; `None` if none has worked for too long.

@@ -4,17 +4,19 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use mpbond_intercept::Via;
+use mpbond_intercept::dns::{Family, Reach};
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
 use mpbond_net::identity::Identity;
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
-use mpbond_session::{HelperId, SessionConfig, StreamId};
+use mpbond_session::{Families, HelperId, SessionConfig, StreamId};
 use mpbond_units::Timestamp;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
@@ -68,6 +70,8 @@ pub(super) struct Primary {
     pub(super) handed_over: watch::Sender<bool>,
     /// Held by fronts and by connections that are not streams of a session, or not yet.
     pub(super) busy: Rc<()>,
+    /// Address families in which the proxy reaches destinations; both while there is no session.
+    pub(super) reach: Arc<Reach>,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -121,6 +125,7 @@ impl Primary {
             crowded: RateLimitedLog::default(),
             handed_over: watch::Sender::new(false),
             busy: Rc::default(),
+            reach: Arc::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             config,
@@ -239,6 +244,28 @@ impl Primary {
         plan
     }
 
+    /// Takes over the families that the proxy of the session in use has announced.
+    pub(super) fn learn_families(&self) {
+        let driver = self.driver.borrow();
+        let families = driver.as_ref().and_then(|driver| {
+            driver.inspect(|session, _, _| session.peer_capabilities()?.families)
+        });
+        let families = families.unwrap_or(Families {
+            ipv4: true,
+            ipv6: true,
+        });
+        self.reach.set(families.ipv4, families.ipv6);
+    }
+
+    fn proxy_lacks(&self) -> Option<String> {
+        let lacks = match [Family::V4, Family::V6].map(|f| self.reach.has(f)) {
+            [true, true] => return None,
+            [false, _] => "IPv4",
+            [true, false] => "IPv6",
+        };
+        Some(lacks.to_owned())
+    }
+
     pub(super) fn not_trusted_note(&self) -> String {
         let id = self.identity.id();
         format!(
@@ -310,6 +337,7 @@ impl Primary {
             links: self.link_status(),
             on_proxy_loss: Some(self.config.on_proxy_loss.name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
+            proxy_lacks: self.proxy_lacks(),
             sandbox: self.sandboxed.borrow().clone(),
             notes: not_trusted
                 .into_iter()

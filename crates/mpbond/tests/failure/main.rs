@@ -10,6 +10,7 @@ mod apart;
 mod crowd;
 mod daemons;
 mod exhaustion;
+mod families;
 mod fronts;
 mod idle;
 mod kill_switch;

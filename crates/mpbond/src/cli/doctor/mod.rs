@@ -13,6 +13,7 @@ use clap::Args;
 use mpbond::config::{
     HelperAddress, HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file,
 };
+use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
@@ -105,6 +106,11 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
     sandbox::check(findings, config.sandbox, status.as_ref());
+    if let Some(note) = status.as_ref().and_then(Status::proxy_lacks_note) {
+        let advice = "give the server an address of that family, if its network has it; \
+                      otherwise there is nothing to do";
+        findings.warn("families", note, advice);
+    }
     machine::clock(findings);
     let identity = machine::identity(findings, &config.identity);
     if let Some(name) = &config.congestion {

@@ -36,7 +36,8 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
         Some(_) => text.push_str("kill switch: on, also without the primary\n"),
         None => {}
     }
-    for note in &status.notes {
+    let lacks = status.proxy_lacks_note();
+    for note in lacks.iter().chain(&status.notes) {
         text.push_str(&format!("note: {note}\n"));
     }
     if let Some(budget) = &status.budget {

@@ -1,0 +1,133 @@
+//! A proxy without IPv6: applications find no IPv6 addresses, and their connections to such
+//! addresses are refused, in namespaces of the test's own.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+
+use crate::apart::Apart;
+use crate::daemons::until;
+use mpbond_testing::Need;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+
+/// The origin's addresses, and those of its name.
+const V4: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
+const V6: Ipv6Addr = Ipv6Addr::new(0x2600, 0, 0, 0, 0, 0, 0, 1);
+
+#[test]
+fn names_have_no_addresses_that_the_proxy_does_not_reach() {
+    let nft = std::process::Command::new("nft").arg("--version").output();
+    if !nft.is_ok_and(|o| o.status.success()) {
+        return Need::Nft.is_missing("there is no nft");
+    }
+    play("-Urnm", "families::role");
+}
+
+/// A resolver that knows one name, over TCP: both of its addresses.
+fn resolver() {
+    let listener = TcpListener::bind((V4, 53)).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            // The end of a connection is an error.
+            std::thread::spawn(move || while answer(&stream).is_ok() {});
+        }
+    });
+}
+
+fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut query)?;
+    // Header of twelve octets; name, type, class.
+    let name = query[12..].iter().position(|b| *b == 0).unwrap() + 13;
+    let mut answer = query[..name + 4].to_vec();
+    let (flags, counts) = ([0x81, 0x80], [0, 1, 0, 1, 0, 0, 0, 0]);
+    answer[2..4].copy_from_slice(&flags);
+    answer[4..12].copy_from_slice(&counts);
+    let address = match query[name + 1] {
+        28 => V6.octets().to_vec(),
+        _ => V4.octets().to_vec(),
+    };
+    // The name again, by reference; type and class; a minute; the address.
+    answer.extend([0xc0, 12, 0, query[name + 1], 0, 1, 0, 0, 0, 60, 0]);
+    answer.push(address.len() as u8);
+    answer.extend(address);
+    let length = (answer.len() as u16).to_be_bytes();
+    stream.write_all(&[&length[..], &answer].concat())
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::new();
+    sh("ip addr add 11.0.0.1/32 dev lo
+        ip addr add 2600::1/128 dev lo
+        ip addr add fd00:9::1/64 dev far0 nodad
+        ip route add default via 10.9.0.2");
+    apart.there(&[
+        "addr add fd00:9::2/64 dev near0 nodad",
+        "route add default via 10.9.0.1",
+        "-6 route add default via fd00:9::1",
+    ]);
+    let bond = &apart.bond;
+    let path = bond.file("proxy.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let more = text.replace("\"127.0.0.0/8\"", "[\"11.0.0.0/8\", \"2600::/16\"]");
+    assert_ne!(text, more);
+    std::fs::write(path, more).unwrap();
+    let mut text = std::fs::read_to_string(bond.file("primary.toml")).unwrap();
+    text.push_str("[transparent]\nresolvers = \"11.0.0.1\"\n");
+    std::fs::write(bond.file("primary.toml"), text).unwrap();
+    std::fs::write(bond.file("resolv.conf"), "nameserver 9.9.9.9\n").unwrap();
+    sh(&format!(
+        "mount --bind {} /etc/resolv.conf",
+        bond.file("resolv.conf").display()
+    ));
+    resolver();
+    let origin = TcpListener::bind("[::]:80").unwrap();
+    std::thread::spawn(move || {
+        for stream in origin.incoming() {
+            let _ = stream.and_then(|mut s| s.write_all(b"hello"));
+        }
+    });
+    let addresses = || apart.run_there("getent ahosts dual.test || true");
+    let connect = |to: &str| {
+        apart.run_there(&format!(
+            "timeout 20 bash -c \"exec 3<>/dev/tcp/{to}/80 && head -c 5 <&3\" 2>&1 || true"
+        ))
+    };
+
+    let proxy = bond.start("proxy");
+    let _primary = apart.start_primary();
+    bond.joined(1);
+    until("the name is found", || addresses().contains("11.0.0.1"));
+    let found = addresses();
+    assert!(!found.contains("2600::1"), "{found}");
+    assert_eq!(connect("11.0.0.1"), "hello");
+    let refused = connect("2600::1");
+    assert!(!refused.contains("hello"), "{refused}");
+    let status = bond.status("primary").unwrap();
+    assert_eq!(status.proxy_lacks.as_deref(), Some("IPv6"));
+    let doctor = format!(
+        "{} doctor primary --config {} || true",
+        env!("CARGO_BIN_EXE_mpbond"),
+        bond.file("primary.toml").display()
+    );
+    let said = apart.run_there(&doctor);
+    assert!(said.contains("the proxy has no route for IPv6"), "{said}");
+
+    // With a route it has both.
+    proxy.kill();
+    sh("ip -6 route add default via fd00:9::2");
+    let _proxy = bond.start("proxy");
+    until("both families are found", || {
+        let found = addresses();
+        found.contains("11.0.0.1") && found.contains("2600::1")
+    });
+    assert_eq!(connect("2600::1"), "hello");
+    assert_eq!(bond.status("primary").unwrap().proxy_lacks, None);
+}
