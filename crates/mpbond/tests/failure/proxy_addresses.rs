@@ -72,11 +72,17 @@ fn role() {
     let _helper = apart.start_helper();
     let daemon = apart.start_primary();
     bond.joined(3);
-    let said = apart.run_there(&format!(
+    let doctor = format!(
         "{} doctor primary --config {} || true",
         env!("CARGO_BIN_EXE_mpbond"),
         primary.display()
-    ));
+    );
+    // The kernel tells within a second that a new link has a carrier.
+    let mut said = String::new();
+    until("the doctor finds no fault", || {
+        said = apart.run_there(&doctor);
+        !said.contains("FAIL")
+    });
     for answer in [
         format!("the proxy answers at 10.9.0.1:{port}"),
         format!("the proxy answers at [fd00:8::1]:{port}"),

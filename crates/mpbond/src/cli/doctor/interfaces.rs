@@ -1,9 +1,10 @@
 //! Network interfaces: whether a path can be bound to one.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
+use mpbond::config::{HelperAddress, PrimaryConfig};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
@@ -31,6 +32,28 @@ pub(super) struct Interfaces {
 
 fn number(path: impl AsRef<Path>) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Source address of packets to an address, as routes say; none is sent.
+fn source_towards(to: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(to).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Interfaces of default routes that are not used, each once.
+fn unused<'a>(default_routes: &'a [String], used: &[&str]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in default_routes.iter().map(String::as_str) {
+        if !used.contains(&name) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 impl Interfaces {
@@ -62,6 +85,65 @@ impl Interfaces {
         }
     }
 
+    /// Of a proxy's addresses, the first one of a family that the path has; otherwise the first.
+    pub(super) fn choose(
+        &self,
+        interface: Option<&str>,
+        source: Option<IpAddr>,
+        remotes: &[IpAddr],
+    ) -> Option<IpAddr> {
+        let bound = interface.and_then(|name| self.by_name.get(name));
+        let own = source.into_iter().chain(
+            bound
+                .filter(|_| source.is_none())
+                .into_iter()
+                .flat_map(|i| i.addresses.iter().copied()),
+        );
+        let families: Vec<bool> = own.map(|ip| ip.is_ipv4()).collect();
+        let same = |remote: &&IpAddr| families.contains(&remote.is_ipv4());
+        remotes.iter().find(same).or(remotes.first()).copied()
+    }
+
+    /// Warns of interfaces with a default route that neither a path nor a helper uses.
+    pub(super) fn check_unused(&self, findings: &mut Findings, config: &PrimaryConfig) {
+        let of_paths = config
+            .paths
+            .iter()
+            .map(|p| (p.interface.as_deref(), p.source));
+        let of_helpers = config.helpers.iter().map(|h| match h.address {
+            HelperAddress::At(to) => {
+                let by = h.source.or_else(|| source_towards(to));
+                (h.interface.as_deref(), by)
+            }
+            HelperAddress::Discover => (h.interface.as_deref(), h.source),
+        });
+        let mut used = Vec::new();
+        for bound in of_paths.chain(of_helpers) {
+            used.extend(match bound {
+                (Some(name), _) => Some(name),
+                (None, Some(source)) => self.owner(source),
+                (None, None) => self.default_routes.first().map(String::as_str),
+            });
+        }
+        for name in unused(&self.default_routes, &used) {
+            findings.warn(
+                "paths",
+                format!("this device's own link {name} is not used"),
+                format!(
+                    "to use it, add [[path]] with interface = \"{name}\" (and one for each other \
+                     link: with more than one, each is bound)"
+                ),
+            );
+        }
+    }
+
+    /// The interface with this address.
+    fn owner(&self, address: IpAddr) -> Option<&str> {
+        let has = |i: &Interface| i.addresses.contains(&address);
+        let owner = self.by_name.iter().find(|(_, i)| has(i));
+        owner.map(|(name, _)| name.as_str())
+    }
+
     /// Whether a connection to `remote` can be bound as configured.
     pub(super) fn check(
         &self,
@@ -81,10 +163,7 @@ impl Interfaces {
             );
             return;
         }
-        let owner = source.and_then(|source| {
-            let has = |i: &&Interface| i.addresses.contains(&source);
-            self.by_name.iter().find(|(_, i)| has(i))
-        });
+        let owner = source.and_then(|source| self.owner(source));
         if let (Some(source), None) = (source, owner) {
             findings.fail(
                 check,
@@ -97,7 +176,7 @@ impl Interfaces {
             );
             return;
         }
-        let name = interface.or(owner.map(|(name, _)| name.as_str()));
+        let name = interface.or(owner);
         let Some(name) = name else {
             findings.ok(check, "goes as routes say");
             return;
@@ -241,6 +320,13 @@ mod tests {
         assert_eq!(default_routes(text), ["wlan0", "wwan0"]);
         assert!(default_routes("").is_empty());
         assert!(default_routes("x\ny z\n").is_empty());
+    }
+
+    #[test]
+    fn a_link_with_a_default_route_is_used_or_told() {
+        let routes = ["wlan0", "wwan0", "usb0", "wwan0"].map(str::to_owned);
+        assert_eq!(unused(&routes, &["wlan0"]), ["wwan0", "usb0"]);
+        assert!(unused(&routes, &["usb0", "wwan0", "wlan0"]).is_empty());
     }
 
     #[test]

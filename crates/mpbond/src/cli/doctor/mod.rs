@@ -140,15 +140,15 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     let interfaces = Interfaces::read();
     for path in &config.paths {
         let check = format!("path {}", path.name);
-        let addresses = path.proxy.iter().chain(&config.proxy.addresses);
-        if let Some(proxy) = addresses.filter_map(ProxyAddress::fixed).next() {
-            interfaces.check(
-                findings,
-                &check,
-                path.interface.as_deref(),
-                path.source,
-                proxy.ip(),
-            );
+        let addresses = match path.proxy.as_slice() {
+            [] => &config.proxy.addresses,
+            own => own,
+        };
+        let fixed = addresses.iter().filter_map(ProxyAddress::fixed);
+        let remotes: Vec<_> = fixed.map(|a| a.ip()).collect();
+        let (interface, source) = (path.interface.as_deref(), path.source);
+        if let Some(remote) = interfaces.choose(interface, source, &remotes) {
+            interfaces.check(findings, &check, interface, source, remote);
         }
     }
     for helper in &config.helpers {
@@ -163,6 +163,7 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
             );
         }
     }
+    interfaces.check_unused(findings, config);
     // A device without an identity can still check which devices answer.
     let known = identity.is_some();
     let Some(identity) = identity.or_else(|| Identity::generate().ok()) else {
@@ -188,6 +189,17 @@ fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure>
     machine::trusted(findings, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
+    }
+    let budget = status.as_ref().and_then(|s| s.budget.as_ref());
+    if let Some(budget) = budget.filter(|b| b.max_bytes.is_some_and(|max| b.used_bytes >= max)) {
+        findings.warn(
+            "budget",
+            format!(
+                "the budget of {} is used up: no relay is opened",
+                budget.month
+            ),
+            "raise `max_bytes_per_month` and restart the helper, or wait for the next month",
+        );
     }
     if !config.enabled {
         findings.warn(

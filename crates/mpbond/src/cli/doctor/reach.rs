@@ -323,7 +323,7 @@ async fn connect(
             let from = tcp.local_addr().map(|a| a.ip()).ok();
             let nat = match from {
                 Some(ip) if is_inside(ip) && !is_inside(remote.ip()) => {
-                    format!("{ip}, which some NAT replaces; nothing needs to be opened for it")
+                    format!("{ip}, a private address: a NAT on the way needs no port opened")
                 }
                 Some(ip) => ip.to_string(),
                 None => "an unknown address".to_owned(),
@@ -367,6 +367,10 @@ fn advice(e: &TcpError, options: &TcpOptions) -> String {
         (None, Some(source)) => format!("the interface of {source}"),
         (None, None) => "any interface".to_owned(),
     };
+    let no_route = format!(
+        "there is no route through {link}: it needs one even beside a better one (`ip route add \
+         default via GATEWAY dev INTERFACE metric 700`)"
+    );
     match e {
         TcpError::Interface { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             "binding to an interface needs root here: run as root, or use `source`".to_owned()
@@ -384,9 +388,12 @@ fn advice(e: &TcpError, options: &TcpOptions) -> String {
                  correct the port",
                 remote.port()
             ),
-            io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => format!(
-                "there is no route through {link}: it needs one even beside a better one \
-                 (`ip route add default via GATEWAY dev INTERFACE metric 700`)"
+            io::ErrorKind::NetworkUnreachable => no_route,
+            // The kernel takes a destination without a route for a neighbour, if an interface is
+            // bound, and finds nobody; routers and firewalls report the same.
+            io::ErrorKind::HostUnreachable => format!(
+                "{no_route}. If it has one, nobody has the address {}, or a firewall refuses",
+                remote.ip()
             ),
             io::ErrorKind::PermissionDenied => {
                 "a firewall on this device forbids it (`nft list ruleset`)".to_owned()
