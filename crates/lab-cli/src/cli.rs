@@ -109,7 +109,7 @@ impl Command {
             Self::Energy(args) => energy::energy(&args).map_err(Failure::bad_input),
             #[cfg(feature = "analysers")]
             Self::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
-            Self::Completions(args) => args.run(Cli::command()),
+            Self::Completions(args) => args.run(Cli::command(), ""),
             Self::Man(args) => args.run(documented(), &[]),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mpbond_testing::Program;
 use mpbond_testing::command_line::compare;
 
 use crate::programs::LAB;
@@ -46,6 +47,17 @@ fn experiments_are_listed_with_what_is_wrong_with_them() {
     assert!(line.starts_with("cannot list /nonexistent: "), "{line}");
     let line = fails(&["lab", "run", text(&folder.path().join("broken.toml"))], 2);
     assert!(line.contains("broken.toml:1:"), "{line}");
+}
+
+/// The completion script of `mpbond` calls this one for `mpbond lab ...`.
+#[test]
+fn bash_completes_what_was_typed_after_mpbond() {
+    let script = format!(
+        "{}\nCOMP_WORDS=(mpbond lab run --js) COMP_CWORD=3\n\
+         _mpbond_lab mpbond --js run\necho \"${{COMPREPLY[@]}}\"",
+        ok(&["completions", "bash"])
+    );
+    assert_eq!(Program::new("/bin/bash").ok(&["-c", &script]), "--json\n");
 }
 
 /// `make demo` builds the lab without measurements.

@@ -1,4 +1,4 @@
-_mpbond__lab() {
+_mpbond_lab() {
     local i cur prev opts cmd
     COMPREPLY=()
     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -14,355 +14,355 @@ _mpbond__lab() {
     do
         case "${cmd},${i}" in
             ",$1")
-                cmd="mpbond__lab"
+                cmd="mpbond_lab"
                 ;;
-            mpbond__lab,capture)
-                cmd="mpbond__lab__subcmd__capture"
+            mpbond_lab,capture)
+                cmd="mpbond_lab__subcmd__capture"
                 ;;
-            mpbond__lab,completions)
-                cmd="mpbond__lab__subcmd__completions"
+            mpbond_lab,completions)
+                cmd="mpbond_lab__subcmd__completions"
                 ;;
-            mpbond__lab,cpulog)
-                cmd="mpbond__lab__subcmd__cpulog"
+            mpbond_lab,cpulog)
+                cmd="mpbond_lab__subcmd__cpulog"
                 ;;
-            mpbond__lab,energy)
-                cmd="mpbond__lab__subcmd__energy"
+            mpbond_lab,energy)
+                cmd="mpbond_lab__subcmd__energy"
                 ;;
-            mpbond__lab,help)
-                cmd="mpbond__lab__subcmd__help"
+            mpbond_lab,help)
+                cmd="mpbond_lab__subcmd__help"
                 ;;
-            mpbond__lab,lab)
-                cmd="mpbond__lab__subcmd__lab"
+            mpbond_lab,lab)
+                cmd="mpbond_lab__subcmd__lab"
                 ;;
-            mpbond__lab,link)
-                cmd="mpbond__lab__subcmd__link"
+            mpbond_lab,link)
+                cmd="mpbond_lab__subcmd__link"
                 ;;
-            mpbond__lab,man)
-                cmd="mpbond__lab__subcmd__man"
+            mpbond_lab,man)
+                cmd="mpbond_lab__subcmd__man"
                 ;;
-            mpbond__lab,probe)
-                cmd="mpbond__lab__subcmd__probe"
+            mpbond_lab,probe)
+                cmd="mpbond_lab__subcmd__probe"
                 ;;
-            mpbond__lab,probe-server)
-                cmd="mpbond__lab__subcmd__probe__subcmd__server"
+            mpbond_lab,probe-server)
+                cmd="mpbond_lab__subcmd__probe__subcmd__server"
                 ;;
-            mpbond__lab,trace)
-                cmd="mpbond__lab__subcmd__trace"
+            mpbond_lab,trace)
+                cmd="mpbond_lab__subcmd__trace"
                 ;;
-            mpbond__lab,traffic)
-                cmd="mpbond__lab__subcmd__traffic"
+            mpbond_lab,traffic)
+                cmd="mpbond_lab__subcmd__traffic"
                 ;;
-            mpbond__lab__subcmd__capture,bt)
-                cmd="mpbond__lab__subcmd__capture__subcmd__bt"
+            mpbond_lab__subcmd__capture,bt)
+                cmd="mpbond_lab__subcmd__capture__subcmd__bt"
                 ;;
-            mpbond__lab__subcmd__capture,delay)
-                cmd="mpbond__lab__subcmd__capture__subcmd__delay"
+            mpbond_lab__subcmd__capture,delay)
+                cmd="mpbond_lab__subcmd__capture__subcmd__delay"
                 ;;
-            mpbond__lab__subcmd__capture,help)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help"
+            mpbond_lab__subcmd__capture,help)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__capture,merge)
-                cmd="mpbond__lab__subcmd__capture__subcmd__merge"
+            mpbond_lab__subcmd__capture,merge)
+                cmd="mpbond_lab__subcmd__capture__subcmd__merge"
                 ;;
-            mpbond__lab__subcmd__capture,owd)
-                cmd="mpbond__lab__subcmd__capture__subcmd__owd"
+            mpbond_lab__subcmd__capture,owd)
+                cmd="mpbond_lab__subcmd__capture__subcmd__owd"
                 ;;
-            mpbond__lab__subcmd__capture__subcmd__help,bt)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help__subcmd__bt"
+            mpbond_lab__subcmd__capture__subcmd__help,bt)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help__subcmd__bt"
                 ;;
-            mpbond__lab__subcmd__capture__subcmd__help,delay)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help__subcmd__delay"
+            mpbond_lab__subcmd__capture__subcmd__help,delay)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help__subcmd__delay"
                 ;;
-            mpbond__lab__subcmd__capture__subcmd__help,help)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help__subcmd__help"
+            mpbond_lab__subcmd__capture__subcmd__help,help)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__capture__subcmd__help,merge)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help__subcmd__merge"
+            mpbond_lab__subcmd__capture__subcmd__help,merge)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help__subcmd__merge"
                 ;;
-            mpbond__lab__subcmd__capture__subcmd__help,owd)
-                cmd="mpbond__lab__subcmd__capture__subcmd__help__subcmd__owd"
+            mpbond_lab__subcmd__capture__subcmd__help,owd)
+                cmd="mpbond_lab__subcmd__capture__subcmd__help__subcmd__owd"
                 ;;
-            mpbond__lab__subcmd__help,capture)
-                cmd="mpbond__lab__subcmd__help__subcmd__capture"
+            mpbond_lab__subcmd__help,capture)
+                cmd="mpbond_lab__subcmd__help__subcmd__capture"
                 ;;
-            mpbond__lab__subcmd__help,completions)
-                cmd="mpbond__lab__subcmd__help__subcmd__completions"
+            mpbond_lab__subcmd__help,completions)
+                cmd="mpbond_lab__subcmd__help__subcmd__completions"
                 ;;
-            mpbond__lab__subcmd__help,cpulog)
-                cmd="mpbond__lab__subcmd__help__subcmd__cpulog"
+            mpbond_lab__subcmd__help,cpulog)
+                cmd="mpbond_lab__subcmd__help__subcmd__cpulog"
                 ;;
-            mpbond__lab__subcmd__help,energy)
-                cmd="mpbond__lab__subcmd__help__subcmd__energy"
+            mpbond_lab__subcmd__help,energy)
+                cmd="mpbond_lab__subcmd__help__subcmd__energy"
                 ;;
-            mpbond__lab__subcmd__help,help)
-                cmd="mpbond__lab__subcmd__help__subcmd__help"
+            mpbond_lab__subcmd__help,help)
+                cmd="mpbond_lab__subcmd__help__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__help,lab)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab"
+            mpbond_lab__subcmd__help,lab)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab"
                 ;;
-            mpbond__lab__subcmd__help,link)
-                cmd="mpbond__lab__subcmd__help__subcmd__link"
+            mpbond_lab__subcmd__help,link)
+                cmd="mpbond_lab__subcmd__help__subcmd__link"
                 ;;
-            mpbond__lab__subcmd__help,man)
-                cmd="mpbond__lab__subcmd__help__subcmd__man"
+            mpbond_lab__subcmd__help,man)
+                cmd="mpbond_lab__subcmd__help__subcmd__man"
                 ;;
-            mpbond__lab__subcmd__help,probe)
-                cmd="mpbond__lab__subcmd__help__subcmd__probe"
+            mpbond_lab__subcmd__help,probe)
+                cmd="mpbond_lab__subcmd__help__subcmd__probe"
                 ;;
-            mpbond__lab__subcmd__help,probe-server)
-                cmd="mpbond__lab__subcmd__help__subcmd__probe__subcmd__server"
+            mpbond_lab__subcmd__help,probe-server)
+                cmd="mpbond_lab__subcmd__help__subcmd__probe__subcmd__server"
                 ;;
-            mpbond__lab__subcmd__help,trace)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace"
+            mpbond_lab__subcmd__help,trace)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace"
                 ;;
-            mpbond__lab__subcmd__help,traffic)
-                cmd="mpbond__lab__subcmd__help__subcmd__traffic"
+            mpbond_lab__subcmd__help,traffic)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__capture,bt)
-                cmd="mpbond__lab__subcmd__help__subcmd__capture__subcmd__bt"
+            mpbond_lab__subcmd__help__subcmd__capture,bt)
+                cmd="mpbond_lab__subcmd__help__subcmd__capture__subcmd__bt"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__capture,delay)
-                cmd="mpbond__lab__subcmd__help__subcmd__capture__subcmd__delay"
+            mpbond_lab__subcmd__help__subcmd__capture,delay)
+                cmd="mpbond_lab__subcmd__help__subcmd__capture__subcmd__delay"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__capture,merge)
-                cmd="mpbond__lab__subcmd__help__subcmd__capture__subcmd__merge"
+            mpbond_lab__subcmd__help__subcmd__capture,merge)
+                cmd="mpbond_lab__subcmd__help__subcmd__capture__subcmd__merge"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__capture,owd)
-                cmd="mpbond__lab__subcmd__help__subcmd__capture__subcmd__owd"
+            mpbond_lab__subcmd__help__subcmd__capture,owd)
+                cmd="mpbond_lab__subcmd__help__subcmd__capture__subcmd__owd"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,chain)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__chain"
+            mpbond_lab__subcmd__help__subcmd__lab,chain)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__chain"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,distances)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__distances"
+            mpbond_lab__subcmd__help__subcmd__lab,distances)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__distances"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,list)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__list"
+            mpbond_lab__subcmd__help__subcmd__lab,list)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__list"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,origin)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__origin"
+            mpbond_lab__subcmd__help__subcmd__lab,origin)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__origin"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,player-accuracy)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__player__subcmd__accuracy"
+            mpbond_lab__subcmd__help__subcmd__lab,player-accuracy)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__player__subcmd__accuracy"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,recordings)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__recordings"
+            mpbond_lab__subcmd__help__subcmd__lab,recordings)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__recordings"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,relay)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__relay"
+            mpbond_lab__subcmd__help__subcmd__lab,relay)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__relay"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,report)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__report"
+            mpbond_lab__subcmd__help__subcmd__lab,report)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,run)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__run"
+            mpbond_lab__subcmd__help__subcmd__lab,run)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__run"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,shell)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__shell"
+            mpbond_lab__subcmd__help__subcmd__lab,shell)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__shell"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__lab,simulate)
-                cmd="mpbond__lab__subcmd__help__subcmd__lab__subcmd__simulate"
+            mpbond_lab__subcmd__help__subcmd__lab,simulate)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__simulate"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,functions)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__functions"
+            mpbond_lab__subcmd__help__subcmd__trace,functions)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__functions"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,idle)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__idle"
+            mpbond_lab__subcmd__help__subcmd__trace,idle)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__idle"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,net)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__net"
+            mpbond_lab__subcmd__help__subcmd__trace,net)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__net"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,perf)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__perf"
+            mpbond_lab__subcmd__help__subcmd__trace,perf)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__perf"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,query)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__query"
+            mpbond_lab__subcmd__help__subcmd__trace,query)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__query"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,record)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__record"
+            mpbond_lab__subcmd__help__subcmd__trace,record)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__record"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,report)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__report"
+            mpbond_lab__subcmd__help__subcmd__trace,report)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,spans)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__spans"
+            mpbond_lab__subcmd__help__subcmd__trace,spans)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__spans"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,summary)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__summary"
+            mpbond_lab__subcmd__help__subcmd__trace,summary)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__summary"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,tlp)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__tlp"
+            mpbond_lab__subcmd__help__subcmd__trace,tlp)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__tlp"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__trace,usage)
-                cmd="mpbond__lab__subcmd__help__subcmd__trace__subcmd__usage"
+            mpbond_lab__subcmd__help__subcmd__trace,usage)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__usage"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__traffic,client)
-                cmd="mpbond__lab__subcmd__help__subcmd__traffic__subcmd__client"
+            mpbond_lab__subcmd__help__subcmd__traffic,client)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client"
                 ;;
-            mpbond__lab__subcmd__help__subcmd__traffic,server)
-                cmd="mpbond__lab__subcmd__help__subcmd__traffic__subcmd__server"
+            mpbond_lab__subcmd__help__subcmd__traffic,server)
+                cmd="mpbond_lab__subcmd__help__subcmd__traffic__subcmd__server"
                 ;;
-            mpbond__lab__subcmd__lab,chain)
-                cmd="mpbond__lab__subcmd__lab__subcmd__chain"
+            mpbond_lab__subcmd__lab,chain)
+                cmd="mpbond_lab__subcmd__lab__subcmd__chain"
                 ;;
-            mpbond__lab__subcmd__lab,distances)
-                cmd="mpbond__lab__subcmd__lab__subcmd__distances"
+            mpbond_lab__subcmd__lab,distances)
+                cmd="mpbond_lab__subcmd__lab__subcmd__distances"
                 ;;
-            mpbond__lab__subcmd__lab,help)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help"
+            mpbond_lab__subcmd__lab,help)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__lab,list)
-                cmd="mpbond__lab__subcmd__lab__subcmd__list"
+            mpbond_lab__subcmd__lab,list)
+                cmd="mpbond_lab__subcmd__lab__subcmd__list"
                 ;;
-            mpbond__lab__subcmd__lab,origin)
-                cmd="mpbond__lab__subcmd__lab__subcmd__origin"
+            mpbond_lab__subcmd__lab,origin)
+                cmd="mpbond_lab__subcmd__lab__subcmd__origin"
                 ;;
-            mpbond__lab__subcmd__lab,player-accuracy)
-                cmd="mpbond__lab__subcmd__lab__subcmd__player__subcmd__accuracy"
+            mpbond_lab__subcmd__lab,player-accuracy)
+                cmd="mpbond_lab__subcmd__lab__subcmd__player__subcmd__accuracy"
                 ;;
-            mpbond__lab__subcmd__lab,recordings)
-                cmd="mpbond__lab__subcmd__lab__subcmd__recordings"
+            mpbond_lab__subcmd__lab,recordings)
+                cmd="mpbond_lab__subcmd__lab__subcmd__recordings"
                 ;;
-            mpbond__lab__subcmd__lab,relay)
-                cmd="mpbond__lab__subcmd__lab__subcmd__relay"
+            mpbond_lab__subcmd__lab,relay)
+                cmd="mpbond_lab__subcmd__lab__subcmd__relay"
                 ;;
-            mpbond__lab__subcmd__lab,report)
-                cmd="mpbond__lab__subcmd__lab__subcmd__report"
+            mpbond_lab__subcmd__lab,report)
+                cmd="mpbond_lab__subcmd__lab__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__lab,run)
-                cmd="mpbond__lab__subcmd__lab__subcmd__run"
+            mpbond_lab__subcmd__lab,run)
+                cmd="mpbond_lab__subcmd__lab__subcmd__run"
                 ;;
-            mpbond__lab__subcmd__lab,shell)
-                cmd="mpbond__lab__subcmd__lab__subcmd__shell"
+            mpbond_lab__subcmd__lab,shell)
+                cmd="mpbond_lab__subcmd__lab__subcmd__shell"
                 ;;
-            mpbond__lab__subcmd__lab,simulate)
-                cmd="mpbond__lab__subcmd__lab__subcmd__simulate"
+            mpbond_lab__subcmd__lab,simulate)
+                cmd="mpbond_lab__subcmd__lab__subcmd__simulate"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,chain)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__chain"
+            mpbond_lab__subcmd__lab__subcmd__help,chain)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__chain"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,distances)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__distances"
+            mpbond_lab__subcmd__lab__subcmd__help,distances)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__distances"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,help)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__help"
+            mpbond_lab__subcmd__lab__subcmd__help,help)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,list)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__list"
+            mpbond_lab__subcmd__lab__subcmd__help,list)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__list"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,origin)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__origin"
+            mpbond_lab__subcmd__lab__subcmd__help,origin)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__origin"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,player-accuracy)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__player__subcmd__accuracy"
+            mpbond_lab__subcmd__lab__subcmd__help,player-accuracy)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__player__subcmd__accuracy"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,recordings)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__recordings"
+            mpbond_lab__subcmd__lab__subcmd__help,recordings)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__recordings"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,relay)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__relay"
+            mpbond_lab__subcmd__lab__subcmd__help,relay)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__relay"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,report)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__report"
+            mpbond_lab__subcmd__lab__subcmd__help,report)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,run)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__run"
+            mpbond_lab__subcmd__lab__subcmd__help,run)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__run"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,shell)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__shell"
+            mpbond_lab__subcmd__lab__subcmd__help,shell)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__shell"
                 ;;
-            mpbond__lab__subcmd__lab__subcmd__help,simulate)
-                cmd="mpbond__lab__subcmd__lab__subcmd__help__subcmd__simulate"
+            mpbond_lab__subcmd__lab__subcmd__help,simulate)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__simulate"
                 ;;
-            mpbond__lab__subcmd__trace,functions)
-                cmd="mpbond__lab__subcmd__trace__subcmd__functions"
+            mpbond_lab__subcmd__trace,functions)
+                cmd="mpbond_lab__subcmd__trace__subcmd__functions"
                 ;;
-            mpbond__lab__subcmd__trace,help)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help"
+            mpbond_lab__subcmd__trace,help)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__trace,idle)
-                cmd="mpbond__lab__subcmd__trace__subcmd__idle"
+            mpbond_lab__subcmd__trace,idle)
+                cmd="mpbond_lab__subcmd__trace__subcmd__idle"
                 ;;
-            mpbond__lab__subcmd__trace,net)
-                cmd="mpbond__lab__subcmd__trace__subcmd__net"
+            mpbond_lab__subcmd__trace,net)
+                cmd="mpbond_lab__subcmd__trace__subcmd__net"
                 ;;
-            mpbond__lab__subcmd__trace,perf)
-                cmd="mpbond__lab__subcmd__trace__subcmd__perf"
+            mpbond_lab__subcmd__trace,perf)
+                cmd="mpbond_lab__subcmd__trace__subcmd__perf"
                 ;;
-            mpbond__lab__subcmd__trace,query)
-                cmd="mpbond__lab__subcmd__trace__subcmd__query"
+            mpbond_lab__subcmd__trace,query)
+                cmd="mpbond_lab__subcmd__trace__subcmd__query"
                 ;;
-            mpbond__lab__subcmd__trace,record)
-                cmd="mpbond__lab__subcmd__trace__subcmd__record"
+            mpbond_lab__subcmd__trace,record)
+                cmd="mpbond_lab__subcmd__trace__subcmd__record"
                 ;;
-            mpbond__lab__subcmd__trace,report)
-                cmd="mpbond__lab__subcmd__trace__subcmd__report"
+            mpbond_lab__subcmd__trace,report)
+                cmd="mpbond_lab__subcmd__trace__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__trace,spans)
-                cmd="mpbond__lab__subcmd__trace__subcmd__spans"
+            mpbond_lab__subcmd__trace,spans)
+                cmd="mpbond_lab__subcmd__trace__subcmd__spans"
                 ;;
-            mpbond__lab__subcmd__trace,summary)
-                cmd="mpbond__lab__subcmd__trace__subcmd__summary"
+            mpbond_lab__subcmd__trace,summary)
+                cmd="mpbond_lab__subcmd__trace__subcmd__summary"
                 ;;
-            mpbond__lab__subcmd__trace,tlp)
-                cmd="mpbond__lab__subcmd__trace__subcmd__tlp"
+            mpbond_lab__subcmd__trace,tlp)
+                cmd="mpbond_lab__subcmd__trace__subcmd__tlp"
                 ;;
-            mpbond__lab__subcmd__trace,usage)
-                cmd="mpbond__lab__subcmd__trace__subcmd__usage"
+            mpbond_lab__subcmd__trace,usage)
+                cmd="mpbond_lab__subcmd__trace__subcmd__usage"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,functions)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__functions"
+            mpbond_lab__subcmd__trace__subcmd__help,functions)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__functions"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,help)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__help"
+            mpbond_lab__subcmd__trace__subcmd__help,help)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,idle)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__idle"
+            mpbond_lab__subcmd__trace__subcmd__help,idle)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__idle"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,net)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__net"
+            mpbond_lab__subcmd__trace__subcmd__help,net)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__net"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,perf)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__perf"
+            mpbond_lab__subcmd__trace__subcmd__help,perf)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__perf"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,query)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__query"
+            mpbond_lab__subcmd__trace__subcmd__help,query)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__query"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,record)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__record"
+            mpbond_lab__subcmd__trace__subcmd__help,record)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__record"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,report)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__report"
+            mpbond_lab__subcmd__trace__subcmd__help,report)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__report"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,spans)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__spans"
+            mpbond_lab__subcmd__trace__subcmd__help,spans)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__spans"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,summary)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__summary"
+            mpbond_lab__subcmd__trace__subcmd__help,summary)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__summary"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,tlp)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__tlp"
+            mpbond_lab__subcmd__trace__subcmd__help,tlp)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__tlp"
                 ;;
-            mpbond__lab__subcmd__trace__subcmd__help,usage)
-                cmd="mpbond__lab__subcmd__trace__subcmd__help__subcmd__usage"
+            mpbond_lab__subcmd__trace__subcmd__help,usage)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__usage"
                 ;;
-            mpbond__lab__subcmd__traffic,client)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__client"
+            mpbond_lab__subcmd__traffic,client)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__client"
                 ;;
-            mpbond__lab__subcmd__traffic,help)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__help"
+            mpbond_lab__subcmd__traffic,help)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__traffic,server)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__server"
+            mpbond_lab__subcmd__traffic,server)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__server"
                 ;;
-            mpbond__lab__subcmd__traffic__subcmd__help,client)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__help__subcmd__client"
+            mpbond_lab__subcmd__traffic__subcmd__help,client)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__client"
                 ;;
-            mpbond__lab__subcmd__traffic__subcmd__help,help)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__help__subcmd__help"
+            mpbond_lab__subcmd__traffic__subcmd__help,help)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__help"
                 ;;
-            mpbond__lab__subcmd__traffic__subcmd__help,server)
-                cmd="mpbond__lab__subcmd__traffic__subcmd__help__subcmd__server"
+            mpbond_lab__subcmd__traffic__subcmd__help,server)
+                cmd="mpbond_lab__subcmd__traffic__subcmd__help__subcmd__server"
                 ;;
             *)
                 ;;
@@ -370,7 +370,7 @@ _mpbond__lab() {
     done
 
     case "${cmd}" in
-        mpbond__lab)
+        mpbond_lab)
             opts="-h -V --log --log-json --help --version lab link probe probe-server traffic capture trace energy cpulog completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -388,7 +388,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture)
+        mpbond_lab__subcmd__capture)
             opts="-h -V --log --log-json --help --version bt delay merge owd help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -406,7 +406,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__bt)
+        mpbond_lab__subcmd__capture__subcmd__bt)
             opts="-h -V --json --svg --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -428,7 +428,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__delay)
+        mpbond_lab__subcmd__capture__subcmd__delay)
             opts="-h -V --probes --json --svg --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -454,7 +454,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help)
+        mpbond_lab__subcmd__capture__subcmd__help)
             opts="bt delay merge owd help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -468,7 +468,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help__subcmd__bt)
+        mpbond_lab__subcmd__capture__subcmd__help__subcmd__bt)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -482,7 +482,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help__subcmd__delay)
+        mpbond_lab__subcmd__capture__subcmd__help__subcmd__delay)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -496,7 +496,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help__subcmd__help)
+        mpbond_lab__subcmd__capture__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -510,7 +510,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help__subcmd__merge)
+        mpbond_lab__subcmd__capture__subcmd__help__subcmd__merge)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -524,7 +524,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__help__subcmd__owd)
+        mpbond_lab__subcmd__capture__subcmd__help__subcmd__owd)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -538,7 +538,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__merge)
+        mpbond_lab__subcmd__capture__subcmd__merge)
             opts="-o -h -V --output --main-times --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -564,7 +564,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__capture__subcmd__owd)
+        mpbond_lab__subcmd__capture__subcmd__owd)
             opts="-h -V --server --phone --proxy --watch --states --app-bytes --rssi --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -610,7 +610,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__completions)
+        mpbond_lab__subcmd__completions)
             opts="-h -V --log --log-json --help --version bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -628,7 +628,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__cpulog)
+        mpbond_lab__subcmd__cpulog)
             opts="-h -V --output --interval-ms --seconds --transfer --driver --logger --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -670,7 +670,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__energy)
+        mpbond_lab__subcmd__energy)
             opts="-h -V --profile --load --interface --local --use --device --access-point --cpu-of --format --json --svg --list-profiles --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -728,7 +728,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help)
+        mpbond_lab__subcmd__help)
             opts="lab link probe probe-server traffic capture trace energy cpulog completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -742,7 +742,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__capture)
+        mpbond_lab__subcmd__help__subcmd__capture)
             opts="bt delay merge owd"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -756,7 +756,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__capture__subcmd__bt)
+        mpbond_lab__subcmd__help__subcmd__capture__subcmd__bt)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -770,7 +770,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__capture__subcmd__delay)
+        mpbond_lab__subcmd__help__subcmd__capture__subcmd__delay)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -784,7 +784,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__capture__subcmd__merge)
+        mpbond_lab__subcmd__help__subcmd__capture__subcmd__merge)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -798,7 +798,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__capture__subcmd__owd)
+        mpbond_lab__subcmd__help__subcmd__capture__subcmd__owd)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -812,7 +812,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__completions)
+        mpbond_lab__subcmd__help__subcmd__completions)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -826,7 +826,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__cpulog)
+        mpbond_lab__subcmd__help__subcmd__cpulog)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -840,7 +840,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__energy)
+        mpbond_lab__subcmd__help__subcmd__energy)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -854,7 +854,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__help)
+        mpbond_lab__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -868,7 +868,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab)
+        mpbond_lab__subcmd__help__subcmd__lab)
             opts="run simulate list report shell chain relay origin player-accuracy recordings distances"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -882,7 +882,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__chain)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__chain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -896,7 +896,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__distances)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__distances)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -910,7 +910,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__list)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -924,7 +924,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__origin)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__origin)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -938,7 +938,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__player__subcmd__accuracy)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__player__subcmd__accuracy)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -952,7 +952,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__recordings)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__recordings)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -966,7 +966,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__relay)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__relay)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -980,7 +980,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__report)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -994,7 +994,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__run)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1008,7 +1008,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__shell)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__shell)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1022,7 +1022,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__lab__subcmd__simulate)
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__simulate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1036,7 +1036,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__link)
+        mpbond_lab__subcmd__help__subcmd__link)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1050,7 +1050,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__man)
+        mpbond_lab__subcmd__help__subcmd__man)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1064,7 +1064,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__probe)
+        mpbond_lab__subcmd__help__subcmd__probe)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1078,7 +1078,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__probe__subcmd__server)
+        mpbond_lab__subcmd__help__subcmd__probe__subcmd__server)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1092,7 +1092,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace)
+        mpbond_lab__subcmd__help__subcmd__trace)
             opts="summary record report usage tlp idle functions spans perf net query"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1106,7 +1106,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__functions)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__functions)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1120,7 +1120,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__idle)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__idle)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1134,7 +1134,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__net)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__net)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1148,7 +1148,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__perf)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__perf)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1162,7 +1162,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__query)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__query)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1176,7 +1176,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__record)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__record)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1190,7 +1190,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__report)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1204,7 +1204,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__spans)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__spans)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1218,7 +1218,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__summary)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__summary)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1232,7 +1232,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__tlp)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__tlp)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1246,7 +1246,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__trace__subcmd__usage)
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__usage)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1260,7 +1260,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__traffic)
+        mpbond_lab__subcmd__help__subcmd__traffic)
             opts="server client"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1274,7 +1274,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__traffic__subcmd__client)
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__client)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1288,7 +1288,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__help__subcmd__traffic__subcmd__server)
+        mpbond_lab__subcmd__help__subcmd__traffic__subcmd__server)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1302,7 +1302,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab)
+        mpbond_lab__subcmd__lab)
             opts="-h -V --log --log-json --help --version run simulate list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1320,7 +1320,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__chain)
+        mpbond_lab__subcmd__lab__subcmd__chain)
             opts="-h -V --hop --at --packet-log --pcap --taps --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1358,7 +1358,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__distances)
+        mpbond_lab__subcmd__lab__subcmd__distances)
             opts="-h -V --distance --rate --condition --unit --step --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1396,7 +1396,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help)
+        mpbond_lab__subcmd__lab__subcmd__help)
             opts="run simulate list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1410,7 +1410,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__chain)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__chain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1424,7 +1424,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__distances)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__distances)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1438,7 +1438,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__help)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1452,7 +1452,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__list)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1466,7 +1466,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__origin)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__origin)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1480,7 +1480,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__player__subcmd__accuracy)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__player__subcmd__accuracy)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1494,7 +1494,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__recordings)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__recordings)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1508,7 +1508,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__relay)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__relay)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1522,7 +1522,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__report)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1536,7 +1536,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__run)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1550,7 +1550,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__shell)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__shell)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1564,7 +1564,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__help__subcmd__simulate)
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__simulate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1578,7 +1578,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__list)
+        mpbond_lab__subcmd__lab__subcmd__list)
             opts="-h -V --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1596,7 +1596,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__origin)
+        mpbond_lab__subcmd__lab__subcmd__origin)
             opts="-h -V --listen --seed --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1622,7 +1622,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__player__subcmd__accuracy)
+        mpbond_lab__subcmd__lab__subcmd__player__subcmd__accuracy)
             opts="-h -V --links --mbps --both-ways --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1652,7 +1652,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__recordings)
+        mpbond_lab__subcmd__lab__subcmd__recordings)
             opts="-h -V --offset --length --bin --unit --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1686,7 +1686,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__relay)
+        mpbond_lab__subcmd__lab__subcmd__relay)
             opts="-h -V --listen --to --times --send-buffer --receive-buffer --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1724,7 +1724,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__report)
+        mpbond_lab__subcmd__lab__subcmd__report)
             opts="-h -V --html --markdown --svg --experiment --title --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1762,7 +1762,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__run)
+        mpbond_lab__subcmd__lab__subcmd__run)
             opts="-q -h -V --json --html --out --packet-log --pcap --resume --repetitions --at-most --scheme --workload --binary --quiet --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1824,7 +1824,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__shell)
+        mpbond_lab__subcmd__lab__subcmd__shell)
             opts="-h -V --at --packet-log --pcap --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1854,7 +1854,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__lab__subcmd__simulate)
+        mpbond_lab__subcmd__lab__subcmd__simulate)
             opts="-q -h -V --repetitions --seeds --first-seed --json --html --scheme --workload --threads --quiet --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1904,7 +1904,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__link)
+        mpbond_lab__subcmd__link)
             opts="-h -V --down --up --delay --jitter --queue --loss --half-duplex --radio --forward --seed --packet-log --pcap --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1966,7 +1966,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__man)
+        mpbond_lab__subcmd__man)
             opts="-h -V --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1984,7 +1984,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__probe)
+        mpbond_lab__subcmd__probe)
             opts="-c -i -4 -6 -h -V --method --count --interval --burst --timeout --size --warm-up --background --path --ipv4 --ipv6 --interface --source --json --svg --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2058,7 +2058,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__probe__subcmd__server)
+        mpbond_lab__subcmd__probe__subcmd__server)
             opts="-h -V --listen --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2080,7 +2080,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace)
+        mpbond_lab__subcmd__trace)
             opts="-h -V --log --log-json --help --version summary record report usage tlp idle functions spans perf net query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2098,7 +2098,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__functions)
+        mpbond_lab__subcmd__trace__subcmd__functions)
             opts="-q -h -V --event --quiet --json --csv --rows --groups --overhead --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2136,7 +2136,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help)
+        mpbond_lab__subcmd__trace__subcmd__help)
             opts="summary record report usage tlp idle functions spans perf net query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2150,7 +2150,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__functions)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__functions)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2164,7 +2164,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__help)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2178,7 +2178,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__idle)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__idle)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2192,7 +2192,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__net)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__net)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2206,7 +2206,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__perf)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__perf)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2220,7 +2220,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__query)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__query)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2234,7 +2234,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__record)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__record)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2248,7 +2248,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__report)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__report)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2262,7 +2262,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__spans)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__spans)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2276,7 +2276,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__summary)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__summary)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2290,7 +2290,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__tlp)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__tlp)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2304,7 +2304,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__help__subcmd__usage)
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__usage)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2318,7 +2318,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__idle)
+        mpbond_lab__subcmd__trace__subcmd__idle)
             opts="-q -h -V --quiet --json --csv --rows --idle-rules --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2348,7 +2348,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__net)
+        mpbond_lab__subcmd__trace__subcmd__net)
             opts="-q -h -V --quiet --json --csv --rows --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2374,7 +2374,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__perf)
+        mpbond_lab__subcmd__trace__subcmd__perf)
             opts="-q -h -V --quiet --json --csv --rows --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2400,7 +2400,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__query)
+        mpbond_lab__subcmd__trace__subcmd__query)
             opts="-q -h -V --save --schema --quiet --json --csv --rows --classes --idle-rules --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2438,7 +2438,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__record)
+        mpbond_lab__subcmd__trace__subcmd__record)
             opts="-o -d -h -V --output --duration --events --buffer --perf --list-events --adb --serial --tool --scenario --scenarios --repeat --list-scenarios --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2504,7 +2504,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__report)
+        mpbond_lab__subcmd__trace__subcmd__report)
             opts="-q -h -V --quiet --html --svg --title --json --csv --rows --classes --idle-rules --groups --overhead --window --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2562,7 +2562,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__spans)
+        mpbond_lab__subcmd__trace__subcmd__spans)
             opts="-q -h -V --quiet --json --csv --rows --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2588,7 +2588,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__summary)
+        mpbond_lab__subcmd__trace__subcmd__summary)
             opts="-q -h -V --quiet --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2606,7 +2606,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__tlp)
+        mpbond_lab__subcmd__trace__subcmd__tlp)
             opts="-q -h -V --quiet --json --csv --rows --window --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2636,7 +2636,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__trace__subcmd__usage)
+        mpbond_lab__subcmd__trace__subcmd__usage)
             opts="-q -h -V --quiet --json --csv --rows --classes --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2666,7 +2666,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic)
+        mpbond_lab__subcmd__traffic)
             opts="-h -V --log --log-json --help --version server client help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2684,7 +2684,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__client)
+        mpbond_lab__subcmd__traffic__subcmd__client)
             opts="-d -4 -6 -h -V --workload --direction --rate --chunk --every --duration --stall --attempt --gap --drain --socks5 --ipv4 --ipv6 --json --svg --app-bytes --states --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2762,7 +2762,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__help)
+        mpbond_lab__subcmd__traffic__subcmd__help)
             opts="server client help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2776,7 +2776,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__help__subcmd__client)
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__client)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2790,7 +2790,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__help__subcmd__help)
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2804,7 +2804,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__help__subcmd__server)
+        mpbond_lab__subcmd__traffic__subcmd__help__subcmd__server)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2818,7 +2818,7 @@ _mpbond__lab() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        mpbond__subcmd__lab__subcmd__traffic__subcmd__server)
+        mpbond_lab__subcmd__traffic__subcmd__server)
             opts="-h -V --listen --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2844,7 +2844,7 @@ _mpbond__lab() {
 }
 
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _mpbond__lab -o nosort -o bashdefault -o default mpbond-lab
+    complete -F _mpbond_lab -o nosort -o bashdefault -o default mpbond-lab
 else
-    complete -F _mpbond__lab -o bashdefault -o default mpbond-lab
+    complete -F _mpbond_lab -o bashdefault -o default mpbond-lab
 fi

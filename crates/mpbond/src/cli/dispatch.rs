@@ -59,6 +59,34 @@ pub(crate) fn called(args: impl IntoIterator<Item = OsString>) -> Option<&'stati
     }
 }
 
+/// Lines for the completion script of bash: arguments of the subcommands are completed by the
+/// script of `mpbond-lab`, if that is installed.
+pub(crate) fn bash_completion() -> String {
+    let names = SUBCOMMANDS.map(|(name, _)| name).join("|");
+    format!(
+        "
+# Arguments of these subcommands are completed by the script of mpbond-lab.
+_mpbond_or_lab() {{
+    case \"${{COMP_WORDS[1]}}\" in
+        {names})
+            if [[ ${{COMP_CWORD}} -gt 1 ]]; then
+                if ! declare -F _mpbond_lab >/dev/null && command -v mpbond-lab >/dev/null; then
+                    eval \"$(mpbond-lab completions bash)\"
+                fi
+                if declare -F _mpbond_lab >/dev/null; then
+                    _mpbond_lab \"$@\"
+                    return
+                fi
+            fi
+            ;;
+    esac
+    _mpbond \"$@\"
+}}
+complete -F _mpbond_or_lab -o bashdefault -o default mpbond
+"
+    )
+}
+
 /// Replaces this process by `mpbond-lab` with the same arguments: the one beside this program, else
 /// the one in PATH. Returns only on failure.
 pub(crate) fn run(subcommand: &str) -> Result<Infallible, Failure> {

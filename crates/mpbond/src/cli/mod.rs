@@ -120,7 +120,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Untrust(args) => args.run(),
         Command::KillSwitch(args) => args.run(),
         Command::Upgrade(args) => args.run(),
-        Command::Completions(args) => args.run(command()),
+        Command::Completions(args) => args.run(command(), &dispatch::bash_completion()),
         Command::Man(args) => {
             let theirs = dispatch::SUBCOMMANDS.map(|(name, _)| format!("mpbond-{name}"));
             args.run(command(), &theirs.each_ref().map(String::as_str))

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use mpbond::status::{SessionStatus, Status};
 use mpbond_net::tls::{TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
-use mpbond_testing::Program;
 use mpbond_testing::command_line::compare;
+use mpbond_testing::{Outcome, Program};
 
 const MPBOND: Program = Program::new(env!("CARGO_BIN_EXE_mpbond"));
 
@@ -383,6 +383,39 @@ fn subcommands_of_the_lab_are_handed_on() {
     // That beside it comes first, and the exit code is its own.
     symlink("/bin/false", own.path().join("mpbond-lab")).unwrap();
     assert_eq!(run(&args).0, 1);
+}
+
+/// Words that bash offers after `words`, with a `mpbond-lab` whose script offers `--of-the-lab`.
+fn completed(words: &[&str], with_lab: bool) -> String {
+    let lab = "mpbond-lab() { echo '_mpbond_lab() { COMPREPLY=(--of-the-lab \"$1\"); }'; }";
+    let script = format!(
+        "{}\n{}\nCOMP_WORDS=({}) COMP_CWORD={}\n\
+         _mpbond_or_lab mpbond \"${{COMP_WORDS[COMP_CWORD]}}\" \"\"\necho \"${{COMPREPLY[@]}}\"",
+        ok(&["completions", "bash"]),
+        if with_lab { lab } else { "" },
+        words.join(" "),
+        words.len() - 1
+    );
+    let bash = Program::new("/bin/bash");
+    let mut command = bash.command(["-c", &script]);
+    command.env("PATH", "/nonexistent");
+    let outcome = Outcome::from(command.output().unwrap());
+    assert_eq!((outcome.code, &*outcome.stderr), (0, ""), "{words:?}");
+    outcome.stdout.trim().to_owned()
+}
+
+#[test]
+fn bash_completes_subcommands_of_the_lab_by_its_script() {
+    let of_lab = |words: &[&str]| completed(words, true);
+    assert_eq!(of_lab(&["mpbond", "lab", "\"\""]), "--of-the-lab mpbond");
+    assert_eq!(
+        of_lab(&["mpbond", "trace", "query", "--"]),
+        "--of-the-lab mpbond"
+    );
+    // Without it, and for subcommands of this program: its own script.
+    assert_eq!(completed(&["mpbond", "lab", "--he"], false), "--help");
+    assert_eq!(of_lab(&["mpbond", "lin"]), "link");
+    assert!(of_lab(&["mpbond", "primary", "--"]).contains("--config"));
 }
 
 #[test]

@@ -1159,3 +1159,22 @@ if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERS
 else
     complete -F _mpbond -o bashdefault -o default mpbond
 fi
+
+# Arguments of these subcommands are completed by the script of mpbond-lab.
+_mpbond_or_lab() {
+    case "${COMP_WORDS[1]}" in
+        lab|link|probe|probe-server|traffic|capture|trace|energy|cpulog)
+            if [[ ${COMP_CWORD} -gt 1 ]]; then
+                if ! declare -F _mpbond_lab >/dev/null && command -v mpbond-lab >/dev/null; then
+                    eval "$(mpbond-lab completions bash)"
+                fi
+                if declare -F _mpbond_lab >/dev/null; then
+                    _mpbond_lab "$@"
+                    return
+                fi
+            fi
+            ;;
+    esac
+    _mpbond "$@"
+}
+complete -F _mpbond_or_lab -o bashdefault -o default mpbond
