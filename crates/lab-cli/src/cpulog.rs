@@ -52,7 +52,7 @@ pub(crate) fn cpulog(arguments: &CpulogArgs) -> Result<ExitCode> {
     };
     if megahertz(0).is_none() {
         eprintln!(
-            "mpbond cpulog: this system does not tell core frequencies (no cpufreq): the column \
+            "mpbond cpulog: no core frequencies on this system (no cpufreq): the column \
              mhz stays empty, and energy accounts take the highest frequency"
         );
     }

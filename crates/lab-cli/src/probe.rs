@@ -71,7 +71,7 @@ pub(crate) struct ProbeArgs {
     /// IPv6 only.
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Send over this interface, whatever the routes: one path of several.
+    /// Send over this interface, without regard to routes: one path of several.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Send from this address.
@@ -194,8 +194,8 @@ impl ProbeArgs {
 /// Becomes true at Ctrl-C: results so far are printed after the next answer. At the
 /// second one the program ends at once.
 fn interruption() -> Arc<AtomicBool> {
-    let told = Arc::new(AtomicBool::new(false));
-    let tell = Arc::clone(&told);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let interrupt = Arc::clone(&interrupted);
     // Without a handler Ctrl-C ends the program.
     let _ = std::thread::Builder::new()
         .name("interrupt".to_owned())
@@ -206,13 +206,13 @@ fn interruption() -> Arc<AtomicBool> {
             let Ok(runtime) = runtime else { return };
             runtime.block_on(async {
                 while tokio::signal::ctrl_c().await.is_ok() {
-                    if tell.swap(true, Ordering::Relaxed) {
+                    if interrupt.swap(true, Ordering::Relaxed) {
                         std::process::exit(130);
                     }
                 }
             });
         });
-    told
+    interrupted
 }
 
 /// Progress display.

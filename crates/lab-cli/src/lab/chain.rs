@@ -83,7 +83,7 @@ fn hop(text: &str) -> Result<Hop, String> {
 }
 
 fn beside(text: &str) -> Result<(usize, String), String> {
-    let (host, command) = text.split_once('=').ok_or("HOST=COMMAND is wanted")?;
+    let (host, command) = text.split_once('=').ok_or("not HOST=COMMAND")?;
     let host = host
         .parse()
         .map_err(|_| format!("{host}: not the number of a host"))?;

@@ -258,7 +258,7 @@ struct DistancesArgs {
 }
 
 fn beside(text: &str) -> Result<(String, String), String> {
-    let (host, command) = text.split_once('=').ok_or("HOST=COMMAND is wanted")?;
+    let (host, command) = text.split_once('=').ok_or("not HOST=COMMAND")?;
     Ok((host.to_owned(), command.to_owned()))
 }
 

@@ -98,7 +98,7 @@ impl FunctionsArgs {
             return Ok(Profile::Sampled(functions));
         }
         let why = match (&self.event, sampled.events().as_slice()) {
-            (_, []) => "no calls and no samples in it, so it does not tell about functions".into(),
+            (_, []) => "no calls and no samples in it: the functions that ran are unknown".into(),
             (Some(event), events) if !events.contains(&event.as_str()) => {
                 format!("no samples of {event} in it, only of {}", events.join(", "))
             }
@@ -190,7 +190,7 @@ fn sampled_heading(t: &OneTrace<SampledFunctions>) -> String {
     );
     if s.without_stack > 0 {
         text += &format!(
-            "{}: {} samples have no stack: they count for nobody, and in all shares.\n",
+            "{}: {} samples have no stack: they belong to no function, and count in all shares.\n",
             t.file, s.without_stack
         );
     }

@@ -109,7 +109,7 @@ impl Read for Progress {
         if since >= self.next {
             self.next = since + STEP;
             self.shown = true;
-            let text = told(&self.name, self.done, self.length);
+            let text = progress_text(&self.name, self.done, self.length);
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
         }
         if n == 0 {
@@ -133,7 +133,7 @@ impl Drop for Progress {
     }
 }
 
-fn told(name: &str, done: u64, length: Option<u64>) -> String {
+fn progress_text(name: &str, done: u64, length: Option<u64>) -> String {
     let read = human::bytes(done);
     match length {
         Some(all) if all > 0 => {
@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn progress_is_printed_and_erased() {
         assert_eq!(
-            told("a.dat", 1 << 20, Some(4 << 20)),
+            progress_text("a.dat", 1 << 20, Some(4 << 20)),
             "a.dat: 25 % of 4.00 MiB read"
         );
-        assert_eq!(told("-", 1 << 20, None), "-: 1.00 MiB read");
+        assert_eq!(progress_text("-", 1 << 20, None), "-: 1.00 MiB read");
         // A file that grows while it is read.
         assert_eq!(
-            told("a", 5 << 20, Some(4 << 20)),
+            progress_text("a", 5 << 20, Some(4 << 20)),
             "a: 100 % of 4.00 MiB read"
         );
         let mut p = Progress {

@@ -24,7 +24,7 @@ use mpbond_command::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mpbond trace report watch.html --html report.html     all there is to say, in one page
+  mpbond trace report watch.html --html report.html     all analyses in one page
   mpbond trace record -o trace.txt --duration 5s        of this machine
   mpbond trace summary trace.dat --json                 for scripts
   mpbond trace idle launch.perfetto-trace               why nothing ran, and who stalled whom
@@ -33,7 +33,7 @@ Examples:
   adb exec-out atrace -z sched binder_driver -t 5 | mpbond trace usage -
 
 Exit codes: 0 all went well, 1 something failed, 2 wrong usage, or a file that is no trace or lacks
-what was asked for. A trace that is not whole is read as far as it goes; its summary says why.")]
+the data of an analysis. A truncated trace is read to its end; its summary has the reason.")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     command: TraceCommand,

@@ -9,7 +9,7 @@ use super::form::FormArgs;
 use super::input::InputArgs;
 use super::rules::{ClassArgs, IdleRuleArgs, WindowArgs};
 
-const NO_SWITCHES: &str = "no sched_switch in it, so it does not tell what the CPUs ran";
+const NO_SWITCHES: &str = "no sched_switch events: the tasks that ran are unknown";
 
 /// CPU use by class, process, task, CPU and frequency.
 #[derive(Debug, Args)]

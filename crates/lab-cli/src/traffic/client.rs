@@ -158,12 +158,12 @@ impl ClientArgs {
         if let Some(states) = states {
             states.stop()?;
         }
-        self.tell(&summary)?;
+        self.print_summary(&summary)?;
         // As ping: something is missing.
         Ok(ExitCode::from(u8::from(!summary.complete())))
     }
 
-    fn tell(&self, summary: &Summary) -> Result<(), Failure> {
+    fn print_summary(&self, summary: &Summary) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
             let title = format!("{:?} with {}", self.workload, self.host).to_lowercase();
             std::fs::write(path, summary.to_svg(&title))

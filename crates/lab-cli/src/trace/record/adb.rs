@@ -132,7 +132,7 @@ impl AdbArgs {
             (Some(s), None) => Duration::from_secs(u64::from(s.record_s)),
             (None, None) => {
                 return Err(Failure::input(
-                    "--adb needs --duration or --scenario: the device is told beforehand",
+                    "--adb needs --duration or --scenario: the device needs the length at the start",
                 ));
             }
         };
@@ -171,7 +171,7 @@ impl AdbArgs {
                 let text = format!("the device's {} ended with {status}", self.suffix());
                 return Err(Failure::run(text));
             }
-            print(&told(file)?)?;
+            print(&contents(file)?)?;
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ impl Device {
         });
         size.ok_or_else(|| {
             Failure::run(format_args!(
-                "adb shell wm size tells no size: {}",
+                "adb shell wm size: no size in {}",
                 text.trim()
             ))
         })
@@ -316,8 +316,8 @@ impl Device {
     }
 }
 
-/// Reads a recording and prints its contents.
-fn told(file: &Path) -> Result<String, Failure> {
+/// Reads a recording; returns a line about its contents.
+fn contents(file: &Path) -> Result<String, Failure> {
     let input =
         File::open(file).map_err(|e| Failure::run(format_args!("{}: {e}", file.display())))?;
     let summary = Summary::of(input).map_err(|e| bad(file, &e))?;

@@ -39,7 +39,7 @@ Examples:
   mpbond trace record -o trace.txt --duration 5s
   mpbond trace record -o trace.txt -- curl -O http://example.com/file
   mpbond trace record -o trace.txt --events sched,net,tcp --perf perf.data --duration 10s
-  mpbond trace record --list-events              what this kernel can tell
+  mpbond trace record --list-events              groups of events of this kernel
   mpbond trace record --list-scenarios
   mpbond trace record --adb --scenario lch.set --repeat 3 -o settings")]
 pub(crate) struct RecordArgs {
