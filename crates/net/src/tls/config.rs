@@ -241,6 +241,9 @@ impl ServerCertVerifier for Pinned {
 }
 
 /// Verifier of the server: accepts devices that [`Trust`] authorizes, and any device for pairing.
+///
+/// Authorization is asked for after the proof of possession: otherwise anyone who has seen a
+/// device's certificate learns from the alert whether that device is trusted.
 pub(super) struct Trusted {
     trust: Arc<dyn Trust>,
     pairing: OnceLock<()>,
@@ -292,14 +295,9 @@ impl ClientCertVerifier for Trusted {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let found = *self
-            .found
+        self.found
             .get_or_init(|| DeviceId::of_certificate(end_entity));
-        if self.purpose() == Purpose::Pairing || self.trust.trusts(&found) {
-            Ok(ClientCertVerified::assertion())
-        } else {
-            Err(refused())
-        }
+        Ok(ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -317,7 +315,13 @@ impl ClientCertVerifier for Trusted {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, cert, dss)
+        let proven = verify_signature(message, cert, dss)?;
+        let found = self.found().ok_or_else(refused)?;
+        if self.purpose() == Purpose::Pairing || self.trust.trusts(&found) {
+            Ok(proven)
+        } else {
+            Err(refused())
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

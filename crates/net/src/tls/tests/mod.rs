@@ -556,6 +556,41 @@ async fn a_connection_carries_the_label_of_the_process_that_it_is_for() {
     assert!(!text.contains("mpbond.invalid"), "no server name is sent");
 }
 
+/// The answer to a stolen certificate does not depend on whether its device is trusted.
+#[tokio::test]
+async fn trust_is_asked_for_after_the_proof_of_possession() {
+    let [ours, theirs, impostor] = [(); 3].map(|()| Identity::generate().unwrap());
+    let forged = theirs.certificate_with_key_of(&impostor);
+    for trusted in [true, false] {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let trust = Arc::new(move |_: &DeviceId| {
+            *count.lock().unwrap() += 1;
+            trusted
+        });
+        let (a, b) = tcp_pair().await;
+        let (client, server) = tokio::join!(
+            async {
+                let mut client = TlsStream::connect(a, &forged, ours.id(), soon()).await?;
+                next(&mut client).await
+            },
+            TlsStream::accept(b, &ours, trust, soon()),
+        );
+        let alert = client.unwrap_err().to_string();
+        assert!(alert.contains("decrypt_error"), "{trusted}: {alert}");
+        assert!(
+            matches!(
+                server,
+                Err(TlsError::Handshake(rustls::Error::InvalidCertificate(
+                    rustls::CertificateError::BadSignature
+                )))
+            ),
+            "{trusted}: {server:?}"
+        );
+        assert_eq!(*asked.lock().unwrap(), 0, "{trusted}");
+    }
+}
+
 #[tokio::test]
 async fn a_peer_with_another_protocol_name_is_refused() {
     let (a, b) = tcp_pair().await;
