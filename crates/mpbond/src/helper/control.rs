@@ -89,10 +89,12 @@ pub(super) async fn serve(
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        // What is queued goes out while the next message is waited for: a primary that does not
+        // read holds up nothing here, and is given up when too much waits for it.
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
         tokio::select! {
             message = control.receive() => match message? {
-                Some(message) => helper.answer(&mut control, message, &events).await?,
+                Some(message) => helper.answer(&mut control, message, &events)?,
                 None => return Ok(()),
             },
             Ok(()) = revoked.changed() => {
@@ -127,7 +129,7 @@ pub(super) async fn serve(
                 }
                 Event::Unreachable(request, reason) => {
                     let code = RefusalCode::Unreachable;
-                    control.send(&Message::Refused { request, code, reason }).await?;
+                    control.queue(&Message::Refused { request, code, reason })?;
                 }
             },
             // No timer runs while no bytes move.
@@ -135,7 +137,6 @@ pub(super) async fn serve(
                 for (request, r) in &mut relays {
                     r.report(*request, &mut control)?;
                 }
-                control.flush().await?;
             }
             () = woken(&relays), if !busy && !relays.is_empty() => {
                 for r in relays.values_mut() {
@@ -207,7 +208,7 @@ impl Helper {
         }
     }
 
-    async fn answer(
+    fn answer(
         &self,
         control: &mut ControlChannel,
         message: Message,
@@ -231,7 +232,7 @@ impl Helper {
                 };
                 (request, (proxy, others), kind)
             }
-            Message::Ping { token } => return Ok(control.send(&Message::Pong { token }).await?),
+            Message::Ping { token } => return Ok(control.queue(&Message::Pong { token })?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
             other => {
                 debug!(?other, "message ignored");
@@ -246,8 +247,7 @@ impl Helper {
             },
             Ok(proxies) => self.promise(control.tls().peer_id(), (request, kind), proxies, events),
         };
-        control.send(&answer).await?;
-        Ok(())
+        Ok(control.queue(&answer)?)
     }
 
     /// The addresses of the proxy to which the owner's configuration allows a relay, or else the

@@ -10,6 +10,10 @@ use tokio::net::TcpStream;
 use super::{DecodeError, Decoder, EncodeError, Message, encode};
 use crate::tls::{MAX_RECORD_PLAINTEXT_BYTES, TlsError, TlsStream};
 
+/// Maximum number of octets that wait for a peer that does not read: reports of half a minute. A
+/// peer that leaves more has failed.
+const MAX_QUEUED_BYTES: usize = 64 << 10;
+
 /// A control connection: messages over TLS.
 #[derive(Debug)]
 pub struct ControlChannel<S = TcpStream> {
@@ -26,6 +30,9 @@ pub enum ChannelError {
     /// The socket failed.
     #[error("the control connection failed: {0}")]
     Io(#[from] io::Error),
+    /// The peer does not read.
+    #[error("the other end has left {0} octets of control messages unread")]
+    NotRead(usize),
     /// The peer sent an invalid message.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -52,8 +59,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {
     /// [`ControlChannel::flush`] send it.
     ///
     /// # Errors
-    /// When the message is too long, or the channel is closed.
+    /// When the message is too long, the channel is closed, or the peer has not read earlier ones.
     pub fn queue(&mut self, message: &Message) -> Result<(), ChannelError> {
+        let queued = self.tls.queued_bytes();
+        if queued > MAX_QUEUED_BYTES {
+            return Err(ChannelError::NotRead(queued));
+        }
         for record in encode(message)?.chunks(MAX_RECORD_PLAINTEXT_BYTES) {
             self.tls.queue_record(record)?;
         }

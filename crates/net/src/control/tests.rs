@@ -282,16 +282,22 @@ async fn one_port_serves_control_and_relays() {
     assert!(matches!(error, OpeningError::Deadline));
 }
 
-#[tokio::test]
-async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
+async fn channels() -> (ControlChannel, ControlChannel) {
     let (a, b) = tcp_pair().await;
     let [primary, helper] = [(); 2].map(|()| Identity::generate().unwrap());
     let (a, b) = tokio::join!(
         TlsStream::connect(a, &primary, helper.id(), soon()),
         TlsStream::accept(b, &helper, Arc::new(|_: &DeviceId| true), soon()),
     );
-    let mut a = ControlChannel::new(a.unwrap());
-    let mut b = ControlChannel::new(b.unwrap());
+    (
+        ControlChannel::new(a.unwrap()),
+        ControlChannel::new(b.unwrap()),
+    )
+}
+
+#[tokio::test]
+async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
+    let (mut a, mut b) = channels().await;
     // Near the maximum, so that it takes more than one record with its length.
     let link = LinkState {
         kind: LinkKind::Wifi,
@@ -316,6 +322,28 @@ async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
         a.receive().await.is_err(),
         "cut off without a closing message"
     );
+}
+
+/// A peer that asks and never reads costs a bounded queue, and nobody waits for it.
+#[tokio::test]
+async fn answers_that_are_not_read_are_bounded() {
+    let (mut a, _b) = channels().await;
+    let pong = Message::Pong { token: 1 };
+    let mut queued = 0;
+    let error = loop {
+        match a.queue(&pong) {
+            Ok(()) => queued += 1,
+            Err(e) => break e,
+        }
+        assert!(queued < 10_000, "the queue grows on");
+    };
+    assert!(
+        matches!(error, ChannelError::NotRead(n) if n < 80 << 10),
+        "{error}"
+    );
+    // What the socket takes makes room.
+    a.flush().await.unwrap();
+    a.queue(&pong).unwrap();
 }
 
 /// A peer's text is shown on terminals: it must not move the cursor, set a title or hide.
