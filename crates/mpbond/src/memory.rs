@@ -18,6 +18,10 @@ pub(crate) const SUBFLOW: u64 = 16 << 10;
 /// Bytes of an idle stream with its connection to an origin.
 pub(crate) const STREAM: u64 = 8 << 10;
 
+/// Bytes of the bookkeeping of one piece that has arrived and waits: a node of a tree, and the
+/// counter of the block in which its bytes are.
+pub(crate) const PIECE: u64 = 128;
+
 /// Divisor: the part of the free memory that one session may take for bytes.
 const PART: u64 = 4;
 

@@ -89,7 +89,8 @@ impl Inner {
     /// Updates the account of memory, and the window and the streams that depend on it.
     fn account_for(&mut self) {
         // What has arrived lies in its record, which is up to twice as large.
-        let pushed = 2 * self.session.unread_bytes() + self.pending;
+        let pieces = self.session.unread_pieces() as u64 * memory::PIECE;
+        let pushed = 2 * self.session.unread_bytes() + pieces + self.pending;
         self.account.holds(self.session.held_bytes(), pushed);
         self.size_window();
         if !self.starved.is_empty() && self.account.room() > 0 {

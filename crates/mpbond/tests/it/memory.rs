@@ -14,6 +14,7 @@ use mpbond::driver::Clock;
 use mpbond::status::MemoryStatus;
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
+use mpbond_session::wire::Frame;
 use mpbond_session::{
     CloseCode, Destination, EXPORTER, Event, PathInfo, Read, ResetCode, Session, SessionConfig,
     StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
@@ -226,6 +227,39 @@ async fn settled(proxy: &Proxy, expected: u64) {
         if memory.used_bytes > most {
             (most, since) = (memory.used_bytes, Instant::now());
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Single bytes with gaps between them: what they cost is the bookkeeping.
+#[tokio::test]
+async fn pieces_that_wait_are_counted() {
+    const PIECES: u64 = 15_000;
+    let proxy = Proxy::start(64 << 20);
+    let mut peer = Peer::open(&proxy).await.unwrap();
+    let stream = peer.stream(silent());
+    peer.transmit().await;
+    let before = proxy.memory().used_bytes;
+    let offsets: Vec<u64> = (0..PIECES).map(|n| 2 * n + 1).collect();
+    for some in offsets.chunks(1_000) {
+        let mut record = Vec::new();
+        for offset in some {
+            let byte = Frame::Data {
+                stream,
+                offset: *offset,
+                fin: false,
+                chunk_end: false,
+                bytes: Bytes::from_static(b"x"),
+            };
+            byte.encode(&mut record);
+        }
+        peer.tls.queue_record(&record).unwrap();
+        poll_fn(|cx| peer.tls.poll_flush(cx)).await.unwrap();
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while proxy.memory().used_bytes < before + PIECES * 128 {
+        let memory = proxy.memory();
+        assert!(Instant::now() < deadline, "{before}, then {memory:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

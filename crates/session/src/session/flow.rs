@@ -272,6 +272,11 @@ impl Flow {
         self.received - self.read
     }
 
+    /// Pieces in which bytes of all streams wait.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces
+    }
+
     /// Whether nothing has arrived.
     pub(super) fn is_unused(&self) -> bool {
         self.received == 0

@@ -296,6 +296,11 @@ impl Session {
         self.flow.unread()
     }
 
+    /// Separate pieces in which the bytes that have arrived wait for the application.
+    pub fn unread_pieces(&self) -> usize {
+        self.flow.pieces()
+    }
+
     /// Whether stream bytes are on their way on some subflow, or wait to be; the end of a stream
     /// counts, though it has no bytes.
     pub fn is_sending(&self) -> bool {
