@@ -98,7 +98,12 @@ impl UntrustArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let (identity, configured) = self.device.resolve()?;
         let file = TrustFile::beside(&identity);
-        let removed = file.remove(&self.id).map_err(Failure::input)?;
+        let removed = file.remove(&self.id).map_err(|e| {
+            Failure::input(format_args!(
+                "{e}; nothing has changed: {} stays trusted if it was",
+                self.id
+            ))
+        })?;
         if let Some(config) = self.device.config()
             && configured.contains(&self.id)
         {

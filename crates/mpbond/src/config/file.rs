@@ -1,13 +1,25 @@
 //! Short files that several programs read and write: whole or not at all, one writer at a time.
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Permissions of a new file: its owner's alone, since these files decide which devices may
 /// connect.
 const MODE: u32 = 0o600;
+
+/// Permissions of writing by others than the owner.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Time for which a lock is waited for. Its holders keep it for milliseconds.
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Pause before a lock that is held is tried again.
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
 
 /// User id of root, who may change the owner of a file.
 const ROOT: u32 = 0;
@@ -19,17 +31,87 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Locks the file's folder, which is made if it is missing, until the result is dropped, so that
-/// commands that run at the same time do not undo each other's changes.
+/// The file that is locked for changes of `path`, beside it. Anyone who can open a file can lock
+/// it, so it is its owner's alone; the folder and the file itself may be readable by others.
+fn lock_file(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".lock");
+    path.with_file_name(name)
+}
+
+/// Locks a file of the path's own until the result is dropped, so that commands that run at the
+/// same time do not undo each other's changes. Its folder is made if it is missing.
+///
+/// Blocks for up to [`LOCK_WITHIN`]: not for the thread of an event loop.
 pub(super) fn lock(path: &Path) -> io::Result<File> {
-    let folder = folder(path);
-    if !folder.exists() {
+    lock_within(path, LOCK_WITHIN)
+}
+
+fn lock_within(path: &Path, limit: Duration) -> io::Result<File> {
+    let parent = folder(path);
+    if !parent.exists() {
         let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder)?;
+        builder.recursive(true).mode(0o700).create(parent)?;
     }
-    let folder = File::open(folder)?;
-    folder.lock()?;
-    Ok(folder)
+    let lock = lock_file(path);
+    let mut options = File::options();
+    // Others cannot have put a link to another file there in a folder of ours; if they have, it
+    // is not followed.
+    options
+        .write(true)
+        .mode(MODE)
+        .custom_flags(libc::O_NOFOLLOW);
+    let file = match options.clone().create_new(true).open(&lock) {
+        Ok(file) => {
+            give_to_owner(&file, parent)?;
+            file
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => options.open(&lock)?,
+        Err(e) => return Err(e),
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(LOCK_AGAIN),
+            Err(TryLockError::WouldBlock) => {
+                let problem = format!(
+                    "another program holds {} for more than {} s: end it, and try again",
+                    lock.display(),
+                    limit.as_secs()
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+            Err(TryLockError::Error(e)) => return Err(e),
+        }
+    }
+}
+
+/// Gives a new file of root's to the owner of its folder, so that a daemon that runs as that user
+/// can use it.
+fn give_to_owner(file: &File, folder: &Path) -> io::Result<()> {
+    if file.metadata()?.uid() == ROOT {
+        let owner = fs::metadata(folder)?;
+        // In a user namespace without that user, root stays the owner.
+        let _ = fchown(file, Some(owner.uid()), Some(owner.gid()));
+    }
+    Ok(())
+}
+
+/// The text of a file that decides about trust, as [`read`]; refused where others may write it.
+pub(super) fn read_guarded(path: &Path, max_bytes: u64) -> io::Result<Option<String>> {
+    if let Ok(file) = fs::metadata(path) {
+        let mode = file.permissions().mode() & 0o777;
+        if mode & WRITABLE_BY_OTHERS != 0 {
+            let problem = format!(
+                "others than its owner may write it (mode {mode:03o}): chmod go-w {}",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
+    }
+    read(path, max_bytes)
 }
 
 /// The text of a file; `None` where there is no such file.
@@ -70,12 +152,8 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
         Some(before) if (before.uid(), before.gid()) != (new.uid(), new.gid()) => {
             fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
         }
-        None if new.uid() == ROOT => {
-            let owner = fs::metadata(folder(&target))?;
-            // In a user namespace without that user, root stays the owner.
-            let _ = fchown(file.as_file(), Some(owner.uid()), Some(owner.gid()));
-        }
-        _ => {}
+        Some(_) => {}
+        None => give_to_owner(file.as_file(), folder(&target))?,
     }
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -88,6 +166,31 @@ mod tests {
     use mpbond_testing::Need;
 
     use super::*;
+
+    #[test]
+    fn a_lock_is_its_owners_alone_and_waited_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("identity.trusted");
+        let held = lock(&file).unwrap();
+        let mode = held.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = lock_within(&file, Duration::from_millis(50)).unwrap_err();
+        assert!(
+            error.to_string().contains(".identity.trusted.lock"),
+            "{error}"
+        );
+        drop(held);
+        drop(lock(&file).unwrap());
+        // A lock that somebody else holds on the folder or on the file is nobody's business.
+        fs::write(&file, "").unwrap();
+        let (a, b) = (
+            File::open(folder.path()).unwrap(),
+            File::open(&file).unwrap(),
+        );
+        a.lock().unwrap();
+        b.lock().unwrap();
+        drop(lock_within(&file, Duration::from_millis(50)).unwrap());
+    }
 
     #[test]
     fn what_root_makes_belongs_to_whom_the_folder_does() {

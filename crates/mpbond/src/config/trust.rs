@@ -134,7 +134,8 @@ impl TrustFile {
     }
 
     fn lines(&self) -> Result<Vec<Result<Line, ConfigError>>, ConfigError> {
-        let text = file::read(&self.path, MAX_FILE_BYTES).map_err(|e| self.wrong("read", &e))?;
+        let text = file::read_guarded(&self.path, MAX_FILE_BYTES);
+        let text = text.map_err(|e| self.wrong("read", &e))?;
         let text = text.unwrap_or_default();
         let lines = text.lines().zip(1..).map(|(line, number)| {
             Line::parse(line).map_err(|problem| ConfigError::at_line(&self.path, number, problem))
@@ -332,6 +333,26 @@ mod tests {
         let text = fs::read_to_string(file.path()).unwrap();
         assert!(text.contains("# the tablets\n"), "{text}");
         assert_eq!(text.matches("# Devices that may connect").count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_lets_nobody_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        let file = TrustFile::beside(&identity);
+        file.add(&device(1, "")).unwrap();
+        let store = TrustStore::new(&identity, []);
+        assert!(store.trusts(&id(1)));
+        for mode in [0o666, 0o620, 0o602] {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(file.path(), permissions).unwrap();
+            assert!(!store.trusts(&id(1)), "{mode:o}");
+            let error = file.add(&device(2, "")).unwrap_err().to_string();
+            assert!(error.contains("chmod go-w"), "{error}");
+        }
+        let permissions = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(file.path(), permissions).unwrap();
+        assert!(store.trusts(&id(1)));
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub(crate) async fn serve(
         }
     };
     // Used first, trusted afterwards: a failure in between never gives a token an additional use.
-    let redeemed = book.redeem(&secret.hash(), now_s());
+    let (own, hash) = (book.clone(), secret.hash());
+    let redeemed = aside(move || own.redeem(&hash, now_s())).await?;
     let for_whom = match redeemed {
         Ok(Ok(for_whom)) => for_whom,
         // The device has used this token before and missed the answer: it is trusted already.
@@ -60,10 +61,12 @@ pub(crate) async fn serve(
         }
     };
     let name = if for_whom.is_empty() { name } else { for_whom };
-    if let Err(e) = file.add(&TrustedDevice {
-        id: device,
-        name: name.clone(),
-    }) {
+    let (own, trusted) = (file.clone(), name.clone());
+    let added = aside(move || {
+        let (id, name) = (device, trusted);
+        own.add(&TrustedDevice { id, name })
+    });
+    if let Err(e) = added.await? {
         end(&mut tls, StopReason::NotStored).await;
         return Err(e.into());
     }
@@ -71,6 +74,11 @@ pub(crate) async fn serve(
     say(&mut tls, &Message::Enrolled.encode()).await?;
     part(&mut tls).await;
     Ok(())
+}
+
+/// Runs what waits for a lock on a thread of its own, so that nobody else waits for it.
+async fn aside<T: Send + 'static>(part: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    Ok(tokio::task::spawn_blocking(part).await?)
 }
 
 async fn end(tls: &mut TlsStream, reason: StopReason) {

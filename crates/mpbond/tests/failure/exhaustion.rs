@@ -147,7 +147,8 @@ cp there.trusted before
 # Full to the last byte.
 dd if=/dev/zero of=fill bs=1k 2>/dev/null || true
 set +e
-for line in "id --identity new.pem" "trust --identity there.pem $3"; do
+for line in "id --identity new.pem" "trust --identity there.pem $3" \
+    "untrust --identity there.pem $2"; do
     "$0" $line >/dev/null 2>&3
     echo "code $?" >&3
 done
@@ -172,12 +173,15 @@ rm fill
     let full = |line: &str, file: &str| {
         line.starts_with("mpbond: ") && line.contains(file) && line.contains("No space left")
     };
-    let [new, one, trust, two, kept, none, works] = lines[..] else {
+    let [new, one, trust, two, untrust, three, kept, none, works] = lines[..] else {
         panic!("{said}\n{rest}");
     };
     assert!(full(new, "new.pem"), "{said}");
     assert!(full(trust, "there.trusted"), "{said}");
-    assert_eq!([one, two], ["code 1", "code 2"], "{said}");
+    assert!(full(untrust, "there.trusted"), "{said}");
+    let told = format!("nothing has changed: {} stays trusted", id(1));
+    assert!(untrust.contains(&told), "{said}");
+    assert_eq!([one, two, three], ["code 1", "code 2", "code 2"], "{said}");
     let rest = ["as it was", "no half a key", "and then it works"];
     assert_eq!([kept, none, works], rest, "{said}");
 }
