@@ -1,11 +1,14 @@
 //! Status socket: one JSON document over a Unix socket, for `mpbond status`.
 
+use std::fs::Permissions;
 use std::future::Future;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tracing::{debug, warn};
@@ -15,19 +18,55 @@ use crate::status::Status;
 /// Time limit for a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Permissions of the socket, whatever the umask: a status names destinations.
+const MODE: u32 = 0o660;
+
 /// Maximum size of a status.
 const MAX_STATUS_BYTES: u64 = 64 << 20;
 
 /// A daemon's status socket; removes its file when dropped.
 #[derive(Debug)]
 pub struct StatusSocket {
-    listener: UnixListener,
+    /// Absent where the file could not be made.
+    listener: Option<UnixListener>,
     path: PathBuf,
     /// The file is another process's.
     keeps_file: bool,
 }
 
 impl StatusSocket {
+    /// As [`StatusSocket::bind`], for a daemon, which works without: where the file cannot be made,
+    /// a socket that does not listen, and a line in the log.
+    ///
+    /// # Errors
+    /// When another daemon listens there.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        match Self::bind(path) {
+            Ok(socket) => Ok(socket),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                Err(e).with_context(|| format!("status socket {}", path.display()))
+            }
+            Err(e) => {
+                warn!(
+                    error = %e,
+                    "no status socket {}: `mpbond status` cannot reach this daemon; `status_socket` \
+                     in its configuration names another place",
+                    path.display()
+                );
+                Ok(Self {
+                    listener: None,
+                    path: path.to_owned(),
+                    keeps_file: true,
+                })
+            }
+        }
+    }
+
+    /// The listener, if there is one.
+    pub fn listener(&self) -> Option<&UnixListener> {
+        self.listener.as_ref()
+    }
+
     /// Listens at `path`, replacing the file of a dead daemon; makes its folder if needed.
     ///
     /// # Errors
@@ -51,12 +90,14 @@ impl StatusSocket {
             _ => {}
         }
         let listener = UnixListener::bind(&unseen)?;
-        if let Err(e) = std::fs::rename(&unseen, path) {
+        let ready = std::fs::set_permissions(&unseen, Permissions::from_mode(MODE))
+            .and_then(|()| std::fs::rename(&unseen, path));
+        if let Err(e) = ready {
             let _ = std::fs::remove_file(&unseen);
             return Err(e);
         }
         Ok(Self {
-            listener,
+            listener: Some(listener),
             path: path.to_owned(),
             keeps_file: false,
         })
@@ -71,7 +112,7 @@ impl StatusSocket {
         let listener = std::os::unix::net::UnixListener::from(listener);
         listener.set_nonblocking(true)?;
         Ok(Self {
-            listener: UnixListener::from_std(listener)?,
+            listener: Some(UnixListener::from_std(listener)?),
             path: path.to_owned(),
             keeps_file: true,
         })
@@ -79,7 +120,7 @@ impl StatusSocket {
 
     /// The file is this process's from now on.
     pub fn taken_over(&mut self) {
-        self.keeps_file = false;
+        self.keeps_file = self.listener.is_none();
     }
 
     /// Another process serves it from now on: its file is kept.
@@ -87,10 +128,14 @@ impl StatusSocket {
         self.keeps_file = true;
     }
 
-    /// Answers every connection with the current result of `status`.
+    /// Answers every connection with the current result of `status`; waits for ever without a
+    /// listener.
     pub async fn serve<F: Future<Output = Status>>(&self, status: impl Fn() -> F) {
+        let Some(listener) = &self.listener else {
+            return std::future::pending().await;
+        };
         loop {
-            let mut asker = match self.listener.accept().await {
+            let mut asker = match listener.accept().await {
                 Ok((asker, _)) => asker,
                 Err(e) => {
                     warn!(error = %e, "status socket");
@@ -120,12 +165,6 @@ impl StatusSocket {
     }
 }
 
-impl AsFd for StatusSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
-    }
-}
-
 impl Drop for StatusSocket {
     fn drop(&mut self) {
         if !self.keeps_file {
@@ -150,6 +189,29 @@ pub fn ask(path: &Path) -> io::Result<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_not_for_everybody_and_a_daemon_works_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let socket = StatusSocket::open(&path).unwrap();
+        assert!(socket.listener().is_some());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660, "whatever the umask");
+        let second = StatusSocket::open(&path).unwrap_err();
+        assert!(
+            format!("{second:#}").contains("another daemon"),
+            "{second:#}"
+        );
+        drop(socket);
+        // A folder cannot be made where there is a file.
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let nowhere = StatusSocket::open(&folder.path().join("file/primary.sock")).unwrap();
+        assert!(nowhere.listener().is_none());
+        let served = nowhere.serve(|| async { Status::default() });
+        let soon = tokio::time::timeout(Duration::from_millis(50), served);
+        assert!(soon.await.is_err(), "it goes on");
+    }
 
     /// A client that asks while a daemon starts finds no socket or gets an answer, never a dead
     /// socket; a file left by a dead daemon is replaced.

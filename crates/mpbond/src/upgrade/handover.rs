@@ -27,7 +27,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// process's.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    listener: UnixListener,
+    /// Absent where there is no file for it.
+    listener: Option<UnixListener>,
     path: PathBuf,
     role: &'static str,
     /// What is handed over, by name.
@@ -65,13 +66,25 @@ impl Handover {
         socket.set_nonblocking(true)?;
         let own = (NAME.to_owned(), socket.as_fd().try_clone_to_owned()?);
         Ok(Self {
-            listener: UnixListener::from_std(socket)?,
+            listener: Some(UnixListener::from_std(socket)?),
             path,
             role,
             listeners: vec![own],
             refusal: None,
             keeps_file,
         })
+    }
+
+    /// A daemon that cannot be upgraded, since it has no place for its sockets.
+    pub(crate) fn absent(role: &'static str) -> Self {
+        Self {
+            listener: None,
+            path: PathBuf::new(),
+            role,
+            listeners: Vec::new(),
+            refusal: None,
+            keeps_file: true,
+        }
     }
 
     /// Adds a listener to what is handed over.
@@ -91,13 +104,16 @@ impl Handover {
 
     /// The file is this process's from now on.
     pub(crate) fn taken_over(&mut self) {
-        self.keeps_file = false;
+        self.keeps_file = self.listener.is_none();
     }
 
     /// Waits for a new process that has taken everything over.
     pub(crate) async fn wait(&mut self) -> Successor {
         loop {
-            let stream = match self.listener.accept().await {
+            let Some(listener) = &self.listener else {
+                return std::future::pending().await;
+            };
+            let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(e) => {
                     warn!(error = %e, "cannot accept a new process");

@@ -33,7 +33,7 @@ impl Listeners {
     /// Opens status socket and metrics, or takes all listeners over.
     ///
     /// # Errors
-    /// There is nothing to take over from, or the files of the sockets cannot be made.
+    /// There is nothing to take over from, or another daemon answers at the status socket.
     pub(crate) async fn open(
         role: &'static str,
         status_socket: &Path,
@@ -47,19 +47,25 @@ impl Listeners {
                 (Some(Rc::new(predecessor)), inherited)
             }
         };
-        let status = match inherited.take(STATUS) {
-            Some(listener) => StatusSocket::inherit(listener, status_socket),
-            None => StatusSocket::bind(status_socket),
-        };
         let path = status_socket.display();
-        let status = status.with_context(|| format!("status socket {path}"))?;
+        let status = match inherited.take(STATUS) {
+            Some(listener) => StatusSocket::inherit(listener, status_socket)
+                .with_context(|| format!("status socket {path}"))?,
+            None => StatusSocket::open(status_socket)?,
+        };
         let metrics = match inherited.tcp(METRICS)? {
             Some(listener) if listener.local_addr().ok() == metrics => Some(listener),
             _ => metrics::listen(metrics).await,
         };
-        let mut handover = Handover::bind(status_socket, role, &mut inherited)
-            .with_context(|| format!("socket for upgrades beside {path}"))?;
-        handover.offer(STATUS.to_owned(), &status)?;
+        let mut handover = match status.listener() {
+            None => Handover::absent(role),
+            Some(listener) => {
+                let mut handover = Handover::bind(status_socket, role, &mut inherited)
+                    .with_context(|| format!("socket for upgrades beside {path}"))?;
+                handover.offer(STATUS.to_owned(), listener)?;
+                handover
+            }
+        };
         if let Some(metrics) = &metrics {
             handover.offer(METRICS.to_owned(), metrics)?;
         }
