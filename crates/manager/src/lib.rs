@@ -49,6 +49,7 @@
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `replacement` | connections that replace silent ones |
 //! | `segments` | their segment size where large packets do not pass |
+//! | `remembrance` | idle times that networks survive |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
@@ -74,6 +75,7 @@ mod outage;
 mod own_path;
 mod pipe;
 mod pipe_report;
+mod remembrance;
 mod replacement;
 mod rescue;
 mod segments;
@@ -93,6 +95,7 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
+pub use remembrance::LEAST_KEEP_ALIVE;
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;
 pub use subflows::SubflowFacts;

@@ -1,6 +1,7 @@
 //! A link: an own path or a pipe.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use mpbond_session::SubflowId;
 use mpbond_units::Timestamp;
@@ -86,6 +87,13 @@ impl Link {
     pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
         if let Kind::Path(path) = &mut self.kind {
             path.subflow_cut(cx, id, octets);
+        }
+    }
+
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        match &self.kind {
+            Kind::Path(path) => path.keep_alive(),
+            Kind::Pipe(pipe) => pipe.keep_alive(),
         }
     }
 

@@ -320,7 +320,7 @@ impl Manager {
         self.links.get(link.0)?.max_segment_bytes()
     }
 
-    /// Name, helper and role of the subflow to be made of a connection.
+    /// Name, helper, role and keep-alive of the subflow to be made of a connection.
     pub fn setup(&self, target: &Target) -> SubflowSetup {
         let Some(link) = self.links.get(target.link().0) else {
             return SubflowSetup::default();
@@ -332,6 +332,7 @@ impl Manager {
                 Target::Relay { express: true, .. } => Role::Express,
                 _ => Role::regular_unless(link.config.backup),
             },
+            keep_alive: link.keep_alive(),
             ..SubflowSetup::default()
         }
     }

@@ -1,6 +1,7 @@
 //! An own path (PS-Path): joined whenever there is a session, for as long as the primary runs.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use mpbond_session::SubflowId;
 use mpbond_units::Timestamp;
@@ -72,7 +73,7 @@ impl OwnPath {
             if let Some(octets) = cx.subflows.stuck_after(subflow) {
                 self.segments.stuck(cx, self.link, octets);
             }
-            self.former.begin(cx.now, subflow, self.state);
+            self.former.begin(cx, subflow, self.state);
             self.state = State::Idle;
         }
         let newer = match self.state {
@@ -132,6 +133,11 @@ impl OwnPath {
         }
     }
 
+    /// Idle time after which the next connection is to be kept alive.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        self.former.keep_alive()
+    }
+
     /// Maximum payload of a segment of the next connection.
     pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
         self.segments.limit()
@@ -171,6 +177,7 @@ impl OwnPath {
             && gone(cx.subflows.local(subflow))
         {
             self.segments.reset();
+            self.former.forget_network();
             self.error = Some(reason.to_owned());
             self.state = State::Idle;
             cx.drop_subflow(subflow, reason);

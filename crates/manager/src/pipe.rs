@@ -193,7 +193,7 @@ impl Pipe {
                 since: *since,
                 report: *report,
             };
-            self.former.begin(cx.now, *subflow, up);
+            self.former.begin(cx, *subflow, up);
             control.relay = Relay::Idle;
         }
         let newer = match control.relay {
@@ -204,6 +204,11 @@ impl Pipe {
             self.drop_relay(cx, "no longer needed");
             self.resume(up);
         }
+    }
+
+    /// Idle time after which the next relay is to be kept alive.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        self.former.keep_alive()
     }
 
     /// The silent relay goes on.
@@ -457,6 +462,7 @@ impl Pipe {
             _ => return,
         };
         if gone(control.local) {
+            self.former.forget_network();
             self.drop_relay(cx, reason);
             cx.act(Action::HangUp { link: self.link });
             self.restart(reason);

@@ -3,14 +3,21 @@
 //! The silent one is kept until either of the two answers: its path may only have paused, and what
 //! it owes may be on its way.
 
+use std::time::Duration;
+
 use mpbond_session::SubflowId;
 use mpbond_units::Timestamp;
 
 use crate::backoff::{Backoff, STEADY};
 use crate::context::Context;
+use crate::remembrance::Remembrance;
 
 /// Reason of a replaced subflow's end, for people.
 const REPLACED: &str = "silent; a new connection answers";
+
+/// A network that lets a new connection through this soon had forgotten the silent one: a lost SYN
+/// and a few round trips.
+const PROMPT: Duration = Duration::from_secs(3);
 
 /// A silent connection, and how it stood when its replacement was begun.
 #[derive(Debug)]
@@ -20,6 +27,8 @@ struct Former<T> {
     since: Timestamp,
     /// For the case that it goes on.
     up: T,
+    /// What was known of its network before it fell silent.
+    network: Remembrance,
 }
 
 /// The silent connection of a link beside which another one is made, if there is one, and the pace
@@ -32,6 +41,7 @@ pub(crate) struct Replacement<T> {
     not_before: Option<Timestamp>,
     /// A subflow needs another one, and has to wait for it.
     due: Option<Timestamp>,
+    network: Remembrance,
 }
 
 /// What becomes of a link beside whose silent connection another one is made.
@@ -50,6 +60,7 @@ impl<T> Replacement<T> {
             backoff: Backoff::new(),
             not_before: None,
             due: None,
+            network: Remembrance::default(),
         }
     }
 
@@ -60,31 +71,43 @@ impl<T> Replacement<T> {
         let Some((subflow, since)) = up else {
             return false;
         };
-        if self.former.is_some() || !cx.subflows.needs_another(subflow) {
+        self.network.survived(cx.subflows.idle_times(subflow).1);
+        let Some(at) = cx
+            .subflows
+            .another_at(subflow)
+            .filter(|_| self.former.is_none())
+        else {
             return false;
-        }
+        };
         if cx.now.since(since) > STEADY {
             self.backoff.reset();
             self.not_before = None;
         }
-        match self.not_before.filter(|at| *at > cx.now) {
-            Some(at) => self.due = Some(at),
-            None => return true,
-        }
-        false
+        let at = self.not_before.map_or(at, |earliest| at.max(earliest));
+        self.due = (at > cx.now).then_some(at);
+        self.due.is_none()
     }
 
     pub(crate) fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
+    /// Idle time after which connections of this link are to be kept alive.
+    pub(crate) fn keep_alive(&self) -> Option<Duration> {
+        self.network.keep_alive()
+    }
+
     /// Another connection is being made beside `subflow`, the state of which was `up`.
-    pub(crate) fn begin(&mut self, now: Timestamp, subflow: SubflowId, up: T) {
+    pub(crate) fn begin(&mut self, cx: &Context, subflow: SubflowId, up: T) {
+        let now = cx.now;
         self.not_before = Some(self.backoff.pause(now));
+        let network = self.network;
+        self.network.forgot(cx.subflows.idle_times(subflow).0);
         self.former = Some(Former {
             subflow,
             since: now,
             up,
+            network,
         });
     }
 
@@ -94,9 +117,14 @@ impl<T> Replacement<T> {
             return Outcome::Open;
         };
         if cx.subflows.goes_on(former.subflow, former.since) {
+            self.network = former.network;
             return Outcome::Resumed(former.up);
         }
         if newer.is_some_and(|id| cx.subflows.has_answered(id)) {
+            if cx.now.since(former.since) > PROMPT {
+                // The network itself was away.
+                self.network = former.network;
+            }
             cx.drop_subflow(former.subflow, REPLACED);
         } else {
             self.former = Some(former);
@@ -119,6 +147,11 @@ impl<T> Replacement<T> {
         if let Some(f) = self.former.take_if(|f| gone(cx, f.subflow)) {
             cx.drop_subflow(f.subflow, reason);
         }
+    }
+
+    /// The link's network is another one.
+    pub(crate) fn forget_network(&mut self) {
+        self.network = Remembrance::default();
     }
 
     /// The silent one is gone with its session.

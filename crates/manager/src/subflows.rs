@@ -22,6 +22,8 @@ pub struct SubflowFacts {
     /// How long nothing had come or gone on it when this end last began to owe something; zero once
     /// some of that is acknowledged.
     pub idle_before: Duration,
+    /// Longest idle time after which an acknowledgement came.
+    pub idle_survived: Duration,
 }
 
 impl From<&SubflowStats> for SubflowFacts {
@@ -33,6 +35,7 @@ impl From<&SubflowStats> for SubflowFacts {
             octets: s.octets,
             heard: s.heard,
             idle_before: s.idle_before,
+            idle_survived: s.idle_survived,
         }
     }
 }
@@ -40,6 +43,10 @@ impl From<&SubflowStats> for SubflowFacts {
 /// A silence after a longer idle time is the work of a NAT. A primary that only receives asks after
 /// 5 s, which is none.
 const REST: Duration = Duration::from_secs(10);
+
+/// A connection over which records still come is not replaced: acknowledgements of what goes the
+/// other way may lie behind all that a helper holds. Longer than the pauses within a transfer.
+const QUIET: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 struct Subflow {
@@ -52,6 +59,7 @@ struct Subflow {
     octets: u64,
     heard: Timestamp,
     idle_before: Duration,
+    idle_survived: Duration,
 }
 
 /// All subflows that have a connection.
@@ -71,6 +79,7 @@ impl Subflows {
             octets: 0,
             heard: Timestamp::ZERO,
             idle_before: Duration::ZERO,
+            idle_survived: Duration::ZERO,
         });
     }
 
@@ -96,6 +105,7 @@ impl Subflows {
                 s.octets = f.octets;
                 s.heard = f.heard;
                 s.idle_before = f.idle_before;
+                s.idle_survived = f.idle_survived;
             }
         }
     }
@@ -114,17 +124,24 @@ impl Subflows {
         self.get(id).is_some_and(|s| s.answered)
     }
 
+    /// Idle time before its silence, and the longest that it survived.
+    pub(crate) fn idle_times(&self, id: SubflowId) -> (Duration, Duration) {
+        let s = self.get(id);
+        s.map_or_else(Default::default, |s| (s.idle_before, s.idle_survived))
+    }
+
     /// Whether its silence has nothing to do with an idle time, and the octets that had arrived.
     pub(crate) fn stuck_after(&self, id: SubflowId) -> Option<u64> {
         let s = self.get(id).filter(|s| s.idle_before < REST)?;
         Some(s.octets)
     }
 
-    /// Whether a connection that has answered is to be made beside this one: it fell silent after
+    /// When another connection is to be made beside one that has answered, if it fell silent after
     /// an idle time, or nothing else works.
-    pub(crate) fn needs_another(&self, id: SubflowId) -> bool {
-        let s = self.get(id).filter(|s| s.answered && s.silent);
-        s.is_some_and(|s| s.idle_before >= IDLE_LONG || !self.any_works())
+    pub(crate) fn another_at(&self, id: SubflowId) -> Option<Timestamp> {
+        let s = self.get(id).filter(|s| s.answered && s.silent)?;
+        let needed = s.idle_before >= IDLE_LONG || !self.any_works();
+        needed.then(|| s.heard + QUIET)
     }
 
     /// Whether there is a connection at all, silent ones included.

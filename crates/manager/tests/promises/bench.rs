@@ -122,6 +122,7 @@ impl Bench {
                 false => self.now,
             },
             idle_before: Duration::ZERO,
+            idle_survived: Duration::ZERO,
         };
         self.manager.handle_subflows(self.now, [fact]);
     }
@@ -135,6 +136,7 @@ impl Bench {
             octets: 1 << 20,
             heard: Timestamp::ZERO,
             idle_before,
+            idle_survived: Duration::ZERO,
         };
         self.manager.handle_subflows(self.now, [fact]);
     }
@@ -148,6 +150,7 @@ impl Bench {
             octets,
             heard: Timestamp::ZERO,
             idle_before,
+            idle_survived: Duration::ZERO,
         };
         self.manager.handle_subflows(self.now, [fact]);
     }

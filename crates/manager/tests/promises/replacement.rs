@@ -1,5 +1,7 @@
 //! Silent connections: when another one is made beside them, and which of the two is kept.
 
+use std::time::Duration;
+
 use mpbond_manager::{
     Action, Admission, Config, DialId, Link, LinkId, LinkState, SubflowFacts, Target,
 };
@@ -113,6 +115,24 @@ fn a_silent_path_that_answers_first_is_kept_and_the_attempt_is_dropped() {
 }
 
 #[test]
+fn a_connection_over_which_records_come_is_not_replaced_until_250_ms_after_the_last() {
+    let (mut b, [old]) = paths();
+    let heard = b.now;
+    let fact = SubflowFacts {
+        id: old,
+        silent: true,
+        last_moved: None,
+        octets: 1 << 20,
+        heard,
+        idle_before: ms(0),
+        idle_survived: ms(0),
+    };
+    b.manager.handle_subflows(b.now, [fact]);
+    assert_eq!(dialled(&b.pass(ms(249))), []);
+    assert_eq!(dialled(&b.pass(ms(1))).len(), 1);
+}
+
+#[test]
 fn late_news_of_a_silent_path_that_the_new_one_brings_does_not_keep_it() {
     let (mut b, [old]) = paths();
     b.silent_after(old, ms(30_000));
@@ -128,6 +148,7 @@ fn late_news_of_a_silent_path_that_the_new_one_brings_does_not_keep_it() {
         octets: 0,
         heard: news,
         idle_before: ms(30_000),
+        idle_survived: ms(0),
     };
     b.manager.handle_subflows(b.now, [fact]);
     assert_eq!(b.actions(), []);
@@ -237,6 +258,44 @@ fn a_silent_relay_goes_with_its_control_connection() {
         b.manager.links().next(),
         Some(LinkState::Connecting(Some("reset")))
     );
+}
+
+/// The keep-alive that the next connection of the path gets.
+fn keep_alive(b: &Bench) -> Option<Duration> {
+    let target = Target::Proxy { link: LinkId(0) };
+    b.manager.setup(&target).keep_alive
+}
+
+#[test]
+fn a_path_that_was_forgotten_after_300_s_is_kept_alive_every_150_s_from_then_on() {
+    let (mut b, [old]) = paths();
+    assert_eq!(keep_alive(&b), None);
+    b.silent_after(old, ms(300_000));
+    let (dial, _) = b.dial();
+    b.pass(ms(2_999));
+    assert_eq!(keep_alive(&b), Some(ms(150_000)));
+    b.joined(dial);
+    assert_eq!(keep_alive(&b), Some(ms(150_000)));
+    // Another network may remember for longer.
+    b.manager.handle_slept(b.now, ms(60_000));
+    assert_eq!(keep_alive(&b), None);
+}
+
+#[test]
+fn a_network_that_was_away_or_woke_up_late_has_forgotten_nothing() {
+    let (mut b, [old]) = paths();
+    b.silent_after(old, ms(300_000));
+    let (dial, _) = b.dial();
+    b.pass(ms(3_001));
+    b.joined(dial);
+    assert_eq!(keep_alive(&b), None);
+
+    let (mut b, [old]) = paths();
+    b.silent_after(old, ms(300_000));
+    b.dial();
+    b.pass(ms(50));
+    b.fact(old, false, None);
+    assert_eq!(keep_alive(&b), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::event::Event;
 use super::health::Verdict;
+use super::keep_alive;
 use super::reinject::Rebalanced;
 use super::timer::Timer;
 use crate::CloseCode;
@@ -26,6 +27,12 @@ impl Session {
         let due = self.deadlines();
         if due.is_due(Timer::Liveness, now) {
             self.liveness.ask(now, &mut self.subflows);
+        }
+        if due.is_due(Timer::KeepAlive, now)
+            && let Some((id, _)) = keep_alive::due(&self.streams, &self.subflows)
+            && let Some(s) = self.subflows.by_id_mut(id)
+        {
+            s.pings.wanted = true;
         }
         if due.is_due(Timer::Health, now) {
             self.check_health(now);

@@ -31,6 +31,7 @@ mod flow;
 mod health;
 mod identity;
 mod join;
+mod keep_alive;
 mod lifecycle;
 mod receive;
 mod reinject;
@@ -343,6 +344,8 @@ impl Session {
         if self.identity.client {
             let liveness = self.liveness.deadline(&self.streams, &self.subflows);
             deadlines.set(Timer::Liveness, liveness);
+            let kept = keep_alive::due(&self.streams, &self.subflows);
+            deadlines.set(Timer::KeepAlive, kept.map(|(_, at)| at));
         }
         deadlines.set(Timer::Health, self.watch().deadline());
         deadlines.set(Timer::Resume, self.resume.deadline());

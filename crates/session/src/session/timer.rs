@@ -13,6 +13,8 @@ pub(super) enum Timer {
     Stall,
     /// Client: subflows are asked whether they work.
     Liveness,
+    /// Client: a subflow is kept from being forgotten.
+    KeepAlive,
     /// Subflows whose acknowledgements have stopped are looked for.
     Health,
     /// A session without any path is given up.

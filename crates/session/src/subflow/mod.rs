@@ -54,6 +54,8 @@ pub(crate) struct Subflow {
     buffer_delay: BufferDelay,
     pub(crate) health: Health,
     pub(crate) pings: Pings,
+    /// Client: idle time after which a NAT may forget it, where that is known.
+    pub(crate) keep_alive: Option<Duration>,
     /// The helper's last report on the radio of its own link, which knows better than the pipe.
     pub(crate) downlink: Option<HelperDownlink>,
     pub(crate) counters: Counters,
@@ -142,6 +144,7 @@ impl Subflow {
             buffer_delay: config.buffer_delay,
             health: Health::new(now),
             pings: Pings::default(),
+            keep_alive: setup.keep_alive,
             downlink: None,
             counters: Counters::default(),
         }

@@ -1,5 +1,7 @@
 //! A connection as its driver hands it to the session.
 
+use std::time::Duration;
+
 use crate::{HelperId, Role};
 
 /// A connection as its driver hands it to the session.
@@ -20,6 +22,10 @@ pub struct SubflowSetup {
     /// Octets that TLS adds to a record: 22 for TLS 1.3 with a 16-octet tag (RFC 8446, section
     /// 5.2).
     pub record_overhead: u32,
+    /// Primary: idle time after which its network is not sure to remember the connection, once that
+    /// has forgotten one. A PING is sent by then while streams are open and no other subflow is
+    /// sure to be remembered.
+    pub keep_alive: Option<Duration>,
 }
 
 impl Default for SubflowSetup {
@@ -32,6 +38,7 @@ impl Default for SubflowSetup {
             tx_octets: 0,
             rx_octets: 0,
             record_overhead: 22,
+            keep_alive: None,
         }
     }
 }
