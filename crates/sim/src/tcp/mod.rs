@@ -17,6 +17,7 @@
 mod channel;
 mod cubic;
 mod hystart;
+mod keepalive;
 mod rate;
 mod receiver;
 mod rtt;
@@ -55,6 +56,10 @@ pub struct Config {
     /// Whether an idle connection's window decays (the sysctl
     /// tcp_slow_start_after_idle; on by default in Linux).
     pub slow_start_after_idle: bool,
+    /// Silence after which an idle connection is probed (SO_KEEPALIVE, TCP_KEEPIDLE): further
+    /// probes follow at a third of it, and the connection is reset when the third has no answer,
+    /// as the daemons' sockets are set.
+    pub keepalive: Option<Duration>,
 }
 
 impl Default for Config {
@@ -66,6 +71,7 @@ impl Default for Config {
             notsent_lowat_bytes: 32 << 10,
             recv_buffer_bytes: 4 << 20,
             slow_start_after_idle: true,
+            keepalive: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use mpbond_units::Timestamp;
 
+use super::keepalive::KeepAlive;
 use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender};
 use super::{Config, Info, Kind, Segment};
@@ -34,6 +35,7 @@ pub struct Socket {
     /// When the handshake segment went out; `None` once it was repeated.
     asked_at: Option<Timestamp>,
     asked: bool,
+    keepalive: KeepAlive,
 }
 
 impl Socket {
@@ -63,6 +65,7 @@ impl Socket {
             handshake_timer: None,
             asked_at: None,
             asked: false,
+            keepalive: KeepAlive::new(config.keepalive),
         }
     }
 
@@ -146,6 +149,7 @@ impl Socket {
 
     /// A segment has arrived.
     pub fn handle_segment(&mut self, now: Timestamp, segment: Segment) {
+        self.keepalive.heard(now);
         match (segment.kind, self.state) {
             (Kind::Reset, _) => {
                 self.state = State::Reset;
@@ -202,7 +206,10 @@ impl Socket {
             State::Listening | State::Reset => None,
             State::Connecting | State::Answering => self.handshake_timer,
             State::Established => {
-                let timers = [self.sender.timer(), self.receiver.ack_timer()];
+                let sender = self.sender.timer();
+                // What is in flight is repeated, and needs no probe.
+                let idle = self.keepalive.timer().filter(|_| sender.is_none());
+                let timers = [sender, self.receiver.ack_timer(), idle];
                 timers.into_iter().flatten().min()
             }
         }
@@ -225,6 +232,9 @@ impl Socket {
             State::Established => {
                 self.sender.handle_timeout(now);
                 self.receiver.handle_timeout(now);
+                if self.sender.timer().is_none() && self.keepalive.handle_timeout(now) {
+                    self.abort();
+                }
             }
         }
     }
@@ -243,10 +253,20 @@ impl Socket {
             return None;
         }
         let outgoing = self.sender.poll_transmit(now);
+        if std::mem::take(&mut self.keepalive.is_due) && outgoing.is_none() {
+            return Some(self.probe());
+        }
         if outgoing.is_none() && !self.receiver.wants_to_ack() {
             return None;
         }
         Some(self.segment(Kind::Data, outgoing))
+    }
+
+    /// A keep-alive probe: an old offset, which the peer answers with an acknowledgement.
+    fn probe(&mut self) -> Segment {
+        let mut segment = self.segment(Kind::Data, None);
+        segment.seq = segment.seq.saturating_sub(1);
+        segment
     }
 
     fn segment(&mut self, kind: Kind, outgoing: Option<Outgoing>) -> Segment {
