@@ -6,6 +6,7 @@
 #   make test            all that has to pass before a change is taken
 #   make hunt            property tests with fresh random cases, many of them (CASES=2000)
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
+#   make day             a day of a laptop and its helpers: DAYS=1000 SEED=1 HELPERS=0 JSON=FILE
 #   make upgrades        twenty upgrades of each daemon while a download runs
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make advisories      known holes in dependencies, with cargo-deny and a network
@@ -23,7 +24,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate fuzz deny bench footprint \
+.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day fuzz deny bench footprint \
 	load soak upgrades advisories prepare install clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -90,6 +91,10 @@ upgrades: prepare
 simulate: prepare
 	@cargo run --quiet --release --locked -p mpbond-sim --example worlds -- \
 		$(or $(WORLDS),100000) $(or $(FIRST),1)
+
+day: prepare
+	@cargo run --quiet --release --locked -p mpbond-sim --example day -- --days $(or $(DAYS),1) \
+		--seed $(or $(SEED),1) $(if $(HELPERS),--helpers $(HELPERS)) $(if $(JSON),--json '$(JSON)')
 
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run

@@ -8,10 +8,12 @@
 //! - [`ideal`]: lower bound of a transfer's time over the links of a topology.
 //! - [`tcp`]: a byte stream with the behaviour of TCP on such links.
 //! - [`relay`]: two TCP connections joined by a bounded buffer, as at a helper.
+//! - [`day`]: a day of a laptop and its helpers, with the faults of one.
 //! - [`world`]: whole sessions over such links, and plain TCP for comparison.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
+pub mod day;
 pub mod ideal;
 pub mod link;
 pub mod relay;

@@ -74,10 +74,14 @@ pub(super) struct App {
     last_read: Timestamp,
     pub(super) longest_gap: Duration,
     pub(super) first_read: Option<Timestamp>,
+    /// Longest gap after its first byte, and when it ended.
+    pub(super) later_gap: (Duration, Timestamp),
     /// Instants and bytes read by then, if they are kept.
     pub(super) arrivals: Option<Vec<(Timestamp, u64)>>,
     started: Timestamp,
     pub(super) closed: Option<Box<StreamStats>>,
+    /// When it may write: at once, or when it has been asked.
+    pub(super) asked: Option<Timestamp>,
 }
 
 impl App {
@@ -108,9 +112,49 @@ impl App {
             last_read: now,
             longest_gap: Duration::ZERO,
             first_read: None,
+            later_gap: (Duration::ZERO, now),
             arrivals: None,
             started: now,
             closed: None,
+            asked: None,
+        }
+    }
+
+    /// When it has something to write, once that is known.
+    pub(super) fn ready(&self) -> Option<Timestamp> {
+        self.asked.map(|at| at + self.manner.thinks)
+    }
+
+    /// Whether it has been asked, and has nothing to say yet.
+    pub(super) fn thinks(&self, now: Timestamp) -> bool {
+        self.ready().is_some_and(|at| at > now)
+    }
+
+    /// When it last read anything, or its start.
+    pub(super) fn last_read(&self) -> Timestamp {
+        self.last_read
+    }
+
+    /// Number of bytes that it may have written by now.
+    fn due_bytes(&self, now: Timestamp, ready: Timestamp) -> u64 {
+        let Some(pace) = self.manner.pace else {
+            return self.to_write;
+        };
+        let pieces = now.since(ready).as_nanos() / pace.every.as_nanos().max(1) + 1;
+        let pieces = u64::try_from(pieces).unwrap_or(u64::MAX);
+        pieces.saturating_mul(pace.bytes).min(self.to_write)
+    }
+
+    /// When it has more to write.
+    fn next_piece(&self) -> Option<Timestamp> {
+        let ready = self.ready()?;
+        match self.manner.pace {
+            _ if self.finished || self.written >= self.to_write => None,
+            Some(pace) => {
+                let pieces = self.written / pace.bytes.max(1);
+                Some(ready + pace.every * u32::try_from(pieces).unwrap_or(u32::MAX))
+            }
+            None => Some(ready).filter(|_| !self.manner.thinks.is_zero()),
         }
     }
 
@@ -149,7 +193,7 @@ impl App {
             _ => None,
         };
         let paused = self.paused_until.filter(|t| *t < Timestamp::FAR_FUTURE);
-        paused.into_iter().chain(stops)
+        paused.into_iter().chain(stops).chain(self.next_piece())
     }
 
     /// Times since `start` and bytes read by then.
@@ -186,9 +230,9 @@ impl App {
             }
             return Ok(());
         }
-        self.write(clock, session, id);
+        self.write(now, clock, session, id);
         self.pump_in(now, clock, session, id)?;
-        self.write(clock, session, id);
+        self.write(now, clock, session, id);
         Ok(())
     }
 
@@ -248,7 +292,11 @@ impl App {
             }
             self.read += part.len() as u64;
         }
-        self.longest_gap = self.longest_gap.max(now.since(self.last_read));
+        let gap = now.since(self.last_read);
+        self.longest_gap = self.longest_gap.max(gap);
+        if self.first_read.is_some() {
+            self.later_gap = self.later_gap.max((gap, now));
+        }
         self.last_read = now;
         self.first_read = self.first_read.or(Some(now));
         let read = self.read;
@@ -261,11 +309,16 @@ impl App {
         Ok(())
     }
 
-    fn write(&mut self, clock: Timestamp, session: &mut Session, id: StreamId) {
+    fn write(&mut self, now: Timestamp, clock: Timestamp, session: &mut Session, id: StreamId) {
         if self.finished || (self.answers && !self.has_been_asked()) {
             return;
         }
-        while self.written < self.to_write {
+        let ready = *self.asked.get_or_insert(now) + self.manner.thinks;
+        if ready > now {
+            return;
+        }
+        let due = self.due_bytes(now, ready);
+        while self.written < due {
             if let Ending::ResetAfter(n) = self.manner.ending
                 && self.written >= n
             {
@@ -274,14 +327,14 @@ impl App {
                 return;
             }
             let budget = session.send_budget(id);
-            let len = budget.min(WRITE).min(self.to_write - self.written);
+            let len = budget.min(WRITE).min(due - self.written);
             if len == 0 {
                 return;
             }
             session.write(id, slice(self.salt_out, self.written, len as usize));
             self.written += len;
         }
-        if self.may_finish() {
+        if self.written == self.to_write && self.may_finish() {
             session.finish(id);
             self.finished = true;
         }

@@ -8,8 +8,15 @@ use mpbond_units::Timestamp;
 
 use super::World;
 use super::app::{App, Running};
-use super::host::destination;
-use super::scenario::{Exchange, When};
+use super::host::{destination, exchange_with};
+use super::scenario::When;
+
+/// Way of an exchange that is due.
+enum Entry {
+    Open,
+    AskAt(Timestamp),
+    Direct,
+}
 
 impl World {
     /// When something of the scenario happens, if that is known yet.
@@ -23,25 +30,26 @@ impl World {
         }
     }
 
-    /// When an exchange that has not started yet starts, or the manager is asked again.
+    /// When an exchange starts, if that is known yet.
     pub(super) fn start_of(&self, e: usize) -> Option<Timestamp> {
-        if self.running[e].is_some() || self.direct_at[e].is_some() {
-            return None;
-        }
-        let start = self.instant(self.scenario.exchanges[e].start)?;
-        Some(self.ask_at[e].map_or(start, |at| at.max(start)))
+        self.instant(self.scenario.exchanges[e].start)
     }
 
     /// Opens streams of exchanges that are due, and wakes applications that go on after a pause.
     pub(super) fn start_exchanges(&mut self) -> Result<(), String> {
-        for e in 0..self.scenario.exchanges.len() {
-            if self.start_of(e).is_some_and(|t| t <= self.now) && self.is_admitted(e) {
-                self.open(e)?;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let due = waiting.take_due(self.now, |e| self.start_of(e));
+        self.waiting = waiting;
+        for e in due {
+            match self.admit() {
+                Entry::Open => self.open(e)?,
+                Entry::AskAt(at) => self.waiting.put(at, e),
+                Entry::Direct => self.direct_at[e] = Some(self.now),
             }
         }
         for (side, host) in self.hosts.iter_mut().enumerate() {
-            for (e, r) in self.running.iter().enumerate() {
-                let app = match (side, r) {
+            for &e in &self.active {
+                let app = match (side, &self.running[e]) {
                     (0, Some(r)) => Some(&r.client),
                     (_, Some(r)) => r.origin.as_ref(),
                     (_, None) => None,
@@ -55,26 +63,22 @@ impl World {
     }
 
     /// Whether an exchange that is due may be opened in the session now.
-    fn is_admitted(&mut self, e: usize) -> bool {
+    fn admit(&mut self) -> Entry {
         if self.hosts[0].is_frozen(self.now) || self.hosts[0].session.is_none() {
-            return false;
+            return Entry::AskAt(self.now);
         }
         if self.scenario.without_proxy == WithoutProxy::Refuse {
-            return true;
+            return Entry::Open;
         }
         self.refresh_subflows();
         match self.manager.admission(self.primary_clock()) {
-            Admission::Session => true,
+            Admission::Session => Entry::Open,
             Admission::Wait(until) => {
                 // The manager knows of a path at once, the exchange within this time.
                 let soon = self.now + Duration::from_millis(1);
-                self.ask_at[e] = Some(soon.min(self.hosts[0].world_time(until)));
-                false
+                Entry::AskAt(soon.min(self.hosts[0].world_time(until)))
             }
-            Admission::WithoutProxy => {
-                self.direct_at[e] = Some(self.now);
-                false
-            }
+            Admission::WithoutProxy => Entry::Direct,
         }
     }
 
@@ -97,6 +101,8 @@ impl World {
             origin: None,
         });
         host.wake(e);
+        let place = self.active.partition_point(|other| *other < e);
+        self.active.insert(place, e);
         self.manager.handle_opened(clock, stream);
         Ok(())
     }
@@ -104,10 +110,7 @@ impl World {
     /// The primary takes a connection back from the session and connects it direct.
     pub(super) fn go_direct(&mut self, stream: StreamId) {
         let clock = self.primary_clock();
-        let found = self.running.iter().position(|r| {
-            let running = r.as_ref();
-            running.is_some_and(|r| r.stream == stream)
-        });
+        let found = exchange_with(&self.running, &self.active, stream);
         if let (Some(e), Some(session)) = (found, &mut self.hosts[0].session)
             && session.unheard(stream).is_some()
         {
@@ -130,11 +133,13 @@ impl World {
 
     /// Whether nothing is left to happen that somebody waits for.
     pub(super) fn is_done(&self) -> bool {
-        let is_over = |(e, x): (usize, &Exchange)| {
+        let is_over = |&e: &usize| {
             let running = self.running[e].as_ref();
-            let over = running.is_some_and(|r| r.is_over() || x.is_endless());
+            let is_endless = self.scenario.exchanges[e].is_endless();
+            let over = running.is_some_and(|r| r.is_over() || is_endless);
             over || self.direct_at[e].is_some()
         };
-        self.hosts[1].has_let_go || self.scenario.exchanges.iter().enumerate().all(is_over)
+        let is_done = self.waiting.is_empty() && self.active.iter().all(is_over);
+        self.hosts[1].has_let_go || is_done
     }
 }

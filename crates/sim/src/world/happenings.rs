@@ -8,6 +8,7 @@ use mpbond_manager::LinkId;
 use mpbond_units::Timestamp;
 
 use super::line::Stage;
+use super::nat::Gate;
 use super::scenario::Happening;
 use super::{LONGEST_DELAY, World};
 use crate::link::LinkChange;
@@ -24,12 +25,10 @@ const KEEPALIVE: Duration = Duration::from_secs(240);
 impl World {
     /// Everything of the scenario that is due now.
     pub(super) fn happenings(&mut self) {
-        for i in 0..self.scenario.faults.len() {
-            let due = self.instant(self.scenario.faults[i].when);
-            if self.faults_done[i] || due.is_none_or(|t| t > self.now) {
-                continue;
-            }
-            self.faults_done[i] = true;
+        let mut faults = std::mem::take(&mut self.faults);
+        let due = faults.take_due(self.now, |f| self.instant(self.scenario.faults[f].when));
+        self.faults = faults;
+        for i in due {
             match self.scenario.faults[i].what.clone() {
                 Happening::Link { link, up, down } => {
                     for (direction, change) in [up, down].into_iter().enumerate() {
@@ -52,6 +51,20 @@ impl World {
                     nearer,
                     told,
                 } => self.sever(route, nearer, told),
+                Happening::Depart { route, length } => {
+                    self.link_is_up(route, false);
+                    self.sever(route, true, [true, false]);
+                    self.up_at[route] = self.up_at[route].max(Some(self.now + length));
+                }
+                Happening::Sleep { length } => self.sleep(length),
+                Happening::Network { link, nat, portal } => {
+                    self.net.gates[link] = Gate { nat, portal };
+                }
+                Happening::Refuse { route, length } => {
+                    self.lasting.refused_until[route] = self.now + length;
+                    self.kill(route);
+                }
+                Happening::Restart => self.restart_proxy(),
                 Happening::Freeze { who, length } => {
                     let host = &mut self.hosts[who as usize];
                     let until = self.now + length;
@@ -141,7 +154,7 @@ impl World {
             .retain(|(l, _)| lines[*l].ends[0].stage != Stage::Gone);
     }
 
-    fn kill(&mut self, route: usize) {
+    pub(super) fn kill(&mut self, route: usize) {
         for &l in &self.live {
             let line = &self.lines[l];
             if line.route != route {

@@ -6,7 +6,7 @@ use super::World;
 use super::host::far_report;
 use super::net::Report;
 use super::sockets::{endpoint_config, helper_config};
-use crate::tcp::{End, State};
+use crate::tcp::{Config, End, State};
 
 impl World {
     /// Moves bytes through all helpers; whether anything moved.
@@ -30,10 +30,11 @@ impl World {
                 // The helper connects onward when it was connected to.
                 if self.net.socket(line.first, End::B).state() == State::Established {
                     let links = &self.scenario.routes[line.route].links[1..];
+                    let keepalive = self.keepalive(self.lines[l].attempt.express);
                     let near = helper_config(self.scenario.relay_bound_bytes);
-                    let hs = self
-                        .net
-                        .connect(self.now, l, links, near, endpoint_config());
+                    let ends = [near, endpoint_config()].map(|end| Config { keepalive, ..end });
+                    let hs = self.net.connect(self.now, l, false, links, ends.into());
+                    let line = &mut self.lines[l];
                     line.second = Some(hs);
                     line.ends[1].conn = Some(hs);
                     moved = true;

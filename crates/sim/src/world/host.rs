@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use mpbond_manager::{LinkId, Manager, SubflowFacts, Target};
 use mpbond_session::{
-    CloseCode, Destination, Event, FarReport, Hello, Role, Session, SessionConfig, SessionId,
-    StreamId, SubflowId, SubflowSetup, parse_hello,
+    CloseCode, Destination, Event, FarReport, Hello, Role, Session, SessionConfig, StreamId,
+    SubflowId, SubflowSetup, parse_hello,
 };
 use mpbond_units::{BitRate, Timestamp};
 
@@ -16,6 +16,7 @@ use super::line::{
 };
 use super::net::{Net, Report};
 use super::scenario::Exchange;
+use super::sessions::Welcome;
 use crate::tcp::{Info, State};
 
 /// End of a session.
@@ -28,7 +29,7 @@ pub(super) enum Side {
 /// An end of the session, with its driver.
 pub(super) struct Host {
     side: Side,
-    config: SessionConfig,
+    pub(super) config: SessionConfig,
     pub(super) session: Option<Session>,
     /// Timeout of its session, by the world's clock.
     pub(super) due: Option<Timestamp>,
@@ -36,12 +37,20 @@ pub(super) struct Host {
     pub(super) frozen_until: Option<Timestamp>,
     /// Lead of its clock over the world's.
     ahead: Duration,
+    /// Time for which it has slept, which its clock does not count.
+    slept: Duration,
+    /// Beginning of its present sleep.
+    asleep_since: Option<Timestamp>,
+    /// Reason for which its session is over, until that is settled.
+    pub(super) lost: Option<String>,
     /// Whether its session may have results to fetch.
     unsettled: bool,
     /// Whether it closed its session when no application waited for anything.
     pub(super) has_let_go: bool,
     /// Exchanges whose application has something to do.
     pub(super) awake: Vec<usize>,
+    /// Number of its session.
+    pub(super) number: u64,
     record: Vec<u8>,
 }
 
@@ -51,47 +60,72 @@ pub(super) struct Surroundings<'a> {
     pub(super) net: &'a mut Net,
     pub(super) lines: &'a mut [Line],
     pub(super) live: &'a [usize],
+    pub(super) active: &'a [usize],
     pub(super) exchanges: &'a [Exchange],
     pub(super) running: &'a mut [Option<Running>],
     /// The primary's path manager.
     pub(super) manager: &'a mut Manager,
     pub(super) keeps_log: bool,
+    /// Whether a lost session is followed by another one.
+    pub(super) is_lasting: bool,
 }
 
 impl Host {
     pub(super) fn primary(config: SessionConfig) -> Self {
-        let session = Session::client(config.clone(), [1; 32]);
-        Self::new(Side::Primary, config, Some(session))
+        let mut host = Self::new(Side::Primary, config);
+        host.open_session();
+        host
     }
 
     pub(super) fn proxy(config: SessionConfig) -> Self {
-        Self::new(Side::Proxy, config, None)
+        Self::new(Side::Proxy, config)
     }
 
-    fn new(side: Side, config: SessionConfig, session: Option<Session>) -> Self {
+    fn new(side: Side, config: SessionConfig) -> Self {
         Self {
             side,
             config,
-            session,
+            session: None,
             due: None,
             frozen_until: None,
             ahead: Duration::ZERO,
+            slept: Duration::ZERO,
+            asleep_since: None,
+            lost: None,
             unsettled: false,
             has_let_go: false,
             awake: Vec::new(),
+            number: 0,
             record: Vec::new(),
         }
     }
 
     /// The present instant by its own clock, which its session uses.
     pub(super) fn clock(&self, now: Timestamp) -> Timestamp {
-        now + self.ahead
+        let now = self.asleep_since.map_or(now, |since| now.min(since));
+        let awake = now.since(Timestamp::ZERO).saturating_sub(self.slept);
+        Timestamp::ZERO + awake + self.ahead
     }
 
     /// Its clock jumps forward.
     pub(super) fn jump(&mut self, by: Duration) {
         self.ahead += by;
         self.note_due();
+    }
+
+    /// It falls asleep: its clock stands still.
+    pub(super) fn sleep(&mut self, now: Timestamp, until: Timestamp) {
+        self.asleep_since = Some(now);
+        self.frozen_until = self.frozen_until.max(Some(until));
+    }
+
+    /// It wakes up. Returns how long it has slept.
+    pub(super) fn wake_up(&mut self, now: Timestamp) -> Duration {
+        let since = self.asleep_since.take();
+        let length = since.map_or(Duration::ZERO, |since| now.since(since));
+        self.slept += length;
+        self.note_due();
+        length
     }
 
     pub(super) fn is_frozen(&self, now: Timestamp) -> bool {
@@ -103,14 +137,15 @@ impl Host {
         self.unsettled = true;
     }
 
-    fn note_due(&mut self) {
+    pub(super) fn note_due(&mut self) {
         let due = self.session.as_ref().and_then(Session::poll_timeout);
         self.due = due.map(|t| self.world_time(t));
     }
 
     /// Converts an instant of its own clock to the world's.
     pub(super) fn world_time(&self, t: Timestamp) -> Timestamp {
-        Timestamp::ZERO + t.since(Timestamp::ZERO).saturating_sub(self.ahead)
+        let since = t.since(Timestamp::ZERO) + self.slept;
+        Timestamp::ZERO + since.saturating_sub(self.ahead)
     }
 
     /// Does all work that is due. Returns whether there was any.
@@ -118,12 +153,13 @@ impl Host {
         if self.is_frozen(s.now) {
             return Ok(false);
         }
+        let clock = self.clock(s.now);
         let mut any = !self.awake.is_empty() || std::mem::take(&mut self.unsettled);
         if self.frozen_until.take().is_some()
             && let Some(session) = &mut self.session
         {
             // Timers may fire before the data that has arrived meanwhile is read.
-            session.handle_timeout(s.now + self.ahead);
+            session.handle_timeout(clock);
             any = true;
         }
         for &l in s.live {
@@ -134,7 +170,7 @@ impl Host {
         if self.due.is_some_and(|t| t <= s.now)
             && let Some(session) = &mut self.session
         {
-            session.handle_timeout(s.now + self.ahead);
+            session.handle_timeout(clock);
             any = true;
         }
         if any {
@@ -143,7 +179,7 @@ impl Host {
         Ok(any)
     }
 
-    fn io<'a>(&self, lines: &'a mut [Line], l: usize) -> &'a mut Io {
+    pub(super) fn io<'a>(&self, lines: &'a mut [Line], l: usize) -> &'a mut Io {
         &mut lines[l].ends[self.side as usize]
     }
 
@@ -158,12 +194,13 @@ impl Host {
             self.lose_line(s, l);
             return Ok(true);
         }
+        let clock = self.clock(s.now);
         if s.net.socket(conn, end).readable_bytes() > 0 {
             let octets = self.io(s.lines, l).fill(s.net.socket_mut(conn, end));
             if let Stage::Up(id) = stage
                 && let Some(session) = &mut self.session
             {
-                session.handle_arrival(s.now + self.ahead, id, octets);
+                session.handle_arrival(clock, id, octets);
             }
             // Reading may open the window.
             s.net.push(s.now, conn, end);
@@ -250,18 +287,21 @@ impl Host {
 
     fn take_records(&mut self, s: &mut Surroundings, l: usize) -> Result<bool, String> {
         let mut any = false;
+        let clock = self.clock(s.now);
         while let Some(record) = self.io(s.lines, l).next_record() {
             any = true;
             let io = self.io(s.lines, l);
             let octets = io.rx_octets;
             let taken = match (io.stage, &mut self.session) {
-                (Stage::Up(id), Some(session)) => {
-                    session.handle_record(s.now + self.ahead, id, record, octets)
-                }
+                (Stage::Up(id), Some(session)) => session.handle_record(clock, id, record, octets),
                 (Stage::AwaitHello, _) => self.accept(s, l, record)?,
                 _ => return Ok(any),
             };
             if let Err(e) = taken {
+                if s.is_lasting && e.code == CloseCode::UnknownSession {
+                    self.lose_line(s, l);
+                    return Ok(true);
+                }
                 // Neither end violates the protocol.
                 return Err(format!("{:?} closed a subflow: {e}", self.side));
             }
@@ -276,26 +316,26 @@ impl Host {
         record: Bytes,
     ) -> Result<Result<(), mpbond_session::SubflowError>, String> {
         let (hello, rest) = parse_hello(record).map_err(|e| format!("bad hello: {e}"))?;
-        let in_use = |session: &Session| session.stats().streams_total > 0;
-        if matches!(hello, Hello::Capable { .. }) && self.session.as_ref().is_some_and(in_use) {
-            // A delayed hello, of a connection that the primary has given up: a proxy would open a
-            // session that is never used.
-            self.lose_line(s, l);
-            return Ok(Ok(()));
-        }
-        if matches!(hello, Hello::Capable { .. }) {
-            // If the answer to an earlier hello was lost, that session is never used.
-            self.abandon(s);
-            let config = self.config.clone();
-            self.session = Some(Session::server(config, SessionId([7; 16]), [2; 32], &hello));
+        let clock = self.clock(s.now);
+        match self.welcome(s, &hello) {
+            Welcome::Go => {}
+            Welcome::Ignore => {
+                self.lose_line(s, l);
+                return Ok(Ok(()));
+            }
+            Welcome::Unknown if s.is_lasting => {
+                self.refuse_join(s, l);
+                return Ok(Ok(()));
+            }
+            Welcome::Unknown => return Err("a join before any session".to_owned()),
         }
         let Some(session) = &mut self.session else {
-            return Err("a join before any session".to_owned());
+            return Err("no session was opened".to_owned());
         };
         let io = &mut s.lines[l].ends[self.side as usize];
         let octets = io.rx_octets;
         let setup = setup(l, io, SubflowSetup::default());
-        let accepted = session.accept_subflow(s.now + self.ahead, setup, &hello);
+        let accepted = session.accept_subflow(clock, setup, &hello);
         let id = match accepted {
             Ok(id) => id,
             // Closed subflows of which only the primary knows may still count against the limit.
@@ -309,18 +349,10 @@ impl Host {
         let result = if rest.is_empty() {
             Ok(())
         } else {
-            session.handle_record(s.now + self.ahead, id, rest, octets)
+            session.handle_record(clock, id, rest, octets)
         };
         self.flush(s, l);
         Ok(result)
-    }
-
-    fn abandon(&mut self, s: &mut Surroundings) {
-        for &l in s.live {
-            if matches!(self.io(s.lines, l).stage, Stage::Up(_)) {
-                self.lose_line(s, l);
-            }
-        }
     }
 
     /// Closes a connection: tells session and manager, and resets the socket.
@@ -389,12 +421,12 @@ impl Host {
                     self.answer(s, exchange, stream)?;
                 }
                 Event::StreamReadable(id) | Event::StreamWritable(id) => {
-                    if let Some(e) = exchange_with(s.running, id) {
+                    if let Some(e) = exchange_with(s.running, s.active, id) {
                         self.wake(e);
                     }
                 }
                 Event::StreamStopped { stream, .. } => {
-                    if let Some(e) = exchange_with(s.running, stream) {
+                    if let Some(e) = exchange_with(s.running, s.active, stream) {
                         if let Some(app) = self.app(s.running, e) {
                             app.stop_writing();
                         }
@@ -402,7 +434,7 @@ impl Host {
                     }
                 }
                 Event::StreamClosed(stats) => {
-                    let found = exchange_with(s.running, stats.id);
+                    let found = exchange_with(s.running, s.active, stats.id);
                     if let Some(app) = found.and_then(|e| self.app(s.running, e)) {
                         app.closed = Some(stats);
                     }
@@ -424,7 +456,8 @@ impl Host {
                     self.show_subflows(s);
                 }
                 // A primary without open exchanges need not detect that its paths are dead.
-                Event::Lost { .. } if !someone_waits(s) => self.has_let_go = true,
+                Event::Lost { .. } if !s.is_lasting && !someone_waits(s) => self.has_let_go = true,
+                Event::Lost { reason } if s.is_lasting => self.lost = Some(reason.to_string()),
                 Event::Lost { reason } => return Err(format!("session lost: {reason}")),
                 // Other events are for logs.
                 _ => {}
@@ -491,6 +524,7 @@ impl Host {
     /// Fetches records and writes them as the daemons' driver does: one record at a time to a
     /// socket, and none while the socket is full.
     fn transmit(&mut self, s: &mut Surroundings) -> bool {
+        let clock = self.clock(s.now);
         self.refresh_paths(s);
         let mut any = false;
         let mut flush: Vec<usize> = Vec::new();
@@ -499,7 +533,7 @@ impl Host {
             let Some(session) = &mut self.session else {
                 return any;
             };
-            let Some(t) = session.poll_transmit(s.now + self.ahead, &mut self.record) else {
+            let Some(t) = session.poll_transmit(clock, &mut self.record) else {
                 if flush.is_empty() {
                     return any;
                 }
@@ -558,6 +592,7 @@ impl Host {
 
     /// Reads the kernel's view of all paths while data flows.
     fn refresh_paths(&mut self, s: &mut Surroundings) {
+        let clock = self.clock(s.now);
         let Some(session) = &mut self.session else {
             return;
         };
@@ -568,7 +603,7 @@ impl Host {
                 continue;
             };
             if let Some(path) = io.read_path(s.now, s.net.socket(conn, io.end), sending) {
-                session.handle_path(s.now + self.ahead, id, path);
+                session.handle_path(clock, id, path);
             }
         }
     }
@@ -615,10 +650,14 @@ fn someone_waits(s: &Surroundings) -> bool {
     })
 }
 
-fn exchange_with(running: &[Option<Running>], id: StreamId) -> Option<usize> {
-    running
-        .iter()
-        .position(|r| r.as_ref().is_some_and(|r| r.stream == id))
+/// The exchange of a stream, of those that run.
+pub(super) fn exchange_with(
+    running: &[Option<Running>],
+    active: &[usize],
+    id: StreamId,
+) -> Option<usize> {
+    let is = |e: &&usize| running[**e].as_ref().is_some_and(|r| r.stream == id);
+    active.iter().find(is).copied()
 }
 
 /// A helper's report on a hop on which it sends.

@@ -30,8 +30,8 @@ impl World {
                 return Err(self.failure(format!("{held} bytes are held, {most} may be")));
             }
         }
-        let running = self.running.iter().zip(&self.direct_at);
-        let running = running.filter_map(|(r, direct)| r.as_ref().filter(|_| direct.is_none()));
+        let running = self.active.iter().filter(|e| self.direct_at[**e].is_none());
+        let running = running.filter_map(|e| self.running[*e].as_ref());
         let wants_more = running.into_iter().any(|r| {
             let apps = [Some(&r.client), r.origin.as_ref()];
             let rests = apps.iter().flatten().any(|a| a.is_paused(self.now));

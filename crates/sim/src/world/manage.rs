@@ -17,6 +17,7 @@ use super::line::{Attempt, Line, Stage};
 use super::net::Report;
 use super::scenario::Scenario;
 use super::sockets::{endpoint_config, helper_config, relay};
+use crate::tcp::Config as Tcp;
 
 /// A manager of all routes, whose session is open.
 pub(super) fn manager(scenario: &Scenario) -> Manager {
@@ -96,7 +97,12 @@ impl World {
                 } => self.connect(link.0, dial, Some(request), express),
             },
             Action::AskRelay { link, request, .. } => {
-                self.manager.handle_ticket(clock, link, request);
+                match self.lasting.refused_until[link.0] > self.now {
+                    true => self
+                        .manager
+                        .handle_refusal(clock, link, request, "budget used up"),
+                    false => self.manager.handle_ticket(clock, link, request),
+                }
             }
             Action::Abandon { dial } => {
                 let attempt = |line: &Line| line.attempt.dial == dial;
@@ -112,8 +118,8 @@ impl World {
                 self.manager.handle_stream(clock, stream, heard);
             }
             Action::GoDirect { stream } => self.go_direct(stream),
-            // The session is opened with the world, and ends with it.
-            Action::OpenSession | Action::HangUp { .. } | Action::Tell(_) => {}
+            Action::OpenSession => self.open_session(),
+            Action::HangUp { .. } | Action::Tell(_) => {}
         }
     }
 
@@ -137,7 +143,9 @@ impl World {
             None => (&r.links[..], endpoint_config()),
         };
         let l = self.lines.len();
-        let first = self.net.connect(self.now, l, links, endpoint_config(), far);
+        let keepalive = self.keepalive(express);
+        let ends = [endpoint_config(), far].map(|end| Tcp { keepalive, ..end });
+        let first = self.net.connect(self.now, l, true, links, ends.into());
         let attempt = Attempt {
             dial,
             request,
@@ -173,6 +181,10 @@ impl World {
                 }
             }
         }
+        self.tidy();
+        let running = &self.running;
+        self.active
+            .retain(|e| running[*e].as_ref().is_some_and(|r| !r.is_over()));
         let before = self.live.len();
         let lines = &self.lines;
         self.live.retain(|&l| !lines[l].is_over());

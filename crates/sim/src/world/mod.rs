@@ -27,20 +27,25 @@
 //! ```
 
 mod account;
+mod agenda;
 mod app;
 mod exchanges;
 mod happenings;
 mod helpers;
 mod host;
 mod invariants;
+mod lasting;
 mod line;
 mod manage;
+mod nat;
 mod net;
 mod outcome;
 mod plain;
 mod random;
 mod scenario;
+mod sessions;
 mod sockets;
+mod watch;
 
 use std::time::Duration;
 
@@ -49,20 +54,27 @@ use mpbond_session::Session;
 use mpbond_units::Timestamp;
 
 pub use app::End as StreamEnd;
+pub use lasting::{Note, Noted};
 pub use mpbond_manager::WithoutProxy;
 pub use mpbond_session::{
     BufferDelay, FeedbackRule, HelperId, Idleness, ReinjectionRule, SchedulerKind,
 };
+pub use nat::{Nat, Portal};
 pub use outcome::{ExchangeOutcome, Failure, Observed, Outcome, Passed, Share};
 pub use plain::observe_plain;
 pub use scenario::{
-    Before, Daemon, Ending, Exchange, Fault, Happening, Manner, Pause, Route, Scenario, TwoWay,
-    When,
+    Before, Daemon, Ending, Exchange, Fault, Happening, Lasting, Manner, Pace, Pause, Route,
+    Scenario, TwoWay, When,
 };
 
+pub(crate) use random::Dice;
+pub(crate) use watch::Served;
+
 use crate::link::LinkChange;
+use agenda::Agenda;
 use app::{App, Running};
 use host::{Host, Surroundings};
+use lasting::LastingState;
 use line::{Line, Stage};
 use net::Net;
 
@@ -90,11 +102,13 @@ pub struct World {
     manager: Manager,
     hosts: [Host; 2],
     running: Vec<Option<Running>>,
-    /// By exchange: when the manager is asked again whether it may start.
-    ask_at: Vec<Option<Timestamp>>,
+    /// Exchanges that have started and are not over, in the order of their indices.
+    active: Vec<usize>,
+    /// Exchanges that have not started.
+    waiting: Agenda,
     /// By exchange: when it went direct.
     direct_at: Vec<Option<Timestamp>>,
-    faults_done: Vec<bool>,
+    faults: Agenda,
     /// By link and direction (up, down): changes so far.
     rates: Vec<[Vec<(Timestamp, LinkChange)>; 2]>,
     /// Unique bytes that have arrived, and when the last arrived.
@@ -109,6 +123,7 @@ pub struct World {
     slow_until: Vec<Timestamp>,
     /// Longest time without a new byte while an application waited for one and a route worked.
     longest_gap: Duration,
+    lasting: LastingState,
 }
 
 impl World {
@@ -128,9 +143,10 @@ impl World {
                 Host::proxy(scenario.server.clone()),
             ],
             running: scenario.exchanges.iter().map(|_| None).collect(),
-            ask_at: vec![None; scenario.exchanges.len()],
+            active: Vec::new(),
+            waiting: Agenda::new(scenario.exchanges.iter().map(|x| x.start)),
             direct_at: vec![None; scenario.exchanges.len()],
-            faults_done: vec![false; scenario.faults.len()],
+            faults: Agenda::new(scenario.faults.iter().map(|f| f.when)),
             rates: scenario.links.iter().map(|_| Default::default()).collect(),
             progress: (0, Timestamp::ZERO),
             usable_since: Some(Timestamp::ZERO),
@@ -138,8 +154,10 @@ impl World {
             severed: Vec::new(),
             slow_until: vec![Timestamp::ZERO; scenario.links.len()],
             longest_gap: Duration::ZERO,
+            lasting: LastingState::new(&scenario),
             scenario,
         }
+        .with_gates()
     }
 
     /// Simulates the scenario.
@@ -204,6 +222,7 @@ impl World {
 
     /// Handles everything that is due now.
     fn step(&mut self) -> Result<(), String> {
+        self.wake_up();
         self.happenings();
         self.keep_alive();
         self.links_up();
@@ -224,6 +243,7 @@ impl World {
             for side in [0, 1] {
                 moved |= self.with_host(side, Host::drive)?;
             }
+            moved |= self.renew_sessions();
             moved |= self.manage();
             if !moved {
                 break;
@@ -243,10 +263,12 @@ impl World {
             net: &mut self.net,
             lines: &mut self.lines,
             live: &self.live,
+            active: &self.active,
             exchanges: &self.scenario.exchanges,
             running: &mut self.running,
             manager: &mut self.manager,
             keeps_log: self.scenario.keeps_log,
+            is_lasting: self.scenario.lasting.is_some(),
         };
         f(&mut self.hosts[side], &mut surroundings)
     }
@@ -276,13 +298,13 @@ impl World {
         let timeouts = self.live.iter().filter(|_| awake);
         let timeouts = timeouts.filter_map(|&l| self.handshake_limit(l));
         let manager = self.manager_due().filter(|_| awake);
-        let faults = self.scenario.faults.iter().zip(&self.faults_done);
-        let faults = faults
-            .filter(|(_, done)| !**done)
-            .filter_map(|(f, _)| self.instant(f.when));
-        let exchanges = 0..self.scenario.exchanges.len();
-        let starts = exchanges.filter_map(|e| self.start_of(e)).filter(|_| awake);
-        let resumes = self.running.iter().flatten().flat_map(|r| {
+        let faults = self
+            .faults
+            .next(|f| self.instant(self.scenario.faults[f].when));
+        let starts = self.waiting.next(|e| self.start_of(e));
+        let starts = starts.filter(|_| awake && self.hosts[0].session.is_some());
+        let active = self.active.iter().filter_map(|e| self.running[*e].as_ref());
+        let resumes = active.flat_map(|r| {
             let apps = [Some(&r.client), r.origin.as_ref()];
             apps.into_iter().flatten().flat_map(App::resumes)
         });

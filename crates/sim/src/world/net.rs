@@ -6,6 +6,7 @@ use mpbond_manager::{LinkId, RequestId};
 use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
+use super::nat::{self, Flow, Gate, Verdict};
 use super::outcome::Passed;
 use super::scenario::TwoWay;
 use crate::ideal::Direction;
@@ -40,6 +41,11 @@ enum Content {
         hop: usize,
     },
     Report(Report),
+    /// A middlebox answers end A.
+    Answer {
+        conn: usize,
+        segment: Segment,
+    },
 }
 
 /// A TCP connection. End A is the one nearer to the primary.
@@ -53,6 +59,10 @@ pub(super) struct Conn {
     line: usize,
     /// All packets sent on it are lost.
     severed: bool,
+    /// Whether end A is at the primary, and not at a helper.
+    at_primary: bool,
+    /// Its state at the middleboxes of its farthest link.
+    flow: Flow,
 }
 
 #[derive(Debug)]
@@ -66,6 +76,12 @@ pub(super) struct Net {
     /// Lines whose sockets have changed.
     touched: Vec<usize>,
     reports: Vec<Report>,
+    /// Middleboxes, by link.
+    pub(super) gates: Vec<Gate>,
+    /// Lines that a NAT has forgotten, until they are taken.
+    pub(super) forgotten: Vec<usize>,
+    /// The primary's host sleeps.
+    pub(super) asleep: bool,
     pub(super) events: u64,
     /// All packets that links carried, if they are kept.
     pub(super) passed: Option<Vec<Passed>>,
@@ -90,19 +106,22 @@ impl Net {
             active: Vec::new(),
             touched: Vec::new(),
             reports: Vec::new(),
+            gates: vec![Gate::default(); links.len()],
+            forgotten: Vec::new(),
+            asleep: false,
             events: 0,
             passed: keeps_packets.then(Vec::new),
         }
     }
 
-    /// Connects end A to end B over these links, in their order.
+    /// Connects end A, at the primary or a helper, to end B over these links, in their order.
     pub(super) fn connect(
         &mut self,
         now: Timestamp,
         line: usize,
+        at_primary: bool,
         links: &[usize],
-        a: Config,
-        b: Config,
+        (a, b): (Config, Config),
     ) -> usize {
         let conn = self.conns.len();
         self.conns.push(Conn {
@@ -111,6 +130,8 @@ impl Net {
             links: links.to_vec(),
             line,
             severed: false,
+            at_primary,
+            flow: Flow::new(now),
         });
         self.active.push(conn);
         self.push(now, conn, End::A);
@@ -151,9 +172,15 @@ impl Net {
             a,
             b,
             links,
+            line,
             severed,
-            ..
+            at_primary,
+            flow,
         } = &mut self.conns[conn];
+        if self.asleep && *at_primary && end == End::A {
+            return;
+        }
+        let far = links[links.len() - 1];
         let (socket, hop) = match end {
             End::A => (a, 0),
             End::B => (b, links.len() - 1),
@@ -161,6 +188,20 @@ impl Net {
         let seat = self.seats[links[hop] * 2 + usize::from(end == End::B)];
         while let Some(segment) = socket.poll_transmit(now) {
             if *severed {
+                continue;
+            }
+            let (verdict, is_new) = self.gates[far].treat(now, flow, end, segment.kind);
+            if is_new {
+                self.forgotten.push(*line);
+            }
+            if verdict != Verdict::Pass {
+                if let Some(segment) = nat::answer(verdict) {
+                    let bytes = segment.ip_bytes();
+                    let content = Content::Answer { conn, segment };
+                    let _ = self
+                        .models
+                        .enqueue(self.seats[far * 2 + 1], now, bytes, content);
+                }
                 continue;
             }
             let bytes = segment.ip_bytes();
@@ -179,7 +220,7 @@ impl Net {
     /// delivers it.
     fn arrive(&mut self, now: Timestamp, conn: usize, to: End, segment: Segment, hop: usize) {
         let Conn { links, severed, .. } = &self.conns[conn];
-        if *severed {
+        if *severed || self.is_asleep(conn, to) {
             return;
         }
         let next = match to {
@@ -226,8 +267,12 @@ impl Net {
 
     pub(super) fn next_event(&self) -> Option<Timestamp> {
         let sockets = self.active.iter().flat_map(|&c| {
-            let c = &self.conns[c];
-            [c.a.next_timeout(), c.b.next_timeout()]
+            let conn = &self.conns[c];
+            let a = conn.a.next_timeout();
+            [
+                a.filter(|_| !self.is_asleep(c, End::A)),
+                conn.b.next_timeout(),
+            ]
         });
         let links = self.models.next_event();
         links.into_iter().chain(sockets.flatten()).min()
@@ -238,6 +283,9 @@ impl Net {
         for i in 0..self.active.len() {
             let conn = self.active[i];
             for end in [End::A, End::B] {
+                if self.is_asleep(conn, end) {
+                    continue;
+                }
                 let socket = self.socket_mut(conn, end);
                 if socket.next_timeout().is_some_and(|at| at <= now) {
                     socket.handle_timeout(now);
@@ -271,7 +319,9 @@ impl Net {
                             segment,
                             hop,
                         } => self.arrive(now, conn, to, segment, hop),
+                        Content::Report(_) if self.asleep => {}
                         Content::Report(report) => self.reports.push(report),
+                        Content::Answer { conn, segment } => self.answer(now, conn, segment),
                     }
                 }
             }
@@ -279,6 +329,30 @@ impl Net {
                 return;
             }
         }
+    }
+
+    /// Whether this end is at the primary's sleeping host.
+    fn is_asleep(&self, conn: usize, end: End) -> bool {
+        self.asleep && end == End::A && self.conns[conn].at_primary
+    }
+
+    /// Closes a connection at both ends without a packet: its hosts have forgotten it.
+    pub(super) fn discard(&mut self, conn: usize) {
+        for end in [End::A, End::B] {
+            let socket = self.socket_mut(conn, end);
+            socket.abort();
+            while socket.poll_transmit(Timestamp::ZERO).is_some() {}
+        }
+    }
+
+    /// A segment of a middlebox has arrived at end A.
+    fn answer(&mut self, now: Timestamp, conn: usize, segment: Segment) {
+        if self.conns[conn].severed || self.is_asleep(conn, End::A) {
+            return;
+        }
+        self.socket_mut(conn, End::A).handle_segment(now, segment);
+        self.push(now, conn, End::A);
+        self.touch(conn);
     }
 
     fn touch(&mut self, conn: usize) {

@@ -158,6 +158,11 @@ impl Plain<'_> {
                 Happening::Kill { .. }
                 | Happening::Leave { .. }
                 | Happening::Sever { .. }
+                | Happening::Depart { .. }
+                | Happening::Sleep { .. }
+                | Happening::Network { .. }
+                | Happening::Refuse { .. }
+                | Happening::Restart
                 | Happening::Freeze { .. }
                 | Happening::ClockJump { .. } => {}
             }
@@ -176,7 +181,7 @@ impl Plain<'_> {
                 _ => {
                     let links = self.scenario.routes.first().map_or(&[][..], |r| &r.links);
                     let (a, b) = (plain_config(), plain_config());
-                    self.net.connect(self.now, 0, links, a, b)
+                    self.net.connect(self.now, 0, true, links, (a, b))
                 }
             };
             self.running[e] = Some(Running {

@@ -6,6 +6,7 @@ use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
 use mpbond_session::{HelperId, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
+use super::nat::{Nat, Portal};
 use crate::ideal::Direction;
 use crate::link::{LinkChange, LinkConfig, Rate, Shared};
 
@@ -44,9 +45,23 @@ pub struct Scenario {
     pub linger: Duration,
     /// Whether packets on links and arrivals at readers are kept for the results.
     pub keeps_log: bool,
+    /// Additions of a world that lasts for hours.
+    pub lasting: Option<Lasting>,
     /// Whether the lower bound of each exchange is computed. Over recorded links that takes longer
     /// than the simulation.
     pub has_bounds: bool,
+}
+
+/// Additions of a world that lasts for hours, with any number of sessions: a lost one is followed
+/// by a new one, in which the exchanges that were open are repeated from the beginning.
+#[derive(Debug, Clone, Default)]
+pub struct Lasting {
+    /// Keep-alive of the kernel for the daemons' connections, expresses excepted.
+    pub keepalive: Option<Duration>,
+    /// NAT of each link, by index.
+    pub nats: Vec<Option<Nat>>,
+    /// Pause of an application before it repeats an exchange.
+    pub repeat_after: Duration,
 }
 
 /// Both directions of a link.
@@ -133,6 +148,10 @@ pub struct Exchange {
 pub struct Manner {
     /// A pause in its reading.
     pub pause: Option<Pause>,
+    /// Time from the moment at which it may write until it has something to write.
+    pub thinks: Duration,
+    /// Rate of its writing; `None`: as fast as the session takes it.
+    pub pace: Option<Pace>,
     /// End of its half of the exchange.
     pub ending: Ending,
 }
@@ -144,6 +163,15 @@ pub struct Pause {
     pub after_bytes: u64,
     /// Length; `None`: it never reads again.
     pub length: Option<Duration>,
+}
+
+/// Constant rate of an application's writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes of each piece.
+    pub bytes: u64,
+    /// Interval of the pieces.
+    pub every: Duration,
 }
 
 /// End of an application's half of an exchange.
@@ -212,6 +240,38 @@ pub enum Happening {
         /// its address on this route, one on the farther connection a broken connection.
         told: [bool; 2],
     },
+    /// The primary's network of a route is gone for a time. Its system reports that; the proxy's
+    /// learns nothing.
+    Depart {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+        /// Time for which the network is away.
+        length: Duration,
+    },
+    /// The primary's host sleeps: its daemon, its kernel and its radios stand still.
+    Sleep {
+        /// Length of the sleep.
+        length: Duration,
+    },
+    /// The network behind a link is another one, or changes its mind about newcomers.
+    Network {
+        /// Index in [`Scenario::links`].
+        link: usize,
+        /// Its NAT.
+        nat: Option<Nat>,
+        /// Its captive portal.
+        portal: Option<Portal>,
+    },
+    /// A helper resets its relays of a route and refuses others for a time, as one whose budget is
+    /// used up.
+    Refuse {
+        /// Index in [`Scenario::routes`].
+        route: usize,
+        /// Time for which relays are refused.
+        length: Duration,
+    },
+    /// The proxy's process is replaced: all its connections are reset, and it knows no session.
+    Restart,
     /// A daemon is suspended, as by SIGSTOP; its kernel continues.
     Freeze {
         /// The daemon.
@@ -313,6 +373,7 @@ impl Scenario {
             seed: 1,
             linger: Duration::ZERO,
             keeps_log: false,
+            lasting: None,
             has_bounds: true,
         }
     }

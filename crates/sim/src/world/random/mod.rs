@@ -18,36 +18,36 @@ use crate::link::{LinkChange, LinkConfig, Queue, Rate, Shared};
 const LONGEST_BLACKOUT_MS: u64 = 50_000;
 
 /// Random numbers of a seed.
-pub(super) struct Dice(ChaCha8Rng);
+pub(crate) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n.max(1)
     }
 
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
     /// True with probability 1/n.
-    pub(super) fn once_in(&mut self, n: u64) -> bool {
+    pub(crate) fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0.next_u32() as f64 / f64::from(u32::MAX)
     }
 
     /// A number with uniformly distributed logarithm.
-    fn magnitude(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn magnitude(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
 
-    pub(super) fn ms(&mut self, low: u64, high: u64) -> Duration {
+    pub(crate) fn ms(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
 

@@ -1,0 +1,210 @@
+//! Worlds that last for hours: sleep, a proxy that restarts, sessions that are lost and opened
+//! again, and the exchanges that are repeated then.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::World;
+use super::app::{App, End};
+use super::line::Stage;
+use super::scenario::{Lasting, Scenario};
+use crate::tcp::{End as Side, State};
+
+/// State that only a lasting world needs.
+#[derive(Debug, Default)]
+pub(super) struct LastingState {
+    /// End of the primary's sleep.
+    asleep_until: Option<Timestamp>,
+    /// By route: until when its helper refuses relays.
+    pub(super) refused_until: Vec<Timestamp>,
+    /// By exchange: its attempts in sessions that were lost.
+    pub(super) before: Vec<Option<Before>>,
+    /// Events that the scenario does not name.
+    pub(super) notes: Vec<Note>,
+}
+
+/// Earlier attempts of an exchange that is repeated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before {
+    /// When the first one started.
+    pub(super) started: Timestamp,
+    /// Since when the client has waited for bytes that the origin could have sent.
+    pub(super) waits_since: Timestamp,
+    pub(super) attempts: u32,
+}
+
+/// An event that the scenario does not name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// When it happened.
+    pub at: Timestamp,
+    /// Its kind.
+    pub what: Noted,
+}
+
+/// Kind of an event that the scenario does not name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Noted {
+    /// A NAT has forgotten a connection of this route, as a packet shows.
+    Forgotten(usize),
+    /// The primary's session was lost, with the reason.
+    SessionLost(String),
+}
+
+impl LastingState {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Self {
+            refused_until: vec![Timestamp::ZERO; scenario.routes.len()],
+            before: vec![None; scenario.exchanges.len()],
+            ..Self::default()
+        }
+    }
+}
+
+impl World {
+    /// Puts the NATs of a lasting scenario into their places.
+    pub(super) fn with_gates(mut self) -> Self {
+        if let Some(Lasting { nats, .. }) = &self.scenario.lasting {
+            for (gate, nat) in self.net.gates.iter_mut().zip(nats) {
+                gate.nat = *nat;
+            }
+            self.net.passed = Some(Vec::new());
+        }
+        self
+    }
+
+    /// Keep-alive of a new connection.
+    pub(super) fn keepalive(&self, express: bool) -> Option<Duration> {
+        let lasting = self.scenario.lasting.as_ref().filter(|_| !express);
+        lasting.and_then(|l| l.keepalive)
+    }
+
+    /// The primary's host goes to sleep.
+    pub(super) fn sleep(&mut self, length: Duration) {
+        let until = self.now + length;
+        self.lasting.asleep_until = Some(until);
+        self.net.asleep = true;
+        self.hosts[0].sleep(self.now, until);
+    }
+
+    /// Wakes the primary's host if its sleep is over.
+    pub(super) fn wake_up(&mut self) {
+        let over = |until: &mut Timestamp| *until <= self.now;
+        if self.lasting.asleep_until.take_if(over).is_some() {
+            self.net.asleep = false;
+            let length = self.hosts[0].wake_up(self.now);
+            let clock = self.primary_clock();
+            self.manager.handle_slept(clock, length);
+            self.hosts[0].look_again();
+        }
+    }
+
+    /// The proxy's process is replaced by one that knows no session.
+    pub(super) fn restart_proxy(&mut self) {
+        for l in self.live.clone() {
+            if self.lines[l].ends[1].stage != Stage::Gone {
+                self.with_host(1, |host, s| host.lose_line(s, l));
+            }
+        }
+        self.hosts[1].drop_session();
+    }
+
+    /// Settles lost sessions at both ends. Returns whether there was one.
+    pub(super) fn renew_sessions(&mut self) -> bool {
+        let proxy = self.hosts[1].lost.take().is_some();
+        if proxy {
+            self.with_host(1, |host, s| host.abandon(s));
+            self.hosts[1].drop_session();
+        }
+        let primary = self.hosts[0].lost.take();
+        let any = proxy || primary.is_some();
+        if let Some(reason) = primary {
+            self.lose_session(reason);
+        }
+        any
+    }
+
+    /// The primary's session is over: all connections are closed, and applications see a reset.
+    fn lose_session(&mut self, reason: String) {
+        let what = Noted::SessionLost(reason);
+        self.lasting.notes.push(Note { at: self.now, what });
+        for l in self.live.clone() {
+            if self.lines[l].ends[0].stage != Stage::Gone {
+                self.with_host(0, |host, s| host.lose_line(s, l));
+            }
+        }
+        self.hosts[0].drop_session();
+        let pause = self.scenario.lasting.as_ref().map(|l| l.repeat_after);
+        let again = self.now + pause.unwrap_or_default();
+        for e in std::mem::take(&mut self.active) {
+            let Some(running) = self.running[e].take() else {
+                continue;
+            };
+            let origin = running.origin.as_ref();
+            let taken = origin.is_some_and(|o| o.read == self.scenario.exchanges[e].up_bytes);
+            let finished = matches!(running.client.ended, Some((_, End::Finished)));
+            if finished && taken {
+                // Both applications have everything, and need no repetition.
+                self.running[e] = Some(running);
+                continue;
+            }
+            let before = self.lasting.before[e].get_or_insert(Before {
+                started: running.started,
+                waits_since: running.started,
+                attempts: 0,
+            });
+            // An origin that had nothing to say kept nobody waiting until now.
+            if let Some(ready) = running.origin.as_ref().and_then(App::ready) {
+                before.waits_since = ready.max(running.client.last_read()).min(self.now);
+            }
+            before.attempts += 1;
+            self.waiting.put(again, e);
+        }
+        let clock = self.primary_clock();
+        self.manager.handle_session_lost(clock);
+    }
+
+    /// The manager opens a session. That of the beginning is open already.
+    pub(super) fn open_session(&mut self) {
+        if self.hosts[0].session.is_none() {
+            self.hosts[0].open_session();
+            let clock = self.primary_clock();
+            self.manager.handle_session_opened(clock);
+        }
+    }
+
+    /// Notes what NATs have forgotten, and closes ends that nothing will ever reach: a proxy limits
+    /// handshakes, and a host does not keep the sockets of a process that has closed them.
+    pub(super) fn tidy(&mut self) {
+        let forgotten = std::mem::take(&mut self.net.forgotten);
+        if self.scenario.lasting.is_none() {
+            return;
+        }
+        for l in forgotten {
+            let what = Noted::Forgotten(self.lines[l].route);
+            self.lasting.notes.push(Note { at: self.now, what });
+        }
+        for i in 0..self.live.len() {
+            let l = self.live[i];
+            let [near, far] = &self.lines[l].ends;
+            let never_up = matches!(far.stage, Stage::Handshake | Stage::AwaitHello);
+            if near.stage == Stage::Gone && never_up && !self.hosts[0].is_frozen(self.now) {
+                self.with_host(1, |host, s| host.lose_line(s, l));
+            }
+            let line = &self.lines[l];
+            if line.is_over() {
+                for conn in [Some(line.first), line.second].into_iter().flatten() {
+                    self.net.discard(conn);
+                }
+            }
+        }
+    }
+
+    /// Whether a line's connection to the proxy is established.
+    pub(super) fn is_connected(&self, conn: usize) -> bool {
+        let ends = [Side::A, Side::B];
+        let open = |end| self.net.socket(conn, end).state() == State::Established;
+        ends.into_iter().all(open)
+    }
+}
