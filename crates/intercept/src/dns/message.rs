@@ -7,6 +7,9 @@ use bytes::{Bytes, BytesMut};
 /// Header of every message, in bytes (RFC 1035, section 4.1.1).
 const HEADER_BYTES: usize = 12;
 
+/// Type and class behind the name of a question, in bytes (RFC 1035, section 4.1.2).
+const TYPE_AND_CLASS_BYTES: usize = 4;
+
 /// Maximum length of a name in bytes, with its length octets (RFC 1035, section 2.3.4).
 const MAX_NAME_BYTES: usize = 255;
 
@@ -125,13 +128,17 @@ impl Query {
     }
 
     /// Whether a message is a response to the same question, regardless of its id. Resolvers may
-    /// change the case of the name.
+    /// change the case of the name; type and class are octets that only look like letters.
     pub(super) fn is_answered_by(&self, response: &[u8]) -> bool {
         let is_response = response.get(2).is_some_and(|f| f & FLAG_RESPONSE != 0);
-        let question = self.question();
-        let asked = response.get(HEADER_BYTES..HEADER_BYTES + question.len());
         let one = response.get(4..6) == Some(&[0, 1]);
-        is_response && one && asked.is_some_and(|a| a.eq_ignore_ascii_case(question))
+        let question = self.question();
+        let answered = response.get(HEADER_BYTES..HEADER_BYTES + question.len());
+        let parts = |question: &[u8]| {
+            let (name, kind) = question.split_last_chunk::<TYPE_AND_CLASS_BYTES>()?;
+            Some((name.to_ascii_lowercase(), *kind))
+        };
+        is_response && one && answered.is_some_and(|a| parts(a) == parts(question))
     }
 
     /// An error response for the client.
@@ -191,7 +198,7 @@ fn answer(query: &[u8; HEADER_BYTES], question: &[u8], rcode: Rcode) -> Bytes {
 /// Range of the question, and the client's UDP size.
 fn read_body(message: &[u8], additional: u16) -> Option<(Range<usize>, usize)> {
     let name_end = skip_name(message, HEADER_BYTES)?;
-    let question_end = name_end + 4;
+    let question_end = name_end + TYPE_AND_CLASS_BYTES;
     message.get(name_end..question_end)?;
     let mut udp_bytes = PLAIN_UDP_BYTES;
     let mut at = question_end;
@@ -319,6 +326,13 @@ pub(super) mod tests {
         let mut other = good.clone();
         other[14] = b'x';
         assert!(!q.is_answered_by(&other), "another question");
+        let mut https = query(7, None);
+        https[26] = 0x41;
+        let mut other = response(&https, 100);
+        let https = Query::parse(&https).unwrap();
+        assert!(https.is_answered_by(&other));
+        other[26] = 0x61;
+        assert!(!https.is_answered_by(&other), "another type");
 
         assert_eq!(q.over_udp(&good), good);
         let large = response(&bytes, 600);

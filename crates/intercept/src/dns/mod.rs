@@ -21,4 +21,4 @@ mod upstream;
 pub use message::{BadQuery, Family, Query, Rcode};
 pub use reach::Reach;
 pub use stub::{DnsConfig, DnsStub};
-pub use upstream::Dial;
+pub use upstream::{Dial, look_up};

@@ -1,6 +1,6 @@
 //! The resolver side of the DNS stub: one multiplexed connection with retries.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,12 +173,44 @@ impl<D: Dial> Upstream<D> {
     }
 }
 
+/// Looks up all these queries at once, without a stub: the resolvers' responses, each under the id
+/// of its connection; `None` where there is no response.
+pub async fn look_up(
+    queries: impl IntoIterator<Item = Query>,
+    resolvers: Vec<Destination>,
+    dial: impl Dial,
+) -> Vec<Option<Bytes>> {
+    let (lookups, answers): (Vec<_>, Vec<_>) = queries
+        .into_iter()
+        .map(|query| Lookup::new(Arc::new(query)))
+        .unzip();
+    let (sender, receiver) = mpsc::channel(lookups.len().max(1));
+    let asking = async {
+        for lookup in lookups {
+            // An error drops the look-up, which is its answer.
+            drop(sender.send(lookup).await);
+        }
+        let mut responses = Vec::new();
+        for answer in answers {
+            responses.push(answer.await.ok());
+        }
+        responses
+    };
+    let upstream = Upstream::new(Arc::new(dial), resolvers, receiver);
+    tokio::select! {
+        responses = asking => responses,
+        // Ends only with the sender, which the other branch holds.
+        () = upstream.run() => Vec::new(),
+    }
+}
+
 /// One connection to a resolver: messages with a length prefix (RFC 1035, section 4.2.2).
 struct Connection<S> {
     reader: tokio::io::ReadHalf<S>,
     writer: tokio::io::WriteHalf<S>,
     received: BytesMut,
-    pending: HashMap<u16, Lookup>,
+    /// Look-ups by id. The next connection gets those without an answer in the order of their ids.
+    pending: BTreeMap<u16, Lookup>,
     next_id: u16,
     /// Instant at which the connection is closed if nothing is received.
     deadline: Instant,
@@ -191,7 +223,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection<S> {
             reader,
             writer,
             received: BytesMut::new(),
-            pending: HashMap::new(),
+            pending: BTreeMap::new(),
             next_id: 0,
             deadline: Instant::now() + IDLE,
         }
