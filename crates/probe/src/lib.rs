@@ -11,6 +11,7 @@ mod background;
 mod clock_offset;
 mod datagram;
 mod error;
+mod hostile;
 mod message;
 mod options;
 mod picture;
@@ -26,6 +27,7 @@ pub mod traffic;
 
 pub use clock_offset::{ClockOffset, Exchange};
 pub use error::ProbeError;
+pub use hostile::hear;
 pub use options::{Method, Options};
 pub use record::{KernelSource, Pair, Probe, Stamps, Summary, UserSource, WireSource};
 pub use server::{Server, ServerOptions};

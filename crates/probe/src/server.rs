@@ -118,23 +118,31 @@ fn answer_datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         let Ok(Some(got)) = sys::receive(socket, &mut buffer, false) else {
             continue;
         };
-        let now = sys::now_ns();
         let Some(packet) = buffer.get_mut(..got.bytes) else {
             continue;
         };
-        let Some(question) = Message::read(packet).filter(|m| !m.is_answer) else {
-            continue;
-        };
-        let mut answer = Message {
-            is_answer: true,
-            t2_ns: got.software_ns.unwrap_or(now),
-            ..question
-        };
-        answer.t3_ns = sys::now_ns();
-        answer.write(packet);
-        // Errors are ignored: a client that left does not need the answer.
-        let _ = socket.send_to(packet, from);
+        if answer(packet, got.software_ns) {
+            // Errors are ignored: a client that left does not need the answer.
+            let _ = socket.send_to(packet, from);
+        }
     }
+}
+
+/// Turns a request, received at this time by the kernel's clock if that is known, into its answer;
+/// returns `false` for anything else.
+pub(crate) fn answer(packet: &mut [u8], received_ns: Option<u64>) -> bool {
+    let now = sys::now_ns();
+    let Some(question) = Message::read(packet).filter(|m| !m.is_answer) else {
+        return false;
+    };
+    let mut answer = Message {
+        is_answer: true,
+        t2_ns: received_ns.unwrap_or(now),
+        ..question
+    };
+    answer.t3_ns = sys::now_ns();
+    answer.write(packet);
+    true
 }
 
 fn accept(listener: &TcpListener, stop: &Arc<AtomicBool>) {
