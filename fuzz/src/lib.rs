@@ -18,7 +18,7 @@ pub use choices::Choices;
 pub use mutate::Mutations;
 
 use sessions::{hostile, pair};
-use targets::{captures, config, fronts, links, traces, wire};
+use targets::{answers, captures, config, fronts, links, traces, wire};
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
@@ -82,8 +82,12 @@ pub const TARGETS: &[Target] = &[
     target("socks5", fronts::socks5, KIB),
     target("http", fronts::http, 4 * KIB),
     target("dns", fronts::dns, KIB),
+    target("resolver", answers::resolver, 4 * KIB),
+    target("discovery", answers::discovery, 2 * KIB),
+    target("probe", answers::probe, KIB),
     target("config", config::config, 4 * KIB),
     target("trust", config::trust, KIB),
+    target("enrolment", config::enrolment, KIB),
     target("identity", config::identity, 2 * KIB),
     target("experiment", config::experiment, 8 * KIB),
     target("page", config::page, 4 * KIB),

@@ -9,11 +9,9 @@ use mpbond_fuzz::{Mutations, TARGETS, Target, seeds};
 /// Maximum time of one input: far more than any takes, also on a busy machine without optimisation.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
-/// Total time for mutations of one target.
-const MUTATE_FOR: Duration = Duration::from_millis(400);
-
-/// Maximum number of mutations of one target.
-const MUTATIONS: usize = 4000;
+/// Number of mutations of one target: the same on every machine, however fast, so that the test
+/// passes on all of them or on none.
+const MUTATIONS: usize = 1000;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
@@ -74,14 +72,13 @@ fn mutations_of_them_pass() {
     for (number, target) in (1..).zip(TARGETS) {
         let inputs = inputs(target);
         let mut mutations = Mutations::new(number);
-        let begun = Instant::now();
         for i in 0..MUTATIONS {
             let (name, octets) = &inputs[i % inputs.len()];
             let (_, other) = &inputs[(i * 7 + 3) % inputs.len()];
             let octets = mutations.of(octets, other, target.most_octets);
             let passed = passes(target, &format!("mutation {i}, of {name}"), &octets);
             good &= passed;
-            if !passed || begun.elapsed() > MUTATE_FOR {
+            if !passed {
                 break;
             }
         }

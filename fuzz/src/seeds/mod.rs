@@ -1,6 +1,7 @@
 //! Inputs that fuzzing starts from, made by our own code or by hand: well-formed ones, since chance
 //! alone rarely writes a whole frame or a table's header.
 
+mod answers;
 mod captures;
 
 use std::net::SocketAddr;
@@ -62,6 +63,9 @@ pub fn all() -> Vec<(&'static str, String, Vec<u8>)> {
     add("opening", b"\x16\x03\x01".to_vec());
     for (target, octets) in OCTETS {
         add(target, octets.to_vec());
+    }
+    for (target, octets) in answers::answers() {
+        add(target, octets);
     }
     for (target, text) in TEXTS {
         add(target, text.as_bytes().to_vec());

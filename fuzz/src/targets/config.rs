@@ -4,7 +4,10 @@ use std::cell::OnceCell;
 use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 
-use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, TrustFile, identity_and_trust};
+use mpbond::config::{
+    EnrolmentBook, HelperConfig, PrimaryConfig, ProxyConfig, TokenProblem, TrustFile,
+    identity_and_trust,
+};
 use mpbond_lab::experiment::Experiment;
 use mpbond_lab::report::{Saved, Sheet};
 use mpbond_net::Identity;
@@ -31,6 +34,35 @@ pub fn trust(octets: &[u8]) {
         let file = TrustFile::beside(&path.with_extension("pem"));
         if let Err(e) = file.devices() {
             super::one_line(&e);
+        }
+    });
+}
+
+/// A proxy's book of enrolment tokens: a token is redeemed as often as the book allows, and the
+/// book stays readable.
+pub fn enrolment(octets: &[u8]) {
+    const NOW_S: u64 = 1_800_000_000;
+    in_file("identity.enrol", octets, |path| {
+        let book = EnrolmentBook::beside(&path.with_extension("pem"));
+        let open = book.is_open(NOW_S);
+        // The seeds' first token.
+        let redeem = || book.redeem(&[0x01; 32], NOW_S);
+        match redeem() {
+            Err(e) => {
+                super::one_line(&e);
+                assert!(open.is_err(), "a book is read once and then not");
+            }
+            Ok(Err(problem)) => super::one_line(&problem),
+            Ok(Ok(name)) => {
+                assert!(open.is_ok_and(|o| o), "a token of a closed book is good");
+                let again = redeem();
+                let same = match &again {
+                    Ok(Ok(again)) => *again == name,
+                    Ok(Err(problem)) => *problem == TokenProblem::Used,
+                    Err(_) => false,
+                };
+                assert!(same, "then {name:?}, now {again:?}");
+            }
         }
     });
 }

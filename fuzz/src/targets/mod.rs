@@ -1,6 +1,7 @@
 //! The targets: one function per parser, which must not panic and must keep its documented
 //! guarantees for any octets.
 
+pub mod answers;
 pub mod captures;
 pub mod config;
 pub mod fronts;

@@ -163,7 +163,7 @@ fn identity() -> &'static Identity {
     })
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     thread_local! {
         static RUNTIME: Runtime = match Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime,

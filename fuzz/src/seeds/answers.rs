@@ -1,0 +1,126 @@
+//! Seeds of answers from the network, and of the book of enrolment tokens.
+
+use mpbond_net::discovery::{NONCE_BYTES, announce};
+
+use crate::targets::answers::{DEVICES, QUERIES};
+
+pub(super) fn answers() -> Vec<(&'static str, Vec<u8>)> {
+    let mut all = Vec::new();
+    for octets in resolvers() {
+        all.push(("resolver", octets));
+    }
+    for octets in announcements() {
+        all.push(("discovery", octets));
+    }
+    for octets in datagrams() {
+        all.push(("probe", octets));
+    }
+    for text in enrolments() {
+        all.push(("enrolment", text.into_bytes()));
+    }
+    all
+}
+
+/// A response to a query under this id, with a record of so many octets, behind its length.
+fn response(id: u16, query: &[u8], octets: usize) -> Vec<u8> {
+    let question = query.get(12..29).unwrap_or_default();
+    let header = [0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
+    let record = vec![7; octets];
+    let message = [&id.to_be_bytes()[..], &header, question, &record].concat();
+    [&(message.len() as u16).to_be_bytes()[..], &message].concat()
+}
+
+fn resolvers() -> Vec<Vec<u8>> {
+    let [one, two, three] = QUERIES;
+    let input = |piece: u8, first: &[Vec<u8>], second: &[Vec<u8>]| {
+        let first = first.concat();
+        let length = (first.len() as u16).to_be_bytes();
+        [&[piece][..], &length, &first, &second.concat()].concat()
+    };
+    let all = [
+        response(0, one, 16),
+        response(1, two, 30),
+        response(2, three, 600),
+    ];
+    let [a, b, c] = &all;
+    let mut cut = b.clone();
+    cut.truncate(20);
+    vec![
+        input(40, &all, &[]),
+        // In reverse, and twice.
+        input(0, &[c.clone(), b.clone(), a.clone(), a.clone()], &[]),
+        // Answers to other questions, then a broken connection; the next one answers.
+        input(
+            6,
+            &[response(0, two, 4), response(9, one, 4), a.clone(), cut],
+            &[
+                response(0, two, 4),
+                response(1, three, 4),
+                response(1, two, 4),
+            ],
+        ),
+        // Messages without a header, and without octets.
+        input(3, &[vec![0, 2, 0, 0], a.clone(), vec![0, 0]], &all),
+    ]
+}
+
+fn announcements() -> Vec<Vec<u8>> {
+    let [helper, primary] = DEVICES;
+    let others: Vec<_> = (10..29)
+        .map(|n| mpbond_net::DeviceId::from_bytes([n; 32]))
+        .collect();
+    let lists = [vec![primary], [&others[..], &[primary]].concat(), others];
+    lists
+        .iter()
+        .map(|primaries| {
+            let properties = announce(&helper, primaries, &[5; NONCE_BYTES], || [9; 8]);
+            let lines = properties.iter().map(|(k, v)| format!("{k}={v}\n"));
+            lines.collect::<String>().into_bytes()
+        })
+        .collect()
+}
+
+fn datagrams() -> Vec<Vec<u8>> {
+    let message = |is_answer: bool, seq: u8| {
+        [
+            &b"mpbP\x01"[..],
+            &[u8::from(is_answer), 0, 0],
+            // The run, the number, and stamps.
+            &[0, 0, 0, 0, 0, 0, 0, 7],
+            &[0, 0, 0, seq, 0, 0, 0, 0],
+            &1_700_000_000_000_000_000_u64.to_be_bytes(),
+            &1_700_000_000_000_001_000_u64.to_be_bytes(),
+        ]
+        .concat()
+    };
+    let input = |who: u8, datagrams: &[Vec<u8>]| {
+        let mut octets = vec![who];
+        for datagram in datagrams {
+            octets.push(datagram.len() as u8);
+            octets.extend(datagram);
+        }
+        octets
+    };
+    // ICMP's header before the message, and IP's before that.
+    let icmp = |kind: u8, seq| [&[kind, 0, 0, 0, 0, 7, 0, seq][..], &message(false, seq)].concat();
+    let raw = |seq| [&[0x45][..], &[0; 19], &icmp(0, seq)].concat();
+    let answers = [message(true, 3), message(true, 1), message(true, 1)];
+    vec![
+        input(0, &[message(false, 1), message(true, 1), vec![0; 9]]),
+        input(1, &answers),
+        input(3, &[icmp(0, 1), icmp(8, 2)]),
+        input(5, &[icmp(129, 1), icmp(128, 2)]),
+        input(7, &[raw(1), raw(2), vec![0x4f]]),
+        input(9, &[icmp(129, 0), icmp(129, 0)]),
+    ]
+}
+
+fn enrolments() -> Vec<String> {
+    let (one, two) = ("01".repeat(32), "0a".repeat(32));
+    vec![
+        format!("# tokens\n{one} 1900000000 2 Anna's laptop\n{two} 1900000000 1\n"),
+        format!("{two} 1800000001 3 x\n{one} 1799999999 1 y\n"),
+        format!("{one} 1900000000 0\n"),
+        format!("{one} 1900000000 1 z\n{two} tomorrow 1\n"),
+    ]
+}
