@@ -19,8 +19,12 @@ use nix::unistd::Pid;
 pub const WITHIN: Duration = Duration::from_secs(30);
 
 /// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WITHIN;
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(WITHIN, what, holds);
+}
+
+fn until_within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + limit;
     while !holds() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         thread::sleep(Duration::from_millis(20));
@@ -305,7 +309,12 @@ impl Bond {
 
     /// Waits until the primary has so many subflows that work.
     pub fn joined(&self, subflows: usize) {
-        until(&format!("{subflows} subflows are up"), || {
+        self.joined_within(WITHIN, subflows);
+    }
+
+    /// The same within a limit.
+    pub fn joined_within(&self, limit: Duration, subflows: usize) {
+        until_within(limit, &format!("{subflows} subflows are up"), || {
             let status = self.status("primary");
             let up = |s: &Status| {
                 let session = s.sessions.first()?;
