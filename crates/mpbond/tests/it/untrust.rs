@@ -15,8 +15,8 @@ use mpbond::status::Status;
 use mpbond_net::{DeviceId, Identity};
 use mpbond_testing::free_address as free;
 
-/// All of this takes milliseconds (`--nocapture` shows them). A busy machine gets more, but less than
-/// any time-out of the daemons.
+/// All of this takes milliseconds (`--nocapture` shows them). A busy machine gets more, but less
+/// than any time-out of the daemons.
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// A server that sends without end.
