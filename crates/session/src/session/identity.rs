@@ -19,6 +19,8 @@ pub(super) struct Identity {
     pub(super) lost: bool,
     /// One of the ends takes no new streams.
     pub(super) going_away: bool,
+    /// The peer has said so: it is reported once, however often it says it.
+    pub(super) peer_goes_away: bool,
 }
 
 impl Identity {
@@ -32,6 +34,7 @@ impl Identity {
             established: false,
             lost: false,
             going_away: false,
+            peer_goes_away: false,
         }
     }
 }

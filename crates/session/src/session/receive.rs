@@ -197,7 +197,9 @@ impl Session {
             }
             Frame::GoAway { reason } => {
                 self.identity.going_away = true;
-                self.events.push_back(Event::GoAway { reason });
+                if !std::mem::replace(&mut self.identity.peer_goes_away, true) {
+                    self.events.push_back(Event::GoAway { reason });
+                }
                 Ok(())
             }
         }

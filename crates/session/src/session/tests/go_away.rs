@@ -66,3 +66,19 @@ fn go_away_is_sent_again_when_its_subflow_is_lost() {
     p.run(at(5_000), |p| told(p) > 0);
     assert_eq!(told(&p), 1);
 }
+
+/// Frames that a peer repeats must not become log lines: 400 kB of them once made 16 MB.
+#[test]
+fn a_thousand_go_aways_are_one_event_at_either_end() {
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(8.0, 10)]);
+    p.run(at(1_000), |_| false);
+    // As one that goes away itself.
+    p.client.go_away("the primary leaves");
+    for n in 0..1_000 {
+        p.server().go_away("the proxy leaves");
+        p.run(at(1_010 + 10 * n), |_| false);
+    }
+    p.run(at(12_000), |_| false);
+    assert_eq!(told(&p), 1);
+}
