@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mpbond_net::pairing::{Message, PairingError, StopReason};
 use mpbond_net::tls::{TlsStream, Trust};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::conversation::{hear, part, say};
 use crate::config::{EnrolmentBook, TokenProblem, TrustFile, TrustedDevice};
@@ -46,14 +46,13 @@ pub(crate) async fn serve(
             return Ok(());
         }
         Ok(Err(problem)) => {
-            warn!(device = %device, "enrolment refused: {problem}");
             let reason = match problem {
                 TokenProblem::Unknown => StopReason::TokenUnknown,
                 TokenProblem::Expired => StopReason::TokenExpired,
                 TokenProblem::Used => StopReason::TokenUsed,
             };
             end(&mut tls, reason).await;
-            return Ok(());
+            anyhow::bail!("enrolment of {device} refused: {problem}");
         }
         Err(e) => {
             end(&mut tls, StopReason::NotStored).await;

@@ -20,15 +20,19 @@ use tokio::time::Instant;
 use super::conversation::{Ending, Parties, hold};
 use super::{Own, PairError, Paired};
 use crate::driver::Clock;
+use crate::quota::{Quota, source};
+use crate::rate_limited_log::PeerLog;
 use crate::stop::Stop;
 
 /// Maximum number of callers at a time; more wait in the kernel's queue.
-const MAX_CALLERS: usize = 8;
+const MAX_CALLERS: usize = 32;
+/// Maximum number of these from one source, which must not keep out the device with the code.
+const MAX_CALLERS_EACH: usize = 8;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of addresses in an invitation.
 const MAX_ADDRESSES: usize = 4;
 
-/// Event while a device waits, to be shown to the person.
+/// Event while a device waits, to be shown to the person. Callers without a key cause few.
 #[derive(Debug)]
 pub enum Event {
     /// A caller was refused.
@@ -120,6 +124,18 @@ impl Listener {
             clock: Clock::start(),
             ask,
         });
+        let callers_of = Quota::new(MAX_CALLERS, MAX_CALLERS_EACH);
+        let lines = PeerLog::default();
+        let tell = |from: SocketAddr, device: Option<DeviceId>, problem: String| {
+            // A caller with a key has made a handshake: a person may try again and again.
+            if device.is_some() || lines.line(source(from), room.clock.now()).is_some() {
+                tell(Event::Refused {
+                    from,
+                    device,
+                    problem,
+                });
+            }
+        };
         let (give_up, quit) = watch::channel(false);
         let mut stop = self.stop;
         let mut given_up = false;
@@ -146,11 +162,19 @@ impl Listener {
                     };
                     if self.local_only && !is_local(from.ip()) {
                         let problem = "it is not on a network of this machine".to_owned();
-                        tell(Event::Refused { from, device: None, problem });
+                        tell(from, None, problem);
                         continue;
                     }
+                    let Ok(share) = callers_of.take(source(from)) else {
+                        let problem = "too many calls at a time from this address".to_owned();
+                        tell(from, None, problem);
+                        continue;
+                    };
                     let (room, quit) = (Rc::clone(&room), quit.clone());
-                    callers.spawn_local(async move { room.visit(tcp, from, quit).await });
+                    callers.spawn_local(async move {
+                        let _share = share;
+                        room.visit(tcp, from, quit).await
+                    });
                 }
                 Some(visit) = callers.join_next() => {
                     let Ok(Visit { from, device, end }) = visit else {
@@ -163,7 +187,7 @@ impl Listener {
                         Ok(Ending { result: Err(e), .. }) => e.to_string(),
                         Err(e) => e.to_string(),
                     };
-                    tell(Event::Refused { from, device, problem });
+                    tell(from, device, problem);
                     let attempts = room.attempts.borrow();
                     if attempts.is_void() && !attempts.is_used() {
                         return Err(PairingError::Void.into());

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tracing::{debug, info, warn};
 use super::{Proxy, dial};
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::random;
-use crate::rate_limited_log::RateLimitedLog;
+use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::status::{SessionStatus, TransferStatus};
 
 /// Maximum number of name look-ups under way on a worker, each with two sockets: enough for four
@@ -83,6 +84,7 @@ impl Worker {
                             most: MAX_LOOKUPS,
                         }),
                         overloaded: Rc::default(),
+                        refused: PeerLog::default(),
                     });
                     work.run(receiver).await;
                 });
@@ -120,6 +122,8 @@ struct Work {
     resolver: Rc<Resolver<DeviceId>>,
     /// Limits the warning that no descriptors are left.
     overloaded: Rc<RateLimitedLog>,
+    /// Limits lines about refusals that a device causes.
+    refused: PeerLog<DeviceId>,
 }
 
 impl Work {
@@ -198,11 +202,12 @@ impl Work {
             info!(peer = tls.peer_id().short(), "no longer trusted");
             return;
         }
+        let device = tls.peer_id();
         let driver = match &hello {
             Hello::Capable { .. } => match self.session(tls.peer_id(), &hello) {
                 Ok(driver) => Some(driver),
                 Err(e) => {
-                    info!(peer = tls.peer_id().short(), %e, "session refused");
+                    self.refused(&tls.peer_id(), "session", &e);
                     tokio::task::spawn_local(refuse(tls, e));
                     return;
                 }
@@ -214,10 +219,18 @@ impl Work {
             return;
         };
         if let Err(e) = driver.accept_subflow(tls, &hello, rest, octets) {
-            info!(error = %e, "subflow refused");
+            self.refused(&device, "subflow", &e);
             if matches!(hello, Hello::Capable { .. }) {
                 driver.give_up("its first subflow was refused");
             }
+        }
+    }
+
+    /// Logs a refusal.
+    fn refused(&self, peer: &DeviceId, subject: &str, reason: &dyn fmt::Display) {
+        if let Some(line) = self.refused.line(*peer, self.proxy.clock.now()) {
+            let left_out = line.left_out;
+            info!(peer = peer.short(), %reason, left_out, "{subject} refused");
         }
     }
 
@@ -274,7 +287,7 @@ impl Work {
                     destination,
                 } => {
                     if !driver.admits(stream) {
-                        info!(%stream, %destination, "stream refused: no memory left");
+                        self.refused(&peer, "stream", &"no memory left");
                         continue;
                     }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));

@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 mod enrol;
+mod strangers;
 
 const HELPER: &str = "identity = \"me.pem\"\nname = \"my phone\"\nlisten = \"0.0.0.0:4434\"\n\
     proxies = \"203.0.113.1:4433\"\n";
