@@ -30,7 +30,7 @@ pub enum CloseCode {
     TooMuch,
     /// The subflow carried only copies of what had arrived elsewhere, and is cut to be joined anew.
     Cut,
-    /// The peer is shutting down.
+    /// The peer has ended the session.
     GoingAway,
     /// The device's key is not trusted, or no longer.
     NotTrusted,
@@ -98,7 +98,7 @@ impl fmt::Display for CloseCode {
             Self::SubflowIdReused => "subflow id used before",
             Self::TooMuch => "a limit of the other end was reached",
             Self::Cut => "cut: it carried only copies",
-            Self::GoingAway => "the other end is shutting down",
+            Self::GoingAway => "the other end has ended the session",
             Self::NotTrusted => "device not trusted",
             Self::BadAck => "acknowledgement of octets never sent",
             Self::Other(n) => return write!(f, "code {n}"),

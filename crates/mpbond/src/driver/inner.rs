@@ -209,7 +209,11 @@ impl Inner {
                     self.notice(Notice::GoAway);
                 }
                 Event::Lost { reason } => {
-                    warn!(reason, "session lost; its streams are reset");
+                    if self.is_drained() {
+                        info!(reason, "session over");
+                    } else {
+                        warn!(reason, "session lost; its streams are reset");
+                    }
                     let ids: Vec<_> = self.subflows.keys().copied().collect();
                     for id in ids {
                         self.close_subflow(id);

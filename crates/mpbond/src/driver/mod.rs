@@ -327,9 +327,9 @@ impl Driver {
         self.shared.borrow().subflows.is_empty()
     }
 
-    /// Proxy: ends the session of a proxy that stops, and sends that on all subflows.
-    pub fn stop(&self) {
-        self.with(|inner| inner.end(CloseCode::GoingAway, "the proxy stops".to_owned()));
+    /// Ends the session, and tells the other end, which would keep it for a return.
+    pub fn stop(&self, reason: &str) {
+        self.with(|inner| inner.end(CloseCode::GoingAway, reason.to_owned()));
     }
 
     /// Proxy: ends the session of a device that is no longer trusted, and tells it so.

@@ -127,6 +127,7 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
     let driver = primary.driver.borrow().clone();
     let retiring = primary.retiring.take();
     for driver in driver.iter().chain(&retiring) {
+        driver.stop("the primary stops");
         driver.shut_down();
     }
     Ok(())

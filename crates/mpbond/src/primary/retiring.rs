@@ -26,6 +26,9 @@ const RETIRE_WITHIN: Duration = Duration::from_secs(3600);
 /// Time for the acknowledgements of the last bytes, after which the subflows are closed.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 
+/// Reason of the end, for people.
+const OVER: &str = "no stream is left";
+
 /// Pause before own paths are dialled again.
 const DIAL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -36,6 +39,7 @@ pub(super) fn start(
     notices: mpsc::UnboundedReceiver<Notice>,
 ) {
     if driver.is_drained() {
+        driver.stop(OVER);
         driver.shut_down();
         return;
     }
@@ -72,6 +76,7 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
         }
     }
     info!("the session that retired is over");
+    driver.stop(OVER);
     driver.shut_down();
     let same = |other: &Driver| other.is(&driver);
     primary.retiring.borrow_mut().retain(|other| !same(other));

@@ -138,7 +138,7 @@ impl Work {
                 Order::Drain => self.drain(),
                 Order::Stop(done) => {
                     for driver in self.drivers.borrow().values() {
-                        driver.stop();
+                        driver.stop("the proxy stops");
                         driver.shut_down();
                     }
                     let _ = done.send(());

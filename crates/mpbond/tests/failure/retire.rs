@@ -44,7 +44,11 @@ fn a_proxy_that_is_told_to_stop_serves_what_is_open_while_the_next_one_serves_ne
     assert!(!running.is_over());
     assert_eq!(running.end().unwrap(), 30 * MB as usize);
     assert!(proxy.ends().success());
-    assert!(!proxy.log().contains("are reset"), "{}", proxy.log());
+    assert!(
+        !proxy.log().contains("still open, and are reset"),
+        "{}",
+        proxy.log()
+    );
     until("nothing is left of it", || !has(&bond, "retiring"));
     bond.joined(2);
 }

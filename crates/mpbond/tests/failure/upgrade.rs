@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -50,7 +51,13 @@ fn proxies(times: usize) {
         });
         ends_by_itself(&bond, "proxy");
         upgraded.push(new);
-        assert!(!upgraded.last().unwrap().log().contains("are reset"));
+        assert!(
+            !upgraded
+                .last()
+                .unwrap()
+                .log()
+                .contains("still open, and are reset")
+        );
     }
     assert!(old.ends().success());
     let sandbox = bond.status("proxy").unwrap().sandbox.unwrap();
@@ -83,6 +90,8 @@ fn helpers(times: usize, more: &str) {
     let mut used = 0;
     for n in 0..times {
         bond.joined(1);
+        // A helper that was lost within five seconds is dialled again after a pause that doubles.
+        thread::sleep(Duration::from_secs(6));
         let running = download(&bond, origin, 10 * MB);
         let before = bond.status("helper").unwrap();
         let new = bond.upgrade("helper").unwrap();
@@ -141,6 +150,10 @@ fn primaries(times: usize) {
         assert!(!transfers.is_empty(), "{n}: the old one has served it");
         assert_eq!(running.end().unwrap(), 10 * MB as usize, "{n}");
         ends_by_itself(&bond, "primary");
+        // Its session has ended at the proxy, which would keep it for a minute.
+        until("one session is left", || {
+            bond.status("proxy").unwrap().sessions.len() == 1
+        });
         upgraded.push(new);
     }
     assert!(old.ends().success());

@@ -40,8 +40,8 @@ impl Session {
             if e.code == CloseCode::UnknownSession && self.identity.client {
                 self.lose("the proxy no longer knows the session (was it restarted?)");
             }
-            if e.code == CloseCode::GoingAway && e.by_peer && self.identity.client {
-                self.lose("the proxy has stopped");
+            if e.code == CloseCode::GoingAway && e.by_peer && self.identity.established {
+                self.lose("ended by the other end");
             }
             if e.code == CloseCode::NotTrusted && e.by_peer {
                 self.handle_distrust();

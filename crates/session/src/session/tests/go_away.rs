@@ -1,7 +1,7 @@
 //! A proxy that takes no new streams, and one that stops.
 
 use super::pair::{Pair, at, hop, pattern};
-use crate::session::{Event, OpenError, Read};
+use crate::session::{Event, OpenError, Read, close_record};
 use crate::wire::Destination;
 use crate::*;
 
@@ -81,4 +81,26 @@ fn a_thousand_go_aways_are_one_event_at_either_end() {
     }
     p.run(at(12_000), |_| false);
     assert_eq!(told(&p), 1);
+}
+
+/// Neither end keeps a session that the other one has ended, for a return.
+#[test]
+fn close_with_going_away_ends_the_session_at_either_end() {
+    for at_client in [true, false] {
+        let mut p = Pair::new(SessionConfig::default());
+        let [one, _] = [(); 2].map(|()| p.join(&[hop(8.0, 10)]));
+        p.run(at(1_000), |_| false);
+        p.open();
+        p.run(at(2_000), |p| !p.opened().is_empty());
+        let record = close_record(CloseCode::GoingAway, "it stops").into();
+        let now = p.now;
+        let session = match at_client {
+            true => &mut p.client,
+            false => p.server(),
+        };
+        session
+            .handle_record(now, one, record, 1 << 40)
+            .unwrap_err();
+        assert!(session.is_lost(), "{at_client}");
+    }
 }
