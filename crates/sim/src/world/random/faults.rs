@@ -4,13 +4,9 @@
 
 use std::time::Duration;
 
-use super::Dice;
+use super::{Dice, RESUME_FOR};
 use crate::link::LinkChange;
 use crate::world::scenario::{Daemon, Fault, Happening, Scenario, When};
-
-/// Time for which sessions are kept: longer than any combination of these faults, and than a
-/// primary needs to detect that an idle connection is dead.
-const RESUME_FOR: Duration = Duration::from_secs(300);
 
 impl Scenario {
     /// The scenario of a seed: [`Scenario::random_mild`] with up to three further faults at any

@@ -14,8 +14,13 @@ use super::scenario::{
 };
 use crate::link::{LinkChange, LinkConfig, Queue, Rate, Shared};
 
-/// Maximum time for which all routes are silent or away at once, since sessions are kept for 60 s.
-const LONGEST_BLACKOUT_MS: u64 = 50_000;
+/// Maximum time for which one fault leaves all routes silent or away: sessions are kept for 60 s by
+/// default.
+const LONGEST_BLACKOUT: Duration = Duration::from_secs(50);
+
+/// Time for which sessions are kept where faults may last longer together: longer than any
+/// combination of them, and than a primary needs to detect that an idle connection is dead.
+const RESUME_FOR: Duration = Duration::from_secs(300);
 
 /// Random numbers of a seed.
 pub(crate) struct Dice(ChaCha8Rng);
@@ -201,7 +206,7 @@ impl Dice {
             }
             3 if self.once_in(2) => {
                 // Everything goes silent, and comes back.
-                let length = self.between(100, LONGEST_BLACKOUT_MS);
+                let length = self.between(100, LONGEST_BLACKOUT.as_millis() as u64);
                 (0..links).flat_map(|l| silence(l, at, length)).collect()
             }
             4 if self.once_in(2) => {
@@ -210,7 +215,7 @@ impl Dice {
                     when: when(at + self.below(200)),
                     what: Happening::Leave {
                         route,
-                        length: self.ms(0, LONGEST_BLACKOUT_MS),
+                        length: self.ms(0, LONGEST_BLACKOUT.as_millis() as u64),
                     },
                 });
                 all.collect()
@@ -229,6 +234,24 @@ impl Dice {
             }
         }
     }
+}
+
+/// Time from the first of these faults until the end of the last.
+fn length(faults: &[Fault]) -> Duration {
+    let times = faults.iter().map(|fault| {
+        let When::At(begin) = fault.when else {
+            return (Duration::ZERO, Duration::ZERO);
+        };
+        let length = match fault.what {
+            Happening::Leave { length, .. } => length,
+            _ => Duration::ZERO,
+        };
+        (begin, begin + length)
+    });
+    let begin = times.clone().map(|(begin, _)| begin).min();
+    let end = times.map(|(_, end)| end).max();
+    end.zip(begin)
+        .map_or(Duration::ZERO, |(end, begin)| end - begin)
 }
 
 /// A link goes down silently for a time.
@@ -299,9 +322,16 @@ impl Scenario {
             });
             world.exchanges.push(stuck);
         }
+        let mut without_routes = Duration::ZERO;
         for _ in 0..dice.below(5) {
             let faults = dice.fault(world.links.len(), world.routes.len());
+            without_routes += length(&faults);
             world.faults.extend(faults);
+        }
+        if without_routes > LONGEST_BLACKOUT {
+            // One after the other, they may leave no route for longer than sessions are kept.
+            world.client.resume_for = RESUME_FOR;
+            world.server.resume_for = RESUME_FOR;
         }
         world
     }
