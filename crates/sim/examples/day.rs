@@ -150,14 +150,11 @@ fn print_day(day: &Report, took: f64) {
         }
     }
     println!(
-        "sessions lost: {}; connections forgotten by a NAT: {}; first byte after that, without any \
-         other cause: median {:.2} s, longest {:.2} s, of {}",
-        day.sessions_lost,
-        day.forgotten,
-        quantile_of(&day.after_forgotten_s, 0.5),
-        quantile_of(&day.after_forgotten_s, 1.0),
-        day.after_forgotten_s.len(),
+        "sessions lost: {}; connections forgotten by a NAT: {}",
+        day.sessions_lost, day.forgotten,
     );
+    print_forgotten("requests", &day.forgotten_requests_s);
+    print_forgotten("answers", &day.forgotten_answers_s);
     println!(
         "\n{:.1} quiet hours        packets    least     joules    least  whole day, J",
         day.quiet_hours
@@ -168,6 +165,17 @@ fn print_day(day: &Report, took: f64) {
             l.link, l.packets, l.least_packets, l.joules, l.least_joules, l.day_joules
         );
     }
+}
+
+fn print_forgotten(what: &str, waits: &[f64]) {
+    println!(
+        "{what} on a connection that a NAT had forgotten, no other cause: median {:.2} s, 95 % \
+         {:.2} s, longest {:.2} s, of {}",
+        quantile_of(waits, 0.5),
+        quantile_of(waits, 0.95),
+        quantile_of(waits, 1.0),
+        waits.len(),
+    );
 }
 
 fn print_days(days: &[Report], lost: usize, took: f64) {
@@ -200,18 +208,11 @@ fn print_days(days: &[Report], lost: usize, took: f64) {
             println!("  a {kind}, {:.1} s on day {seed}: {cause}", wait.seconds);
         }
     }
-    let after: Vec<f64> = days
-        .iter()
-        .flat_map(|d| d.after_forgotten_s.clone())
-        .collect();
-    println!(
-        "first byte after a NAT has forgotten, without any other cause: median {:.2} s, 95 % {:.2} s, \
-         longest {:.2} s, of {}",
-        quantile_of(&after, 0.5),
-        quantile_of(&after, 0.95),
-        quantile_of(&after, 1.0),
-        after.len(),
-    );
+    let of_days = |waits: fn(&Report) -> &Vec<f64>| -> Vec<f64> {
+        days.iter().flat_map(|d| waits(d).iter().copied()).collect()
+    };
+    print_forgotten("requests", &of_days(|d| &d.forgotten_requests_s));
+    print_forgotten("answers", &of_days(|d| &d.forgotten_answers_s));
     println!("\nquiet hours            packets    least     joules    least  (of all days)");
     for (i, link) in first.links.iter().enumerate() {
         let of_link = || days.iter().filter_map(|d| d.links.get(i));

@@ -61,8 +61,11 @@ pub struct Report {
     pub sessions_lost: usize,
     /// Number of connections that a NAT had forgotten.
     pub forgotten: usize,
-    /// Waits of the requests that met such a connection.
-    pub after_forgotten_s: Vec<f64>,
+    /// Waits of requests that were sent on such a connection, without any other cause.
+    pub forgotten_requests_s: Vec<f64>,
+    /// Waits for answers that were sent on such a connection, without any other cause. The origin
+    /// had nothing to say for so long; the primary, which waits, has to ask.
+    pub forgotten_answers_s: Vec<f64>,
     /// Hours in which no application waited for anything.
     pub quiet_hours: f64,
     /// Quiet hours by link.
@@ -209,7 +212,7 @@ impl Running {
                 longest: None,
             });
         }
-        let mut after_forgotten_s = Vec::new();
+        let (mut forgotten_requests_s, mut forgotten_answers_s) = (Vec::new(), Vec::new());
         for (e, request) in self.requests.iter().enumerate() {
             let Some(served) = self.world.served(e) else {
                 let state = self.world.unserved(e);
@@ -223,9 +226,8 @@ impl Running {
             report.bytes += served.bytes;
             report.repeated += usize::from(served.repeated > 0);
             let wait = self.longest_wait(&served);
-            if let Some(first) = self.after_forgotten(&served) {
-                after_forgotten_s.push(first);
-            }
+            forgotten_requests_s.extend(self.after_forgotten(served.request));
+            forgotten_answers_s.extend(self.after_forgotten(served.answer));
             report.waits_s.push(wait.seconds);
             let longest = &mut report.longest;
             if longest.as_ref().is_none_or(|l| l.seconds < wait.seconds) {
@@ -241,7 +243,8 @@ impl Running {
             kinds,
             sessions_lost,
             forgotten: notes.len() - sessions_lost,
-            after_forgotten_s,
+            forgotten_requests_s,
+            forgotten_answers_s,
             quiet_hours: quiet.as_secs_f64() / 3_600.0,
             links,
             packets: self.world.packets(),
@@ -264,17 +267,14 @@ impl Running {
         }
     }
 
-    /// Wait of a request that met a connection that a NAT had forgotten, and no other cause.
-    fn after_forgotten(&self, served: &Served) -> Option<f64> {
-        let met = |(from, to): &(Timestamp, Timestamp)| {
-            let notes = self.world.notes().iter();
-            let mut notes = notes.filter(|n| n.at >= *from && n.at <= *to);
-            notes.any(|n| matches!(n.what, Noted::Forgotten(_)))
-        };
-        let usual = |wait: &(Timestamp, Timestamp)| self.conditions(*wait).is_empty();
-        let mut waits = served.waits.iter();
-        let wait = waits.find(|w| met(w) && usual(w))?;
-        Some(self.length(*wait).as_secs_f64())
+    /// Length of a wait that has a forgotten connection as its only cause.
+    fn after_forgotten(&self, wait: Option<(Timestamp, Timestamp)>) -> Option<f64> {
+        let (from, to) = wait?;
+        let notes = self.world.notes().iter();
+        let mut notes = notes.filter(|n| n.at >= from && n.at <= to);
+        let met = notes.any(|n| matches!(n.what, Noted::Forgotten(_)));
+        let is_usual = self.conditions((from, to)).is_empty();
+        (met && is_usual).then(|| self.length((from, to)).as_secs_f64())
     }
 
     fn conditions(&self, (from, to): (Timestamp, Timestamp)) -> Vec<&'static str> {

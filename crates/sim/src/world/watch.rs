@@ -30,6 +30,10 @@ pub(crate) struct Served {
     pub bytes: u64,
     /// Times in which an end waited for bytes that the other could have sent.
     pub waits: Vec<(Timestamp, Timestamp)>,
+    /// Of these, the wait for the first byte of the request.
+    pub request: Option<(Timestamp, Timestamp)>,
+    /// Of these, the wait for the first byte of the answer.
+    pub answer: Option<(Timestamp, Timestamp)>,
 }
 
 impl World {
@@ -116,13 +120,10 @@ impl World {
             return None;
         }
         let before = self.lasting.before[e];
-        let mut waits = Vec::new();
-        waits.extend(
-            origin
-                .asked
-                .map(|at| (before.map_or(r.started, |b| b.waits_since), at)),
-        );
-        waits.extend(origin.ready().zip(r.client.first_read));
+        let since = before.map_or(r.started, |b| b.waits_since);
+        let request = origin.asked.map(|at| (since, at));
+        let answer = origin.ready().zip(r.client.first_read);
+        let mut waits: Vec<_> = request.into_iter().chain(answer).collect();
         for (reader, writer) in [(&r.client, &x.origin), (origin, &x.client)] {
             let (gap, at) = reader.later_gap;
             let due = writer.pace.map(|p| p.every).unwrap_or_default();
@@ -133,6 +134,8 @@ impl World {
             repeated: before.map_or(0, |b| b.attempts),
             bytes: r.client.read + origin.read,
             waits,
+            request,
+            answer,
         })
     }
 
