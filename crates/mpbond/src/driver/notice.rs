@@ -24,7 +24,7 @@ pub enum Notice {
     SubflowUp(SubflowId),
     /// A subflow is silent; it may work again.
     Silent(SubflowId),
-    /// Primary: the proxy takes streams again, after it had taken all that it allows.
+    /// Primary: the proxy allows more streams than before.
     StreamsAllowed,
     /// The peer takes no new streams.
     GoAway,

@@ -129,6 +129,8 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         Room::WithoutProxy => return without_proxy(&primary, connection).await,
     };
     if is_out_of_reach(&primary, &asked) {
+        drop(place);
+        primary.room.notify_one();
         info!(%to, "connection refused: the proxy has no route for this address family");
         return connection.refused(Refusal::HostUnreachable).await;
     }

@@ -43,8 +43,8 @@ impl Session {
         Ok(id)
     }
 
-    /// Client: number of streams that may be opened now. When it is zero,
-    /// [`Event::StreamsAllowed`] follows once it no longer is.
+    /// Client: number of streams that may be opened now. [`Event::StreamsAllowed`] follows when the
+    /// peer raises it.
     pub fn streams_left(&self) -> u64 {
         if self.identity.lost || self.identity.going_away {
             return 0;

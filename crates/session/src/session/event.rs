@@ -63,7 +63,7 @@ pub enum Event {
         /// Reason, for logs.
         reason: String,
     },
-    /// Client: the peer takes streams again, after it had taken all that it allows.
+    /// Client: the peer allows more streams than before.
     StreamsAllowed,
     /// The peer takes no new streams.
     GoAway {

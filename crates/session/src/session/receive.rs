@@ -153,10 +153,10 @@ impl Session {
                 Ok(())
             }
             Frame::MaxStreams(max) => {
-                let none_left = self.identity.client && self.streams_left() == 0;
+                let before = self.streams_left();
                 let peer = &mut self.flow.peer;
                 peer.max_streams = peer.max_streams.max(max);
-                if none_left && self.streams_left() > 0 {
+                if self.identity.client && self.streams_left() > before {
                     self.events.push_back(Event::StreamsAllowed);
                 }
                 Ok(())
