@@ -29,14 +29,19 @@ pub struct Tcp(TcpStream);
 impl Tcp {
     /// A connection to an origin, which the kernel tries out when it is idle.
     pub fn new(tcp: TcpStream) -> Self {
-        let keepalive = TcpKeepalive::new()
-            .with_time(KEEPALIVE)
-            .with_interval(KEEPALIVE_PAUSE)
-            .with_retries(3);
-        if let Err(e) = SockRef::from(&tcp).set_tcp_keepalive(&keepalive) {
-            debug!(error = %e, "cannot switch keep-alive on");
-        }
+        keep_alive(&tcp);
         Self(tcp)
+    }
+}
+
+/// Has the kernel find out that the origin of an idle connection has vanished.
+pub fn keep_alive(tcp: &TcpStream) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(KEEPALIVE_PAUSE)
+        .with_retries(3);
+    if let Err(e) = SockRef::from(tcp).set_tcp_keepalive(&keepalive) {
+        debug!(error = %e, "cannot switch keep-alive on");
     }
 }
 

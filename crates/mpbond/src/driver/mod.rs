@@ -41,7 +41,7 @@ use tracing::{debug, info};
 
 use crate::memory::{self, Account, Full, Memory};
 
-pub use app_socket::{AppSocket, Client, Tcp};
+pub use app_socket::{AppSocket, Client, Tcp, keep_alive};
 pub use clock::Clock;
 pub use fair_queue::FairQueue;
 pub use farewell::{refuse, say_close};

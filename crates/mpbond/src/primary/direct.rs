@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::reach::Reach;
+use crate::driver::keep_alive;
 
 /// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
 pub(super) const OWN_MARK: u32 = 0x6d70_0001;
@@ -108,5 +109,6 @@ async fn attempt(address: SocketAddr, reach: Reach) -> io::Result<TcpStream> {
     let tcp = TcpSocket::from_std_stream(socket.into())
         .connect(address)
         .await?;
+    keep_alive(&tcp);
     reach.confirm(tcp)
 }

@@ -3,16 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_manager::LinkId;
+use mpbond_manager::{LinkId, Target};
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{Role, SubflowSetup};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::dial;
 use super::state::Primary;
-use crate::config::PathConfig;
 use crate::driver::{Driver, Notice};
 
 /// Maximum number of such sessions. Each may hold a whole receive window; a proxy that is upgraded
@@ -65,12 +63,8 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
                 Some(_) => {}
             },
             () = sleep_until(end) => break,
-            (path, tls) = joined_again(&primary, &driver) => {
-                let setup = SubflowSetup {
-                    name: path.name.clone(),
-                    role: Role::regular_unless(path.backup),
-                    ..SubflowSetup::default()
-                };
+            (link, tls) = joined_again(&primary, &driver) => {
+                let setup = primary.manager.borrow().setup(&Target::Proxy { link });
                 driver.add_subflow(tls, setup);
             }
         }
@@ -84,17 +78,14 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
 
 /// Waits until the session has no subflow left, and then for a connection over one of the own
 /// paths: the manager dials for the session in use alone.
-async fn joined_again<'a>(
-    primary: &'a Rc<Primary>,
-    driver: &Driver,
-) -> (&'a PathConfig, TlsStream) {
+async fn joined_again(primary: &Rc<Primary>, driver: &Driver) -> (LinkId, TlsStream) {
     if !driver.has_no_subflow() {
         return std::future::pending().await;
     }
     loop {
         for (link, path) in (0..).map(LinkId).zip(&primary.config.paths) {
             match dial::to_proxy(primary, link, path, || driver.label()).await {
-                Ok(tls) => return (path, tls),
+                Ok(tls) => return (link, tls),
                 Err(e) => debug!(
                     path = path.name,
                     error = format!("{e:#}"),
