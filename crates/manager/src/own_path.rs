@@ -126,9 +126,11 @@ impl OwnPath {
         matches!(self.state, State::Dialling(own) if own == dial)
     }
 
-    /// A subflow was given up by either end, when so many octets had arrived.
+    /// A subflow was given up by either end, when so many octets had arrived. After an idle time a
+    /// NAT that has forgotten it is more likely than a limit on packets.
     pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
-        if matches!(self.state, State::Up { subflow, .. } if subflow == id) {
+        let is_up = matches!(self.state, State::Up { subflow, .. } if subflow == id);
+        if is_up && cx.subflows.stuck_after(id).is_some() {
             self.segments.stuck(cx, self.link, octets);
         }
     }
