@@ -207,12 +207,20 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     tokio::task::spawn_local(revocation::watch(trusted, revoked));
     let moved = Rc::clone(&helper);
     tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
+    // Before another process hears that this one is ready.
+    let mut stop = DaemonStop::listen();
     own.ready().await?;
     notify.ready();
     if let Some(budget) = &helper.budget {
         if let Some(before) = &before {
             // Its account is whole only then; connections wait in the listener's queue.
-            before.end().await;
+            tokio::select! {
+                () = before.end() => {}
+                reason = stop.wait() => {
+                    info!(reason, "stopping");
+                    return Ok(());
+                }
+            }
             budget.load_again().context("monthly budget")?;
         }
         tokio::task::spawn_local(budget.keep());
@@ -227,7 +235,6 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     if let Some(metrics) = own.metrics {
         accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
-    let mut stop = DaemonStop::listen();
     let successor = tokio::select! {
         () = own.status.serve(status) => None,
         successor = own.handover.wait() => Some(successor),

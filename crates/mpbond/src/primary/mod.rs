@@ -90,6 +90,8 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
+    // Before another process hears that this one is ready.
+    let mut stop = DaemonStop::listen();
     own.ready().await?;
     notify.ready();
     fronts
@@ -98,7 +100,6 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
     let metrics = own.metrics.map(|listener| {
         tokio::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
     });
-    let mut stop = DaemonStop::listen();
     let successor = tokio::select! {
         () = own.status.serve(status) => None,
         successor = own.handover.wait() => Some(successor),

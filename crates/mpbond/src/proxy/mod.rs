@@ -196,6 +196,8 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     });
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
     let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
+    // Before another process hears that this one is ready.
+    let mut stop = DaemonStop::listen();
     own.ready().await?;
     notify.ready();
     let mut accepting = tokio::task::JoinSet::new();
@@ -214,7 +216,6 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let moved = Arc::clone(&proxy);
     tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
-    let mut stop = DaemonStop::listen();
     let successor = {
         let mut serving = std::pin::pin!(own.status.serve(status));
         let successor = tokio::select! {
