@@ -155,12 +155,13 @@ impl PrimaryConfig {
             Some(t) if t.enabled.unwrap_or(true) => Some(transparent(source, t)?),
             _ => None,
         };
-        reachable(source, transparent.as_ref(), &proxy, proxy_span)?;
         let kill_switch = transparent
             .as_ref()
             .map(|t| t.kill_switch)
             .unwrap_or_default();
         let on_proxy_loss = on_proxy_loss(source, file.on_proxy_loss, kill_switch)?;
+        let own_names_wait = transparent.is_some() && on_proxy_loss == OnProxyLoss::Fail;
+        reachable(source, own_names_wait, &proxy, proxy_span)?;
         let mut socks5 = front(source, "socks5.listen", file.socks5, SOCKS5)?;
         let http = front(source, "http.listen", file.http, HTTP)?;
         // A primary needs a link.
@@ -194,22 +195,22 @@ impl PrimaryConfig {
     }
 }
 
-/// Behind a kill switch no name can be looked up until there is a session.
+/// Where look-ups are intercepted and do not go direct, no name can be looked up until there is a
+/// session.
 fn reachable(
     source: &Source<'_>,
-    transparent: Option<&Transparent>,
+    names_wait: bool,
     proxy: &ProxyRef,
     span: std::ops::Range<usize>,
 ) -> Result<(), ConfigError> {
-    let kill_switch = transparent.map(|t| t.kill_switch).unwrap_or_default();
-    if kill_switch == KillSwitch::Off || proxy.fixed().next().is_some() {
+    if !names_wait || proxy.fixed().next().is_some() {
         return Ok(());
     }
     Err(source.wrong(
         span,
         "proxy.address",
-        "with transparent.kill_switch a name alone cannot be looked up: add an IP address, as in \
-         [\"proxy.example.org:4433\", \"203.0.113.1:4433\"]",
+        "with [transparent] and on_proxy_loss = \"fail\" (or kill_switch) a name alone cannot be \
+         looked up: add an IP address, as in [\"proxy.example.org:4433\", \"203.0.113.1:4433\"]",
     ))
 }
 

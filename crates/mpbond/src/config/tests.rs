@@ -77,7 +77,7 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
         ),
         (
             "[proxy]\naddress = \"a:1\"\nid = \"ID\"\n[[path]]\n[transparent]\nkill_switch = \"permanent\"\n",
-            "c.toml:1: proxy.address: with transparent.kill_switch a name alone",
+            "c.toml:1: proxy.address: with [transparent] and on_proxy_loss = \"fail\" (or kill_switch)",
         ),
         (
             "[proxy]\naddress = 4433\n",
