@@ -1,5 +1,5 @@
 //! A laboratory for multipath transport: experiments over emulated links, with real daemons in real
-//! time, or with the session alone in virtual time.
+//! time, or with the session and the path manager in virtual time, without control connections.
 //!
 //! An *experiment* is a TOML file ([`experiment::Experiment`]). It names
 //!
@@ -12,8 +12,8 @@
 //! * **asserts**, which must hold, and **published figures**, which are shown beside the measured
 //!   ones.
 //!
-//! Every scheme carries every workload once in each repetition. Schemes take turns within a
-//! repetition, so that a disturbance of the machine affects all of them alike.
+//! In each repetition, one scheme after the other carries all workloads, each once. A disturbance
+//! of the machine thus affects all schemes alike.
 //!
 //! # Two ways to run an experiment
 //!
@@ -21,8 +21,13 @@
 //! `mpbond_sim`, played between two network devices by one thread ([`player`]); daemons, baselines
 //! and clients are real programs on the kernel's TCP. All processes are in one PID namespace whose
 //! first process is the lab ([`isolate`]), so none of them outlives a run. The player measures its
-//! own lateness. A transfer during which the machine did not keep the links' times is *unfit* and
-//! excluded from all figures.
+//! own lateness. An *unfit* transfer is excluded from all figures. A transfer is unfit if
+//!
+//! * more than 1 % of the packets left a link later than due by more than the experiment's
+//!   `max_lateness`, or packets were lost between hosts and links;
+//! * the bytes did not pass through the daemons, with the scheme `mpbond`;
+//! * the scheduler `fixed-ratio` did not keep its share;
+//! * Multipath TCP used one path only, with the scheme `kibbutz`.
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
 //! a second. It covers the schemes `mpbond` and `single`. The schemes `kibbutz` and `combine`, and

@@ -1,16 +1,18 @@
 //! A primary's path manager as a pure state machine.
 //!
-//! A [`Manager`] decides
+//! A [`Manager`] decides, among other things,
 //!
-//! - when a primary dials each of its own paths, and each helper;
+//! - when a session is opened;
+//! - when a primary dials each of its own paths, and each helper, and when it abandons an attempt;
 //! - when it requests a relay, or an express beside one, from a helper;
 //! - when a connection is dropped because it cannot work any more: its local address is gone, or
 //!   the host has slept;
-//! - when new connections go direct because the proxy cannot be reached.
+//! - when new connections go direct because the proxy cannot be reached
+//!   ([`Manager::admission`]), and when a stream is taken out of the session for that reason.
 //!
-//! It has no socket, no TLS and no clock: its inputs are facts and instants, its outputs
-//! [`Action`]s. The daemon drives it with real connections, the simulator with virtual links in
-//! virtual time.
+//! It has no socket, no TLS and no clock. Its inputs are the results of dials, messages of helpers,
+//! the session's events, the host's addresses, and instants; its outputs are [`Action`]s. The
+//! daemon drives it with real connections, the simulator with virtual links in virtual time.
 //!
 //! ```
 //! use mpbond_manager::{Action, Admission, Config, Link, LinkId, Manager, Target};
@@ -45,18 +47,18 @@
 //!
 //! | module | decisions about |
 //! | --- | --- |
-//! | `own_path` | the primary's own paths |
+//! | `own_path` | when to join and rejoin the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `replacement` | connections that replace silent ones |
-//! | `segments` | their segment size where large packets do not pass |
-//! | `remembrance` | idle times that networks survive |
+//! | `segments` | segment size of own paths on which large packets do not pass |
+//! | `remembrance` | how long networks remember idle connections |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
 //! | `network` | connections after a change of addresses, or after sleep |
 //! | `sessions` | opening of a session after the loss of one |
 //! | `outage` | new connections while no path to the proxy works |
-//! | `rescue` | connections opened shortly before such an outage: move them to a direct path |
+//! | `rescue` | streams opened shortly before an outage: taken back and connected direct |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 

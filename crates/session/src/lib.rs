@@ -18,19 +18,20 @@
 //!   join it (MP_JOIN, MP_JOIN_OK); each end proves that it has the session's key.
 //! - **Late binding.** Bytes stay in the send buffer of their stream until a subflow has room. The
 //!   [`scheduler`] then chooses a subflow by its pipe-aware delay ([`pad`]): the time until a byte
-//!   that is handed to it now arrives, including queues at the sender and at a helper. So few
-//!   bytes are committed to a subflow early.
+//!   that is handed to it now arrives, including queues at the sender and at a helper. Therefore
+//!   only a few bytes are committed early.
 //! - **Acknowledgements** count octets of ciphertext on each subflow. A sender keeps a list of the
 //!   frames in each record, so that the frames of a lost subflow can be sent again on others.
 //! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
 //!   and from helpers' reports ([`FarReport`]).
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
-//! - **Reinjection** sends bytes that one subflow carries on another one as well: all bytes of a
-//!   lost or potentially failed subflow, the oldest few of a silent one, the last ones of a subflow
-//!   that would finish much later than the others.
+//! - **Reinjection** sends on a second subflow bytes that a first one already carries: all bytes
+//!   of a lost or potentially failed subflow; of a silent one, the first 2, 4, then 8 KiB of those
+//!   that the application waits for; the last ones of a subflow that would finish much later than
+//!   the others.
 //! - **Resuming.** A session outlives its subflows. When a peer joins again, each end sends the
-//!   final ACK count of each lost subflow.
+//!   final ACK counts of the last 32 lost subflows.
 //!
 //! # A session in memory
 //!

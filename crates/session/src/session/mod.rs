@@ -87,8 +87,9 @@ use timer::{Deadlines, Timer};
 ///   [`poll_timeout`](Self::poll_timeout) for the time of the next call.
 /// * **Getters** change nothing.
 ///
-/// A subflow is a reliable, ordered channel of records. The session never blocks, and an error in
-/// what one subflow carried closes that subflow, never the session.
+/// A subflow is a reliable, ordered channel of records. The session never blocks. An error in
+/// what one subflow carried closes that subflow only; of the close codes, `UnknownSession`,
+/// `GoingAway` and `NotTrusted` end the session, too.
 pub struct Session {
     config: SessionConfig,
     identity: Identity,

@@ -56,8 +56,8 @@ fn reserved_types_are_not_in_use() {
         for number in row[0].split(" to ").flat_map(|r| r.split(", ")).map(number) {
             let kind = FrameType(number as u8);
             assert!(!FrameTypes::BASE.contains(kind), "{row:?}");
-            // Owed frames have to elicit an ACK.
-            if row[2].ends_with("; owed") {
+            // Frames that are sent again have to elicit an ACK.
+            if row[2].ends_with("; resent") {
                 assert!(kind.elicits_ack(), "{row:?}");
             }
         }
