@@ -5,7 +5,7 @@
 //! configured resolvers. It parses only what forwarding needs: header, question, and the client's
 //! UDP size (EDNS, RFC 6891); responses are passed unchanged, so that DNSSEC and future record
 //! types work. It does not cache: a cache belongs in front of it (systemd-resolved, dnsmasq, the
-//! browser's own). Only questions for addresses of a family that is not reached ([`Reach`]) are
+//! browser's own). Only questions for addresses of a family that is not reached ([`ReachedFamilies`]) are
 //! answered here: there are none.
 //!
 //! One connection to a resolver multiplexes all look-ups under message ids of its own. When it
@@ -14,11 +14,11 @@
 //! waiting.
 
 mod message;
-mod reach;
+mod reached_families;
 mod stub;
 mod upstream;
 
 pub use message::{BadQuery, Family, Query, Rcode};
-pub use reach::Reach;
+pub use reached_families::ReachedFamilies;
 pub use stub::{DnsConfig, DnsStub};
 pub use upstream::{Dial, look_up};

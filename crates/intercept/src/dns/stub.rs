@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::message::{BadQuery, Query, Rcode};
-use super::reach::Reach;
+use super::reached_families::ReachedFamilies;
 use super::upstream::{Dial, Lookup, Upstream, take_message, write_message};
 use crate::Destination;
 use crate::original::plain_listener;
@@ -47,8 +47,8 @@ pub struct DnsConfig {
     /// Time after which a look-up without a response gets SERVFAIL. Clients usually repeat a query
     /// after 5 s; the default of 4 s precedes that.
     pub timeout: Duration,
-    /// Families of addresses that names have.
-    pub reach: Arc<Reach>,
+    /// ReachedFamilies of addresses that names have.
+    pub families: Arc<ReachedFamilies>,
 }
 
 impl DnsConfig {
@@ -59,7 +59,7 @@ impl DnsConfig {
             listen,
             resolvers: quad9.map(|ip| Destination::from_ip(ip.into(), 53)).into(),
             timeout: Duration::from_secs(4),
-            reach: Arc::default(),
+            families: Arc::default(),
         }
     }
 }
@@ -128,7 +128,7 @@ impl DnsStub {
             lookups,
             timeout: self.config.timeout,
             room: Arc::new(Semaphore::new(MAX_LOOKUPS)),
-            reach: self.config.reach,
+            families: self.config.families,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(upstream.run());
@@ -150,13 +150,17 @@ struct Forwarder {
     lookups: mpsc::Sender<Lookup>,
     timeout: Duration,
     room: Arc<Semaphore>,
-    reach: Arc<Reach>,
+    families: Arc<ReachedFamilies>,
 }
 
 impl Forwarder {
     /// A resolver's response, or none of its records; `None` when there is none in time.
     async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
-        let lacking = || query.family().is_some_and(|family| !self.reach.has(family));
+        let lacking = || {
+            query
+                .family()
+                .is_some_and(|family| !self.families.has(family))
+        };
         // Asked again afterwards: the first look-up may wait for the session that tells.
         let response = match lacking() {
             true => None,

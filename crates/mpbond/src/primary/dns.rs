@@ -30,7 +30,7 @@ pub(super) async fn start(
     resolvers: &[SocketAddr],
 ) -> io::Result<Vec<SocketAddr>> {
     let mut config = DnsConfig::new(listen);
-    config.reach = Arc::clone(&primary.reach);
+    config.families = Arc::clone(&primary.families);
     if !resolvers.is_empty() {
         config.resolvers = resolvers
             .iter()

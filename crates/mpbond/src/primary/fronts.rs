@@ -221,7 +221,7 @@ fn is_out_of_reach(primary: &Primary, to: &intercept::Destination) -> bool {
         IpAddr::V4(_) => Family::V4,
         IpAddr::V6(_) => Family::V6,
     };
-    !primary.reach.has(family)
+    !primary.families.has(family)
 }
 
 /// The session, once it has a path that works; `None` if none has worked for too long.

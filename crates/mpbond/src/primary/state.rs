@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mpbond_intercept::Via;
-use mpbond_intercept::dns::{Family, Reach};
+use mpbond_intercept::dns::{Family, ReachedFamilies};
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
@@ -71,7 +71,7 @@ pub(super) struct Primary {
     /// Held by fronts and by connections that are not streams of a session, or not yet.
     pub(super) busy: Rc<()>,
     /// Address families in which the proxy reaches destinations; both while there is no session.
-    pub(super) reach: Arc<Reach>,
+    pub(super) families: Arc<ReachedFamilies>,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -125,7 +125,7 @@ impl Primary {
             crowded: RateLimitedLog::default(),
             handed_over: watch::Sender::new(false),
             busy: Rc::default(),
-            reach: Arc::default(),
+            families: Arc::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             config,
@@ -254,11 +254,11 @@ impl Primary {
             ipv4: true,
             ipv6: true,
         });
-        self.reach.set(families.ipv4, families.ipv6);
+        self.families.set(families.ipv4, families.ipv6);
     }
 
     fn proxy_lacks(&self) -> Option<String> {
-        let lacks = match [Family::V4, Family::V6].map(|f| self.reach.has(f)) {
+        let lacks = match [Family::V4, Family::V6].map(|f| self.families.has(f)) {
             [true, true] => return None,
             [false, _] => "IPv4",
             [true, false] => "IPv6",

@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::message::Family;
 
-/// Families in which connections are carried at present. Names have no addresses of the others, so
+/// ReachedFamilies in which connections are carried at present. Names have no addresses of the others, so
 /// that applications do not try them: they would be told that they are connected before the proxy
 /// finds that it has no way.
 #[derive(Debug)]
-pub struct Reach {
+pub struct ReachedFamilies {
     ipv4: AtomicBool,
     ipv6: AtomicBool,
 }
 
-impl Default for Reach {
+impl Default for ReachedFamilies {
     /// Both.
     fn default() -> Self {
         Self {
@@ -23,7 +23,7 @@ impl Default for Reach {
     }
 }
 
-impl Reach {
+impl ReachedFamilies {
     /// Sets the families.
     pub fn set(&self, ipv4: bool, ipv6: bool) {
         self.ipv4.store(ipv4, Relaxed);
