@@ -5,8 +5,8 @@
 //! configured resolvers. It parses only what forwarding needs: header, question, and the client's
 //! UDP size (EDNS, RFC 6891); responses are passed unchanged, so that DNSSEC and future record
 //! types work. It does not cache: a cache belongs in front of it (systemd-resolved, dnsmasq, the
-//! browser's own). Only questions for addresses of a family that is not reached ([`ReachedFamilies`]) are
-//! answered here: there are none.
+//! browser's own). Only questions for addresses of a family that is not reached
+//! ([`ReachedFamilies`]) are answered here: there are none.
 //!
 //! One connection to a resolver multiplexes all look-ups under message ids of its own. When it
 //! breaks or times out, its look-ups are retried once on a new connection to the next resolver. A

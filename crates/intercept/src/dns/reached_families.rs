@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::message::Family;
 
-/// ReachedFamilies in which connections are carried at present. Names have no addresses of the others, so
-/// that applications do not try them: they would be told that they are connected before the proxy
+/// Families in which connections are carried at present. Names have no addresses of the others,
+/// so that applications do not try them: they would be told that they are connected before the proxy
 /// finds that it has no way.
 #[derive(Debug)]
 pub struct ReachedFamilies {

@@ -60,8 +60,10 @@ impl Apart {
     fn build(ways: Ways, primary_more: &str, proxy_more: &str) -> Self {
         let holder = namespace();
         let pid = holder.id();
+        // The kernel removes those of an earlier holder some time after its end.
         sh(&format!(
-            "ip link set lo up
+            "for link in far0 app0 hs0; do ip link del $link 2>/dev/null || true; done
+             ip link set lo up
              nsenter -t {pid} -n ip link set lo up
              ip link add far0 type veth peer name near0 netns {pid}
              ip addr add 10.9.0.1/24 dev far0

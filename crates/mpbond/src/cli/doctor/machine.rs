@@ -160,7 +160,8 @@ pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, r
     }
 }
 
-/// Warns of fronts and metrics that other hosts can reach: they have no authentication.
+/// Warns of a listener without authentication (a front without credentials, metrics) that other
+/// hosts can reach.
 pub(super) fn only_local(findings: &mut Findings, name: &str, address: SocketAddr) {
     let inside = match address.ip() {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),

@@ -119,16 +119,18 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     let transparent = config.transparent.as_ref();
     let kill_switch = transparent.map(|t| t.kill_switch).unwrap_or_default();
     machine::kill_switch(findings, kill_switch, running);
-    let fronts = [
-        ("socks5", config.socks5.as_ref().map(|f| f.listen)),
-        ("http", config.http.as_ref().map(|f| f.listen)),
-        ("metrics", config.metrics),
-    ];
-    for (name, address) in fronts {
-        if let Some(address) = address {
-            machine::listen(findings, name, address, running);
-            machine::only_local(findings, name, address);
+    let fronts = [("socks5", &config.socks5), ("http", &config.http)];
+    for (name, front) in fronts {
+        if let Some(front) = front {
+            machine::listen(findings, name, front.listen, running);
+            if front.credentials.is_none() {
+                machine::only_local(findings, name, front.listen);
+            }
         }
+    }
+    if let Some(address) = config.metrics {
+        machine::listen(findings, "metrics", address, running);
+        machine::only_local(findings, "metrics", address);
     }
     if let Some(transparent) = &config.transparent {
         machine::interception(findings);
