@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use super::message::Family;
 
 /// Families in which connections are carried at present. Names have no addresses of the others,
-/// so that applications do not try them: they would be told that they are connected before the proxy
-/// finds that it has no way.
+/// so that applications do not try them: they would be told that they are connected before the
+/// proxy finds that it has no way.
 #[derive(Debug)]
 pub struct ReachedFamilies {
     ipv4: AtomicBool,
