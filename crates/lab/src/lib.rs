@@ -1,5 +1,6 @@
-//! A laboratory for multipath transport: experiments over emulated links, with real daemons in real
-//! time, or with the session and the path manager in virtual time, without control connections.
+//! Experiments with multipath transport over emulated links: in real time with the daemons, or in
+//! virtual time with the session and the path manager. In virtual time, control connections are not
+//! modelled.
 //!
 //! An *experiment* is a TOML file ([`experiment::Experiment`]). It names
 //!
@@ -12,18 +13,18 @@
 //! * **asserts**, which must hold, and **published figures**, which are shown beside the measured
 //!   ones.
 //!
-//! In each repetition, one scheme after the other carries all workloads, each once. A disturbance
-//! of the machine thus affects all schemes alike.
+//! In each repetition, every scheme in turn carries every workload once. A slow change of the
+//! machine's load therefore affects all schemes similarly.
 //!
 //! # Two ways to run an experiment
 //!
-//! [`run()`] works in real time. Each host is a network namespace; each link is a model of
-//! `mpbond_sim`, played between two network devices by one thread ([`player`]); daemons, baselines
-//! and clients are real programs on the kernel's TCP. All processes are in one PID namespace whose
-//! first process is the lab ([`isolate`]), so none of them outlives a run. The player measures its
+//! [`run()`] works in real time. Each host is a network namespace. Each link is a model of
+//! `mpbond_sim` between two network devices; one thread plays all of them ([`player`]). Daemons,
+//! baselines and clients are real programs on the kernel's TCP. All processes are in one PID namespace whose
+//! first process is a copy of the lab ([`isolate`]), so none of them outlives a run. The player measures its
 //! own lateness. An *unfit* transfer is excluded from all figures. A transfer is unfit if
 //!
-//! * more than 1 % of the packets left a link later than due by more than the experiment's
+//! * more than 1 % of the packets were delayed beyond their due time by more than the experiment's
 //!   `max_lateness`, or packets were lost between hosts and links;
 //! * the bytes did not pass through the daemons, with the scheme `mpbond`;
 //! * the scheduler `fixed-ratio` did not keep its share;
@@ -31,7 +32,7 @@
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
 //! a second. It covers the schemes `mpbond` and `single`. The schemes `kibbutz` and `combine`, and
-//! applications that are programs, need the kernel; they are left out and listed.
+//! applications that are external programs, need the kernel; the report lists them as left out.
 //!
 //! Both return a [`RunReport`]:
 //!
@@ -76,7 +77,7 @@
 //! | [`player_accuracy()`] | accuracy of emulated links on this machine |
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
-//! | `measurements` | experiments without transfers (feature `measurements`) |
+//! | `measurements` | measurements other than transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
 mod accuracy;

@@ -4,11 +4,12 @@
 //!
 //! - when a session is opened;
 //! - when a primary dials each of its own paths, and each helper, and when it abandons an attempt;
-//! - when it requests a relay, or an express beside one, from a helper;
+//! - when it requests from a helper a relay, or a second one (*express*) for urgent copies;
 //! - when a connection is dropped because it cannot work any more: its local address is gone, or
-//!   the host has slept;
-//! - when new connections go direct because the proxy cannot be reached
-//!   ([`Manager::admission`]), and when a stream is taken out of the session for that reason.
+//!   the host has slept for 10 s or more;
+//! - when new connections bypass the proxy or are refused because no path to it works
+//!   ([`Manager::admission`]), and when a stream that the proxy has not received is connected
+//!   directly instead.
 //!
 //! It has no socket, no TLS and no clock. Its inputs are the results of dials, messages of helpers,
 //! the session's events, the host's addresses, and instants; its outputs are [`Action`]s. The
@@ -50,15 +51,15 @@
 //! | `own_path` | when to join and rejoin the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `replacement` | connections that replace silent ones |
-//! | `segments` | segment size of own paths on which large packets do not pass |
-//! | `remembrance` | how long networks remember idle connections |
+//! | `segments` | segment size on own paths that drop large packets (MTU black holes) |
+//! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
-//! | `network` | connections after a change of addresses, or after sleep |
-//! | `sessions` | opening of a session after the loss of one |
+//! | `network` | whether a local address is still the host's; length of a sleep that ends connections |
+//! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
 //! | `outage` | new connections while no path to the proxy works |
-//! | `rescue` | streams opened shortly before an outage: taken back and connected direct |
+//! | `unanswered` | streams that the proxy has not received when an outage begins: connected directly |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
@@ -72,17 +73,17 @@ mod ids;
 mod link;
 mod link_state;
 mod manager;
+mod nat_timeout;
 mod network;
 mod outage;
 mod own_path;
 mod pipe;
 mod pipe_report;
-mod remembrance;
 mod replacement;
-mod rescue;
 mod segments;
 mod sessions;
 mod subflows;
+mod unanswered;
 
 use std::time::Duration;
 
@@ -93,11 +94,11 @@ pub use express::{AGAIN_AFTER, STALE_AFTER, WORTH_OPENING};
 pub use ids::{DialId, LinkId, RequestId};
 pub use link_state::LinkState;
 pub use manager::Manager;
+pub use nat_timeout::LEAST_KEEP_ALIVE;
 pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
-pub use remembrance::LEAST_KEEP_ALIVE;
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;
 pub use subflows::SubflowFacts;

@@ -17,9 +17,9 @@ use crate::network::{LONG_SLEEP, is_own};
 use crate::outage::{Admission, Outage};
 use crate::pipe::Pipe;
 use crate::pipe_report::Report;
-use crate::rescue::Rescue;
 use crate::sessions::Sessions;
 use crate::subflows::SubflowFacts;
+use crate::unanswered::Unanswered;
 
 /// Decides about a primary's paths and pipes.
 ///
@@ -42,7 +42,7 @@ pub struct Manager {
     sessions: Sessions,
     outage: Outage,
     /// Absent where connections never go direct.
-    rescue: Option<Rescue>,
+    unanswered: Option<Unanswered>,
 }
 
 impl Manager {
@@ -54,7 +54,7 @@ impl Manager {
             links: links.collect(),
             sessions: Sessions::new(now),
             outage: Outage::new(config.without_proxy, now),
-            rescue: (config.without_proxy == WithoutProxy::Direct).then(Rescue::default),
+            unanswered: (config.without_proxy == WithoutProxy::Direct).then(Unanswered::default),
             cx: Context::new(now),
         };
         manager.settle();
@@ -71,11 +71,11 @@ impl Manager {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let links = self.links.iter().filter_map(Link::due);
-        let rescue = self.rescue.as_ref().and_then(Rescue::due);
+        let unanswered = self.unanswered.as_ref().and_then(Unanswered::due);
         links
             .chain(self.sessions.due())
             .chain(self.outage.due())
-            .chain(rescue)
+            .chain(unanswered)
             .min()
     }
 
@@ -279,8 +279,8 @@ impl Manager {
     /// A stream was opened for an application's connection.
     pub fn handle_opened(&mut self, now: Timestamp, stream: StreamId) {
         self.input(now, |m| {
-            if let Some(rescue) = &mut m.rescue {
-                rescue.watch(now, stream);
+            if let Some(unanswered) = &mut m.unanswered {
+                unanswered.watch(now, stream);
             }
         });
     }
@@ -290,8 +290,8 @@ impl Manager {
     pub fn handle_stream(&mut self, now: Timestamp, stream: StreamId, heard: bool) {
         self.input(now, |m| {
             let no_path = m.outage.admission(now) == Admission::WithoutProxy;
-            if let Some(rescue) = &mut m.rescue {
-                rescue.checked(&mut m.cx, stream, heard, no_path);
+            if let Some(unanswered) = &mut m.unanswered {
+                unanswered.checked(&mut m.cx, stream, heard, no_path);
             }
         });
     }
@@ -346,8 +346,8 @@ impl Manager {
             link.session_lost(&mut self.cx);
         }
         self.cx.subflows.clear();
-        if let Some(rescue) = &mut self.rescue {
-            rescue.clear();
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.clear();
         }
     }
 
@@ -385,8 +385,8 @@ impl Manager {
             link.advance(&mut self.cx);
         }
         self.outage.advance(&mut self.cx);
-        if let Some(rescue) = &mut self.rescue {
-            rescue.advance(&mut self.cx);
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.advance(&mut self.cx);
         }
     }
 }

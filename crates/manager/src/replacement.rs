@@ -10,7 +10,7 @@ use mpbond_units::Timestamp;
 
 use crate::backoff::{Backoff, STEADY};
 use crate::context::Context;
-use crate::remembrance::Remembrance;
+use crate::nat_timeout::NatTimeout;
 
 /// Reason of a replaced subflow's end, for people.
 const REPLACED: &str = "silent; a new connection answers";
@@ -28,7 +28,7 @@ struct Former<T> {
     /// For the case that it goes on.
     up: T,
     /// What was known of its network before it fell silent.
-    network: Remembrance,
+    network: NatTimeout,
 }
 
 /// The silent connection of a link beside which another one is made, if there is one, and the pace
@@ -41,7 +41,7 @@ pub(crate) struct Replacement<T> {
     not_before: Option<Timestamp>,
     /// A subflow needs another one, and has to wait for it.
     due: Option<Timestamp>,
-    network: Remembrance,
+    network: NatTimeout,
 }
 
 /// What becomes of a link beside whose silent connection another one is made.
@@ -60,7 +60,7 @@ impl<T> Replacement<T> {
             backoff: Backoff::new(),
             not_before: None,
             due: None,
-            network: Remembrance::default(),
+            network: NatTimeout::default(),
         }
     }
 
@@ -151,7 +151,7 @@ impl<T> Replacement<T> {
 
     /// The link's network is another one.
     pub(crate) fn forget_network(&mut self) {
-        self.network = Remembrance::default();
+        self.network = NatTimeout::default();
     }
 
     /// The silent one is gone with its session.

@@ -7,7 +7,8 @@
 //! the PS-Path, one through a helper over a pipe and an HS-Path.
 //!
 //! A [`Session`] is one endpoint. It has no socket, no TLS, no clock and no randomness: its inputs
-//! are records and instants, its outputs records and [`Event`]s. The daemons drive it with real
+//! are records, calls of the application, measurements of paths, and instants; its outputs are
+//! records and [`Event`]s. The daemons drive it with real
 //! connections, the simulator with virtual links in virtual time, the fuzzers with arbitrary bytes.
 //!
 //! # Overview
@@ -18,19 +19,20 @@
 //!   join it (MP_JOIN, MP_JOIN_OK); each end proves that it has the session's key.
 //! - **Late binding.** Bytes stay in the send buffer of their stream until a subflow has room. The
 //!   [`scheduler`] then chooses a subflow by its pipe-aware delay ([`pad`]): the time until a byte
-//!   that is handed to it now arrives, including queues at the sender and at a helper. Therefore
-//!   only a few bytes are committed early.
-//! - **Acknowledgements** count octets of ciphertext on each subflow. A sender keeps a list of the
+//!   that is handed to it now arrives, including queues at the sender and at a helper. Few bytes
+//!   are committed to the sender's own socket; a helper may hold up to its relay buffer.
+//! - **Acknowledgements.** An ACK carries, for each subflow, the number of octets of ciphertext
+//!   received. A sender keeps a list of the
 //!   frames in each record, so that the frames of a lost subflow can be sent again on others.
 //! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
 //!   and from helpers' reports ([`FarReport`]).
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
-//! - **Reinjection** sends on a second subflow bytes that a first one already carries: all bytes
-//!   of a lost or potentially failed subflow; of a silent one, the first 2, 4, then 8 KiB of those
-//!   that the application waits for; the last ones of a subflow that would finish much later than
-//!   the others.
-//! - **Resuming.** A session outlives its subflows. When a peer joins again, each end sends the
+//! - **Reinjection** sends on a second subflow bytes that a first one already carries: all owed
+//!   bytes of a lost or potentially failed subflow; of a silent subflow 2, then 4, then 8 KiB that
+//!   block the application; of a subflow that would finish much later than the others, its last
+//!   bytes.
+//! - **Resuming.** A session without subflows is kept for `resume_for` (60 s). When a peer joins again, each end sends the
 //!   final ACK counts of the last 32 lost subflows.
 //!
 //! # A session in memory

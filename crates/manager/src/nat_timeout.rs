@@ -1,4 +1,4 @@
-//! How long the network of a link remembers an idle connection, as far as it has shown (ADR 0014).
+//! Idle timeout of the NATs on the path of a link, as far as it has been observed (ADR 0014).
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ pub const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Idle times that connections survived, or did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Remembrance {
+pub(crate) struct NatTimeout {
     /// Longest that was survived.
     survived: Duration,
     /// Shortest that was not.
     forgotten: Option<Duration>,
 }
 
-impl Remembrance {
+impl NatTimeout {
     /// A connection answered after an idle time. It was survived now, if not earlier.
     pub(crate) fn survived(&mut self, idle: Duration) {
         self.survived = self.survived.max(idle);
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn losses_halve_the_interval_until_it_is_survived() {
         // The network forgets after 50 s.
-        let mut network = Remembrance::default();
+        let mut network = NatTimeout::default();
         network.survived(s(12));
         assert_eq!(network.keep_alive(), None);
         let mut idle = s(300);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_network_that_forgets_sooner_than_before_is_learnt_anew() {
-        let mut network = Remembrance::default();
+        let mut network = NatTimeout::default();
         network.survived(s(200));
         network.forgot(s(100));
         assert_eq!(network.keep_alive(), Some(s(50)));
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn short_idle_times_say_nothing() {
-        let mut network = Remembrance::default();
+        let mut network = NatTimeout::default();
         network.forgot(LEAST_KEEP_ALIVE - s(1));
-        assert_eq!(network, Remembrance::default());
+        assert_eq!(network, NatTimeout::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Rescue of new connections that went into a session whose proxy turns out to be silent.
+//! New streams that the proxy has not received when an outage begins: they are connected directly.
 
 use mpbond_session::StreamId;
 use mpbond_units::Timestamp;
@@ -9,13 +9,13 @@ use crate::outage::{LOOK_EVERY, WAIT_FOR_PATH};
 
 /// New streams of which the proxy may not have heard.
 #[derive(Debug, Default)]
-pub(crate) struct Rescue {
+pub(crate) struct Unanswered {
     waiting: Vec<(StreamId, Timestamp)>,
     /// Streams that the driver was asked about.
     checked: Vec<StreamId>,
 }
 
-impl Rescue {
+impl Unanswered {
     pub(crate) fn watch(&mut self, now: Timestamp, stream: StreamId) {
         self.waiting.push((stream, now + WAIT_FOR_PATH));
     }
