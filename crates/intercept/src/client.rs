@@ -11,7 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::http::Framing;
+use crate::http::{self, Framing};
+use crate::intercepted::answer_and_close;
+use crate::refusal::Refusal;
 
 /// A client whose connection has been confirmed.
 ///
@@ -111,6 +113,20 @@ impl AsyncRead for ClientReader {
 }
 
 impl ClientReader {
+    /// Whether the client has sent one forwarded HTTP request, to which the first bytes of the
+    /// destination are the reply.
+    pub fn is_forwarded(&self) -> bool {
+        self.framing.is_some()
+    }
+
+    /// Answers a forwarded HTTP request with a refusal, in place of the destination, and closes the
+    /// connection. Only for a client that has not been sent anything.
+    pub async fn refused(self, writer: OwnedWriteHalf, refusal: Refusal) {
+        if let Ok(stream) = self.half.reunite(writer) {
+            answer_and_close(stream, &http::refusal(refusal)).await;
+        }
+    }
+
     /// Bytes available without reading from the socket: early data not yet taken.
     pub fn buffered(&self) -> usize {
         self.early.remaining()

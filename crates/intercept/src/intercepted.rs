@@ -80,6 +80,12 @@ impl Intercepted {
         &self.stream
     }
 
+    /// Whether the client is told of success before it gets bytes of the destination: by SOCKS5, and
+    /// by HTTP CONNECT.
+    pub fn is_told(&self) -> bool {
+        matches!(self.pending, Pending::Socks5 | Pending::HttpConnect)
+    }
+
     /// Takes the early data: bytes for the destination received with the handshake. If not taken,
     /// [`Client`] returns them first.
     pub fn take_early(&mut self) -> Bytes {

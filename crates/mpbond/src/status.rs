@@ -194,6 +194,9 @@ pub struct TransferStatus {
     pub closed_s: Option<f64>,
     /// Bytes that came or went twice.
     pub redundant_bytes: u64,
+    /// Reason for which it ended early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Share of each subflow.
     pub subflows: Vec<ShareStatus>,
 }

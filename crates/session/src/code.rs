@@ -134,6 +134,19 @@ pub enum ResetCode {
 }
 
 impl ResetCode {
+    /// Whether the destination was not reached at all.
+    pub const fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::ConnectionRefused
+                | Self::Unreachable
+                | Self::TimedOut
+                | Self::NameNotFound
+                | Self::Forbidden
+                | Self::Overloaded
+        )
+    }
+
     /// Number on the wire.
     pub const fn to_wire(self) -> u16 {
         match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Destination, HelperId, StreamClass, StreamId, SubflowId};
+use crate::{Destination, HelperId, ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Bytes of a session since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,8 @@ pub struct StreamStats {
     pub first_in: Option<Timestamp>,
     /// When both halves were over.
     pub closed: Option<Timestamp>,
+    /// Reason for which it ended early, or will.
+    pub reset: Option<ResetCode>,
     /// Unique bytes that arrived.
     pub bytes_in: u64,
     /// Unique bytes given to subflows.

@@ -203,6 +203,7 @@ fn open() -> Frame {
             host: "origin.test".to_owned(),
             port: 443,
         },
+        confirm: true,
     }
 }
 
@@ -248,6 +249,7 @@ fn session_frames() -> Vec<Frame> {
         class: StreamClass::Bulk,
         max_stream_data: 1,
         destination: Destination::Addr(address),
+        confirm: false,
     };
     vec![
         capable(),
@@ -270,6 +272,9 @@ fn session_frames() -> Vec<Frame> {
             stream: StreamId(1),
             code: ResetCode::Cancelled,
             final_offset: 77,
+        },
+        Frame::Connected {
+            stream: StreamId(1),
         },
         Frame::Stop {
             stream: StreamId(1),

@@ -239,6 +239,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
                 host: "x".repeat(usize::from(choices.octet()).max(1)),
                 port: 1,
             },
+            confirm: choices.octet() % 2 == 0,
         },
         5 => Frame::Reset {
             stream: stream(choices),
@@ -296,6 +297,9 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
                 subflow: subflow(choices),
             },
             2 => Frame::MpJoinOk { proof: [0; 32] },
+            4 => Frame::Connected {
+                stream: stream(choices),
+            },
             3 => Frame::Extension {
                 kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),
                 body: vec![9; usize::from(choices.octet())].into(),

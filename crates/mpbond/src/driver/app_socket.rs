@@ -12,6 +12,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tracing::debug;
 
+use mpbond_intercept::Refusal;
+use mpbond_session::ResetCode;
+
 /// Idle time after which the kernel asks whether an origin is still there, and the pause between
 /// its three attempts: an origin that has vanished keeps its stream for four minutes.
 const KEEPALIVE: Duration = Duration::from_secs(120);
@@ -19,8 +22,9 @@ const KEEPALIVE_PAUSE: Duration = Duration::from_secs(40);
 
 /// An application's connection.
 pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
-    /// Closes it by a reset, as the application would see one of its destination.
-    fn abort(self: Box<Self>);
+    /// Closes it by a reset, as the application would see one of its destination. A client that can
+    /// still be told is told the reason instead.
+    fn abort(self: Box<Self>, reason: Option<ResetCode>);
 }
 
 /// A plain TCP connection: an origin, at a proxy.
@@ -86,7 +90,7 @@ impl AsyncWrite for Tcp {
 }
 
 impl AppSocket for Tcp {
-    fn abort(self: Box<Self>) {
+    fn abort(self: Box<Self>, _: Option<ResetCode>) {
         reset_on_close(&self.0);
     }
 }
@@ -95,8 +99,10 @@ impl AppSocket for Tcp {
 pub struct Client {
     reader: mpbond_intercept::ClientReader,
     writer: OwnedWriteHalf,
+    /// Bytes of the destination were written.
+    answered: bool,
     /// Returned when the connection is over.
-    _share: Box<dyn Any>,
+    share: Box<dyn Any>,
 }
 
 impl Client {
@@ -106,7 +112,8 @@ impl Client {
         Self {
             reader,
             writer,
-            _share: Box::new(share),
+            answered: false,
+            share: Box::new(share),
         }
     }
 }
@@ -127,6 +134,7 @@ impl AsyncWrite for Client {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.answered = true;
         Pin::new(&mut self.writer).poll_write(cx, data)
     }
 
@@ -135,6 +143,7 @@ impl AsyncWrite for Client {
         cx: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.answered = true;
         Pin::new(&mut self.writer).poll_write_vectored(cx, data)
     }
 
@@ -152,7 +161,16 @@ impl AsyncWrite for Client {
 }
 
 impl AppSocket for Client {
-    fn abort(self: Box<Self>) {
+    fn abort(self: Box<Self>, reason: Option<ResetCode>) {
+        if let Some(reason) = reason.filter(|_| !self.answered && self.reader.is_forwarded()) {
+            let answer = self.reader.refused(self.writer, refusal(reason));
+            let share = self.share;
+            tokio::task::spawn_local(async move {
+                answer.await;
+                drop(share);
+            });
+            return;
+        }
         reset_on_close(self.writer.as_ref());
         // Dropping the half would send FIN first.
         self.writer.forget();
@@ -161,7 +179,21 @@ impl AppSocket for Client {
 
 impl AppSocket for tokio::io::DuplexStream {
     /// The other half reads the end of the stream.
-    fn abort(self: Box<Self>) {}
+    fn abort(self: Box<Self>, _: Option<ResetCode>) {}
+}
+
+/// The refusal that a reason of the proxy amounts to.
+pub fn refusal(code: ResetCode) -> Refusal {
+    match code {
+        ResetCode::ConnectionRefused => Refusal::ConnectionRefused,
+        ResetCode::TimedOut => Refusal::TimedOut,
+        ResetCode::NameNotFound => Refusal::NameNotFound,
+        ResetCode::Forbidden => Refusal::NotAllowed,
+        ResetCode::ConnectionReset => Refusal::Reset,
+        ResetCode::Overloaded => Refusal::TooMany,
+        ResetCode::SessionLost => Refusal::ProxyLost,
+        _ => Refusal::HostUnreachable,
+    }
 }
 
 fn reset_on_close(tcp: &TcpStream) {

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
+use super::ask::{Answer, Asker};
 use super::clock::Clock;
 use super::fair_queue::{OPENING, Turn};
 use super::log::TransferLog;
@@ -35,6 +36,8 @@ pub(super) struct Inner {
     pub(super) peer: DeviceId,
     pub(super) subflows: HashMap<SubflowId, SubflowIo>,
     pub(super) streams: HashMap<StreamId, StreamIo>,
+    /// Primary: streams whose clients wait until the destination is reached.
+    pub(super) asked: HashMap<StreamId, Asker>,
     /// Wakers of tasks that have to run once the borrow ends.
     pub(super) wake: Vec<Waker>,
     pub(super) notices: mpsc::UnboundedSender<Notice>,
@@ -160,6 +163,7 @@ impl Inner {
                         destination,
                     });
                 }
+                Event::StreamConnected(id) => self.answer(id, Answer::Connected),
                 Event::StreamReadable(id) => self.deliver(id),
                 Event::StreamWritable(id) => self.wake_stream(id),
                 Event::StreamStopped { stream, code } => {
@@ -171,6 +175,9 @@ impl Inner {
                 }
                 Event::StreamClosed(stats) => {
                     let id = stats.id;
+                    if let Some(notice) = refused(&stats) {
+                        self.notice(notice);
+                    }
                     self.log_transfer(*stats);
                     if let Some(s) = self.streams.get_mut(&id) {
                         s.closed = true;
@@ -265,4 +272,14 @@ impl Inner {
             self.wake.push(w);
         }
     }
+}
+
+/// Notice of a stream that has ended because its destination was not reached.
+fn refused(stats: &StreamStats) -> Option<Notice> {
+    let code = stats.reset.filter(|code| code.is_refusal())?;
+    let destination = stats.destination.clone()?;
+    stats
+        .first_in
+        .is_none()
+        .then_some(Notice::Refused { destination, code })
 }

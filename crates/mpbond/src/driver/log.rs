@@ -90,6 +90,7 @@ pub fn transfer(
         first_byte_s: s.first_in.map(|t| t.as_secs_f64()),
         closed_s: s.closed.map(|t| t.as_secs_f64()),
         redundant_bytes: s.redundant_bytes_in + s.redundant_bytes_out,
+        reason: s.reset.map(|code| code.to_string()),
         subflows,
     }
 }

@@ -7,6 +7,7 @@
 //! acknowledged in one go; only a socket that takes no more is left to its own task.
 
 mod app_socket;
+mod ask;
 mod clock;
 mod fair_queue;
 mod farewell;
@@ -41,7 +42,8 @@ use tracing::{debug, info};
 
 use crate::memory::{self, Account, Full, Memory};
 
-pub use app_socket::{AppSocket, Client, Tcp, keep_alive};
+pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
+pub use ask::Answer;
 pub use clock::Clock;
 pub use fair_queue::FairQueue;
 pub use farewell::{refuse, say_close};
@@ -102,6 +104,7 @@ impl Driver {
                 peer,
                 subflows: HashMap::new(),
                 streams: HashMap::new(),
+                asked: HashMap::new(),
                 wake: Vec::new(),
                 notices,
                 timer: Timer::default(),
@@ -251,15 +254,18 @@ impl Driver {
         })
     }
 
-    /// Proxy: joins a stream and the connection to its destination.
+    /// Joins a stream and a connection: at a proxy that to its destination, which is reached; at a
+    /// primary that of a client which has waited for this.
     pub fn attach(&self, id: StreamId, socket: impl AppSocket + 'static) {
         self.with(|inner| {
+            inner.session.connected(id);
             inner.streams.insert(id, StreamIo::new(Box::new(socket)));
         });
         self.run_stream(id);
     }
 
-    /// Proxy: refuses a stream that was admitted, since its destination cannot be reached.
+    /// Refuses a stream without a connection: at a proxy since its destination cannot be reached, at
+    /// a primary since its client has left.
     pub fn refuse(&self, id: StreamId, code: ResetCode) {
         self.with(|inner| {
             inner.account.give_back(memory::STREAM);
@@ -363,8 +369,9 @@ impl Driver {
         for task in inner.tasks.drain(..) {
             task.abort();
         }
+        inner.asked.clear();
         for (_, mut s) in inner.streams.drain() {
-            s.abort();
+            s.abort(None);
             if let Some(w) = s.waker.take() {
                 w.wake();
             }

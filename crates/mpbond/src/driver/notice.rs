@@ -1,6 +1,6 @@
 //! Notices of a driver to its daemon.
 
-use mpbond_session::{Destination, SessionId, StreamId, SubflowId};
+use mpbond_session::{Destination, ResetCode, SessionId, StreamId, SubflowId};
 
 /// An event of a session that the daemon acts on.
 #[derive(Debug)]
@@ -14,6 +14,13 @@ pub enum Notice {
         stream: StreamId,
         /// Its destination.
         destination: Destination,
+    },
+    /// Primary: a stream has ended before a byte came, since its destination was not reached.
+    Refused {
+        /// The destination.
+        destination: Destination,
+        /// The reason.
+        code: ResetCode,
     },
     /// A subflow was given up by either end, after this many octets of ciphertext had arrived in
     /// both directions. [`Notice::SubflowGone`] follows.

@@ -33,6 +33,11 @@ impl Driver {
 }
 
 impl Place {
+    /// The session's driver.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
     /// Opens the stream, as [`Driver::open`].
     ///
     /// # Errors

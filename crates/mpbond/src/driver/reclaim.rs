@@ -18,7 +18,8 @@ impl Driver {
     /// is open.
     pub fn is_unheard(&self, id: StreamId) -> bool {
         let inner = self.shared.borrow();
-        inner.streams.contains_key(&id) && !inner.session.is_lost() && inner.session.is_unheard(id)
+        let known = inner.streams.contains_key(&id) || inner.asked.contains_key(&id);
+        known && !inner.session.is_lost() && inner.session.is_unheard(id)
     }
 
     /// Primary: takes an application's connection back from a stream of which the proxy has

@@ -36,8 +36,8 @@ impl Inner {
     pub(super) fn deliver(&mut self, id: StreamId) {
         let mut cx = Context::from_waker(Waker::noop());
         let Some(io) = self.streams.get(&id) else {
-            // Its destination is not reached yet.
-            return;
+            // Its destination is not reached yet, or its client waits for that.
+            return self.hear(id);
         };
         if io.blocked {
             return;
@@ -82,7 +82,7 @@ impl Inner {
                     Read::Reset(code) => {
                         debug!(stream = %id, %code, "the far end reset the stream");
                         self.session.reset(now, id, code);
-                        io.abort();
+                        io.abort(Some(code));
                         return;
                     }
                     Read::Pending => {
@@ -220,7 +220,7 @@ impl Inner {
         self.session.reset(now, id, code);
         self.session.stop(now, id, code);
         if let Some(io) = self.streams.get_mut(&id) {
-            io.abort();
+            io.abort(None);
         }
     }
 }

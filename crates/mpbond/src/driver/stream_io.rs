@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use mpbond_session::ResetCode;
 use tokio::io::AsyncWrite;
 
 use super::app_socket::AppSocket;
@@ -57,10 +58,10 @@ impl StreamIo {
         }
     }
 
-    /// Resets the application's connection.
-    pub(super) fn abort(&mut self) {
+    /// Resets the application's connection, for this reason of the far end.
+    pub(super) fn abort(&mut self, reason: Option<ResetCode>) {
         if let Some(socket) = self.socket.take() {
-            socket.abort();
+            socket.abort(reason);
         }
         self.pending.clear();
         self.pending_bytes = 0;

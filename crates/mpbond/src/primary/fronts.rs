@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::state::Primary;
-use super::{direct, rescue};
+use super::{confirmed, direct, rescue};
 use crate::config::{FrontAddress, OnProxyLoss, read_credentials};
 use crate::driver::{Client, Driver, Place};
 use crate::quota::source;
@@ -134,9 +134,12 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         info!(%to, "connection refused: the proxy has no route for this address family");
         return connection.refused(Refusal::HostUnreachable).await;
     }
+    let reached = primary.reached.borrow().has(Instant::now().into_std(), &to);
+    if connection.is_told() && place.is_answered() && !reached {
+        return confirmed::serve(&primary, connection, place, share).await;
+    }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
-    // and no connection costs an additional round trip (ADR 0004). A refusal by the destination
-    // shows as a reset.
+    // and the connection costs no additional round trip (ADR 0017).
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {
@@ -175,7 +178,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
 }
 
 /// Room for a client's connection.
-enum Room {
+pub(super) enum Room {
     /// In the session.
     Free(Place),
     /// None in the session.
@@ -185,7 +188,7 @@ enum Room {
 }
 
 /// Takes a place in the session, once it has a path that works and takes another stream.
-async fn place(primary: &Rc<Primary>) -> Room {
+pub(super) async fn place(primary: &Rc<Primary>) -> Room {
     let deadline = Instant::now() + WAIT_FOR_ROOM;
     loop {
         let Some(driver) = usable_session(primary).await else {
@@ -201,7 +204,7 @@ async fn place(primary: &Rc<Primary>) -> Room {
 }
 
 /// Refuses a client for which there is no room, before it is told that it is connected.
-async fn no_room(primary: &Primary, connection: Intercepted, reason: &str) {
+pub(super) async fn no_room(primary: &Primary, connection: Intercepted, reason: &str) {
     let (peer, to) = (connection.peer(), connection.destination().clone());
     debug!(%peer, %to, reason, "connection refused");
     if primary.crowded.is_due() {
@@ -242,7 +245,7 @@ pub(super) async fn usable_session(primary: &Rc<Primary>) -> Option<Driver> {
 }
 
 /// No path to the proxy works.
-async fn without_proxy(primary: &Primary, connection: Intercepted) {
+pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
     let to = connection.destination().clone();
     match primary.config.on_proxy_loss {
         OnProxyLoss::Fail => {

@@ -5,6 +5,7 @@
 //! ([`fronts`], [`transparent`], [`dns`]) into the session or past it.
 
 mod actions;
+mod confirmed;
 mod control;
 mod dial;
 mod direct;
@@ -13,6 +14,7 @@ mod fronts;
 mod handles;
 mod proxy_addresses;
 mod reach;
+mod reached;
 mod repeatable;
 mod rescue;
 mod retiring;

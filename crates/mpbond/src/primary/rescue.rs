@@ -56,6 +56,10 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
         return;
     };
     let Rescuable { to, reach, .. } = rescuable;
+    if driver.reclaim_asked(stream) {
+        // Its client waits, and is served without the session.
+        return;
+    }
     match driver.reclaim(stream, rescuable.may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
@@ -87,6 +91,6 @@ async fn direct(resolver: Rc<Resolver<()>>, connection: Reclaimed, to: Destinati
     if let Err(e) = result {
         // The application was told that it is connected.
         debug!(%to, error = %e, "direct connection broke");
-        socket.abort();
+        socket.abort(None);
     }
 }

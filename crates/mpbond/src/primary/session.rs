@@ -8,8 +8,8 @@ use mpbond_session::Session;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::retiring;
 use super::state::Primary;
+use super::{confirmed, retiring};
 use crate::driver::{Driver, FairQueue, Notice, Seat};
 use crate::memory::Memory;
 use crate::random;
@@ -81,6 +81,9 @@ async fn attend(
                 return false;
             }
             Notice::GoAway => return true,
+            Notice::Refused { destination, code } => {
+                confirmed::not_reached(primary, &destination, code);
+            }
             Notice::Opened { .. } | Notice::Drained => {}
         }
     }

@@ -26,10 +26,11 @@ use super::direct::{self, OWN_MARK};
 use super::fronts;
 use super::handles::{Control, Rescuable};
 use super::proxy_addresses::ProxyAddresses;
+use super::reached::Reached;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::quota::Quota;
-use crate::rate_limited_log::RateLimitedLog;
+use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Need};
 use crate::status::{LinkStatus, SandboxStatus, Status};
 
@@ -66,6 +67,10 @@ pub(super) struct Primary {
     pub(super) room: Notify,
     /// Line about refused clients.
     pub(super) crowded: RateLimitedLog,
+    /// Lines about destinations that were not reached.
+    pub(super) unreached: PeerLog<mpbond_session::Destination>,
+    /// Destinations that were reached lately.
+    pub(super) reached: RefCell<Reached>,
     /// Another process has taken over.
     pub(super) handed_over: watch::Sender<bool>,
     /// Held by fronts and by connections that are not streams of a session, or not yet.
@@ -123,6 +128,8 @@ impl Primary {
             refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
+            unreached: PeerLog::default(),
+            reached: RefCell::default(),
             handed_over: watch::Sender::new(false),
             busy: Rc::default(),
             families: Arc::default(),

@@ -1,23 +1,41 @@
 //! Connections to the destinations of streams.
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_net::DeviceId;
-use mpbond_net::dest::InternalAddresses;
+use mpbond_net::dest::{InternalAddresses, Refused};
 use mpbond_net::happy_eyeballs::{self, Failure};
 use mpbond_net::resolve::{LookupError, Resolver};
 use mpbond_net::tcp::{self, TcpError, TcpOptions};
 use mpbond_session::{Destination, ResetCode};
 use tokio::net::TcpStream;
-use tracing::debug;
 
 use super::Proxy;
 
 /// Time limit of a connection to an origin.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// A destination that was not reached.
+#[derive(Debug)]
+pub(super) struct NotReached {
+    /// The reason, for the primary.
+    pub(super) code: ResetCode,
+    /// The reason with the rule or error behind it, for this proxy's log.
+    pub(super) why: String,
+}
+
+impl NotReached {
+    fn new(code: ResetCode, why: impl Display) -> Self {
+        Self {
+            code,
+            why: why.to_string(),
+        }
+    }
+}
 
 /// Connects to the destination of a device's stream, if policy allows.
 pub(super) async fn dial(
@@ -25,52 +43,62 @@ pub(super) async fn dial(
     resolver: &Rc<Resolver<DeviceId>>,
     device: DeviceId,
     to: &Destination,
-) -> Result<TcpStream, ResetCode> {
+) -> Result<TcpStream, NotReached> {
     if let Some(service) = proxy.config.serve {
         return connect(service).await;
     }
     let (host, port) = match to {
-        Destination::Addr(address) => return attempt(proxy, to, *address).await,
+        Destination::Addr(address) => return attempt(proxy, *address).await,
         Destination::Name { host, port } => (host, *port),
     };
     let not_found = |e| {
-        debug!(host, error = %e, "name does not resolve");
-        match e {
+        let code = match e {
             LookupError::NotFound => ResetCode::NameNotFound,
             LookupError::NoAnswer => ResetCode::TimedOut,
-        }
+        };
+        NotReached::new(code, e)
     };
     let lookup = resolver.look_up(host, device).await.map_err(not_found)?;
-    let attempt = |address| attempt(proxy, to, address);
+    let attempt = |address| attempt(proxy, address);
     let reached = happy_eyeballs::connect(lookup, port, attempt).await;
     reached.map_err(|failure| match failure {
         Failure::Lookup(e) => not_found(e),
-        Failure::Attempts(codes) => {
+        Failure::Attempts(mut errors) => {
             // A refusal tells least: the others were allowed, and did not answer.
-            let mut others = codes.into_iter().filter(|c| *c != ResetCode::Forbidden);
-            others.next_back().unwrap_or(ResetCode::Forbidden)
+            let told = errors.iter().rposition(|e| e.code != ResetCode::Forbidden);
+            let told = told.or(errors.len().checked_sub(1));
+            told.map(|at| errors.swap_remove(at)).unwrap_or_else(|| {
+                NotReached::new(ResetCode::NameNotFound, "the name has no address")
+            })
         }
     })
 }
 
 /// Connects to one address, if policy allows. A name's addresses are checked each: its owner may
 /// let it lead anywhere.
-async fn attempt(
-    proxy: &Proxy,
-    to: &Destination,
-    address: SocketAddr,
-) -> Result<TcpStream, ResetCode> {
+async fn attempt(proxy: &Proxy, address: SocketAddr) -> Result<TcpStream, NotReached> {
     let checked = proxy.internal.with(|i| proxy.policy.check_from(address, i));
-    if let Err(e) = checked {
-        debug!(%to, %address, reason = %e, "destination refused");
-        return Err(ResetCode::Forbidden);
-    }
+    checked.map_err(|e| NotReached::new(ResetCode::Forbidden, forbidden(&e)))?;
     let tcp = connect(address).await?;
     if is_own(proxy, &tcp) {
-        debug!(%to, %address, "destination refused: this proxy itself");
-        return Err(ResetCode::Forbidden);
+        let why = format!("{address} is this proxy itself");
+        return Err(NotReached::new(ResetCode::Forbidden, why));
     }
     Ok(tcp)
+}
+
+/// The rule that forbids a destination, and the setting that would allow it.
+fn forbidden(refused: &Refused) -> String {
+    match refused {
+        Refused::Denied(_) => format!("{refused}: a rule of `deny` in [destinations] covers it"),
+        Refused::NotPublic { address, .. } => {
+            format!(
+                "{refused}: `allow = [\"{}\"]` in [destinations] would",
+                address.ip()
+            )
+        }
+        Refused::NoPort(_) => refused.to_string(),
+    }
 }
 
 /// Whether a connection has reached this host: one of the proxy's listening ports, or an address
@@ -88,18 +116,18 @@ fn is_own(proxy: &Proxy, tcp: &TcpStream) -> bool {
     listens || proxy.policy.check_from(peer, &own).is_err()
 }
 
-async fn connect(address: SocketAddr) -> Result<TcpStream, ResetCode> {
+async fn connect(address: SocketAddr) -> Result<TcpStream, NotReached> {
     let options = TcpOptions {
         connect_timeout: CONNECT_WITHIN,
         ..TcpOptions::to(address)
     };
     tcp::connect(&options).await.map_err(|e| {
-        debug!(%address, error = %e, "destination not reached");
-        match e {
+        let code = match &e {
             TcpError::TimedOut { .. } => ResetCode::TimedOut,
-            TcpError::Connect { source, .. } => reset_code(&source),
+            TcpError::Connect { source, .. } => reset_code(source),
             _ => ResetCode::Unreachable,
-        }
+        };
+        NotReached::new(code, e)
     })
 }
 

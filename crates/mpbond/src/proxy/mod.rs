@@ -365,7 +365,8 @@ impl Entrance {
             }
         };
         let device = tls.peer_id();
-        debug!(peer = device.short(), ?hello, "hello");
+        let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = &hello;
+        debug!(peer = device.short(), path = path.name, "hello");
         let worker = match &hello {
             Hello::Capable { .. } => workers.iter().min_by_key(|w| w.sessions()),
             Hello::Join { session, .. } => match proxy.registry.find(*session, &device) {

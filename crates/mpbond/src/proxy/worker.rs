@@ -14,8 +14,9 @@ use mpbond_net::resolve::{Files, Resolver, ResolverConfig};
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowError};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
+use super::dial::NotReached;
 use super::{Proxy, dial};
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::random;
@@ -293,14 +294,16 @@ impl Work {
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));
                     let (resolver, overloaded) =
                         (Rc::clone(&self.resolver), Rc::clone(&self.overloaded));
+                    let work = Rc::clone(&self);
                     tokio::task::spawn_local(async move {
                         match dial::dial(&proxy, &resolver, peer, &destination).await {
                             Ok(tcp) => driver.attach(stream, Tcp::new(tcp)),
-                            Err(code) => {
+                            Err(NotReached { code, why }) => {
                                 if code == ResetCode::Overloaded && overloaded.is_due() {
                                     warn!("no descriptors left: streams are refused");
                                 }
-                                debug!(%stream, %destination, %code, "stream refused");
+                                let why = format!("{destination}: {why}");
+                                work.refused(&peer, "stream", &why);
                                 driver.refuse(stream, code);
                             }
                         }
@@ -316,6 +319,7 @@ impl Work {
                 | Notice::SubflowUp(_)
                 | Notice::SubflowCut(..)
                 | Notice::Silent(_)
+                | Notice::Refused { .. }
                 | Notice::Distrusted
                 | Notice::StreamsAllowed
                 | Notice::GoAway => {}

@@ -20,6 +20,7 @@ mod nat;
 mod origin;
 mod own_addresses;
 mod proxy_addresses;
+mod refusals;
 mod restart;
 mod retire;
 mod silence;

@@ -2,7 +2,7 @@
 //! a name server of its own.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -109,6 +109,14 @@ fn first_byte(bond: &Bond, host: &str, origin: SocketAddr) -> Duration {
     start.elapsed()
 }
 
+/// Asks for a connection to a name, and does not wait for the reply.
+fn ask(bond: &Bond, host: &str) -> TcpStream {
+    let mut s = TcpStream::connect(bond.socks5).unwrap();
+    let request = [&[5, 1, 0, 3, host.len() as u8], host.as_bytes(), &[0, 80]].concat();
+    s.write_all(&[&[5, 1, 0], &request[..]].concat()).unwrap();
+    s
+}
+
 #[test]
 #[ignore = "a role: see mpbond_testing::namespaces"]
 fn black_hole() {
@@ -170,8 +178,7 @@ fn dead_names() {
     let mut longest = Duration::ZERO;
     for round in 0..3 {
         let names = (0..1_000).map(|n| format!("r{round}n{n}.dead.test"));
-        let streams: Vec<_> = names.map(|name| bond.connect_to_name(&name, 80)).collect();
-        assert!(streams.iter().all(Result::is_ok));
+        let _clients: Vec<_> = names.map(|name| ask(&bond, &name)).collect();
         let host = format!("r{round}.one.test");
         longest = longest.max(first_byte(&other, &host, origin));
     }

@@ -126,26 +126,6 @@ fn a_content_length_that_lies_is_the_applications_to_notice() {
     }
 }
 
-/// Connections are confirmed before the name is looked up (ADR 0004), so this is a reset.
-#[test]
-fn a_name_that_does_not_resolve_is_a_reset() {
-    let (bond, [proxy, _primary]) = bond();
-    let mut s = bond.connect_to_name("no.such.name.invalid", 80).unwrap();
-    let error = s.read(&mut [0; 1]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    proxy.logs("stream refused");
-    let mut s = TcpStream::connect(bond.http).unwrap();
-    s.set_read_timeout(Some(WITHIN)).unwrap();
-    let to = "no.such.name.invalid:443";
-    s.write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes())
-        .unwrap();
-    let mut head = [0; 12];
-    s.read_exact(&mut head).unwrap();
-    assert_eq!(&head, b"HTTP/1.1 200");
-    let end = s.read_to_end(&mut Vec::new());
-    assert_eq!(end.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
-}
-
 /// Without a proxy the primary looks the name up itself, before it answers.
 #[test]
 fn without_a_proxy_a_name_that_does_not_resolve_is_refused_as_such() {

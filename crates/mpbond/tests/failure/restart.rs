@@ -247,6 +247,26 @@ pub fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
+/// A client that waits for the reply has said nothing: its connection goes direct, whatever it will
+/// say.
+#[test]
+fn a_client_that_waits_for_a_silent_proxy_is_served_direct() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "", "");
+    let proxy = bond.start("proxy");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+    sleep(Duration::from_secs(6));
+    proxy.signal(Signal::SIGSTOP);
+    let asked = Instant::now();
+    assert!(bond.works(origin));
+    assert!(
+        asked.elapsed() < WITHIN_THREE_SECONDS,
+        "{:?}",
+        asked.elapsed()
+    );
+}
+
 /// Nothing is under way when the proxy falls silent: only the first new connections can find out.
 #[test]
 fn new_connections_go_direct_within_three_seconds_of_a_silence_at_rest() {
@@ -258,6 +278,9 @@ fn new_connections_go_direct_within_three_seconds_of_a_silence_at_rest() {
     let _helper = bond.start("helper");
     let primary = bond.start("primary");
     bond.joined(2);
+    // The next connections are told yes at once.
+    drop(bond.connect(origin).unwrap());
+    drop(accept(&listener));
     sleep(Duration::from_secs(6));
     proxy.signal(Signal::SIGSTOP);
     // One that says nothing, one that opens a TLS connection, and one whose bytes nobody may

@@ -131,6 +131,7 @@ fn primary(bond: &Bond, to: SocketAddr) {
                 host: NAME.to_owned(),
                 port: 80,
             },
+            confirm: false,
         };
         let close = Frame::Close {
             code: CloseCode::Done,

@@ -89,7 +89,8 @@ impl Session {
                 }
                 self.close_if_done(now, id);
             }
-            SentFrame::MaxData
+            SentFrame::Connected(_)
+            | SentFrame::MaxData
             | SentFrame::MaxStreamData(_)
             | SentFrame::MaxStreams
             | SentFrame::Priority(_)

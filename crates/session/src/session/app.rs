@@ -10,7 +10,7 @@ use super::flow::Flow;
 use super::timer::Timer;
 use crate::signal::Signal;
 use crate::stream::{STALLED_WINDOW_BYTES, Stream};
-use crate::wire::Destination;
+use crate::wire::{Destination, FrameType};
 use crate::{ResetCode, StreamClass, StreamId};
 
 impl Session {
@@ -24,6 +24,52 @@ impl Session {
         destination: Destination,
         class: StreamClass,
     ) -> Result<StreamId, OpenError> {
+        self.open_as(now, destination, class, false)
+    }
+
+    /// Client: opens a stream, and asks whether its destination is reached:
+    /// [`Event::StreamConnected`] is the answer, or the end of the stream. Needs a peer that
+    /// [`confirms`](Self::confirms).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_confirmed(
+        &mut self,
+        now: Timestamp,
+        destination: Destination,
+        class: StreamClass,
+    ) -> Result<StreamId, OpenError> {
+        self.open_as(now, destination, class, true)
+    }
+
+    /// Client: whether the peer is known to answer [`open_confirmed`](Self::open_confirmed).
+    pub fn confirms(&self) -> bool {
+        let peer = self.identity.peer.as_ref();
+        peer.is_some_and(|p| p.frame_types.contains(FrameType::CONNECTED))
+    }
+
+    /// Server: the destination of a stream is reached. The client is told if it has asked.
+    pub fn connected(&mut self, id: StreamId) {
+        if let Some(s) = self.streams.get_mut(id)
+            && std::mem::take(&mut s.opening.unconfirmed)
+        {
+            s.opening.connected_wanted = true;
+            self.streams.signal(id);
+        }
+    }
+
+    /// Reason for which the peer has given its half of a stream up; `None` while it has not.
+    pub fn reset_code(&self, id: StreamId) -> Option<ResetCode> {
+        self.streams.get(id)?.recv.reset
+    }
+
+    fn open_as(
+        &mut self,
+        now: Timestamp,
+        destination: Destination,
+        class: StreamClass,
+        confirmed: bool,
+    ) -> Result<StreamId, OpenError> {
         if self.identity.lost || self.identity.going_away {
             return Err(OpenError::Closed);
         }
@@ -32,6 +78,7 @@ impl Session {
         }
         let window = self.flow.new_stream_window(&self.streams);
         let mut s = Stream::new(class, Some(destination), now, window);
+        s.opening.unconfirmed = confirmed;
         s.opening.wanted = true;
         s.opening.unacked = true;
         s.opening.announced = true;

@@ -25,6 +25,9 @@ pub enum Event {
         /// Traffic class.
         class: StreamClass,
     },
+    /// Client: the proxy has reached the destination of a stream that was opened by
+    /// [`Session::open_confirmed`](crate::Session::open_confirmed).
+    StreamConnected(StreamId),
     /// [`Session::read`](crate::Session::read) has bytes, or the end of the stream.
     StreamReadable(StreamId),
     /// [`Session::send_budget`](crate::Session::send_budget) was zero and no longer is.

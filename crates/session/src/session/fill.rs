@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    /// OPEN, MAX_STREAM_DATA, RESET and STOP of one stream.
+    /// OPEN, CONNECTED, MAX_STREAM_DATA, RESET and STOP of one stream.
     pub(super) fn put_signals(
         &mut self,
         id: StreamId,
@@ -285,9 +285,14 @@ impl Session {
                 class: s.class,
                 max_stream_data: s.recv.granted,
                 destination,
+                confirm: s.opening.unconfirmed,
             }
             .encode(out);
             frames.push(SentFrame::Open(id));
+        }
+        if std::mem::take(&mut s.opening.connected_wanted) {
+            Frame::Connected { stream: id }.encode(out);
+            frames.push(SentFrame::Connected(id));
         }
         if std::mem::take(&mut s.recv.grant_wanted) {
             Frame::MaxStreamData {

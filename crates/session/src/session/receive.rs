@@ -124,7 +124,8 @@ impl Session {
                 class,
                 max_stream_data,
                 destination,
-            } => self.take_open(now, stream, class, max_stream_data, destination),
+                confirm,
+            } => self.take_open(now, stream, class, max_stream_data, destination, confirm),
             Frame::Data {
                 stream,
                 offset,
@@ -180,6 +181,7 @@ impl Session {
                 }
                 Ok(())
             }
+            Frame::Connected { stream } => self.take_connected(now, stream),
             // Of a later version: its record counts, if it elicits an ACK.
             Frame::Extension { .. } => Ok(()),
             Frame::Cut { subflow } => {
@@ -301,6 +303,7 @@ impl Session {
         class: StreamClass,
         max_stream_data: u64,
         destination: Destination,
+        confirm: bool,
     ) -> Result<(), SubflowError> {
         if self.identity.client {
             return Err(SubflowError::ours(
@@ -319,6 +322,7 @@ impl Session {
             return Ok(());
         }
         s.opening.announced = true;
+        s.opening.unconfirmed = confirm;
         s.class = class;
         s.destination = Some(destination.clone());
         let readable = s.recv.is_readable();
@@ -331,6 +335,22 @@ impl Session {
             self.note_readable(now, id);
         }
         self.streams.update(id);
+        Ok(())
+    }
+
+    fn take_connected(&mut self, now: Timestamp, id: StreamId) -> Result<(), SubflowError> {
+        if !self.identity.client {
+            return Err(SubflowError::ours(
+                CloseCode::UnexpectedFrame,
+                "only a proxy confirms streams",
+            ));
+        }
+        if let Some(s) = self.known(now, id)?
+            && std::mem::take(&mut s.opening.unconfirmed)
+        {
+            self.events.push_back(Event::StreamConnected(id));
+            self.streams.update(id);
+        }
         Ok(())
     }
 

@@ -278,6 +278,12 @@ impl Work<'_> {
                         self.streams.signal(id);
                     }
                 }
+                SentFrame::Connected(id) => {
+                    if let Some(s) = self.streams.get_mut(id) {
+                        s.opening.connected_wanted = true;
+                        self.streams.signal(id);
+                    }
+                }
                 SentFrame::MaxStreamData(id) => {
                     if let Some(s) = self.streams.get_mut(id) {
                         s.recv.grant_wanted = true;

@@ -30,7 +30,7 @@ pub(super) struct Streams {
     ready: [VecDeque<StreamId>; 2],
     /// Streams whose application waits to write.
     blocked: Vec<StreamId>,
-    /// Streams with OPEN, RESET, STOP or MAX_STREAM_DATA to write.
+    /// Streams with OPEN, CONNECTED, RESET, STOP or MAX_STREAM_DATA to write.
     signalling: VecDeque<StreamId>,
     /// Unscheduled bytes: the meta buffer (MPBond section 4.3.3).
     unscheduled: u64,

@@ -44,6 +44,10 @@ pub(crate) struct Opening {
     pub(crate) unacked: bool,
     /// The application knows the stream. Server: OPEN has arrived.
     pub(crate) announced: bool,
+    /// OPEN asks for CONNECTED, which has not come (client) or was not sent (server).
+    pub(crate) unconfirmed: bool,
+    /// Server: CONNECTED is to be written (or to be written again).
+    pub(crate) connected_wanted: bool,
 }
 
 /// A stream's part in the sums and queues of all streams.
@@ -152,7 +156,8 @@ impl Stream {
     /// The peer owes an answer, as far as can be told: something was asked since bytes last came,
     /// or all has been asked and the end has not come.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.recv.is_open() && (self.send.finished || self.wrote_last)
+        let asked = self.send.finished || self.wrote_last || self.opening.unconfirmed;
+        self.recv.is_open() && asked
     }
 
     /// Whether the peer has neither acknowledged nor sent anything of it.
@@ -173,6 +178,10 @@ impl Stream {
             opened: self.counters.opened,
             first_in: self.counters.first_in,
             closed,
+            reset: self
+                .recv
+                .reset
+                .or(self.send.reset.map(|signal| signal.code)),
             bytes_in: self.counters.unique_in,
             bytes_out: self.send.buffer.next(),
             redundant_bytes_in: self.counters.redundant_in,

@@ -18,6 +18,7 @@ pub(crate) enum SentFrame {
         recalled: bool,
     },
     Open(StreamId),
+    Connected(StreamId),
     Reset(StreamId),
     Stop(StreamId),
     MaxData,

@@ -68,6 +68,7 @@ impl Frame {
                 class: StreamClass::from_wire(b.u8()?),
                 max_stream_data: b.varint()?,
                 destination: b.destination()?,
+                confirm: false,
             },
             FrameType::RESET => Self::Reset {
                 stream: b.stream()?,
@@ -106,6 +107,9 @@ impl Frame {
             FrameType::GO_AWAY => Self::GoAway {
                 reason: b.reason()?,
             },
+            FrameType::CONNECTED => Self::Connected {
+                stream: b.stream()?,
+            },
             _ if kind.is_extension() => {
                 return Ok(Self::Extension {
                     kind,
@@ -137,6 +141,7 @@ impl Frame {
                 capabilities.frame_types = types.ok_or(value.field("frame types"))?;
             }
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
+            (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
             _ => return Ok(()),
         }
         if value.bytes.is_empty() {

@@ -131,11 +131,15 @@ impl Frame {
                 class,
                 max_stream_data,
                 destination,
+                confirm,
             } => {
                 varint::put(out, stream.0);
                 out.put_u8(class.to_wire());
                 varint::put(out, *max_stream_data);
                 put_destination(out, destination);
+                if *confirm {
+                    fields::put(out, FieldId::CONFIRM, &[]);
+                }
             }
             // `encode` has dealt with these.
             Self::Data { .. } | Self::Extension { .. } => {}
@@ -187,6 +191,7 @@ impl Frame {
             }
             Self::Cut { subflow } => varint::put(out, u64::from(subflow.0)),
             Self::GoAway { reason } => put_text(out, reason, MAX_REASON_BYTES),
+            Self::Connected { stream } => varint::put(out, stream.0),
         }
     }
 }

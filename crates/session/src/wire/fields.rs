@@ -21,13 +21,16 @@ impl FieldId {
     pub(super) const FRAME_TYPES: Self = Self(0x02);
     /// PATH_REPORT: how long the last byte that left the helper had been there.
     pub(super) const SOJOURN: Self = Self(0x10);
+    /// OPEN: the primary asks for CONNECTED; no value.
+    pub(super) const CONFIRM: Self = Self(0x11);
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 3] = [
+    pub(super) const KNOWN: [(Self, &str); 4] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SOJOURN, "sojourn"),
+        (Self::CONFIRM, "confirm"),
     ];
 }
 

@@ -133,6 +133,8 @@ pub enum Frame {
         max_stream_data: u64,
         /// Destination of the stream.
         destination: Destination,
+        /// The primary asks for CONNECTED.
+        confirm: bool,
     },
     /// Bytes of a stream.
     Data {
@@ -204,6 +206,11 @@ pub enum Frame {
         /// Reason for people.
         reason: String,
     },
+    /// The destination of a stream is reached; sent when OPEN asks for it.
+    Connected {
+        /// The stream.
+        stream: StreamId,
+    },
     /// A frame of an extension that this version does not know; skipped.
     Extension {
         /// Its type, [`FrameType::EXTENSIONS`] or above.
@@ -236,6 +243,7 @@ impl Frame {
             Self::SubflowRole { .. } => FrameType::SUBFLOW_ROLE,
             Self::Cut { .. } => FrameType::CUT,
             Self::GoAway { .. } => FrameType::GO_AWAY,
+            Self::Connected { .. } => FrameType::CONNECTED,
             Self::Extension { kind, .. } => *kind,
         }
     }

@@ -30,6 +30,7 @@ impl FrameType {
     pub(super) const SUBFLOW_ROLE: Self = Self(0x1c);
     pub(super) const CUT: Self = Self(0x1d);
     pub(super) const GO_AWAY: Self = Self(0x1e);
+    pub(crate) const CONNECTED: Self = Self(0x22);
 
     /// First type number that a peer skips when it does not know it.
     pub const EXTENSIONS: Self = Self(0x40);
@@ -38,7 +39,7 @@ impl FrameType {
     const ELICITS: u8 = 0x80;
 
     /// All types that this crate reads, with their names in `docs/protocol.md`.
-    pub(super) const KNOWN: [(Self, &str); 19] = [
+    pub(super) const KNOWN: [(Self, &str); 20] = [
         (Self::MP_CAPABLE, "MP_CAPABLE"),
         (Self::MP_OK, "MP_OK"),
         (Self::MP_JOIN, "MP_JOIN"),
@@ -58,6 +59,7 @@ impl FrameType {
         (Self::SUBFLOW_ROLE, "SUBFLOW_ROLE"),
         (Self::CUT, "CUT"),
         (Self::GO_AWAY, "GO_AWAY"),
+        (Self::CONNECTED, "CONNECTED"),
     ];
 
     /// Whether a peer that does not know the type skips the frame.

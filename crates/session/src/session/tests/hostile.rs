@@ -62,6 +62,7 @@ fn an_open_that_comes_again_may_raise_the_window() {
                 host: "x".into(),
                 port: 1,
             },
+            confirm: false,
         }])
     };
     s.handle_record(NOW, id, open(10), 500).expect("accepted");
@@ -323,7 +324,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
                 host: "x".into(),
                 port: 1
             },
+            confirm: true,
         }),
+        stream().prop_map(|stream| Frame::Connected { stream }),
         (0..2_000u64).prop_map(|count| Frame::Ack {
             time_us: count,
             counts: vec![AckCount {

@@ -1,5 +1,6 @@
 //! Whole sessions against each other in virtual time.
 
+mod confirm;
 mod express;
 mod feedback;
 mod go_away;

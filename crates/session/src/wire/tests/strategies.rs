@@ -126,12 +126,13 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         }),
     ];
     let streams = prop_oneof![
-        (stream(), class, number(), destination()).prop_map(
-            |(stream, class, max_stream_data, destination)| Frame::Open {
+        (stream(), class, number(), destination(), any::<bool>()).prop_map(
+            |(stream, class, max_stream_data, destination, confirm)| Frame::Open {
                 stream,
                 class,
                 max_stream_data,
-                destination
+                destination,
+                confirm
             }
         ),
         (
@@ -154,6 +155,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             final_offset
         }),
         (stream(), code()).prop_map(|(stream, code)| Frame::Stop { stream, code }),
+        stream().prop_map(|stream| Frame::Connected { stream }),
         (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
     ];
     let rest = prop_oneof![

@@ -94,6 +94,7 @@ fn open(stream: u64, class: StreamClass, destination: Destination) -> Frame {
         class,
         max_stream_data: 4 << 20,
         destination,
+        confirm: false,
     }
 }
 
@@ -196,6 +197,16 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ),
         ("open-ipv4", open_address("192.0.2.1:80")),
         ("open-ipv6", open_address("[2001:db8::1]:80")),
+        (
+            "open-confirm",
+            Frame::Open {
+                stream,
+                class: StreamClass::Bulk,
+                max_stream_data: 4 << 20,
+                destination: Destination::Addr("192.0.2.1:80".parse().expect("address")),
+                confirm: true,
+            },
+        ),
         ("data", data(70, 1 << 20, (false, false), b"some bytes")),
         ("data-fin", data(70, 5 << 32, (true, false), b"")),
         ("data-chunk-end", data(0, 0, (false, true), b"!")),
@@ -251,6 +262,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
                 reason: "the proxy stops".to_owned(),
             },
         ),
+        ("connected", Frame::Connected { stream }),
         ("extension-silent", extension(0x7f)),
         ("extension-counted", extension(0xff)),
     ])

@@ -1,0 +1,96 @@
+//! Streams whose clients are told that they are connected only when the destination is reached.
+
+use mpbond_session::{Destination, OpenError, ResetCode, StreamClass, StreamId};
+use tokio::sync::oneshot;
+
+use super::Driver;
+use super::inner::Inner;
+use super::place::Place;
+use crate::memory;
+
+/// What became of a stream whose client waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The destination is reached: [`Driver::attach`] joins the client.
+    Connected,
+    /// The proxy has refused the stream, for this reason; it is forgotten.
+    Refused(ResetCode),
+    /// The proxy has not heard of the stream, which was taken back
+    /// ([`Driver::reclaim_asked`]).
+    Unheard,
+}
+
+/// Where the answer goes.
+pub(super) type Asker = oneshot::Sender<Answer>;
+
+impl Place {
+    /// Whether the proxy answers [`ask`](Self::ask).
+    pub fn is_answered(&self) -> bool {
+        self.driver().shared.borrow().session.confirms()
+    }
+
+    /// Opens the stream without a connection. The receiver has the answer; it fails when the session
+    /// ends first.
+    ///
+    /// # Errors
+    /// The session is over, or takes no new streams any more.
+    pub fn ask(
+        self,
+        destination: Destination,
+        class: StreamClass,
+    ) -> Result<(StreamId, oneshot::Receiver<Answer>), OpenError> {
+        let driver = self.driver().clone();
+        drop(self);
+        let (asker, answered) = oneshot::channel();
+        let id = driver.with(|inner| {
+            let now = inner.clock.now();
+            let id = inner.session.open_confirmed(now, destination, class)?;
+            let _ = inner.account.take(memory::STREAM);
+            inner.asked.insert(id, asker);
+            Ok(id)
+        })?;
+        Ok((id, answered))
+    }
+}
+
+impl Driver {
+    /// Primary: takes a stream back of which the proxy has acknowledged nothing; whether a client
+    /// waits for it.
+    pub fn reclaim_asked(&self, id: StreamId) -> bool {
+        self.with(|inner| {
+            let waits = inner.asked.contains_key(&id);
+            if waits {
+                inner.refuse(id, ResetCode::Cancelled);
+                inner.answer(id, Answer::Unheard);
+                inner.account.give_back(memory::STREAM);
+            }
+            waits
+        })
+    }
+}
+
+impl Inner {
+    /// Answers the client that waits for a stream, if one does.
+    pub(super) fn answer(&mut self, id: StreamId, answer: Answer) {
+        if let Some(asker) = self.asked.remove(&id) {
+            // The client may have left.
+            let _ = asker.send(answer);
+        }
+    }
+
+    /// A stream without a connection has bytes, or has ended.
+    pub(super) fn hear(&mut self, id: StreamId) {
+        if !self.asked.contains_key(&id) {
+            return;
+        }
+        match self.session.reset_code(id) {
+            Some(code) => {
+                self.refuse(id, code);
+                self.account.give_back(memory::STREAM);
+                self.answer(id, Answer::Refused(code));
+            }
+            // The destination has spoken.
+            None => self.answer(id, Answer::Connected),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Connections that are confirmed to their applications only when the proxy has reached the
+//! destination, so that a refusal arrives with its reason (ADR 0017).
+
+use std::any::Any;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mpbond_intercept::Intercepted;
+use mpbond_session::{Destination, ResetCode, StreamClass};
+use tracing::{debug, info};
+
+use super::fronts::{self, Room, destination};
+use super::reach::Reach;
+use super::rescue;
+use super::state::Primary;
+use crate::driver::{Answer, Client, Place, refusal};
+
+/// Serves a client that waits for a reply.
+pub(super) async fn serve(
+    primary: &Rc<Primary>,
+    connection: Intercepted,
+    mut place: Place,
+    share: impl Any,
+) {
+    let (peer, asked) = (connection.peer(), connection.destination().clone());
+    let to = destination(&asked);
+    loop {
+        let driver = place.driver().clone();
+        let answer = match place.ask(to.clone(), StreamClass::Bulk) {
+            Ok((stream, answer)) => {
+                debug!(%peer, %to, %stream, "stream opened");
+                // Nothing was said on it.
+                rescue::watch(
+                    primary,
+                    stream,
+                    asked.clone(),
+                    |_| true,
+                    Reach::of(peer.ip()),
+                );
+                answer.await.ok().map(|answer| (stream, answer))
+            }
+            Err(_) => None,
+        };
+        match answer {
+            Some((stream, Answer::Connected)) => {
+                primary.reached.borrow_mut().add(Instant::now(), to);
+                return match connection.accepted().await {
+                    Ok(client) => driver.attach(stream, Client::new(client, share)),
+                    Err(e) => {
+                        debug!(%peer, error = %e, "client left");
+                        driver.refuse(stream, ResetCode::Cancelled);
+                    }
+                };
+            }
+            Some((_, Answer::Refused(code))) => return connection.refused(refusal(code)).await,
+            Some((_, Answer::Unheard)) => return fronts::without_proxy(primary, connection).await,
+            // The session has ended; the next one may reach the destination.
+            None => match fronts::place(primary).await {
+                Room::Free(next) => place = next,
+                Room::Full => {
+                    let reason = "the proxy takes no more now";
+                    return fronts::no_room(primary, connection, reason).await;
+                }
+                Room::WithoutProxy => return fronts::without_proxy(primary, connection).await,
+            },
+        }
+    }
+}
+
+/// A destination was not reached.
+pub(super) fn not_reached(primary: &Primary, to: &Destination, code: ResetCode) {
+    primary.reached.borrow_mut().remove(to);
+    let remedy = match code {
+        ResetCode::Forbidden => {
+            "; the proxy's log names the rule, and [destinations] in its configuration changes it"
+        }
+        ResetCode::Overloaded => "; the proxy's log tells which limit was reached",
+        _ => "",
+    };
+    if let Some(line) = primary.unreached.line(to.clone(), primary.clock.now()) {
+        let left_out = line.left_out;
+        info!(%to, left_out, "destination not reached: {code}{remedy}");
+    }
+}
