@@ -1,5 +1,5 @@
-//! Connecting to a name with several addresses (RFC 8305, Happy Eyeballs version 2): an address
-//! that does not answer costs a quarter of a second, not the time limit of a connection.
+//! Connecting to the first of several addresses that answers (RFC 8305, Happy Eyeballs version 2):
+//! an address that does not answer costs a quarter of a second, not the time limit of a connection.
 
 mod order;
 
@@ -20,11 +20,11 @@ use order::{Next, Order};
 pub enum Failure<E> {
     /// There was no address.
     Lookup(LookupError),
-    /// Errors of all attempts, in the order of their ends.
+    /// Errors of all attempts, in the order in which they were started.
     Attempts(Vec<E>),
 }
 
-/// Connects to the first address that `attempt` reaches, and cancels the other attempts.
+/// Connects to the first address of a name that `attempt` reaches, and cancels the other attempts.
 ///
 /// # Errors
 /// When there is no address, or no attempt has succeeded.
@@ -37,41 +37,26 @@ where
     K: Hash + Eq + Copy,
     F: Future<Output = Result<T, E>>,
 {
-    let start = Instant::now();
-    let now = || Timestamp::ZERO + start.elapsed();
-    let mut order = Order::default();
-    let mut attempts: Vec<Pin<Box<F>>> = Vec::new();
-    let (mut errors, mut looks_up, mut no_answer) = (Vec::new(), true, false);
-    loop {
-        let until = match order.next(now()) {
-            Next::Attempt(address) => {
-                attempts.push(Box::pin(attempt(address)));
-                continue;
-            }
-            Next::WaitUntil(until) => Some(until),
-            Next::Wait => None,
-            Next::Over => break,
-        };
+    let mut race = Race::new(Order::default(), attempt);
+    let (mut looks_up, mut no_answer) = (true, false);
+    let errors = loop {
         tokio::select! {
-            result = first(&mut attempts) => match result {
+            result = race.run() => match result {
                 Ok(connection) => return Ok(connection),
-                Err(e) => {
-                    errors.push(e);
-                    order.failed();
-                }
+                Err(errors) => break errors,
             },
             answer = lookup.next(), if looks_up => match answer {
                 Some((family, found)) => {
                     no_answer |= matches!(found, Err(LookupError::NoAnswer));
                     let addresses = found.unwrap_or_default();
                     let addresses = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
-                    order.answered(family, addresses, now());
+                    let now = race.now();
+                    race.order.answered(family, addresses, now);
                 }
                 None => looks_up = false,
             },
-            () = until_then(until.map(|until| start + until.since(Timestamp::ZERO))) => {}
         }
-    }
+    };
     Err(match errors.is_empty() {
         false => Failure::Attempts(errors),
         true if no_answer => Failure::Lookup(LookupError::NoAnswer),
@@ -79,15 +64,92 @@ where
     })
 }
 
-/// Result of the first attempt that ends; it is removed.
-async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
+/// Connects to the first of these addresses that `attempt` reaches, in their order, and cancels the
+/// other attempts.
+///
+/// # Errors
+/// Those of all attempts, in the order of the addresses.
+pub async fn connect_in_order<F, T, E>(
+    addresses: impl IntoIterator<Item = SocketAddr>,
+    attempt: impl Fn(SocketAddr) -> F,
+) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    Race::new(Order::given(addresses), attempt).run().await
+}
+
+/// Attempts under way.
+struct Race<A, F, E> {
+    attempt: A,
+    start: Instant,
+    order: Order,
+    /// Attempts by their number.
+    attempts: Vec<(usize, Pin<Box<F>>)>,
+    started: usize,
+    errors: Vec<(usize, E)>,
+}
+
+impl<A, F, T, E> Race<A, F, E>
+where
+    A: Fn(SocketAddr) -> F,
+    F: Future<Output = Result<T, E>>,
+{
+    fn new(order: Order, attempt: A) -> Self {
+        Self {
+            attempt,
+            start: Instant::now(),
+            order,
+            attempts: Vec::new(),
+            started: 0,
+            errors: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.start.elapsed()
+    }
+
+    /// Starts attempts when they are due until one succeeds or none is left. Cancel-safe.
+    async fn run(&mut self) -> Result<T, Vec<E>> {
+        loop {
+            let until = match self.order.next(self.now()) {
+                Next::Attempt(address) => {
+                    let attempt = Box::pin((self.attempt)(address));
+                    self.attempts.push((self.started, attempt));
+                    self.started += 1;
+                    continue;
+                }
+                Next::WaitUntil(until) => Some(self.start + until.since(Timestamp::ZERO)),
+                Next::Wait => None,
+                Next::Over => break,
+            };
+            tokio::select! {
+                (number, result) = first(&mut self.attempts) => match result {
+                    Ok(connection) => return Ok(connection),
+                    Err(e) => {
+                        self.errors.push((number, e));
+                        self.order.failed();
+                    }
+                },
+                () = until_then(until) => {}
+            }
+        }
+        self.errors.sort_by_key(|(number, _)| *number);
+        Err(self.errors.drain(..).map(|(_, e)| e).collect())
+    }
+}
+
+/// Number and result of the first attempt that ends; it is removed.
+async fn first<F: Future>(attempts: &mut Vec<(usize, Pin<Box<F>>)>) -> (usize, F::Output) {
     poll_fn(|cx| {
         for n in 0..attempts.len() {
-            if let Some(attempt) = attempts.get_mut(n)
+            if let Some((number, attempt)) = attempts.get_mut(n)
                 && let Poll::Ready(result) = attempt.as_mut().poll(cx)
             {
+                let number = *number;
                 drop(attempts.swap_remove(n));
-                return Poll::Ready(result);
+                return Poll::Ready((number, result));
             }
         }
         Poll::Pending
@@ -130,6 +192,22 @@ mod tests {
         assert_eq!(reached.to_string(), "192.0.2.1:443");
         assert_eq!(start.elapsed().as_millis(), 270);
         assert_eq!(*tried.borrow(), ["2001:db8::1", "192.0.2.1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_are_in_the_order_of_the_addresses_whichever_ends_first() {
+        let slow = |to: SocketAddr| async move {
+            tokio::time::sleep(Duration::from_millis(1_000 - u64::from(to.port()))).await;
+            Err::<(), _>(to.port())
+        };
+        let to = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        let start = Instant::now();
+        let errors = connect_in_order([to(1), to(900), to(2)], slow).await;
+        assert_eq!(errors.unwrap_err(), [1, 900, 2]);
+        // The second is tried after 250 ms and fails 100 ms later, when the third is.
+        assert_eq!(start.elapsed().as_millis(), 350 + 998);
+        let none: Result<(), Vec<u16>> = connect_in_order([], slow).await;
+        assert_eq!(none, Err(Vec::new()));
     }
 
     #[tokio::test(start_paused = true)]

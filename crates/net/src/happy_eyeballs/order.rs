@@ -20,6 +20,8 @@ pub(super) const MAX_ATTEMPTS: usize = 8;
 /// State of a connection in the making.
 #[derive(Debug, Default)]
 pub(super) struct Order {
+    /// Addresses whose order is given.
+    given: VecDeque<SocketAddr>,
     v6: Candidates,
     v4: Candidates,
     /// Family of the last attempt.
@@ -50,6 +52,20 @@ pub(super) enum Next {
 }
 
 impl Order {
+    /// Addresses that are tried in this order; nothing is looked up.
+    pub(super) fn given(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let answered = || Candidates {
+            answered_at: Some(Timestamp::ZERO),
+            ..Candidates::default()
+        };
+        Self {
+            given: addresses.into_iter().collect(),
+            v6: answered(),
+            v4: answered(),
+            ..Self::default()
+        }
+    }
+
     /// The look-up of a family has ended with these addresses.
     pub(super) fn answered(
         &mut self,
@@ -71,7 +87,8 @@ impl Order {
     /// The next thing to do; an attempt is taken as started.
     pub(super) fn next(&mut self, now: Timestamp) -> Next {
         let is_spent = self.attempts >= MAX_ATTEMPTS;
-        if is_spent || self.v6.addresses.is_empty() && self.v4.addresses.is_empty() {
+        let queues = [&self.given, &self.v6.addresses, &self.v4.addresses];
+        if is_spent || queues.iter().all(|queue| queue.is_empty()) {
             let answered = self.v6.answered_at.is_some() && self.v4.answered_at.is_some();
             return match self.under_way == 0 && (is_spent || answered) {
                 true => Next::Over,
@@ -88,24 +105,27 @@ impl Order {
         if let Some(until) = self.alone_until.filter(|until| now < *until) {
             return Next::WaitUntil(until);
         }
-        let preferred = match self.last {
-            Some(Family::V6) => Family::V4,
-            Some(Family::V4) | None => Family::V6,
+        let Some(address) = self.pop() else {
+            return Next::Wait;
         };
-        let other = match preferred {
-            Family::V6 => Family::V4,
-            Family::V4 => Family::V6,
-        };
-        for family in [preferred, other] {
-            if let Some(address) = self.of(family).addresses.pop_front() {
-                self.last = Some(family);
-                self.attempts += 1;
-                self.under_way += 1;
-                self.alone_until = Some(now + ATTEMPT_DELAY);
-                return Next::Attempt(address);
-            }
+        self.attempts += 1;
+        self.under_way += 1;
+        self.alone_until = Some(now + ATTEMPT_DELAY);
+        Next::Attempt(address)
+    }
+
+    fn pop(&mut self) -> Option<SocketAddr> {
+        if let Some(address) = self.given.pop_front() {
+            return Some(address);
         }
-        Next::Wait
+        let families = match self.last {
+            Some(Family::V6) => [Family::V4, Family::V6],
+            Some(Family::V4) | None => [Family::V6, Family::V4],
+        };
+        let next = |family| Some((family, self.of(family).addresses.pop_front()?));
+        let (family, address) = families.into_iter().find_map(next)?;
+        self.last = Some(family);
+        Some(address)
     }
 
     fn of(&mut self, family: Family) -> &mut Candidates {
@@ -151,6 +171,21 @@ mod tests {
         }
         order.failed();
         assert_eq!(order.next(ms(1_100)), Next::Over);
+    }
+
+    #[test]
+    fn a_given_order_is_kept_250_ms_apart() {
+        let mut order = Order::given([v4(1), v4(2), v6(1)]);
+        assert_eq!(order.next(ms(0)), Next::Attempt(v4(1)));
+        assert_eq!(order.next(ms(249)), Next::WaitUntil(ms(250)));
+        assert_eq!(order.next(ms(250)), Next::Attempt(v4(2)));
+        order.failed();
+        assert_eq!(order.next(ms(251)), Next::Attempt(v6(1)));
+        assert_eq!(order.next(ms(252)), Next::Wait);
+        order.failed();
+        order.failed();
+        assert_eq!(order.next(ms(253)), Next::Over);
+        assert_eq!(Order::given([]).next(ms(0)), Next::Over);
     }
 
     #[test]

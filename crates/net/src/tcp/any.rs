@@ -1,21 +1,15 @@
-//! Connection to the first of several addresses that answers (RFC 8305, section 5).
+//! Connection to the first of several addresses that answers.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use super::{TcpError, TcpOptions, connect};
+use crate::happy_eyeballs::connect_in_order;
 
-/// Connection Attempt Delay (RFC 8305, section 5): after it the next address is tried as well.
-const NEXT_AFTER: Duration = Duration::from_millis(250);
-
-/// Opens a connection to one of these addresses, which are tried in order: each when the one before
-/// it has failed, or has not answered for 250 ms. The first connection that is up is returned, and
-/// the other attempts are aborted. The remote address of the options is not used; their timeout
-/// holds for each attempt.
+/// Opens a connection to the first of these addresses that answers, as
+/// [`connect_in_order`] does. The remote address of the options is not used; their timeout holds for
+/// each attempt.
 ///
 /// # Errors
 /// The error of the first address, when all have failed. [`TcpError::NoAddress`] for none.
@@ -23,43 +17,21 @@ pub async fn connect_any(
     options: &TcpOptions,
     remotes: &[SocketAddr],
 ) -> Result<TcpStream, TcpError> {
-    let mut attempts = JoinSet::new();
-    let mut errors: Vec<(usize, TcpError)> = Vec::new();
-    let mut waiting = remotes.iter().enumerate();
-    loop {
-        let more = waiting.next();
-        if let Some((place, &remote)) = more {
-            let options = TcpOptions {
-                remote,
-                ..options.clone()
-            };
-            attempts.spawn(async move { (place, connect(&options).await) });
-        }
-        let pause = async {
-            match more {
-                Some(_) => sleep(NEXT_AFTER).await,
-                None => std::future::pending().await,
-            }
+    let attempt = |remote| async move {
+        let options = TcpOptions {
+            remote,
+            ..options.clone()
         };
-        tokio::select! {
-            done = attempts.join_next() => match done {
-                Some(Ok((_, Ok(tcp)))) => return Ok(tcp),
-                Some(Ok((place, Err(e)))) => errors.push((place, e)),
-                // A task that was aborted with the runtime.
-                Some(Err(_)) => {}
-                None => {
-                    let first = errors.into_iter().min_by_key(|(place, _)| *place);
-                    return Err(first.map_or(TcpError::NoAddress, |(_, e)| e));
-                }
-            },
-            () = pause => {}
-        }
-    }
+        connect(&options).await
+    };
+    let connected = connect_in_order(remotes.iter().copied(), attempt).await;
+    connected.map_err(|errors| errors.into_iter().next().unwrap_or(TcpError::NoAddress))
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::time::Duration;
 
     use tokio::net::TcpListener;
 
