@@ -78,6 +78,7 @@ mod network;
 mod outage;
 mod own_path;
 mod pipe;
+mod pipe_control;
 mod pipe_report;
 mod replacement;
 mod segments;

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::express::{ANSWER_WITHIN, Express};
 use crate::ids::{DialId, LinkId, RequestId};
 use crate::link_state::LinkState;
+use crate::pipe_control::{Control, FormerRelay, Relay};
 use crate::pipe_report::Report;
 use crate::replacement::{Outcome, Replacement};
 
@@ -54,48 +55,6 @@ enum State {
         reason: String,
         check_at: Timestamp,
     },
-}
-
-/// A control connection.
-#[derive(Debug)]
-struct Control {
-    since: Timestamp,
-    local: Option<IpAddr>,
-    relay: Relay,
-    backoff: Backoff,
-}
-
-/// The relay of a control connection.
-#[derive(Debug)]
-enum Relay {
-    /// To be asked for as soon as the session and the link allow.
-    Idle,
-    Waiting(Timestamp),
-    Asked {
-        request: RequestId,
-        deadline: Timestamp,
-    },
-    Joining {
-        request: RequestId,
-        dial: DialId,
-    },
-    Up {
-        request: RequestId,
-        subflow: SubflowId,
-        since: Timestamp,
-        /// Highest report number seen.
-        report: u64,
-        express: Express,
-    },
-}
-
-/// State of a relay that has fallen silent, except for its express.
-#[derive(Debug)]
-struct FormerRelay {
-    request: RequestId,
-    subflow: SubflowId,
-    since: Timestamp,
-    report: u64,
 }
 
 impl Pipe {
@@ -567,21 +526,6 @@ impl Pipe {
             link: self.link,
             reason: reason.to_owned(),
         });
-    }
-}
-
-impl Control {
-    /// The helper has not answered a request in time.
-    fn is_unanswered(&self, now: Timestamp) -> bool {
-        matches!(self.relay, Relay::Asked { deadline, .. } if deadline <= now)
-    }
-
-    fn advance(&mut self, cx: &mut Context) {
-        match &mut self.relay {
-            Relay::Waiting(end) if *end <= cx.now => self.relay = Relay::Idle,
-            Relay::Up { express, .. } => express.advance(cx),
-            _ => {}
-        }
     }
 }
 
