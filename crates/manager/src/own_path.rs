@@ -19,6 +19,8 @@ use crate::segments::Segments;
 pub(crate) struct OwnPath {
     link: LinkId,
     state: State,
+    /// Own address of the last connection: while it stays, so does the network.
+    local: Option<IpAddr>,
     /// The silent connection beside which another one is made.
     former: Replacement<State>,
     segments: Segments,
@@ -43,6 +45,7 @@ impl OwnPath {
         Self {
             link,
             state: State::Idle,
+            local: None,
             former: Replacement::new(),
             segments: Segments::default(),
             backoff: Backoff::new(),
@@ -87,6 +90,9 @@ impl OwnPath {
                 State::Idle | State::Waiting(_) => {}
             }
             self.error = None;
+            if let State::Up { subflow, .. } = up {
+                self.local = cx.subflows.local(subflow);
+            }
             self.state = up;
         }
     }
@@ -103,6 +109,7 @@ impl OwnPath {
         let own = self.is_dialling(dial);
         if own {
             self.error = None;
+            self.local = cx.subflows.local(subflow);
             self.state = State::Up {
                 subflow,
                 since: cx.now,
@@ -166,7 +173,8 @@ impl OwnPath {
         }
     }
 
-    /// Drops the subflow if `gone` holds for its own address.
+    /// Drops connections and attempts from an own address for which `gone` holds, and forgets what
+    /// was known of its network.
     pub(crate) fn drop_gone(
         &mut self,
         cx: &mut Context,
@@ -175,15 +183,22 @@ impl OwnPath {
     ) {
         let is_gone = |cx: &Context, id| gone(cx.subflows.local(id));
         self.former.drop_if(cx, reason, is_gone);
-        if let State::Up { subflow, .. } = self.state
-            && gone(cx.subflows.local(subflow))
-        {
-            self.segments.reset();
-            self.former.forget_network();
-            self.error = Some(reason.to_owned());
-            self.state = State::Idle;
-            cx.drop_subflow(subflow, reason);
+        if !gone(self.local) {
+            return;
         }
+        self.local = None;
+        self.segments.reset();
+        self.former.forget_network();
+        match self.state {
+            State::Up { subflow, .. } => {
+                self.error = Some(reason.to_owned());
+                cx.drop_subflow(subflow, reason);
+            }
+            // It may have begun at that address, and would get no answer.
+            State::Dialling(dial) => cx.abandon(dial),
+            State::Idle | State::Waiting(_) => return,
+        }
+        self.state = State::Idle;
     }
 
     /// The session is gone with all of its subflows.

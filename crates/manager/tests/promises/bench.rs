@@ -1,5 +1,6 @@
 //! A manager under test, its clock, and short forms of inputs and actions.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mpbond_manager::{
@@ -93,11 +94,22 @@ impl Bench {
 
     /// The attempt succeeds, and the proxy answers on the subflow.
     pub fn joined(&mut self, dial: DialId) -> SubflowId {
-        let id = SubflowId(self.next_subflow);
-        self.next_subflow += 1;
-        self.manager.handle_dialled(self.now, dial, id, None);
+        self.joined_from(dial, None)
+    }
+
+    /// The same from an own address.
+    pub fn joined_from(&mut self, dial: DialId, local: Option<IpAddr>) -> SubflowId {
+        let id = self.unanswered_from(dial, local);
         self.manager.handle_established(self.now);
         self.manager.handle_subflow_up(self.now, id);
+        id
+    }
+
+    /// The attempt succeeds, and the proxy does not answer yet.
+    pub fn unanswered_from(&mut self, dial: DialId, local: Option<IpAddr>) -> SubflowId {
+        let id = SubflowId(self.next_subflow);
+        self.next_subflow += 1;
+        self.manager.handle_dialled(self.now, dial, id, local);
         id
     }
 

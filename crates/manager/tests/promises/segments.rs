@@ -1,5 +1,8 @@
 //! Segments of own paths over which only small packets pass.
 
+use std::collections::HashSet;
+use std::net::IpAddr;
+
 use mpbond_manager::{Action, Config, DialId, ENOUGH_BYTES, Link, LinkId, Notice, SEGMENT_BYTES};
 use mpbond_session::SubflowId;
 
@@ -74,4 +77,69 @@ fn a_path_that_the_proxy_gives_up_before_64_kib_is_joined_with_smaller_segments(
         b.pass(ms(100));
         assert_eq!(b.manager.max_segment_bytes(PATH), limit);
     }
+}
+
+/// A path at 192.0.2.1 with smaller segments.
+fn limited() -> (Bench, SubflowId) {
+    let mut b = Bench::new(Config::new(vec![Link::path("own")]));
+    let (dial, _) = b.dial();
+    let subflow = b.joined_from(dial, Some(address(1)));
+    b.pass(ms(60_000));
+    let (dial, _) = again(&mut b, subflow, 3_000, 0);
+    let subflow = b.joined_from(dial, Some(address(1)));
+    b.pass(ms(6_000));
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(1_220));
+    (b, subflow)
+}
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+#[test]
+fn another_network_has_no_limit_whatever_the_path_was_doing_when_it_changed() {
+    let other = HashSet::from([address(9)]);
+    // While its connection was up.
+    let (mut b, _) = limited();
+    b.manager.handle_addresses(b.now, &other);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None, "up");
+    // While another one was made beside it, which is made anew from the new address.
+    let (mut b, subflow) = limited();
+    let (old, _) = again(&mut b, subflow, ENOUGH_BYTES, 0);
+    b.manager.handle_addresses(b.now, &other);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None, "replaced");
+    let actions = b.actions();
+    assert!(
+        actions.contains(&Action::Abandon { dial: old }),
+        "{actions:?}"
+    );
+    assert!(
+        matches!(actions[..], [.., Action::Dial { .. }]),
+        "{actions:?}"
+    );
+    // After the silent one went on, while the other one, from another address, was dropped.
+    let (mut b, subflow) = limited();
+    let (new, _) = again(&mut b, subflow, ENOUGH_BYTES, 0);
+    let new = b.unanswered_from(new, Some(address(2)));
+    b.pass(ms(50));
+    b.fact(subflow, false, None);
+    b.manager
+        .handle_addresses(b.now, &HashSet::from([address(2)]));
+    let dropped = b.actions().into_iter().filter_map(|a| match a {
+        Action::Drop { subflow, .. } => Some(subflow),
+        _ => None,
+    });
+    assert_eq!(Vec::from_iter(dropped), [new, subflow]);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None, "resumed");
+    // While it waited for another attempt.
+    let (mut b, subflow) = limited();
+    b.closed(subflow);
+    b.manager.handle_addresses(b.now, &other);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None, "waiting");
+    // Another link's address says nothing about it.
+    let (mut b, subflow) = limited();
+    b.closed(subflow);
+    b.manager
+        .handle_addresses(b.now, &HashSet::from([address(1)]));
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(1_220));
 }
