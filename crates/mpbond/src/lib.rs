@@ -13,6 +13,7 @@ pub mod driver;
 pub mod helper;
 pub mod memory;
 pub mod metrics;
+pub mod own_mark;
 pub mod pairing;
 pub mod primary;
 pub mod proxy;

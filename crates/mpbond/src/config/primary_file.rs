@@ -128,7 +128,6 @@ impl PrimaryConfig {
 
     pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         let file: PrimaryFile = source.parse()?;
-        let proxy_span = file.proxy.as_ref().map_or(0..0, Spanned::span);
         let proxy = proxy(source, file.proxy)?;
         if file.path.is_empty() && file.helper.is_empty() {
             return Err(source.missing(
@@ -160,8 +159,6 @@ impl PrimaryConfig {
             .map(|t| t.kill_switch)
             .unwrap_or_default();
         let on_proxy_loss = on_proxy_loss(source, file.on_proxy_loss, kill_switch)?;
-        let own_names_wait = transparent.is_some() && on_proxy_loss == OnProxyLoss::Fail;
-        reachable(source, own_names_wait, &proxy, proxy_span)?;
         let mut socks5 = front(source, "socks5.listen", file.socks5, SOCKS5)?;
         let http = front(source, "http.listen", file.http, HTTP)?;
         // A primary needs a link.
@@ -193,25 +190,6 @@ impl PrimaryConfig {
             transparent,
         })
     }
-}
-
-/// Where look-ups are intercepted and do not go direct, no name can be looked up until there is a
-/// session.
-fn reachable(
-    source: &Source<'_>,
-    names_wait: bool,
-    proxy: &ProxyRef,
-    span: std::ops::Range<usize>,
-) -> Result<(), ConfigError> {
-    if !names_wait || proxy.fixed().next().is_some() {
-        return Ok(());
-    }
-    Err(source.wrong(
-        span,
-        "proxy.address",
-        "with [transparent] and on_proxy_loss = \"fail\" (or kill_switch) a name alone cannot be \
-         looked up: add an IP address, as in [\"proxy.example.org:4433\", \"203.0.113.1:4433\"]",
-    ))
 }
 
 /// A kill switch that lets connections go direct would be none.

@@ -76,10 +76,6 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:3: proxy.fallback_port: ",
         ),
         (
-            "[proxy]\naddress = \"a:1\"\nid = \"ID\"\n[[path]]\n[transparent]\nkill_switch = \"permanent\"\n",
-            "c.toml:1: proxy.address: with [transparent] and on_proxy_loss = \"fail\" (or kill_switch)",
-        ),
-        (
             "[proxy]\naddress = 4433\n",
             "c.toml:2: proxy.address: invalid type: integer \"4433\", expected an address and port",
         ),

@@ -8,14 +8,16 @@ use mpbond_net::DeviceId;
 use mpbond_net::pairing::{
     Attempts, End, EnrolmentToken, Introduction, Message, PairingCode, PairingError, Peer, Role,
 };
+use mpbond_net::tcp::{self, TcpError, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::conversation::{Parties, hear, hold, part, say};
-use super::{Own, PairError, Paired};
+use super::{Book, Own, PairError, Paired};
+use crate::config::{KillSwitch, PrimaryConfig};
 use crate::driver::Clock;
+use crate::own_mark;
 use crate::stop::Stop;
 
 /// Time limit of a connection attempt: a device on the same network answers at once, and one of
@@ -76,6 +78,15 @@ async fn with_signals<T>(
     }
 }
 
+/// Whether this device is a primary whose configuration has a kill switch.
+fn has_kill_switch(book: &Book) -> bool {
+    let Book::Primary(file) = book else {
+        return false;
+    };
+    let transparent = PrimaryConfig::load(file).ok().and_then(|c| c.transparent);
+    transparent.is_some_and(|t| t.kill_switch != KillSwitch::Off)
+}
+
 /// A connection to the first address that answers.
 async fn reach(
     own: &Own,
@@ -83,16 +94,27 @@ async fn reach(
     expect: Option<DeviceId>,
 ) -> Result<(TlsStream, SocketAddr), PairError> {
     let mut last = PairingError::Gone.into();
+    // Past interception and kill switch: the proxy may be a new one, which no rule names.
+    let mark = own_mark::if_allowed();
     for &address in addresses {
-        let tcp = match timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
-            Ok(Ok(tcp)) => tcp,
-            Ok(Err(e)) => {
-                let problem = e.to_string();
-                last = PairError::Unreached { address, problem };
-                continue;
-            }
-            Err(_) => {
-                let problem = format!("no answer in {} s", CONNECT_WITHIN.as_secs());
+        let options = TcpOptions {
+            connect_timeout: CONNECT_WITHIN,
+            tuning: Tuning {
+                mark,
+                ..Tuning::default()
+            },
+            ..TcpOptions::to(address)
+        };
+        let tcp = match tcp::connect(&options).await {
+            Ok(tcp) => tcp,
+            Err(e) => {
+                let mut problem = match e {
+                    TcpError::Connect { source, .. } => source.to_string(),
+                    _ => format!("no answer in {} s", CONNECT_WITHIN.as_secs()),
+                };
+                if mark.is_none() && has_kill_switch(&own.book) {
+                    problem.push_str(" (behind the kill switch of this device, pair as root)");
+                }
                 last = PairError::Unreached { address, problem };
                 continue;
             }

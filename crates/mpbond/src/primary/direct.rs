@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mpbond_intercept::{Destination, Intercepted, Refusal};
 use mpbond_net::happy_eyeballs::{self, Failure};
-use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig};
+use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig, Sockets};
 use socket2::{Domain, Socket, Type};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpSocket, TcpStream};
@@ -16,9 +16,7 @@ use tracing::{debug, info};
 
 use super::reach::Reach;
 use crate::driver::keep_alive;
-
-/// `SO_MARK` of our own connections, which are not intercepted: "mp" and a one.
-pub(super) const OWN_MARK: u32 = 0x6d70_0001;
+use crate::own_mark::OWN_MARK;
 
 /// Time within which a destination has to answer.
 pub(super) const DIRECT_WITHIN: Duration = Duration::from_secs(10);
@@ -31,7 +29,11 @@ const MAX_LOOKUPS: usize = 256;
 pub(super) fn resolver() -> Rc<Resolver<()>> {
     Resolver::new(ResolverConfig {
         files: Files::default(),
-        mark: Some(OWN_MARK),
+        further: Vec::new(),
+        sockets: Sockets {
+            mark: Some(OWN_MARK),
+            ..Sockets::default()
+        },
         most: MAX_LOOKUPS,
     })
 }

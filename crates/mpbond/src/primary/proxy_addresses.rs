@@ -7,17 +7,81 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mpbond_manager::{Addresses, LinkId};
-use tokio::net::lookup_host;
+use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig, Sockets};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::info;
 
 use super::state::{LinkConfig, Primary};
-use crate::config::ProxyAddress;
+use crate::config::{PrimaryConfig, ProxyAddress};
+use crate::own_mark::OWN_MARK;
 
 /// Time limit of look-ups before an attempt.
 const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
 /// The same where an address is known already; a later answer is for the next attempt.
 const LOOK_UP_BESIDE_WITHIN: Duration = Duration::from_millis(250);
+
+/// Maximum number of look-ups under way of one resolver: all names of a link, twice.
+const MAX_LOOKUPS: usize = 64;
+
+/// Resolvers of the proxy's names. Their sockets are those of the primary's other connections:
+/// with the mark that interception and kill switch let through, and bound as a path is.
+#[derive(Debug)]
+pub(super) struct Resolvers {
+    /// It follows the routes of this host.
+    routed: Rc<Resolver<()>>,
+    /// Those of own paths with an address or interface of their own.
+    bound: HashMap<LinkId, Rc<Resolver<()>>>,
+}
+
+impl Resolvers {
+    pub(super) fn new(config: &PrimaryConfig) -> Self {
+        let transparent = config.transparent.as_ref();
+        let resolver = |source, interface| {
+            Resolver::new(ResolverConfig {
+                files: Files::default(),
+                further: transparent.map_or(Vec::new(), |t| t.resolvers.clone()),
+                sockets: Sockets {
+                    mark: transparent.map(|_| OWN_MARK),
+                    source,
+                    interface,
+                },
+                most: MAX_LOOKUPS,
+            })
+        };
+        let paths = (0..).map(LinkId).zip(&config.paths);
+        let bound = paths.filter(|(_, p)| p.source.is_some() || p.interface.is_some());
+        Self {
+            routed: resolver(None, None),
+            bound: bound
+                .map(|(link, p)| (link, resolver(p.source, p.interface.clone())))
+                .collect(),
+        }
+    }
+
+    /// Looks a name up for a link, over its own path and by the routes of this host at the same
+    /// time: either network may have the server that answers.
+    async fn look_up(&self, link: LinkId, host: &str) -> Result<Vec<IpAddr>, LookupError> {
+        let mut look_ups = JoinSet::new();
+        for resolver in [self.bound.get(&link), Some(&self.routed)] {
+            let Some(resolver) = resolver.cloned() else {
+                continue;
+            };
+            let host = host.to_owned();
+            look_ups.spawn_local(async move { resolver.addresses(&host, ()).await });
+        }
+        let mut error = LookupError::NotFound;
+        while let Some(found) = look_ups.join_next().await {
+            match found {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(e)) => error = e,
+                // A task that was aborted with the runtime.
+                Err(_) => {}
+            }
+        }
+        Err(error)
+    }
+}
 
 /// What is known about the proxy's addresses.
 #[derive(Debug, Default)]
@@ -69,29 +133,32 @@ impl Primary {
                 true => LOOK_UP_WITHIN,
                 false => LOOK_UP_BESIDE_WITHIN,
             };
-            let primary = Rc::clone(self);
-            // A task of its own, so that a late answer is not lost.
-            let look_up = tokio::task::spawn_local(async move { primary.look_up(link).await });
-            let _ = timeout(within, look_up).await;
+            // Tasks of their own, so that a late answer is not lost.
+            let look_ups: Vec<_> = self
+                .configured(link)
+                .iter()
+                .filter_map(|address| match address {
+                    ProxyAddress::Name { host, .. } => Some(host.clone()),
+                    ProxyAddress::At(_) => None,
+                })
+                .map(|host| tokio::task::spawn_local(Rc::clone(self).look_up(link, host)))
+                .collect();
+            let all = async {
+                for look_up in look_ups {
+                    let _ = look_up.await;
+                }
+            };
+            let _ = timeout(within, all).await;
         }
         self.known_addresses(link)
     }
 
-    async fn look_up(&self, link: LinkId) {
-        for address in self.configured(link) {
-            let ProxyAddress::Name { host, port } = address else {
-                continue;
-            };
-            match lookup_host((host.as_str(), *port)).await {
-                Ok(found) => {
-                    let found: Vec<IpAddr> = found.map(|a| a.ip()).collect();
-                    let mut known = self.addresses.borrow_mut();
-                    if !found.is_empty() {
-                        known.names.insert(host.clone(), found);
-                    }
-                }
-                Err(e) => info!(host, error = %e, "the proxy's name is not found"),
+    async fn look_up(self: Rc<Self>, link: LinkId, host: String) {
+        match self.resolvers.look_up(link, &host).await {
+            Ok(found) => {
+                self.addresses.borrow_mut().names.insert(host, found);
             }
+            Err(e) => info!(host, error = %e, "the proxy's name is not found"),
         }
     }
 

@@ -22,13 +22,14 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::direct::{self, OWN_MARK};
+use super::direct;
 use super::fronts;
 use super::handles::{Control, Rescuable};
-use super::proxy_addresses::ProxyAddresses;
+use super::proxy_addresses::{ProxyAddresses, Resolvers};
 use super::reached::Reached;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
+use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Need};
@@ -55,6 +56,8 @@ pub(super) struct Primary {
     pub(super) controls: RefCell<HashMap<LinkId, Control>>,
     /// Addresses of the proxy.
     pub(super) addresses: RefCell<ProxyAddresses>,
+    /// Resolvers of the proxy's names.
+    pub(super) resolvers: Resolvers,
     /// Connections of which the proxy may not have heard.
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
     /// Resolver of direct connections.
@@ -122,6 +125,7 @@ impl Primary {
             dials: RefCell::default(),
             controls: RefCell::default(),
             addresses: RefCell::default(),
+            resolvers: Resolvers::new(&config),
             rescuable: RefCell::default(),
             resolver: direct::resolver(),
             clients: Quota::new(fronts::MAX_CLIENTS, fronts::MAX_CLIENTS_EACH),

@@ -11,12 +11,12 @@ use mpbond_intercept::rules::{
 use mpbond_intercept::{FrontConfig, Protocol};
 use tracing::{debug, info, warn};
 
-use super::direct::OWN_MARK;
 use super::state::Primary;
 use super::{dns, fronts};
 use crate::config::{
     HelperAddress, Ipv6Policy, KillSwitch, PrimaryConfig, Transparent, TransparentMode, UdpPolicy,
 };
+use crate::own_mark::OWN_MARK;
 
 /// Sets interception up, if configured. Dropping the result removes the rules, except those of the
 /// kill switch.

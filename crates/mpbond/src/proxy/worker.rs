@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use mpbond_net::DeviceId;
-use mpbond_net::resolve::{Files, Resolver, ResolverConfig};
+use mpbond_net::resolve::{Files, Resolver, ResolverConfig, Sockets};
 use mpbond_net::tls::TlsStream;
 use mpbond_session::{CloseCode, Hello, ResetCode, Session, SessionId, SubflowError};
 use tokio::sync::{mpsc, oneshot};
@@ -81,7 +81,8 @@ impl Worker {
                         draining: Cell::new(false),
                         resolver: Resolver::new(ResolverConfig {
                             files: Files::default(),
-                            mark: None,
+                            further: Vec::new(),
+                            sockets: Sockets::default(),
                             most: MAX_LOOKUPS,
                         }),
                         overloaded: Rc::default(),

@@ -19,6 +19,7 @@ mod names;
 mod nat;
 mod origin;
 mod own_addresses;
+mod own_names;
 mod proxy_addresses;
 mod refusals;
 mod restart;

@@ -13,18 +13,29 @@ use super::message::{Answer, Query};
 /// servers that exceed it.
 const UDP_BYTES: usize = 2048;
 
+/// Sockets of queries.
+#[derive(Clone, Debug, Default)]
+pub struct Sockets {
+    /// Mark of all packets (SO_MARK), where the process may set one.
+    pub mark: Option<u32>,
+    /// Local address.
+    pub source: Option<IpAddr>,
+    /// Interface, regardless of routes (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+}
+
 /// Sends a query, and waits for its answer without a time limit.
 ///
 /// # Errors
 /// Those of the sockets, among them that no server listens there.
 pub(super) async fn ask(
     server: SocketAddr,
-    mark: Option<u32>,
+    sockets: &Sockets,
     query: &Query,
 ) -> io::Result<Answer> {
     let message = query.encode();
-    match over_udp(server, mark, query, &message).await? {
-        Answer::Truncated => over_tcp(server, mark, query, &message).await,
+    match over_udp(server, sockets, query, &message).await? {
+        Answer::Truncated => over_tcp(server, sockets, query, &message).await,
         answer => Ok(answer),
     }
 }
@@ -33,16 +44,11 @@ pub(super) async fn ask(
 /// must be guessed to forge an answer.
 async fn over_udp(
     server: SocketAddr,
-    mark: Option<u32>,
+    sockets: &Sockets,
     query: &Query,
     message: &[u8],
 ) -> io::Result<Answer> {
-    let socket = open(server, mark, Type::DGRAM, Protocol::UDP)?;
-    let any: IpAddr = match server {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    socket.bind(&SocketAddr::new(any, 0).into())?;
+    let socket = open(server, sockets, Type::DGRAM, Protocol::UDP)?;
     let socket = UdpSocket::from_std(socket.into())?;
     socket.connect(server).await?;
     socket.send(message).await?;
@@ -59,11 +65,11 @@ async fn over_udp(
 /// RFC 1035, section 4.2.2: messages have their length before them.
 async fn over_tcp(
     server: SocketAddr,
-    mark: Option<u32>,
+    sockets: &Sockets,
     query: &Query,
     message: &[u8],
 ) -> io::Result<Answer> {
-    let socket = open(server, mark, Type::STREAM, Protocol::TCP)?;
+    let socket = open(server, sockets, Type::STREAM, Protocol::TCP)?;
     let mut tcp = TcpSocket::from_std_stream(socket.into())
         .connect(server)
         .await?;
@@ -80,12 +86,25 @@ async fn over_tcp(
     }
 }
 
-fn open(server: SocketAddr, mark: Option<u32>, kind: Type, how: Protocol) -> io::Result<Socket> {
+fn open(server: SocketAddr, sockets: &Sockets, kind: Type, how: Protocol) -> io::Result<Socket> {
     let kind = kind.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(server), kind, Some(how))?;
-    if let Some(mark) = mark {
+    if let Some(mark) = sockets.mark {
         // Without the privilege there is no interception to pass either.
         let _ = socket.set_mark(mark);
     }
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let mut source = any;
+    // A server on this host has no other way.
+    if !server.ip().is_loopback() {
+        if let Some(interface) = &sockets.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        source = sockets.source.unwrap_or(any);
+    }
+    socket.bind(&SocketAddr::new(source, 0).into())?;
     Ok(socket)
 }

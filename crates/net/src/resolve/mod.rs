@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ use message::{Answer, DomainName, Query};
 use system::System;
 use turns::{Permit, Turns};
 
+pub use exchange::Sockets;
 pub use message::Family;
 pub use system::Files;
 
@@ -40,6 +41,9 @@ pub const LOOK_UP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Maximum time for one server, if there is another attempt.
 const SERVER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Time for which the other family is waited for, once one has addresses (RFC 8305, section 3).
+const OTHER_FAMILY_WITHIN: Duration = Duration::from_millis(50);
 
 /// Maximum number of look-ups under way of one session.
 pub const MAX_LOOKUPS_EACH: usize = 64;
@@ -60,8 +64,12 @@ pub enum LookupError {
 pub struct ResolverConfig {
     /// The system's files.
     pub files: Files,
-    /// `SO_MARK` of its sockets.
-    pub mark: Option<u32>,
+    /// Servers that are asked after those of the system. If there are any, servers of the system on
+    /// this host are left out: their own queries are those of an application, which interception
+    /// leads to where no name can be looked up yet.
+    pub further: Vec<SocketAddr>,
+    /// Sockets of its queries.
+    pub sockets: Sockets,
     /// Maximum number of look-ups under way in all.
     pub most: usize,
 }
@@ -69,7 +77,8 @@ pub struct ResolverConfig {
 /// A resolver for sessions with keys of type `K`, on one thread.
 pub struct Resolver<K: Hash + Eq + Copy> {
     start: Instant,
-    mark: Option<u32>,
+    further: Vec<SocketAddr>,
+    sockets: Sockets,
     system: RefCell<System>,
     cache: RefCell<Cache>,
     turns: Turns<K>,
@@ -88,7 +97,8 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
     pub fn new(config: ResolverConfig) -> Rc<Self> {
         Rc::new(Self {
             start: Instant::now(),
-            mark: config.mark,
+            further: config.further,
+            sockets: config.sockets,
             system: RefCell::new(System::new(config.files)),
             cache: RefCell::default(),
             turns: Turns::new(config.most, MAX_LOOKUPS_EACH),
@@ -144,6 +154,34 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
             }
         }
         Ok(self.lookup(name, until, Some(permit)))
+    }
+
+    /// The addresses of a name. Once one family has some, the other one is waited for 50 ms.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn addresses(
+        self: &Rc<Self>,
+        host: &str,
+        session: K,
+    ) -> Result<Vec<IpAddr>, LookupError> {
+        let mut lookup = self.look_up(host, session).await?;
+        let (mut all, mut error) = (Vec::new(), LookupError::NotFound);
+        loop {
+            let next = match all.is_empty() {
+                true => lookup.next().await,
+                false => timeout(OTHER_FAMILY_WITHIN, lookup.next())
+                    .await
+                    .unwrap_or_default(),
+            };
+            match next {
+                Some((_, Ok(found))) => all.extend(found.iter()),
+                Some((_, Err(LookupError::NoAnswer))) => error = LookupError::NoAnswer,
+                Some((_, Err(LookupError::NotFound))) => {}
+                None if all.is_empty() => return Err(error),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// The names to look up, in their order.
@@ -214,7 +252,11 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
 
     /// Asks the servers in turn, and keeps the answer.
     async fn ask(&self, key: &Key) -> Found {
-        let servers = self.system.borrow().servers().clone();
+        let mut servers = self.system.borrow().servers().clone();
+        if !self.further.is_empty() {
+            servers.servers.retain(|server| !server.ip().is_loopback());
+            servers.servers.extend(&self.further);
+        }
         let tries = servers.attempts as usize * servers.servers.len();
         let mut left = tries;
         for server in servers.servers.iter().cycle().take(tries) {
@@ -228,7 +270,7 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
                 break;
             }
             let query = Query::new(key.0.clone(), key.1, u16::from_be_bytes(id));
-            let asked = timeout(within, exchange::ask(*server, self.mark, &query)).await;
+            let asked = timeout(within, exchange::ask(*server, &self.sockets, &query)).await;
             let (found, ttl) = match asked {
                 Ok(Ok(Answer::Addresses(addresses, ttl))) => (Ok(Arc::from(addresses)), ttl),
                 Ok(Ok(Answer::Nothing(ttl))) => (Err(LookupError::NotFound), ttl),

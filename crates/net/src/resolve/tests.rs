@@ -84,28 +84,26 @@ impl Server {
     }
 
     fn resolver(&self) -> Rc<Resolver<u8>> {
-        let files = Files {
-            resolv_conf: "/nonexistent".into(),
-            hosts: "/nonexistent".into(),
-        };
-        let (mark, most) = (None, 256);
-        let resolver = Resolver::new(ResolverConfig { files, mark, most });
+        let resolver = Resolver::new(config());
         resolver.system.borrow_mut().use_servers(vec![self.address]);
         resolver
     }
 }
 
-async fn addresses(resolver: &Rc<Resolver<u8>>, host: &str) -> Result<Vec<IpAddr>, LookupError> {
-    let mut lookup = resolver.look_up(host, 0).await?;
-    let (mut all, mut error) = (Vec::new(), LookupError::NotFound);
-    while let Some((_, found)) = lookup.next().await {
-        match found {
-            Ok(found) => all.extend(found.iter()),
-            Err(LookupError::NoAnswer) => error = LookupError::NoAnswer,
-            Err(LookupError::NotFound) => {}
-        }
+fn config() -> ResolverConfig {
+    ResolverConfig {
+        files: Files {
+            resolv_conf: "/nonexistent".into(),
+            hosts: "/nonexistent".into(),
+        },
+        further: Vec::new(),
+        sockets: Sockets::default(),
+        most: 256,
     }
-    if all.is_empty() { Err(error) } else { Ok(all) }
+}
+
+async fn addresses(resolver: &Rc<Resolver<u8>>, host: &str) -> Result<Vec<IpAddr>, LookupError> {
+    resolver.addresses(host, 0).await
 }
 
 fn one() -> Result<Vec<IpAddr>, LookupError> {
@@ -205,4 +203,43 @@ async fn a_server_that_is_silent_costs_two_seconds_and_all_of_them_seven() {
     // A failure is kept for a second.
     assert_eq!(addresses(&resolver, "www.good").await, nothing);
     assert_eq!(start.elapsed().as_secs(), 7);
+}
+
+#[tokio::test]
+async fn further_servers_take_the_place_of_those_on_this_host() {
+    let [system, further] = [Server::start().await, Server::start().await];
+    let resolver = Resolver::<u8>::new(ResolverConfig {
+        further: vec![further.address],
+        ..config()
+    });
+    resolver
+        .system
+        .borrow_mut()
+        .use_servers(vec![system.address]);
+    assert_eq!(addresses(&resolver, "www.good").await, one());
+    let asked = [&system, &further].map(|server| server.asked.load(SeqCst));
+    assert_eq!(asked, [0, 2]);
+}
+
+/// A server that answers for IPv4 alone.
+#[tokio::test]
+async fn a_family_that_nobody_answers_for_costs_50_ms() {
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let server = Server {
+        address: udp.local_addr().unwrap(),
+        asked: Arc::default(),
+    };
+    tokio::spawn(async move {
+        let mut block = [0; 512];
+        loop {
+            let (n, from) = udp.recv_from(&mut block).await.unwrap();
+            let is_v6 = block[n - 3] == 28;
+            if !is_v6 && let Some(text) = answer(&block[..n], false) {
+                udp.send_to(&text, from).await.unwrap();
+            }
+        }
+    });
+    let resolver = server.resolver();
+    let found = timeout(SERVER_WITHIN, addresses(&resolver, "www.good"));
+    assert_eq!(found.await.unwrap(), one());
 }

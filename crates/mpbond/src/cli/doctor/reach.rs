@@ -9,13 +9,13 @@ use mpbond::config::{
     HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig, ProxyAddress,
 };
 use mpbond::discovery::find;
-use mpbond_intercept::rules::RulesConfig;
+use mpbond::own_mark;
 use mpbond_manager::Addresses;
 use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -293,19 +293,12 @@ fn options(
         connect_timeout: PATIENCE,
         tuning: Tuning {
             congestion: congestion.map(str::to_owned),
-            mark: own_mark(),
+            // Past interception and kill switch.
+            mark: own_mark::if_allowed(),
             ..Tuning::default()
         },
         ..TcpOptions::to(remote)
     }
-}
-
-/// Mark that keeps the doctor's connections from interception and kill switch, where it may be set.
-fn own_mark() -> Option<u32> {
-    let mark = RulesConfig::new(0).own_mark;
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
-    socket.set_mark(mark).ok()?;
-    Some(mark)
 }
 
 async fn connect(
