@@ -9,7 +9,8 @@
 //! * [`dest`]: the destinations that a proxy may connect to.
 //! * [`discovery`]: recognition of a trusted helper's announcement on the local network.
 //! * [`resolve`]: addresses of names, without a thread for each look-up.
-//! * [`happy_eyeballs`]: connecting to a name with several addresses.
+//! * [`happy_eyeballs`]: connecting to the first of several addresses that answers.
+//! * [`sock_diag`]: user and control group of the program at the other end of a local connection.
 //! * [`pairing`]: mutual authentication of two devices by a short code.
 //!
 //! The pure crates never depend on this crate.
@@ -23,6 +24,7 @@ pub mod identity;
 pub mod pairing;
 pub mod relay;
 pub mod resolve;
+pub mod sock_diag;
 pub mod tcp;
 pub mod tls;
 
