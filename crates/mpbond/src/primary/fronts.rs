@@ -14,21 +14,15 @@ use mpbond_session::{Destination, OpenError, StreamClass};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
+use super::clients::Ends;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::state::Primary;
 use super::{confirmed, direct, rescue};
 use crate::config::{FrontAddress, OnProxyLoss, read_credentials};
 use crate::driver::{Client, Driver, Place};
-use crate::quota::source;
+use crate::quota::Full;
 use crate::upgrade::Listeners;
-
-/// Maximum number of clients at a time: those of a session, and as many that wait or go direct.
-pub(super) const MAX_CLIENTS: usize = 8_192;
-
-/// Maximum number of clients at one address that came in the same way: three quarters of the
-/// streams of a session, so that a program that opens too many leaves room for others.
-pub(super) const MAX_CLIENTS_EACH: usize = 3_072;
 
 /// Maximum number of clients that are being refused for one of these reasons; others are closed
 /// without an answer.
@@ -114,9 +108,19 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front) {
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     // Held until the connection is over.
-    let client = (connection.via(), source(connection.peer()));
-    let Ok(share) = primary.clients.take(client) else {
-        return no_room(&primary, connection, "its address has too many open").await;
+    let share = match primary.clients.take(Ends::of(&connection)) {
+        Ok(share) => share,
+        Err(Full::Own) => {
+            return no_room(
+                &primary,
+                connection,
+                "its program or address has too many open",
+            )
+            .await;
+        }
+        Err(Full::All) => {
+            return no_room(&primary, connection, "too many are open").await;
+        }
     };
     let asked = connection.destination().clone();
     let to = destination(&asked);

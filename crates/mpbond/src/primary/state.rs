@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mpbond_intercept::Via;
 use mpbond_intercept::dns::{Family, ReachedFamilies};
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
@@ -22,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::clients::{Clients, MAX_CLIENTS};
 use super::direct;
 use super::fronts;
 use super::handles::{Control, Rescuable};
@@ -62,8 +62,8 @@ pub(super) struct Primary {
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
     /// Resolver of direct connections.
     pub(super) resolver: Rc<Resolver<()>>,
-    /// Clients of fronts, by the way of their interception and their address.
-    pub(super) clients: Quota<(Via, IpAddr)>,
+    /// Clients of fronts.
+    pub(super) clients: Clients,
     /// Clients that are being told that there is no room for them.
     pub(super) refusals: Quota<()>,
     /// The session takes more streams: for clients that wait.
@@ -128,7 +128,7 @@ impl Primary {
             resolvers: Resolvers::new(&config),
             rescuable: RefCell::default(),
             resolver: direct::resolver(),
-            clients: Quota::new(fronts::MAX_CLIENTS, fronts::MAX_CLIENTS_EACH),
+            clients: Clients::default(),
             refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
@@ -214,7 +214,7 @@ impl Primary {
 
     /// Wakes as many waiting clients as the session takes streams.
     pub(super) fn tell_waiting(&self, driver: &Driver) {
-        for _ in 0..driver.streams_left().min(fronts::MAX_CLIENTS as u64) {
+        for _ in 0..driver.streams_left().min(MAX_CLIENTS as u64) {
             self.room.notify_one();
         }
     }
