@@ -5,7 +5,7 @@ use std::any::Any;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mpbond_intercept::Intercepted;
+use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_session::{Destination, ResetCode, StreamClass};
 use tracing::{debug, info};
 
@@ -55,12 +55,13 @@ pub(super) async fn serve(
             Some((_, Answer::Refused(code))) => return connection.refused(refusal(code)).await,
             Some((_, Answer::Unheard)) => return fronts::without_proxy(primary, connection).await,
             // The session has ended; the next one may reach the destination.
-            None => match fronts::place(primary).await {
+            None => match fronts::place(primary, &asked).await {
                 Room::Free(next) => place = next,
                 Room::Full => {
                     let reason = "the proxy takes no more now";
                     return fronts::no_room(primary, connection, reason).await;
                 }
+                Room::OutOfReach => return connection.refused(Refusal::HostUnreachable).await,
                 Room::WithoutProxy => return fronts::without_proxy(primary, connection).await,
             },
         }

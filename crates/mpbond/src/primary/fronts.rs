@@ -124,20 +124,18 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     let asked = connection.destination().clone();
     let to = destination(&asked);
-    let place = match place(&primary).await {
+    let place = match place(&primary, &asked).await {
         Room::Free(place) => place,
         Room::Full => {
             let reason = "the proxy takes no more now";
             return no_room(&primary, connection, reason).await;
         }
+        Room::OutOfReach => {
+            info!(%to, "connection refused: the proxy has no route for this address family");
+            return connection.refused(Refusal::HostUnreachable).await;
+        }
         Room::WithoutProxy => return without_proxy(&primary, connection).await,
     };
-    if is_out_of_reach(&primary, &asked) {
-        drop(place);
-        primary.room.notify_one();
-        info!(%to, "connection refused: the proxy has no route for this address family");
-        return connection.refused(Refusal::HostUnreachable).await;
-    }
     let reached = primary.reached.borrow().has(Instant::now().into_std(), &to);
     if connection.is_told() && place.is_answered() && !reached {
         return confirmed::serve(&primary, connection, place, share).await;
@@ -156,7 +154,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     };
     // The session may have ended meanwhile.
     let place = match place.is_void() {
-        true => self::place(&primary).await,
+        true => self::place(&primary, &asked).await,
         false => Room::Free(place),
     };
     let Room::Free(place) = place else {
@@ -187,17 +185,24 @@ pub(super) enum Room {
     Free(Place),
     /// None in the session.
     Full,
+    /// The proxy lacks the address family of the destination.
+    OutOfReach,
     /// No path to the proxy works.
     WithoutProxy,
 }
 
-/// Takes a place in the session, once it has a path that works and takes another stream.
-pub(super) async fn place(primary: &Rc<Primary>) -> Room {
+/// Takes a place in the session for a connection to this destination, once the session has a path
+/// that works and takes another stream.
+pub(super) async fn place(primary: &Rc<Primary>, to: &intercept::Destination) -> Room {
     let deadline = Instant::now() + WAIT_FOR_ROOM;
     loop {
         let Some(driver) = usable_session(primary).await else {
             return Room::WithoutProxy;
         };
+        // Another session may be with another proxy process.
+        if is_out_of_reach(primary, to) {
+            return Room::OutOfReach;
+        }
         if let Some(place) = driver.reserve() {
             return Room::Free(place);
         }
