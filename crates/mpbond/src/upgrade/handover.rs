@@ -40,11 +40,25 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Listens beside the status socket, with the inherited listener if there is one.
-    ///
-    /// # Errors
-    /// The file cannot be made.
-    pub(crate) fn bind(
+    /// Listens beside the status socket, with the inherited listener if there is one. Where the file
+    /// cannot be made, a daemon that cannot be upgraded, and a line in the log.
+    pub(crate) fn open(
+        status_socket: &Path,
+        role: &'static str,
+        inherited: &mut Inherited,
+    ) -> Self {
+        Self::bind(status_socket, role, inherited).unwrap_or_else(|e| {
+            warn!(
+                error = %e,
+                "no socket {}: `mpbond upgrade` cannot reach this daemon, which can only be stopped \
+                 and started again",
+                path_beside(status_socket).display()
+            );
+            Self::absent(role)
+        })
+    }
+
+    fn bind(
         status_socket: &Path,
         role: &'static str,
         inherited: &mut Inherited,

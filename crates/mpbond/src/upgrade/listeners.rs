@@ -60,8 +60,7 @@ impl Listeners {
         let mut handover = match status.listener() {
             None => Handover::absent(role),
             Some(listener) => {
-                let mut handover = Handover::bind(status_socket, role, &mut inherited)
-                    .with_context(|| format!("socket for upgrades beside {path}"))?;
+                let mut handover = Handover::open(status_socket, role, &mut inherited);
                 handover.offer(STATUS.to_owned(), listener)?;
                 handover
             }

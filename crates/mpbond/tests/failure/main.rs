@@ -27,3 +27,4 @@ mod retire;
 mod silence;
 mod texts;
 mod upgrade;
+mod upgrade_refused;
