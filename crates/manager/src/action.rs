@@ -123,10 +123,10 @@ pub enum Notice {
         /// Reason.
         reason: String,
     },
-    /// An own path is joined with segments of at most so many octets: larger packets do not seem
-    /// to pass.
+    /// A link is joined with segments of at most so many octets: larger packets do not seem to
+    /// pass.
     SmallerSegments {
-        /// The own path.
+        /// The own path or pipe.
         link: LinkId,
         /// The octets.
         bytes: u32,

@@ -85,8 +85,9 @@ impl Link {
     }
 
     pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
-        if let Kind::Path(path) = &mut self.kind {
-            path.subflow_cut(cx, id, octets);
+        match &mut self.kind {
+            Kind::Path(path) => path.subflow_cut(cx, id, octets),
+            Kind::Pipe(pipe) => pipe.subflow_cut(cx, id, octets),
         }
     }
 
@@ -100,7 +101,7 @@ impl Link {
     pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
         match &self.kind {
             Kind::Path(path) => path.max_segment_bytes(),
-            Kind::Pipe(_) => None,
+            Kind::Pipe(pipe) => pipe.max_segment_bytes(),
         }
     }
 

@@ -314,8 +314,8 @@ impl Manager {
         self.sessions.is_not_trusted()
     }
 
-    /// Maximum payload of a segment (TCP_MAXSEG) of the next connection on an own path, if it is to
-    /// be less than usual.
+    /// Maximum payload of a segment (TCP_MAXSEG) of the next connection on an own path, or of both
+    /// hops of the next relay, if it is to be less than usual.
     pub fn max_segment_bytes(&self, link: LinkId) -> Option<u32> {
         self.links.get(link.0)?.max_segment_bytes()
     }

@@ -22,6 +22,7 @@ use crate::link_state::LinkState;
 use crate::pipe_control::{Control, FormerRelay, Relay};
 use crate::pipe_report::Report;
 use crate::replacement::{Outcome, Replacement};
+use crate::segments::Segments;
 
 /// A relay that has lost its control connection is dropped when its subflow has been idle for
 /// this long, so that a new one gets reports again.
@@ -34,8 +35,11 @@ pub(crate) struct Pipe {
     /// Queueing delay from which an express is opened.
     express_at: Option<Duration>,
     state: State,
+    /// Own address of the last control connection: while it stays, so does the network.
+    local: Option<IpAddr>,
     /// The silent relay beside which another one is opened.
     former: Replacement<FormerRelay>,
+    segments: Segments,
     backoff: Backoff,
     /// Requests made so far.
     requests: u64,
@@ -63,7 +67,9 @@ impl Pipe {
             link,
             express_at,
             state: State::Idle,
+            local: None,
             former: Replacement::new(),
+            segments: Segments::default(),
             backoff: Backoff::new(),
             requests: 0,
             error: None,
@@ -152,7 +158,10 @@ impl Pipe {
                 since: *since,
                 report: *report,
             };
-            self.former.begin(cx, *subflow, up);
+            if let Some(octets) = cx.subflows.stuck_after(up.subflow) {
+                self.segments.stuck(cx, self.link, octets);
+            }
+            self.former.begin(cx, up.subflow, up);
             control.relay = Relay::Idle;
         }
         let newer = match control.relay {
@@ -168,6 +177,24 @@ impl Pipe {
     /// Idle time after which the next relay is to be kept alive.
     pub(crate) fn keep_alive(&self) -> Option<Duration> {
         self.former.keep_alive()
+    }
+
+    /// Maximum payload of a segment of the next relay, on both of its hops.
+    pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
+        self.segments.limit()
+    }
+
+    /// A subflow was given up by either end, when so many octets had arrived.
+    pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
+        let is_up = match &self.state {
+            State::Up(control) => {
+                matches!(control.relay, Relay::Up { subflow, .. } if subflow == id)
+            }
+            _ => false,
+        };
+        if is_up && cx.subflows.stuck_after(id).is_some() {
+            self.segments.stuck(cx, self.link, octets);
+        }
     }
 
     /// The silent relay goes on.
@@ -206,6 +233,7 @@ impl Pipe {
     pub(crate) fn control_up(&mut self, cx: &Context, dial: DialId, local: Option<IpAddr>) -> bool {
         let own = matches!(self.state, State::Dialling(own) if own == dial);
         if own {
+            self.local = local;
             self.state = State::Up(Control {
                 since: cx.now,
                 local,
@@ -409,8 +437,20 @@ impl Pipe {
     ) {
         let is_gone = |cx: &Context, id| gone(cx.subflows.local(id));
         self.former.drop_if(cx, reason, is_gone);
+        let network_gone = gone(self.local);
+        if network_gone {
+            self.local = None;
+            self.segments.reset();
+            self.former.forget_network();
+        }
         let control = match &self.state {
             State::Up(control) => control,
+            // It may have begun at that address, and would get no answer.
+            State::Dialling(dial) if network_gone => {
+                cx.abandon(*dial);
+                self.state = State::Idle;
+                return;
+            }
             State::Orphaned { subflow, .. } => {
                 if gone(cx.subflows.local(*subflow)) {
                     cx.drop_subflow(*subflow, reason);
@@ -421,7 +461,6 @@ impl Pipe {
             _ => return,
         };
         if gone(control.local) {
-            self.former.forget_network();
             self.drop_relay(cx, reason);
             cx.act(Action::HangUp { link: self.link });
             self.restart(reason);

@@ -15,7 +15,7 @@ pub const SEGMENT_BYTES: [u32; 2] = [1_220, 536];
 /// A connection that brought as much has had large segments among it.
 pub const ENOUGH_BYTES: u64 = 64 << 10;
 
-/// Limit of an own path's segments.
+/// Limit of the segments of a link: of an own path, or of both hops of a pipe's relays.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     /// Limits tried so far.

@@ -340,12 +340,14 @@ fn control_messages() -> Vec<Message> {
             request,
             proxy,
             others: vec![([192, 0, 2, 8], 443).into()],
+            max_segment_bytes: None,
         },
         Message::InitMpJoin {
             request,
             proxy,
             others: Vec::new(),
             express: true,
+            max_segment_bytes: Some(1_220),
         },
         Message::Relay {
             request,

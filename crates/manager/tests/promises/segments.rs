@@ -1,10 +1,10 @@
-//! Segments of own paths over which only small packets pass.
+//! Segments of links over which only small packets pass.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use mpbond_manager::{Action, Config, DialId, ENOUGH_BYTES, Link, LinkId, Notice, SEGMENT_BYTES};
-use mpbond_session::SubflowId;
+use mpbond_session::{HelperId, SubflowId};
 
 use crate::bench::{Bench, ms, notices};
 
@@ -142,4 +142,47 @@ fn another_network_has_no_limit_whatever_the_path_was_doing_when_it_changed() {
     b.manager
         .handle_addresses(b.now, &HashSet::from([address(1)]));
     assert_eq!(b.manager.max_segment_bytes(PATH), Some(1_220));
+}
+
+/// A relay of a pipe from 192.0.2.1 that is up, and has been for a minute.
+fn one_relay() -> (Bench, SubflowId) {
+    let mut b = Bench::new(Config::new(vec![Link::pipe("helper", HelperId(0))]));
+    let (control, _) = b.dial();
+    let own = Some(address(1));
+    b.manager.handle_control_up(b.now, control, own);
+    let subflow = relay(&mut b);
+    b.pass(ms(60_000));
+    (b, subflow)
+}
+
+/// A relay that is asked for, granted and joined.
+fn relay(b: &mut Bench) -> SubflowId {
+    let ask = b.actions().into_iter().find_map(|a| match a {
+        Action::AskRelay { request, .. } => Some(request),
+        _ => None,
+    });
+    b.manager.handle_ticket(b.now, PATH, ask.unwrap());
+    let (dial, _) = b.dial();
+    b.joined_from(dial, Some(address(1)))
+}
+
+#[test]
+fn relays_that_fall_silent_before_64_kib_are_asked_for_with_smaller_segments_on_both_hops() {
+    let (mut b, mut subflow) = one_relay();
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
+    for limit in [Some(1_220), Some(536), None] {
+        b.stuck_after(subflow, ENOUGH_BYTES - 1, ms(0));
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit);
+        subflow = relay(&mut b);
+        b.pass(ms(6_000));
+    }
+    // The proxy gives one up.
+    let (mut b, subflow) = one_relay();
+    b.manager.handle_subflow_cut(b.now, subflow, 3_000);
+    b.closed(subflow);
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(1_220));
+    // Another network, while the relay waits.
+    b.manager
+        .handle_addresses(b.now, &HashSet::from([address(9)]));
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
 }

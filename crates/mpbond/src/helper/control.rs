@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use mpbond_manager::{MAX_ADDRESSES, REPORT_EVERY};
 use mpbond_net::control::{ControlChannel, HelperState, Message, RefusalCode, RequestId, VERSION};
 use mpbond_net::relay::RelayHandle;
-use mpbond_net::tcp::{self, TcpOptions};
+use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -23,6 +23,10 @@ use crate::quota::Full;
 
 /// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// Bounds of a primary's limit on segments: the default of RFC 9293, section 3.7.1, and the largest
+/// that the kernel takes.
+const MAX_SEGMENT_BYTES: [u16; 2] = [536, 32_767];
 
 /// Event of a relay that was requested over this connection.
 pub(super) enum Event {
@@ -214,23 +218,25 @@ impl Helper {
         message: Message,
         events: &mpsc::UnboundedSender<Event>,
     ) -> anyhow::Result<()> {
-        let (request, asked, kind) = match message {
+        let (request, asked, kind, max_segment_bytes) = match message {
             Message::InitMp {
                 request,
                 proxy,
                 others,
-            } => (request, (proxy, others), Kind::Regular),
+                max_segment_bytes,
+            } => (request, (proxy, others), Kind::Regular, max_segment_bytes),
             Message::InitMpJoin {
                 request,
                 proxy,
                 others,
                 express,
+                max_segment_bytes,
             } => {
                 let kind = match express {
                     true => Kind::Express,
                     false => Kind::Regular,
                 };
-                (request, (proxy, others), kind)
+                (request, (proxy, others), kind, max_segment_bytes)
             }
             Message::Ping { token } => return Ok(control.queue(&Message::Pong { token })?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
@@ -245,9 +251,24 @@ impl Helper {
                 code,
                 reason,
             },
-            Ok(proxies) => self.promise(control.tls().peer_id(), (request, kind), proxies, events),
+            Ok(proxies) => {
+                let tuning = self.hs_tuning(kind, max_segment_bytes);
+                let primary = control.tls().peer_id();
+                self.promise(primary, (request, kind), proxies, tuning, events)
+            }
         };
         Ok(control.queue(&answer)?)
+    }
+
+    /// Options of an HS-Path.
+    fn hs_tuning(&self, kind: Kind, max_segment_bytes: Option<u16>) -> Tuning {
+        let mut tuning = self.tuning();
+        if kind == Kind::Express {
+            tuning.keepalive = None;
+        }
+        let [least, most] = MAX_SEGMENT_BYTES;
+        tuning.max_segment_bytes = max_segment_bytes.map(|n| n.clamp(least, most).into());
+        tuning
     }
 
     /// The addresses of the proxy to which the owner's configuration allows a relay, or else the
@@ -286,6 +307,7 @@ impl Helper {
         primary: mpbond_net::DeviceId,
         (request, kind): (RequestId, Kind),
         proxies: Vec<SocketAddr>,
+        tuning: Tuning,
         events: &mpsc::UnboundedSender<Event>,
     ) -> Message {
         let refused = |reason: String| Message::Refused {
@@ -309,10 +331,6 @@ impl Helper {
         let Some(&proxy) = proxies.first() else {
             return refused("no address of a proxy".to_owned());
         };
-        let mut tuning = self.tuning();
-        if kind == Kind::Express {
-            tuning.keepalive = None;
-        }
         let options = TcpOptions {
             source: self.config.uplink.source,
             interface: self.config.uplink.interface.clone(),

@@ -104,17 +104,21 @@ impl Primary {
             return self.manage(|m, now| m.handle_refusal(now, link, id, reason));
         }
         let proxy = others.remove(0);
+        let limit = self.manager.borrow().max_segment_bytes(link);
+        let max_segment_bytes = limit.and_then(|bytes| u16::try_from(bytes).ok());
         let message = match purpose {
             Purpose::Open => Message::InitMp {
                 request,
                 proxy,
                 others,
+                max_segment_bytes,
             },
             Purpose::Join | Purpose::Express => Message::InitMpJoin {
                 request,
                 proxy,
                 others,
                 express: purpose == Purpose::Express,
+                max_segment_bytes,
             },
         };
         if let Some(control) = self.controls.borrow().get(&link) {
@@ -132,12 +136,12 @@ impl Primary {
                 );
             }
             Notice::SmallerSegments { link, bytes } => {
-                let path = self.link_name(*link);
+                let link = self.link_name(*link);
                 warn!(
-                    path,
+                    link,
                     octets = bytes,
-                    "large packets do not seem to pass: the path is joined with smaller segments; \
-                     its MTU should be corrected"
+                    "large packets do not seem to pass: the link is joined with smaller segments; \
+                     the MTU on its way should be corrected"
                 );
             }
             Notice::HelperLost { link, reason } => {

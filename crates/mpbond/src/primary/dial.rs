@@ -70,7 +70,15 @@ async fn connect(
         }
         (Target::Relay { express, .. }, LinkConfig::Pipe(helper)) => {
             let (address, ticket) = ticket.context("no ticket for the relay")?;
-            let tls = through_helper(primary, helper, address, &ticket, *express).await;
+            let mut tuning = Tuning {
+                max_segment_bytes: primary.manager.borrow().max_segment_bytes(target.link()),
+                ..primary.tuning()
+            };
+            if *express {
+                // It is idle most of the time.
+                tuning.keepalive = None;
+            }
+            let tls = through_helper(primary, helper, address, &ticket, tuning).await;
             tls.map(Dialled::Subflow)
         }
         _ => bail!("no such link"),
@@ -132,13 +140,8 @@ async fn through_helper(
     helper: &HelperRef,
     address: SocketAddr,
     ticket: &Ticket,
-    express: bool,
+    tuning: Tuning,
 ) -> anyhow::Result<TlsStream> {
-    let mut tuning = primary.tuning();
-    if express {
-        // It is idle most of the time.
-        tuning.keepalive = None;
-    }
     let bind = (helper.source, helper.interface.as_ref());
     let mut tcp = primary.connect(bind, &[address], tuning).await?;
     tcp.write_all(&relay_preamble(ticket)).await?;

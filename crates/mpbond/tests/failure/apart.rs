@@ -138,6 +138,12 @@ impl Apart {
         sh(&format!("nsenter -t {} -n {command}", self.holder.id()));
     }
 
+    /// Runs a command in the helper's namespace.
+    pub fn helper_runs(&self, command: &str) {
+        let pid = self.helper.as_ref().unwrap().id();
+        sh(&format!("nsenter -t {pid} -n {command}"));
+    }
+
     /// Has the primary's namespace obey the table in these lines of `nft`.
     pub fn there_obeys(&self, table: &str) {
         let file = self.bond.file("rules.nft");

@@ -15,6 +15,7 @@ mod fronts;
 mod idle;
 mod kill_switch;
 mod mtu;
+mod mtu_helper;
 mod names;
 mod nat;
 mod origin;

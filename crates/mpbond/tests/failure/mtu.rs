@@ -12,7 +12,7 @@ use crate::daemons::{Bond, WITHIN, download, origin};
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
-const BYTES: usize = 300_000;
+pub const BYTES: usize = 300_000;
 
 #[test]
 fn a_path_that_drops_large_packets_is_joined_with_smaller_segments() {
@@ -63,12 +63,12 @@ fn through(largest: u32, name: &str, transfer: fn(&Bond), logged: &str) {
     sh("nft delete table inet mtu");
 }
 
-fn fetch(bond: &Bond) {
+pub fn fetch(bond: &Bond) {
     let bytes = download(bond, origin(), BYTES as u32).end();
     assert_eq!(bytes.unwrap(), BYTES);
 }
 
-fn upload(bond: &Bond) {
+pub fn upload(bond: &Bond) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let origin = listener.local_addr().unwrap();
     let received = thread::spawn(move || {

@@ -189,6 +189,7 @@ async fn relays_of_one_primary() {
                 request,
                 proxy,
                 others: Vec::new(),
+                max_segment_bytes: None,
             })
             .await
             .unwrap();

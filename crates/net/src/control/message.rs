@@ -39,6 +39,10 @@ pub enum Message {
         /// Further addresses of the same proxy, in order of preference.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<SocketAddr>,
+        /// Maximum payload of a segment (TCP_MAXSEG) on the HS-Path: larger packets do not seem to
+        /// pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_segment_bytes: Option<u16>,
     },
     /// Primary: open a relay for a further subflow (INIT_MP_JOIN).
     InitMpJoin {
@@ -54,6 +58,10 @@ pub enum Message {
         /// connection.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         express: bool,
+        /// Maximum payload of a segment (TCP_MAXSEG) on the HS-Path: larger packets do not seem to
+        /// pass.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_segment_bytes: Option<u16>,
     },
     /// Helper: grants a ticket with which the relay may be opened.
     Relay {

@@ -90,19 +90,30 @@ fn any_message() -> impl Strategy<Value = Message> {
     let request = || any::<u64>().prop_map(RequestId);
     prop_oneof![
         (any::<u32>(), any_text()).prop_map(|(version, name)| Message::Hello { version, name }),
-        (request(), proxy(), others()).prop_map(|(request, proxy, others)| Message::InitMp {
-            request,
-            proxy,
-            others,
-        }),
-        (request(), proxy(), others(), any::<bool>()).prop_map(
-            |(request, proxy, others, express)| Message::InitMpJoin {
+        (request(), proxy(), others(), any::<Option<u16>>()).prop_map(
+            |(request, proxy, others, max_segment_bytes)| Message::InitMp {
                 request,
                 proxy,
                 others,
-                express,
+                max_segment_bytes,
             }
         ),
+        (
+            request(),
+            proxy(),
+            others(),
+            any::<bool>(),
+            any::<Option<u16>>()
+        )
+            .prop_map(|(request, proxy, others, express, max_segment_bytes)| {
+                Message::InitMpJoin {
+                    request,
+                    proxy,
+                    others,
+                    express,
+                    max_segment_bytes,
+                }
+            }),
         (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
             request,
             ticket: Ticket::from_bytes(t),

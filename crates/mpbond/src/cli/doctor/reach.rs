@@ -231,6 +231,7 @@ async fn relay(
         proxy,
         others,
         express: false,
+        max_segment_bytes: None,
     };
     let deadline = Instant::now() + PATIENCE;
     let answer = timeout_at(deadline, async {
