@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
@@ -17,12 +17,14 @@ use tracing::{debug, warn};
 
 /// The addresses of all interfaces.
 pub(crate) fn own() -> io::Result<HashSet<IpAddr>> {
-    let of = |i: nix::ifaddrs::InterfaceAddress| {
-        let address = i.address?;
-        let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-        v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
-    };
-    Ok(getifaddrs()?.filter_map(of).collect())
+    Ok(getifaddrs()?.filter_map(|i| of(&i)).collect())
+}
+
+/// The address of an entry of getifaddrs(3).
+pub(crate) fn of(entry: &InterfaceAddress) -> Option<IpAddr> {
+    let address = entry.address.as_ref()?;
+    let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
 }
 
 /// Calls `changed` with the host's addresses whenever they have changed. Wakes up for nothing else;

@@ -26,6 +26,7 @@ mod admission;
 mod descriptors;
 mod heap;
 mod internal;
+mod link_problem;
 mod quota;
 mod random;
 mod rate_limited_log;

@@ -266,8 +266,9 @@ impl Page {
         self.family(
             "mpbond_subflow_throughput_bits_per_second",
             "gauge",
-            "End-to-end throughput, estimated.",
-            each(|f| f.th_mbps * 1e6),
+            "End-to-end throughput where load has shown it within 10 s.",
+            all.iter()
+                .filter_map(|(labels, f)| Some((labels.clone(), f.th_mbps? * 1e6))),
         );
         self.family(
             "mpbond_subflow_rtt_seconds",

@@ -20,7 +20,7 @@ pub struct Status {
     /// Sessions: at a primary the one in use, then those that retire; any number at a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionStatus>,
-    /// The last streams, newest last; open ones too.
+    /// The last streams, newest last; open ones too. None in an answer to other users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferStatus>,
     /// Helper: relays it serves.
@@ -47,12 +47,22 @@ pub struct Status {
     /// Dropped privileges; absent where `sandbox = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,
+    /// Whether `transfers` were left out: they name destinations, and are for root, the daemon's own
+    /// user and its group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transfers_withheld: bool,
     /// Messages for people: things that do not work, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl Status {
+    /// The part that every user of this machine may read.
+    pub(crate) fn withhold_transfers(&mut self) {
+        self.transfers.clear();
+        self.transfers_withheld = true;
+    }
+
     /// The consequences of an address family that the proxy lacks, for people.
     pub fn proxy_lacks_note(&self) -> Option<String> {
         let family = self.proxy_lacks.as_ref()?;
@@ -138,6 +148,19 @@ pub struct SessionStatus {
     pub subflows: Vec<SubflowStatus>,
 }
 
+impl SessionStatus {
+    /// Marks the subflows of links that are down: no packet of theirs has been lost yet that would
+    /// show it.
+    pub(crate) fn mark_down(&mut self, links: &[LinkStatus]) {
+        let is_down = |name: &str| links.iter().any(|l| l.name == name && l.state == "down");
+        for subflow in &mut self.subflows {
+            if is_down(&subflow.name) {
+                subflow.state = "down".to_owned();
+            }
+        }
+    }
+}
+
 /// A subflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubflowStatus {
@@ -147,7 +170,8 @@ pub struct SubflowStatus {
     pub name: String,
     /// "direct" or "helper".
     pub kind: String,
-    /// "joining", "up", "backup", "express" or "potentially-failed".
+    /// "joining", "up", "backup", "express", "potentially-failed", or at a primary "down": its
+    /// interface cannot carry anything.
     pub state: String,
     /// Stream bytes that arrived on it.
     pub bytes_in: u64,
@@ -163,8 +187,10 @@ pub struct SubflowStatus {
     pub b_s: u64,
     /// B_p or B_h: bytes that wait at the helper.
     pub b_p: u64,
-    /// End-to-end throughput.
-    pub th_mbps: f64,
+    /// End-to-end throughput in the direction that this end sends; absent unless load has shown it
+    /// within the last 10 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub th_mbps: Option<f64>,
     /// Throughput of the far hop, where known.
     pub far_th_mbps: Option<f64>,
     /// Round-trip time over all hops.
@@ -240,7 +266,7 @@ pub struct LinkStatus {
     pub name: String,
     /// "path" or "helper".
     pub kind: String,
-    /// "connecting", "up" or "waiting".
+    /// "connecting", "up", "waiting", or "down": its interface cannot carry anything.
     pub state: String,
     /// Last error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::unistd::{Uid, getegid, geteuid};
 use tokio::io::AsyncWriteExt;
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tracing::{debug, warn};
 
 use crate::status::Status;
@@ -18,8 +19,9 @@ use crate::status::Status;
 /// Time limit for a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Permissions of the socket, whatever the umask: a status names destinations.
-const MODE: u32 = 0o660;
+/// Permissions of the socket, whatever the umask. Every user may ask for the status; nothing can be
+/// changed through it.
+const MODE: u32 = 0o666;
 
 /// Maximum size of a status.
 const MAX_STATUS_BYTES: u64 = 64 << 20;
@@ -143,7 +145,10 @@ impl StatusSocket {
                     continue;
                 }
             };
-            let status = status().await;
+            let mut status = status().await;
+            if !is_trusted(&asker) {
+                status.withhold_transfers();
+            }
             let text = match serde_json::to_vec(&status) {
                 Ok(text) => text,
                 Err(e) => {
@@ -163,6 +168,15 @@ impl StatusSocket {
             });
         }
     }
+}
+
+/// Whether a client may read which destinations applications have: it runs as root, as this user, or
+/// in this group.
+fn is_trusted(asker: &UnixStream) -> bool {
+    asker.peer_cred().is_ok_and(|who| {
+        let user = Uid::from_raw(who.uid());
+        user.is_root() || user == geteuid() || who.gid() == getegid().as_raw()
+    })
 }
 
 impl Drop for StatusSocket {
@@ -191,13 +205,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_is_not_for_everybody_and_a_daemon_works_without() {
+    async fn a_socket_is_for_everybody_and_a_daemon_works_without() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("primary.sock");
         let socket = StatusSocket::open(&path).unwrap();
         assert!(socket.listener().is_some());
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o660, "whatever the umask");
+        assert_eq!(mode & 0o777, 0o666, "whatever the umask");
         let second = StatusSocket::open(&path).unwrap_err();
         assert!(
             format!("{second:#}").contains("another daemon"),

@@ -55,8 +55,10 @@ pub struct SubflowStats {
     pub b_near_bytes: u64,
     /// Bytes that wait at the helper (B_p on the downlink; B_h on the uplink).
     pub b_far_bytes: u64,
-    /// End-to-end throughput.
+    /// End-to-end throughput, as schedulers use it: without load a bound or a guess.
     pub throughput: BitRate,
+    /// End-to-end throughput that was measured under load in the last seconds.
+    pub throughput_under_load: Option<BitRate>,
     /// Throughput of the far hop, where known.
     pub far_throughput: Option<BitRate>,
     /// Round-trip time over all hops.

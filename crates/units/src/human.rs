@@ -44,7 +44,8 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-fn three_digits(value: f64) -> String {
+/// "0.42", "54.1", "2400": for columns whose heading has the unit.
+pub fn three_digits(value: f64) -> String {
     if value >= 99.95 {
         format!("{value:.0}")
     } else if value >= 9.995 {

@@ -25,7 +25,7 @@ use serde::Deserialize;
 pub use credentials::read_credentials;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
 pub use helper::{HelperConfig, Uplink, host_name};
-pub use place::{Role, config_file, config_folder, identity, status_socket};
+pub use place::{Role, config_file, config_folder, identity, status_socket, status_sockets};
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
     PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,

@@ -77,6 +77,17 @@ pub fn config_file(role: Role) -> PathBuf {
     config_folder().join(format!("{role}.toml"))
 }
 
+fn system_socket(role: Role) -> PathBuf {
+    PathBuf::from(format!("/run/mpbond/{role}.sock"))
+}
+
+/// Places where a daemon of this machine may have its status socket: this user's, the system's.
+pub fn status_sockets(role: Role) -> Vec<PathBuf> {
+    let mut places = vec![status_socket(role), system_socket(role)];
+    places.dedup();
+    places
+}
+
 /// The status socket: in systemd's folder, else `/run/mpbond/ROLE.sock` for root, else
 /// `$XDG_RUNTIME_DIR/mpbond-ROLE.sock`, else beside the configuration. Never in a folder that
 /// others can write to.
@@ -85,7 +96,7 @@ pub fn status_socket(role: Role) -> PathBuf {
         return folder.join(format!("{role}.sock"));
     }
     if geteuid().is_root() {
-        return PathBuf::from(format!("/run/mpbond/{role}.sock"));
+        return system_socket(role);
     }
     match folder_in("XDG_RUNTIME_DIR") {
         Some(folder) => folder.join(format!("mpbond-{role}.sock")),

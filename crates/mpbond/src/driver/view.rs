@@ -82,7 +82,7 @@ fn subflow_status(s: &mpbond_session::SubflowStats) -> SubflowStatus {
         pad_ms: ms(s.pad),
         b_s: s.b_near_bytes,
         b_p: s.b_far_bytes,
-        th_mbps: s.throughput.mbps(),
+        th_mbps: s.throughput_under_load.map(|t| t.mbps()),
         far_th_mbps: s.far_throughput.map(|t| t.mbps()),
         rtt_ms: ms(s.rtt),
     }

@@ -29,11 +29,12 @@ use super::proxy_addresses::{ProxyAddresses, Resolvers};
 use super::reached::Reached;
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
+use crate::link_problem::link_problem;
 use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::sandbox::{self, Need};
-use crate::status::{LinkStatus, SandboxStatus, Status};
+use crate::status::{LinkStatus, SandboxStatus, SessionStatus, Status};
 
 /// State of a primary.
 pub(super) struct Primary {
@@ -97,6 +98,14 @@ impl LinkConfig<'_> {
         match self {
             Self::Path(path) => &path.name,
             Self::Pipe(helper) => &helper.name,
+        }
+    }
+
+    /// Why its interface cannot carry anything.
+    fn problem(&self) -> Option<String> {
+        match self {
+            Self::Path(path) => link_problem(path.interface.as_deref(), path.source),
+            Self::Pipe(helper) => link_problem(helper.interface.as_deref(), helper.source),
         }
     }
 
@@ -317,11 +326,12 @@ impl Primary {
                 LinkState::Connecting(error) => ("connecting", error),
                 LinkState::Waiting(error) => ("waiting", error),
             };
+            let problem = link.problem();
             Some(LinkStatus {
                 name: link.name().to_owned(),
                 kind: link.kind().to_owned(),
-                state: state.to_owned(),
-                error: error.map(str::to_owned),
+                state: problem.as_ref().map_or(state, |_| "down").to_owned(),
+                error: problem.or(error.map(str::to_owned)),
             })
         };
         links.filter_map(status).collect()
@@ -337,15 +347,18 @@ impl Primary {
         let not_trusted = manager.is_not_trusted().then(|| self.not_trusted_note());
         let outage = manager.outage_since().map(|since| self.outage_note(since));
         let notes = self.notes.borrow();
+        let links = self.link_status();
+        let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
+        sessions.iter_mut().for_each(|s| s.mark_down(&links));
         Status {
             role: "primary".to_owned(),
             device: self.identity.id().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             uptime_s: self.clock.now().as_secs_f64(),
-            sessions: drivers().map(Driver::status).collect(),
+            sessions,
             transfers,
-            links: self.link_status(),
+            links,
             on_proxy_loss: Some(self.config.on_proxy_loss.name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
             proxy_lacks: self.proxy_lacks(),

@@ -26,6 +26,7 @@ mod refusals;
 mod restart;
 mod retire;
 mod silence;
+mod status;
 mod texts;
 mod upgrade;
 mod upgrade_refused;

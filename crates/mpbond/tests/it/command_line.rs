@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use mpbond::status::{SessionStatus, Status};
+use mpbond::status::{SessionStatus, Status, SubflowStatus};
 use mpbond_net::tls::{TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
 use mpbond_testing::command_line::compare;
@@ -195,7 +195,12 @@ fn status_of_a_daemon() {
         sessions: vec![SessionStatus {
             id: "00ff".into(),
             state: "up".into(),
-            bytes_in: 10 << 20,
+            subflows: vec![SubflowStatus {
+                name: "lte".into(),
+                state: "up".into(),
+                bytes_in: 10 << 20,
+                ..SubflowStatus::default()
+            }],
             ..SessionStatus::default()
         }],
         notes: vec!["QUIC is refused".into()],
@@ -212,7 +217,7 @@ fn status_of_a_daemon() {
     for part in [
         "primary 9.9.9  up 1 min 15 s",
         "note: QUIC is refused",
-        "in 10.0 MiB",
+        "  lte   up     10.0 MiB",
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");
     }

@@ -11,4 +11,5 @@ mod memory;
 mod pair;
 mod sandbox;
 mod service;
+mod status;
 mod untrust;

@@ -60,6 +60,9 @@ const NEAR_AHEAD: Duration = Duration::from_millis(70);
 /// Below this a near hop is never held to be full: an initial window and more.
 const LEAST_NEAR_BYTES: f64 = 40_000.0;
 
+/// How long a throughput that load has shown is current for people.
+const LOAD_LASTS: Duration = Duration::from_secs(10);
+
 /// Least span of a throughput sample from ACK counts: several frames on the slowest links.
 const SAMPLE_SPAN: Duration = Duration::from_millis(40);
 
@@ -137,6 +140,8 @@ pub(crate) struct Estimator {
     near: Option<Average>,
     /// `near` is made of measurements, no longer of windows.
     near_measured: bool,
+    /// The near hop's rate under load: samples that neither the application nor slow start limited.
+    loaded: Option<Average>,
     far: Option<Average>,
     /// Rate at which octets arrive at the far end: that of the slowest hop, as flights show it.
     pace: Option<Average>,
@@ -211,6 +216,9 @@ impl Estimator {
                 // Lower bounds of slow start are no part of an average of measurements.
                 self.near_measured = true;
                 self.near = None;
+            }
+            if measured {
+                Average::update(&mut self.loaded, now, sample);
             }
             if measured || sample > known {
                 Average::update(&mut self.near, now, sample);
@@ -424,6 +432,17 @@ impl Estimator {
             near
         };
         BitRate::from_bytes_per_sec(least)
+    }
+
+    /// End-to-end throughput where load has shown it within [`LOAD_LASTS`].
+    pub(crate) fn throughput_under_load(&self, now: Timestamp) -> Option<BitRate> {
+        let hops = [self.loaded, self.far.filter(|_| self.through_helper)];
+        let known = hops.into_iter().flatten();
+        known
+            .filter(|a| now.since(a.at) < LOAD_LASTS)
+            .map(|a| a.bytes_per_sec)
+            .reduce(f64::min)
+            .map(BitRate::from_bytes_per_sec)
     }
 
     pub(crate) fn far_throughput(&self, now: Timestamp) -> Option<BitRate> {

@@ -245,6 +245,7 @@ impl Subflow {
             b_near_bytes: self.estimator.b_near(now, self.tx.octets),
             b_far_bytes: self.estimator.b_far(now, self.tx.octets, self.tx.acked),
             throughput: self.throughput(now),
+            throughput_under_load: self.estimator.throughput_under_load(now),
             far_throughput: self.estimator.far_throughput(now),
             rtt: self.estimator.rtt(),
             octets: self.arrived(),

@@ -1,12 +1,17 @@
-//! A status as tables.
+//! A status as text.
 
-use comfy_table::{CellAlignment, Table, presets};
-use mpbond::status::{SessionStatus, Status, SubflowStatus, TransferStatus};
-
+use clap::builder::styling::{AnsiColor, Style};
+use mpbond::status::{LinkStatus, RelayStatus, SessionStatus, Status, TransferStatus};
 use mpbond_units::human;
+
+use super::rates::{Rates, Span};
+use super::table::{Align, Cell, Column, table, wrapped};
 
 /// Number of transfers shown; JSON has the older ones too.
 const TRANSFERS_SHOWN: usize = 12;
+
+/// In place of a value that is not known.
+const UNKNOWN: &str = "-";
 
 /// A daemon's status as text; with an earlier one, rates of the time between.
 pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
@@ -17,109 +22,121 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
         human::span(status.uptime_s),
         status.device
     );
-    if let Some(sandbox) = &status.sandbox {
-        text.push_str(&format!("sandbox: {}\n", sandbox.summary()));
-        for problem in &sandbox.problems {
-            text.push_str(&format!("note: sandbox: {problem}\n"));
-        }
+    for line in about(status) {
+        text.push_str(&wrapped(&line, 2));
     }
-    match status.on_proxy_loss.as_deref() {
-        Some("direct") => text.push_str(
-            "without a path to the proxy: new connections go direct after 1.5 s, also if somebody \
-             blocks all paths on purpose (on_proxy_loss = \"direct\")\n",
-        ),
-        Some("fail") => text.push_str("without a path to the proxy: new connections are refused\n"),
-        _ => {}
-    }
-    match status.kill_switch.as_deref() {
-        Some("until-stop") => text.push_str("kill switch: on until the primary is told to stop\n"),
-        Some(_) => text.push_str("kill switch: on, also without the primary\n"),
-        None => {}
-    }
-    let lacks = status.proxy_lacks_note();
-    for note in lacks.iter().chain(&status.notes) {
-        text.push_str(&format!("note: {note}\n"));
-    }
-    if let Some(budget) = &status.budget {
-        let cap = budget.max_bytes.map_or_else(
-            || "no cap".to_owned(),
-            |max| format!("of {}", human::bytes(max)),
-        );
-        text.push_str(&format!(
-            "lent in {}: {} {cap}\n",
-            budget.month,
-            human::bytes(budget.used_bytes)
-        ));
-    }
-    links(&mut text, status);
+    links(&mut text, &status.links);
+    let span = Span::between(before, status);
     for session in &status.sessions {
-        let earlier = before.and_then(|b| {
-            let span = status.uptime_s - b.uptime_s;
-            let session = b.sessions.iter().find(|s| s.id == session.id)?;
-            (span > 0.0).then_some((session, span))
-        });
-        one_session(&mut text, session, earlier);
+        one_session(&mut text, session, &span);
+    }
+    if !status.sessions.iter().all(|s| s.subflows.is_empty()) {
+        text.push_str(
+            "\n  IN/s, OUT/s, TH: Mbit/s, TH where load has shown it lately. PAD, RTT: ms.\n",
+        );
     }
     if status.role == "proxy" && status.sessions.is_empty() {
         text.push_str("\nno session\n");
     }
-    relays(&mut text, status);
+    relays(&mut text, status, &span);
     transfers(&mut text, &status.transfers);
     text
 }
 
-fn table(head: &[&str], left: usize, rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(head.to_vec());
-    for row in rows {
-        table.add_row(row);
+/// Sentences about the daemon.
+fn about(status: &Status) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(sandbox) = &status.sandbox {
+        lines.push(format!("sandbox: {}", sandbox.summary()));
+        let problems = sandbox.problems.iter();
+        lines.extend(problems.map(|problem| format!("note: sandbox: {problem}")));
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        let number = index >= left;
-        column.set_padding((0, 2));
-        column.set_cell_alignment(if number {
-            CellAlignment::Right
-        } else {
-            CellAlignment::Left
-        });
+    lines.extend(match status.on_proxy_loss.as_deref() {
+        Some("direct") => Some(
+            "without a path to the proxy: new connections go direct after 1.5 s, also if somebody \
+             blocks all paths on purpose (on_proxy_loss = \"direct\")"
+                .to_owned(),
+        ),
+        Some("fail") => Some("without a path to the proxy: new connections are refused".to_owned()),
+        _ => None,
+    });
+    lines.extend(status.kill_switch.as_deref().map(|when| match when {
+        "until-stop" => "kill switch: on until the primary is told to stop".to_owned(),
+        _ => "kill switch: on, also without the primary".to_owned(),
+    }));
+    let lacks = status.proxy_lacks_note();
+    let notes = lacks.iter().chain(&status.notes);
+    lines.extend(notes.map(|note| format!("note: {note}")));
+    if status.transfers_withheld {
+        let role = &status.role;
+        lines.push(format!(
+            "transfers are not shown to other users: sudo mpbond status {role}"
+        ));
     }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str("  ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    lines.extend(status.budget.as_ref().map(|budget| {
+        let cap = budget.max_bytes.map_or_else(
+            || "no cap".to_owned(),
+            |max| format!("of {}", human::bytes(max)),
+        );
+        let used = human::bytes(budget.used_bytes);
+        format!("lent in {}: {used} {cap}", budget.month)
+    }));
+    lines
 }
 
-fn links(text: &mut String, status: &Status) {
-    if status.links.is_empty() {
+/// A state in its colour: green carries data, yellow may soon, red does not.
+fn state(text: &str) -> Cell {
+    let (text, colour) = match text {
+        "up" => (text, AnsiColor::Green),
+        "express" | "backup" | "open" | "closed" => return text.into(),
+        "potentially-failed" => ("silent", AnsiColor::Red),
+        "down" | "lost" => (text, AnsiColor::Red),
+        _ => (text, AnsiColor::Yellow),
+    };
+    Cell {
+        text: text.to_owned(),
+        style: Style::new().fg_color(Some(colour.into())),
+    }
+}
+
+fn links(text: &mut String, links: &[LinkStatus]) {
+    if links.is_empty() {
         return;
     }
-    let rows = status.links.iter().map(|l| {
-        let error = l.error.clone().unwrap_or_default();
-        vec![l.name.clone(), l.kind.clone(), l.state.clone(), error]
+    let rows = links.iter().map(|l| {
+        vec![
+            l.name.as_str().into(),
+            l.kind.as_str().into(),
+            state(&l.state),
+        ]
     });
+    let rows: Vec<Vec<Cell>> = rows.collect();
     text.push_str("\nlinks\n");
-    text.push_str(&table(
-        &["NAME", "KIND", "STATE", "LAST ERROR"],
-        4,
-        rows.collect(),
-    ));
+    let columns = [
+        Column("NAME", 40, Align::Left),
+        Column("KIND", 6, Align::Left),
+        Column("STATE", 10, Align::Left),
+    ];
+    text.push_str(&table(&columns, &rows));
+    for link in links {
+        if let Some(error) = &link.error {
+            text.push_str(&wrapped(&format!("  {}: {error}", link.name), 4));
+        }
+    }
 }
 
-fn one_session(text: &mut String, s: &SessionStatus, before: Option<(&SessionStatus, f64)>) {
+fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
     let id = if s.id.is_empty() { "(new)" } else { &s.id };
-    let peer: String = s.peer.chars().take_while(|c| *c != '-').collect();
+    let state_of = state(&s.state);
     text.push_str(&format!(
-        "\nsession {id} with {peer}: {}, {}, {} of {} streams open, in {}, out {}\n",
+        "\nsession {id} with {}: {}{}{:#}, {}, {} of {} streams open\n",
+        short(&s.peer),
+        state_of.style,
         s.state,
+        state_of.style,
         s.scheduler,
         s.streams_open,
         s.streams_total,
-        human::bytes(s.bytes_in),
-        human::bytes(s.bytes_out),
     ));
     if s.redundant_bytes_in + s.redundant_bytes_out + s.reinjected_bytes_out > 0 {
         text.push_str(&format!(
@@ -136,48 +153,72 @@ fn one_session(text: &mut String, s: &SessionStatus, before: Option<(&SessionSta
     if s.subflows.is_empty() {
         return;
     }
-    let mut head = vec!["ID", "PATH", "KIND", "STATE", "IN", "OUT"];
-    if before.is_some() {
-        head.extend(["IN NOW", "OUT NOW"]);
-    }
-    head.extend(["PAD", "B_s", "B_p", "TH", "RTT"]);
-    let rows = s.subflows.iter().map(|subflow| {
-        let mut row = vec![
-            subflow.id.to_string(),
-            subflow.name.clone(),
-            subflow.kind.clone(),
-            subflow.state.clone(),
-            human::bytes(subflow.bytes_in),
-            human::bytes(subflow.bytes_out),
-        ];
-        if let Some((session, span)) = before {
-            let earlier = session.subflows.iter().find(|e| e.id == subflow.id);
-            row.extend(rates(subflow, earlier, span));
-        }
-        row.extend([
-            human::millis(subflow.pad_ms),
-            human::bytes(subflow.b_s),
-            human::bytes(subflow.b_p),
-            human::rate(subflow.th_mbps),
-            human::millis(subflow.rtt_ms),
-        ]);
-        row
+    let columns = [
+        Column("PATH", 14, Align::Left),
+        Column("STATE", 7, Align::Left),
+        Column("IN", 8, Align::Right),
+        Column("OUT", 8, Align::Right),
+        Column("IN/s", 5, Align::Right),
+        Column("OUT/s", 5, Align::Right),
+        Column("TH", 5, Align::Right),
+        Column("PAD", 5, Align::Right),
+        Column("RTT", 5, Align::Right),
+    ];
+    let mut total = Rates::default();
+    let rows = s.subflows.iter().map(|f| {
+        let rates = span.subflow(s, f);
+        total.add(&rates);
+        // Nothing is known before the first round trip.
+        let millis = |ms: f64| match f.rtt_ms > 0.0 {
+            true => human::three_digits(ms),
+            false => UNKNOWN.to_owned(),
+        };
+        vec![
+            f.name.as_str().into(),
+            state(&f.state),
+            human::bytes(f.bytes_in).into(),
+            human::bytes(f.bytes_out).into(),
+            number(rates.incoming),
+            number(rates.outgoing),
+            number(f.th_mbps),
+            millis(f.pad_ms).into(),
+            millis(f.rtt_ms).into(),
+        ]
     });
-    text.push_str(&table(&head, 4, rows.collect()));
-}
-
-fn rates(now: &SubflowStatus, before: Option<&SubflowStatus>, span: f64) -> [String; 2] {
-    let mbps = |now: u64, before: u64| now.saturating_sub(before) as f64 * 8e-6 / span;
-    match before {
-        Some(b) => [
-            human::rate(mbps(now.bytes_in, b.bytes_in)),
-            human::rate(mbps(now.bytes_out, b.bytes_out)),
-        ],
-        None => [String::new(), String::new()],
+    let mut rows: Vec<Vec<Cell>> = rows.collect();
+    if rows.len() > 1 {
+        let sum = |of: fn(&mpbond::status::SubflowStatus) -> u64| {
+            human::bytes(s.subflows.iter().map(of).sum())
+        };
+        let cells = [
+            "total".into(),
+            Cell::default(),
+            sum(|f| f.bytes_in).into(),
+            sum(|f| f.bytes_out).into(),
+            number(total.incoming),
+            number(total.outgoing),
+        ];
+        let bold = |cell: Cell| Cell {
+            style: Style::new().bold(),
+            ..cell
+        };
+        rows.push(cells.map(bold).to_vec());
     }
+    text.push_str(&table(&columns, &rows));
 }
 
-fn relays(text: &mut String, status: &Status) {
+/// A number of Mbit/s, if it is known.
+fn number(mbps: Option<f64>) -> Cell {
+    let text = mbps.map_or_else(|| UNKNOWN.to_owned(), human::three_digits);
+    text.into()
+}
+
+/// First group of a device id.
+fn short(id: &str) -> String {
+    id.chars().take_while(|c| *c != '-').collect()
+}
+
+fn relays(text: &mut String, status: &Status, span: &Span<'_>) {
     if status.role != "helper" {
         return;
     }
@@ -185,26 +226,31 @@ fn relays(text: &mut String, status: &Status) {
         text.push_str("\nno relay\n");
         return;
     }
-    let rows = status.relays.iter().map(|r| {
+    let row = |(index, r): (usize, &RelayStatus)| {
+        let rates = span.relay(index, r);
         vec![
-            r.primary.chars().take_while(|c| *c != '-').collect(),
-            r.proxy.clone(),
-            human::bytes(r.bytes_down),
-            human::bytes(r.bytes_up),
-            human::bytes(r.level_down_bytes),
-            human::bytes(r.level_up_bytes),
+            short(&r.primary).into(),
+            r.proxy.as_str().into(),
+            human::bytes(r.bytes_down).into(),
+            human::bytes(r.bytes_up).into(),
+            number(rates.incoming),
+            number(rates.outgoing),
+            human::bytes(r.level_down_bytes + r.level_up_bytes).into(),
         ]
-    });
+    };
+    let rows: Vec<Vec<Cell>> = status.relays.iter().enumerate().map(row).collect();
     text.push_str("\nrelays\n");
-    let head = [
-        "PRIMARY",
-        "PROXY",
-        "DOWN",
-        "UP",
-        "WAITING DOWN",
-        "WAITING UP",
+    let columns = [
+        Column("PRIMARY", 7, Align::Left),
+        Column("PROXY", 23, Align::Left),
+        Column("DOWN", 8, Align::Right),
+        Column("UP", 8, Align::Right),
+        Column("DOWN/s", 6, Align::Right),
+        Column("UP/s", 5, Align::Right),
+        Column("WAITING", 8, Align::Right),
     ];
-    text.push_str(&table(&head, 2, rows.collect()));
+    text.push_str(&table(&columns, &rows));
+    text.push_str("\n  DOWN/s, UP/s: Mbit/s of the last second.\n");
 }
 
 fn transfers(text: &mut String, transfers: &[TransferStatus]) {
@@ -215,45 +261,45 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
     let rows = transfers.iter().skip(hidden).map(|t| {
         let took = match t.closed_s {
             Some(end) => human::millis((end - t.opened_s) * 1e3),
-            None => String::new(),
+            None => "open".to_owned(),
         };
-        let shares: Vec<String> = t
-            .subflows
-            .iter()
-            .filter(|s| s.bytes_in + s.bytes_out > 0)
-            .map(|s| format!("{} {}", s.name, human::bytes(s.bytes_in + s.bytes_out)))
+        let carried = |s: &mpbond::status::ShareStatus| s.bytes_in + s.bytes_out;
+        let all: u64 = t.subflows.iter().map(carried).sum();
+        let shares = t.subflows.iter().filter(|s| carried(s) > 0);
+        let shares: Vec<String> = shares
+            .map(|s| {
+                let percent = carried(s) as f64 * 100.0 / all as f64;
+                format!("{percent:.0} % {}", s.name)
+            })
             .collect();
         vec![
-            t.destination.clone(),
-            t.state.clone(),
-            shares.join(", "),
-            human::bytes(t.bytes_in),
-            human::bytes(t.bytes_out),
-            took,
-            human::bytes(t.redundant_bytes),
+            t.destination.as_str().into(),
+            human::bytes(t.bytes_in).into(),
+            human::bytes(t.bytes_out).into(),
+            took.into(),
+            shares.join(", ").into(),
         ]
     });
-    let rows = rows.collect();
+    let rows: Vec<Vec<Cell>> = rows.collect();
     text.push_str(match hidden {
         0 => "\ntransfers\n",
         _ => "\nlast transfers\n",
     });
-    let head = [
-        "DESTINATION",
-        "STATE",
-        "CARRIED BY",
-        "IN",
-        "OUT",
-        "TOOK",
-        "TWICE",
+    let columns = [
+        Column("DESTINATION", 24, Align::Left),
+        Column("IN", 8, Align::Right),
+        Column("OUT", 8, Align::Right),
+        Column("TOOK", 7, Align::Right),
+        Column("CARRIED BY", 23, Align::Left),
     ];
-    text.push_str(&table(&head, 3, rows));
+    text.push_str(&table(&columns, &rows));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpbond::status::{BudgetStatus, LinkStatus, RelayStatus, ShareStatus};
+    use anstream::adapter::strip_str;
+    use mpbond::status::{BudgetStatus, ShareStatus, SubflowStatus};
 
     fn primary(bytes_in: u64, uptime_s: f64) -> Status {
         Status {
@@ -282,7 +328,7 @@ mod tests {
                     state: "up".into(),
                     bytes_in,
                     pad_ms: 25.0,
-                    th_mbps: 8.0,
+                    th_mbps: Some(8.0),
                     rtt_ms: 50.0,
                     ..SubflowStatus::default()
                 }],
@@ -305,9 +351,26 @@ mod tests {
         }
     }
 
+    fn plain(status: &Status, before: Option<&Status>) -> String {
+        strip_str(&render(status, before)).to_string()
+    }
+
     #[test]
     fn a_primary() {
-        let text = render(&primary(1 << 20, 61.0), None);
+        let mut now = primary(2_000_000, 61.0);
+        let session = &mut now.sessions[0];
+        session.subflows.push(SubflowStatus {
+            id: 2,
+            name: "the second laptop".into(),
+            kind: "helper".into(),
+            state: "potentially-failed".into(),
+            bytes_out: 500_000,
+            rtt_ms: 2_400.0,
+            ..SubflowStatus::default()
+        });
+        now.links[0].state = "down".into();
+        now.links[0].error = Some("wwan0 has no carrier".into());
+        let text = plain(&now, Some(&primary(1_000_000, 60.0)));
         let expected = "\
 primary 0.1.0  up 1 min 1 s
 AAAAAAA-BBBBBBB
@@ -316,26 +379,88 @@ kill switch: on, also without the primary
 note: QUIC is refused
 
 links
-  NAME  KIND  STATE  LAST ERROR
-  lte   path  up
+  NAME  KIND  STATE
+  lte   path  down
+  lte: wwan0 has no carrier
 
-session 0011 with CCCCCCC: up, pams, 0 of 0 streams open, in 0 B, out 0 B
-  ID  PATH  KIND    STATE        IN  OUT      PAD  B_s  B_p           TH      RTT
-  1   lte   direct  up     1.00 MiB  0 B  25.0 ms  0 B  0 B  8.00 Mbit/s  50.0 ms
+session 0011 with CCCCCCC: up, pams, 0 of 0 streams open
+  PATH            STATE         IN      OUT  IN/s  OUT/s    TH   PAD   RTT
+  lte             up      1.91 MiB      0 B  8.00   0.00  8.00  25.0  50.0
+  the second la\u{2026}  silent       0 B  488 KiB  0.00   4.00     -  0.00  2400
+  total                   1.91 MiB  488 KiB  8.00   4.00
+
+  IN/s, OUT/s, TH: Mbit/s, TH where load has shown it lately. PAD, RTT: ms.
 
 transfers
-  DESTINATION      STATE   CARRIED BY          IN  OUT    TOOK  TWICE
-  198.51.100.1:80  closed  lte 10.0 MiB  10.0 MiB  0 B  6.50 s    0 B
+  DESTINATION            IN  OUT    TOOK  CARRIED BY
+  198.51.100.1:80  10.0 MiB  0 B  6.50 s  100 % lte
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn watching_shows_the_rates_of_the_last_second() {
-        let before = primary(0, 60.0);
-        let text = render(&primary(1_000_000, 61.0), Some(&before));
-        assert!(text.contains("IN NOW"), "{text}");
-        assert!(text.contains("8.00 Mbit/s  0.00 Mbit/s  25.0 ms"), "{text}");
+    fn what_is_not_known_is_a_dash() {
+        let mut now = primary(0, 1.0);
+        now.sessions[0].subflows[0].th_mbps = None;
+        now.sessions[0].subflows[0].rtt_ms = 0.0;
+        let text = plain(&now, None);
+        assert!(
+            text.contains("  lte   up     0 B  0 B     -      -   -    -    -\n"),
+            "{text}"
+        );
+        assert!(!text.contains("total"), "one path is its own sum: {text}");
+    }
+
+    #[test]
+    fn states_have_colours() {
+        let mut now = primary(0, 1.0);
+        now.sessions[0].subflows[0].state = "down".into();
+        let text = render(&now, None);
+        assert!(text.contains("\u{1b}[32mup"), "{text:?}");
+        assert!(text.contains("\u{1b}[31mdown"), "{text:?}");
+    }
+
+    /// Long names, addresses and sentences, and the largest numbers.
+    #[test]
+    fn every_line_fits_into_80_columns() {
+        let long = "x".repeat(60);
+        let mut now = primary(u64::MAX / 2, 100_061.0);
+        now.on_proxy_loss = Some("direct".into());
+        now.notes = vec!["word ".repeat(60)];
+        now.links[0].error = Some("word ".repeat(60));
+        now.links[0].name = long.clone();
+        now.sessions[0].id = "0".repeat(16);
+        now.sessions[0].streams_total = 1_000_000;
+        let subflow = &mut now.sessions[0].subflows[0];
+        subflow.name = long.clone();
+        subflow.state = "potentially-failed".into();
+        (subflow.pad_ms, subflow.rtt_ms) = (59_999.0, 59_999.0);
+        (subflow.th_mbps, subflow.bytes_out) = (Some(99_999.0), (1023 << 30) + (900 << 20));
+        let transfer = &mut now.transfers[0];
+        transfer.destination = long.clone();
+        (transfer.bytes_in, transfer.bytes_out) = (1023 << 20, 1023 << 20);
+        transfer.subflows[0].name = long;
+        let helper = Status {
+            role: "helper".into(),
+            relays: vec![RelayStatus {
+                primary: "AAAAAAA-BBBBBBB".into(),
+                proxy: "[2001:db8:1111:2222:3333:4444:5555:6666]:4433".into(),
+                bytes_down: 1023 << 20,
+                bytes_up: 1023 << 20,
+                level_down_bytes: 1023 << 10,
+                ..RelayStatus::default()
+            }],
+            ..Status::default()
+        };
+        for text in [plain(&now, None), plain(&helper, None)] {
+            for line in text.lines() {
+                assert!(
+                    line.chars().count() <= 80,
+                    "{}: {line}",
+                    line.chars().count()
+                );
+            }
+        }
     }
 
     #[test]
@@ -355,7 +480,7 @@ transfers
             }),
             ..Status::default()
         };
-        let text = render(&status, None);
+        let text = plain(&status, None);
         assert!(
             text.contains("lent in 2026-11: 1.00 GiB of 2.00 GiB\n"),
             "{text}"

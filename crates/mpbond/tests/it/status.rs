@@ -1,0 +1,101 @@
+//! Status for other users than the daemon's.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, Outcome, free_address};
+
+/// A user and group with no rights (Debian: nobody).
+const NOBODY: u32 = 65_534;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Proxy(Child);
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A proxy with these keys, once `socket` is there.
+fn start(folder: &Path, keys: &str, socket: &Path) -> Proxy {
+    let file = folder.join("proxy.toml");
+    let listen = free_address();
+    let config = format!("identity = \"me.pem\"\nlisten = \"{listen}\"\n{keys}");
+    std::fs::write(&file, config).unwrap();
+    let proxy = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["proxy", "--config"])
+        .arg(&file)
+        .spawn();
+    let proxy = Proxy(proxy.unwrap());
+    let deadline = Instant::now() + LIMIT;
+    while mpbond::status_socket::ask(socket).is_err() {
+        assert!(
+            Instant::now() < deadline,
+            "no answer at {}",
+            socket.display()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    proxy
+}
+
+fn status(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    command.arg("status").args(args);
+    command
+}
+
+#[test]
+fn any_user_may_read_the_status_but_not_the_destinations() {
+    if !nix::unistd::geteuid().is_root() {
+        return Need::Root.is_missing("only root can become another user");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), everybody).unwrap();
+    let socket = folder.path().join("proxy.sock");
+    let _proxy = start(folder.path(), "status_socket = \"proxy.sock\"\n", &socket);
+    let args = ["--socket", socket.to_str().unwrap()];
+    let mut theirs = status(&args);
+    let Ok(theirs) = theirs.uid(NOBODY).gid(NOBODY).output() else {
+        return Need::Root.is_missing("other users may not run the program where it is");
+    };
+    let theirs = Outcome::from(theirs);
+    assert_eq!(theirs.code, 0, "{}", theirs.stderr);
+    assert!(theirs.stdout.starts_with("proxy "), "{}", theirs.stdout);
+    let withheld = "transfers are not shown to other users: sudo mpbond status proxy";
+    assert!(theirs.stdout.contains(withheld), "{}", theirs.stdout);
+    let own = Outcome::from(status(&args).output().unwrap());
+    assert!(!own.stdout.contains(withheld), "{}", own.stdout);
+}
+
+#[test]
+fn status_finds_the_systems_daemons() {
+    play("-Urm", "status::role");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    sh("mount -t tmpfs none /run");
+    let folder = tempfile::tempdir().unwrap();
+    let _proxy = start(folder.path(), "", Path::new("/run/mpbond/proxy.sock"));
+    // As for an ordinary user, whose own daemons would have their sockets elsewhere.
+    for args in [&[][..], &["proxy"]] {
+        let mut command = status(args);
+        command.env("RUNTIME_DIRECTORY", folder.path());
+        let told = Outcome::from(command.output().unwrap());
+        assert_eq!(told.code, 0, "{}", told.stderr);
+        assert!(told.stdout.starts_with("proxy "), "{}", told.stdout);
+    }
+}
