@@ -20,6 +20,12 @@ pub(crate) fn own() -> io::Result<HashSet<IpAddr>> {
     Ok(getifaddrs()?.filter_map(|i| of(&i)).collect())
 }
 
+/// The interface with this address.
+pub(crate) fn interface_of(ip: IpAddr) -> Option<String> {
+    let owner = getifaddrs().ok()?.find(|i| of(i) == Some(ip));
+    owner.map(|i| i.interface_name)
+}
+
 /// The address of an entry of getifaddrs(3).
 pub(crate) fn of(entry: &InterfaceAddress) -> Option<IpAddr> {
     let address = entry.address.as_ref()?;

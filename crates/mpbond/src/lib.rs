@@ -20,6 +20,7 @@ pub mod proxy;
 pub mod sandbox;
 pub mod status;
 pub mod status_socket;
+pub mod uplinks;
 
 mod addresses;
 mod admission;

@@ -47,8 +47,8 @@ pub struct Status {
     /// Dropped privileges; absent where `sandbox = false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxStatus>,
-    /// Whether `transfers` were left out: they name destinations, and are for root, the daemon's own
-    /// user and its group.
+    /// Whether `transfers` were left out: they name destinations, and are for root, the daemon's
+    /// own user and its group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transfers_withheld: bool,
     /// Messages for people: things that do not work, with reasons.

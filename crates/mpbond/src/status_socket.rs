@@ -170,8 +170,8 @@ impl StatusSocket {
     }
 }
 
-/// Whether a client may read which destinations applications have: it runs as root, as this user, or
-/// in this group.
+/// Whether a client may read the destinations of applications: it runs as root, as this user, or in
+/// this group.
 fn is_trusted(asker: &UnixStream) -> bool {
     asker.peer_cred().is_ok_and(|who| {
         let user = Uid::from_raw(who.uid());

@@ -19,6 +19,7 @@
 pub mod control;
 pub mod dest;
 pub mod discovery;
+mod endpoint;
 pub mod happy_eyeballs;
 pub mod identity;
 pub mod pairing;
@@ -28,4 +29,5 @@ pub mod sock_diag;
 pub mod tcp;
 pub mod tls;
 
+pub use endpoint::{Endpoint, ParseEndpointError};
 pub use identity::{DeviceId, Identity};

@@ -11,6 +11,8 @@ use mpbond::config::{
 };
 use mpbond_command::{Failure, print};
 
+use super::hints::{config_option, sudo_for};
+
 #[derive(Debug, Args)]
 struct Which {
     /// The configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
@@ -151,12 +153,22 @@ fn fine(file: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// The devices that may connect. There may be none: trust takes effect while running.
-fn trust(identity: &Path, configured: &[mpbond_net::DeviceId]) -> Arc<TrustStore> {
+fn trust(
+    role: Role,
+    file: &Path,
+    identity: &Path,
+    configured: &[mpbond_net::DeviceId],
+) -> Arc<TrustStore> {
     let store = TrustStore::new(identity, configured.iter().copied());
     if store.count() == 0 {
+        let (sudo, option) = (sudo_for(identity), config_option(role, file));
+        let way = match role {
+            Role::Proxy => format!("`{sudo}mpbond proxy enrol{option}` makes a token for one"),
+            _ => format!("`{sudo}mpbond pair{option}` here and on the primary lets it in"),
+        };
         tracing::warn!(
-            "no device is trusted yet, so none can connect: run `mpbond trust ID` with the \
-             primary's id ({} is read at once)",
+            "no device is trusted yet, so none can connect: {way}, and so does `{sudo}mpbond trust \
+             ID` with a primary's id ({} is read at once)",
             TrustFile::beside(identity).path().display()
         );
     }
@@ -184,7 +196,7 @@ impl HelperArgs {
         if self.which.check {
             return fine(&file);
         }
-        let trust = trust(&config.identity, &config.trust);
+        let trust = trust(Role::Helper, &file, &config.identity, &config.trust);
         mpbond::helper::run(config, trust)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -209,7 +221,7 @@ impl ProxyArgs {
         if self.which.check {
             return fine(&file);
         }
-        let trust = trust(&config.identity, &config.trust);
+        let trust = trust(Role::Proxy, &file, &config.identity, &config.trust);
         mpbond::proxy::run(config, trust)?;
         Ok(ExitCode::SUCCESS)
     }

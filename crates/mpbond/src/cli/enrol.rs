@@ -10,12 +10,15 @@ use clap::Args;
 use mpbond::config::{Enrolment, EnrolmentBook, ProxyConfig, Role, config_file};
 use mpbond::pairing::now_s;
 use mpbond_command::{Failure, print};
+use mpbond_net::Endpoint;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{EnrolmentSecret, EnrolmentToken};
 use mpbond_units::duration_text;
 use serde_json::json;
 
+use super::endpoint::endpoint;
+use super::hints::sudo;
 use super::pair::picture;
 use super::trust::one_line;
 use mpbond_units::human::span;
@@ -32,6 +35,7 @@ const VALID_S: std::ops::RangeInclusive<u64> = 1..=365 * 24 * 3600;
 #[command(after_help = "\
 Examples:
   mpbond proxy enrol --for \"Anna's laptop\"
+  mpbond proxy enrol --address proxy.example.org
   mpbond proxy enrol --address 203.0.113.1:4433 --valid 1h --uses 3")]
 pub(super) struct EnrolArgs {
     /// Name under which the device is trusted. Otherwise its own.
@@ -43,10 +47,11 @@ pub(super) struct EnrolArgs {
     /// Number of devices that may use it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     uses: u32,
-    /// Address at which primaries reach this proxy. Otherwise the one that it listens at, or the
-    /// one from which it reaches the Internet.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    address: Option<SocketAddr>,
+    /// Address or host name at which primaries reach this proxy; without a port, the one that it
+    /// listens at. A name is looked up at every connection. Otherwise the address that it listens
+    /// at, or the one from which it reaches the Internet.
+    #[arg(long, value_name = "ADDRESS|NAME[:PORT]")]
+    address: Option<String>,
     /// The proxy's configuration. Otherwise proxy.toml in /etc/mpbond (root) or ~/.config/mpbond.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -106,11 +111,18 @@ impl EnrolArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn reached(&self, config: &ProxyConfig) -> Result<SocketAddr, Failure> {
-        if let Some(address) = self.address {
-            return Ok(address);
-        }
+    fn reached(&self, config: &ProxyConfig) -> Result<Endpoint, Failure> {
         let listen = config.listen.first().copied();
+        if let Some(text) = &self.address {
+            let port = listen.map_or(0, |listen| listen.port());
+            return endpoint(text, port).ok_or_else(|| {
+                Failure::input(format_args!(
+                    "--address: \"{}\" is no address such as 203.0.113.1:4433 and no name such as \
+                     proxy.example.org",
+                    text.escape_debug()
+                ))
+            });
+        }
         let (ip, port) = match listen {
             Some(listen) if !listen.ip().is_unspecified() => (Some(listen.ip()), listen.port()),
             Some(listen) => (outward(), listen.port()),
@@ -119,7 +131,7 @@ impl EnrolArgs {
         let Some(ip) = ip else {
             return Err(Failure::input(
                 "which address do primaries reach this proxy at? Say it with \
-                 `--address ADDRESS:PORT`",
+                 `--address ADDRESS`",
             ));
         };
         let address = SocketAddr::new(ip, port);
@@ -129,7 +141,7 @@ impl EnrolArgs {
                  another one, use `--address`"
             );
         }
-        Ok(address)
+        Ok(Endpoint::At(address))
     }
 
     fn show(&self, token: &EnrolmentToken, expires_s: u64) -> Result<(), Failure> {
@@ -151,10 +163,11 @@ impl EnrolArgs {
             eprint!("{picture}");
         }
         eprintln!(
-            "Good for {} device{} within {}. On the primary: mpbond pair TOKEN",
+            "Good for {} device{} within {}. On the primary: {}mpbond pair TOKEN",
             self.uses,
             if self.uses == 1 { "" } else { "s" },
-            span(self.valid.as_secs_f64())
+            span(self.valid.as_secs_f64()),
+            sudo()
         );
         // The token alone, so that it can be piped.
         print(&format!("{text}\n"))

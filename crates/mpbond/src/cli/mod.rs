@@ -3,7 +3,9 @@
 mod daemon;
 mod dispatch;
 mod doctor;
+mod endpoint;
 mod enrol;
+mod hints;
 mod id;
 mod kill_switch;
 mod pair;

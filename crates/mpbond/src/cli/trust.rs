@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use mpbond::config::{TrustFile, TrustedDevice};
+use mpbond::config::{ConfigError, TrustFile, TrustedDevice};
 use mpbond_command::{Failure, print};
 use mpbond_net::DeviceId;
 
@@ -16,19 +16,21 @@ use super::id::Device;
 #[command(after_help = "\
 Examples:
   mpbond trust EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC --name laptop
+  mpbond trust EYGTWYB --name \"old laptop\"    another name for a trusted device
   mpbond trust --list")]
 pub(super) struct TrustArgs {
-    /// The device's id, as `mpbond id` prints it there.
-    #[arg(required_unless_present = "list")]
-    id: Option<DeviceId>,
+    /// The device's id, as `mpbond id` prints it there. Of a device that is trusted already, its
+    /// name or the beginning of its id will do.
+    #[arg(required_unless_present = "list", value_name = "ID")]
+    device: Option<String>,
     /// Name shown to people.
-    #[arg(long, requires = "id", value_parser = one_line)]
+    #[arg(long, requires = "device", value_parser = one_line)]
     name: Option<String>,
     /// Show the trusted devices.
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long, conflicts_with = "device")]
     list: bool,
     #[command(flatten)]
-    device: Device,
+    own: Device,
 }
 
 /// Revoke a device's permission to connect.
@@ -36,13 +38,16 @@ pub(super) struct TrustArgs {
 /// A running daemon closes that device's sessions at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  mpbond untrust EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC")]
+Examples:
+  mpbond untrust EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC
+  mpbond untrust EYGTWYB
+  mpbond untrust \"my laptop\"")]
 pub(super) struct UntrustArgs {
-    /// The device's id; `mpbond trust --list` shows it.
-    id: DeviceId,
+    /// The device: its name, its id or the beginning of its id; `mpbond trust --list` shows them.
+    #[arg(value_name = "DEVICE")]
+    device: String,
     #[command(flatten)]
-    device: Device,
+    own: Device,
 }
 
 pub(super) fn one_line(name: &str) -> Result<String, String> {
@@ -53,13 +58,58 @@ pub(super) fn one_line(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+/// Least length of the beginning of an id: a slip of the finger is shorter.
+const LEAST_PREFIX: usize = 4;
+
+/// The device that a person means: an id, the name of a trusted device, or the beginning of its id.
+fn named(text: &str, file: &TrustFile, configured: &[DeviceId]) -> Result<DeviceId, Failure> {
+    let not_an_id = match text.parse::<DeviceId>() {
+        Ok(id) => return Ok(id),
+        Err(e) => e,
+    };
+    let devices = file.devices().map_err(Failure::input)?;
+    let quoted = text.escape_debug();
+    let of_name = devices.iter().filter(|d| d.name == text).map(|d| d.id);
+    let mut found: Vec<DeviceId> = of_name.collect();
+    if found.is_empty() {
+        let plain = |text: &str| text.replace('-', "").to_ascii_uppercase();
+        let prefix = plain(text);
+        let all = devices
+            .iter()
+            .map(|d| d.id)
+            .chain(configured.iter().copied());
+        found = all
+            .filter(|id| {
+                prefix.len() >= LEAST_PREFIX && plain(&id.to_string()).starts_with(&prefix)
+            })
+            .collect();
+        found.sort_by_key(DeviceId::to_string);
+        found.dedup();
+    }
+    match found[..] {
+        [id] => Ok(id),
+        [] => Err(Failure::input(format_args!(
+            "\"{quoted}\" is no trusted device's name or beginning of an id, and no id ({not_an_id}); \
+             `mpbond trust --list` shows the trusted ones"
+        ))),
+        _ => {
+            let ids: Vec<String> = found.iter().map(DeviceId::to_string).collect();
+            Err(Failure::input(format_args!(
+                "\"{quoted}\" may be any of {}: say more of the id",
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
 impl TrustArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let (identity, configured) = self.device.resolve()?;
+        let (identity, configured) = self.own.resolve()?;
         let file = TrustFile::beside(&identity);
-        let Some(id) = self.id else {
+        let Some(device) = &self.device else {
             return list(&file, &configured);
         };
+        let id = named(device, &file, &configured)?;
         let name = self.name.unwrap_or_default();
         let new = file
             .add(&TrustedDevice { id, name })
@@ -96,20 +146,23 @@ fn list(file: &TrustFile, configured: &[DeviceId]) -> Result<ExitCode, Failure> 
 
 impl UntrustArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let (identity, configured) = self.device.resolve()?;
+        let (identity, configured) = self.own.resolve()?;
         let file = TrustFile::beside(&identity);
-        let removed = file.remove(&self.id).map_err(|e| {
-            Failure::input(format_args!(
-                "{e}; nothing has changed: {} stays trusted if it was",
-                self.id
-            ))
-        })?;
-        if let Some(config) = self.device.config()
-            && configured.contains(&self.id)
+        let kept = |e: &ConfigError| {
+            let device = self.device.escape_debug();
+            let text = format!("{e}; nothing has changed: {device} stays trusted if it was");
+            Failure::input(text)
+        };
+        // A file that cannot be read may still be mended by its owner.
+        file.devices().map_err(|e| kept(&e))?;
+        let id = named(&self.device, &file, &configured)?;
+        let removed = file.remove(&id).map_err(|e| kept(&e))?;
+        if let Some(config) = self.own.config()
+            && configured.contains(&id)
         {
             return Err(Failure::run(format_args!(
                 "{} is still trusted by `trust` in {}: remove it there and restart the daemon",
-                self.id,
+                id,
                 config.display()
             )));
         }
@@ -117,13 +170,13 @@ impl UntrustArgs {
             return Err(Failure::run(format_args!(
                 "{} is not in {}; if a daemon's configuration names it under `trust`, remove it \
                  there",
-                self.id,
+                id,
                 file.path().display()
             )));
         }
         print(&format!(
             "{} is no longer trusted ({})\n",
-            self.id,
+            id,
             file.path().display()
         ))?;
         Ok(ExitCode::SUCCESS)

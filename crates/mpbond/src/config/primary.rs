@@ -1,12 +1,12 @@
 //! Configuration of a primary, checked.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use mpbond_net::DeviceId;
+pub use mpbond_net::Endpoint as ProxyAddress;
 use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
 use serde::Deserialize;
 
@@ -99,39 +99,6 @@ impl ProxyRef {
     /// The addresses that need no look-up.
     pub fn fixed(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.addresses.iter().filter_map(ProxyAddress::fixed)
-    }
-}
-
-/// An address of the proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProxyAddress {
-    /// Address and port.
-    At(SocketAddr),
-    /// Host name, looked up before each attempt, and port.
-    Name {
-        /// Host name.
-        host: String,
-        /// Port.
-        port: u16,
-    },
-}
-
-impl ProxyAddress {
-    /// The address, unless it is a name.
-    pub fn fixed(&self) -> Option<SocketAddr> {
-        match self {
-            Self::At(address) => Some(*address),
-            Self::Name { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for ProxyAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::At(address) => address.fmt(f),
-            Self::Name { host, port } => write!(f, "{host}:{port}"),
-        }
     }
 }
 

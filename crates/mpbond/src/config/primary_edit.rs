@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use mpbond_net::DeviceId;
@@ -13,7 +14,7 @@ use toml_edit::{
 };
 
 use super::file;
-use super::primary::{OnProxyLoss, PrimaryConfig};
+use super::primary::{OnProxyLoss, PrimaryConfig, ProxyAddress};
 use super::primary_file::check_form;
 use super::source::{ConfigError, Source};
 
@@ -27,7 +28,7 @@ pub enum FarEnd {
     /// The proxy of its sessions.
     Proxy {
         /// Its address.
-        address: SocketAddr,
+        address: ProxyAddress,
         /// Its id.
         id: DeviceId,
     },
@@ -39,6 +40,8 @@ pub enum FarEnd {
         address: SocketAddr,
         /// Its id.
         id: DeviceId,
+        /// Interface through which it is reached.
+        interface: Option<String>,
     },
 }
 
@@ -52,13 +55,14 @@ pub struct PrimaryEdit {
 
 impl PrimaryEdit {
     /// Adds a proxy or helper to the primary's configuration in this file, which need not exist
-    /// yet. One that is known already gets its new address.
+    /// yet. One that is known already gets its new address. A file without a path of its own gets
+    /// one for each of these interfaces.
     ///
     /// # Errors
     /// When the file cannot be read or written, is no primary's configuration, or names another
     /// proxy. Nothing has been changed then.
-    pub fn make(path: &Path, far: &FarEnd) -> Result<Self, ConfigError> {
-        Self::change(path, |source| edited(source, far))
+    pub fn make(path: &Path, far: &FarEnd, own: &[String]) -> Result<Self, ConfigError> {
+        Self::change(path, |source| edited(source, far, own))
     }
 
     /// Writes `on_proxy_loss` into the primary's configuration in this file.
@@ -161,20 +165,41 @@ fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, ConfigError> 
 }
 
 /// The text with the device in it.
-fn edited(source: &Source<'_>, far: &FarEnd) -> Result<String, ConfigError> {
+fn edited(source: &Source<'_>, far: &FarEnd, own: &[String]) -> Result<String, ConfigError> {
     let document = parsed(source)?;
-    // An empty line before a new section, unless it begins the file.
-    let prefix = if source.text().is_empty() { "" } else { "\n" };
     let proxy_span = document.get("proxy").and_then(Item::span);
     let mut document = document.into_mut();
+    add_far_end(&mut document, source, proxy_span, far)?;
+    if document.get("path").is_none() && !own.is_empty() {
+        let paths = own.iter().map(|interface| {
+            let mut path = Table::new();
+            path.insert("interface", value(interface.as_str()));
+            path.decor_mut().set_prefix("\n");
+            path
+        });
+        let paths = Item::ArrayOfTables(paths.collect());
+        document.insert("path", paths);
+    }
+    Ok(document.to_string())
+}
+
+fn add_far_end(
+    document: &mut DocumentMut,
+    source: &Source<'_>,
+    proxy_span: Option<Range<usize>>,
+    far: &FarEnd,
+) -> Result<(), ConfigError> {
+    // An empty line before a new section, unless it begins the file.
+    let prefix = if source.text().is_empty() { "" } else { "\n" };
     match far {
         FarEnd::Proxy { address, id } => {
             let Some(proxy) = document.get_mut("proxy") else {
-                document.insert("proxy", Item::Table(far_end(None, *address, *id, prefix)));
-                return Ok(document.to_string());
+                let section = far_end(None, &address.to_string(), *id, prefix);
+                document.insert("proxy", Item::Table(section));
+                return Ok(());
             };
             match proxy.as_table_like_mut() {
-                Some(known) if is_device(known, *id) => readdress(known, *address),
+                Some(known) if is_device(known, *id) => readdress(known, &address.to_string()),
                 _ => {
                     return Err(source.wrong(
                         proxy_span.unwrap_or_default(),
@@ -185,18 +210,26 @@ fn edited(source: &Source<'_>, far: &FarEnd) -> Result<String, ConfigError> {
                 }
             }
         }
-        FarEnd::Helper { name, address, id } => {
-            let name = unused(&document, name);
+        FarEnd::Helper {
+            name,
+            address,
+            id,
+            interface,
+        } => {
+            let (name, address) = (unused(document, name), address.to_string());
             let helpers = document
                 .entry("helper")
                 .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
             if tables(helpers).any(|known| is_device(known, *id)) {
                 tables_mut(helpers)
                     .filter(|known| is_device(*known, *id))
-                    .for_each(|known| readdress(known, *address));
-                return Ok(document.to_string());
+                    .for_each(|known| readdress(known, &address));
+                return Ok(());
             }
-            let helper = far_end(Some(name), *address, *id, prefix);
+            let mut helper = far_end(Some(name), &address, *id, prefix);
+            if let Some(interface) = interface {
+                helper.insert("interface", value(interface));
+            }
             match helpers {
                 Item::ArrayOfTables(all) => all.push(helper),
                 Item::Value(Value::Array(all)) => all.push(helper.into_inline_table()),
@@ -205,16 +238,16 @@ fn edited(source: &Source<'_>, far: &FarEnd) -> Result<String, ConfigError> {
             }
         }
     }
-    Ok(document.to_string())
+    Ok(())
 }
 
 /// A section for a device.
-fn far_end(name: Option<String>, address: SocketAddr, id: DeviceId, prefix: &str) -> Table {
+fn far_end(name: Option<String>, address: &str, id: DeviceId, prefix: &str) -> Table {
     let mut table = Table::new();
     if let Some(name) = name {
         table.insert("name", value(name));
     }
-    table.insert("address", value(address.to_string()));
+    table.insert("address", value(address));
     table.insert("id", value(id.to_string()));
     table.decor_mut().set_prefix(prefix);
     table
@@ -226,14 +259,14 @@ fn is_device(table: &dyn TableLike, id: DeviceId) -> bool {
 
 /// Writes another address in the place of the one that is there, whose comment stays, or at the end
 /// of a list.
-fn readdress(table: &mut dyn TableLike, address: SocketAddr) {
+fn readdress(table: &mut dyn TableLike, address: &str) {
     let Some(written) = table.get_mut("address").and_then(Item::as_value_mut) else {
         return;
     };
-    let is_same = |value: &Value| value.as_str().map(str::parse) == Some(Ok(address));
+    let is_same = |value: &Value| value.as_str() == Some(address);
     if let Value::Array(several) = written {
         if !several.iter().any(is_same) {
-            several.push(address.to_string());
+            several.push(address);
         }
         return;
     }
@@ -242,7 +275,7 @@ fn readdress(table: &mut dyn TableLike, address: SocketAddr) {
         .as_str()
         .is_some_and(|old| old.parse::<SocketAddr>().is_ok());
     if is_address && !is_same(written) {
-        rewrite(written, &address.to_string());
+        rewrite(written, address);
     }
 }
 
@@ -327,6 +360,7 @@ mod tests {
             name: name.to_owned(),
             address: address.parse().unwrap(),
             id: id(n),
+            interface: None,
         }
     }
 
@@ -358,7 +392,7 @@ mod tests {
     fn what_people_wrote_stays() {
         let file = File::new(Some(FULL));
         let before = file.text();
-        let edit = PrimaryEdit::make(&file.path, &helper(2, "lte", "10.0.0.2:4434")).unwrap();
+        let edit = PrimaryEdit::make(&file.path, &helper(2, "lte", "10.0.0.2:4434"), &[]).unwrap();
         let after = file.text();
         assert!(edit.is_change() && after.starts_with(&before), "{after}");
         let config = PrimaryConfig::load(&file.path).unwrap();
@@ -372,9 +406,10 @@ mod tests {
         assert_eq!(found.address, at);
 
         // The same device again, elsewhere: one address changes.
-        PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434")).unwrap();
+        PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434"), &[]).unwrap();
         assert_eq!(file.text(), after.replace("10.0.0.2", "10.9.9.9"));
-        let same = PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434")).unwrap();
+        let same =
+            PrimaryEdit::make(&file.path, &helper(2, "other", "10.9.9.9:4434"), &[]).unwrap();
         assert!(!same.is_change());
         edit.undo().unwrap();
         assert_ne!(file.text(), before, "edited since: left alone");
@@ -382,10 +417,11 @@ mod tests {
         // One that is looked for goes on being looked for.
         let text = file.text().replace("10.9.9.9:4434", "discover");
         std::fs::write(&file.path, &text).unwrap();
-        let same = PrimaryEdit::make(&file.path, &helper(2, "other", "10.8.8.8:4434")).unwrap();
+        let same =
+            PrimaryEdit::make(&file.path, &helper(2, "other", "10.8.8.8:4434"), &[]).unwrap();
         assert!(!same.is_change());
 
-        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.9:4433")).unwrap();
+        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.9:4433"), &[]).unwrap();
         assert!(
             file.text().contains("\"203.0.113.9:4433\" # at home"),
             "{}",
@@ -423,40 +459,75 @@ mod tests {
     fn an_address_is_added_to_a_list_and_a_name_stays() {
         let several = "[\"proxy.example.org:4433\", \"203.0.113.1:4433\"]";
         let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", several)));
-        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
+        PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
         assert!(file.text().contains(several), "{}", file.text());
-        PrimaryEdit::make(&file.path, &proxy(1, "[2001:db8::1]:4433")).unwrap();
+        PrimaryEdit::make(&file.path, &proxy(1, "[2001:db8::1]:4433"), &[]).unwrap();
         let more = several.replace(']', ", \"[2001:db8::1]:4433\"]");
         assert!(file.text().contains(&more), "{}", file.text());
 
         let name = "\"proxy.example.org:4433\"";
         let file = File::new(Some(&FULL.replace("\"203.0.113.1:4433\"", name)));
-        let same = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
+        let same = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
         assert!(!same.is_change());
+    }
+
+    /// With them a primary starts; paths that people wrote stay alone.
+    #[test]
+    fn a_primary_without_paths_gets_its_own_links() {
+        let own = ["wlan0", "wwan0"].map(str::to_owned);
+        let file = File::new(None);
+        let far = proxy(1, "203.0.113.1:4433");
+        PrimaryEdit::make(&file.path, &far, &own).unwrap();
+        let expected = format!(
+            "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"{}\"\n\n[[path]]\n\
+             interface = \"wlan0\"\n\n[[path]]\ninterface = \"wwan0\"\n",
+            id(1)
+        );
+        assert_eq!(file.text(), expected);
+        PrimaryConfig::load(&file.path).unwrap();
+        let far = FarEnd::Helper {
+            name: "phone".to_owned(),
+            address: "10.0.0.2:4434".parse().unwrap(),
+            id: id(2),
+            interface: Some("usb0".to_owned()),
+        };
+        PrimaryEdit::make(&file.path, &far, &["eth0".to_owned()]).unwrap();
+        let config = PrimaryConfig::load(&file.path).unwrap();
+        let names: Vec<&str> = config.paths.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["wlan0", "wwan0"]);
+        assert_eq!(config.helpers[0].interface.as_deref(), Some("usb0"));
+    }
+
+    #[test]
+    fn a_proxy_is_written_by_its_name() {
+        let file = File::new(Some(FULL));
+        PrimaryEdit::make(&file.path, &proxy(1, "proxy.example.org:4433"), &[]).unwrap();
+        let name = "\"proxy.example.org:4433\" # at home";
+        assert!(file.text().contains(name), "{}", file.text());
     }
 
     #[test]
     fn lists_in_one_line_stay_so() {
         let file = File::new(Some("helper = []\n"));
-        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.2:1")).unwrap();
+        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.2:1"), &[]).unwrap();
         let text = file.text();
         assert!(
             text.starts_with("helper = [{") && text.lines().count() == 1,
             "{text}"
         );
-        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.3:1")).unwrap();
+        PrimaryEdit::make(&file.path, &helper(2, "h", "10.0.0.3:1"), &[]).unwrap();
         assert_eq!(file.text(), text.replace("10.0.0.2", "10.0.0.3"));
     }
 
     #[test]
     fn a_file_is_begun_and_taken_back() {
         let file = File::new(None);
-        let edit = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433")).unwrap();
+        let edit = PrimaryEdit::make(&file.path, &proxy(1, "203.0.113.1:4433"), &[]).unwrap();
         let hostile = "x\"\n[[path]]\nname = \"y";
-        let second = PrimaryEdit::make(&file.path, &helper(2, hostile, "[fd00::1]:4434"));
+        let second = PrimaryEdit::make(&file.path, &helper(2, hostile, "[fd00::1]:4434"), &[]);
         // A name that no configuration takes is refused as a whole.
         assert!(second.is_err(), "{}", file.text());
-        let second = PrimaryEdit::make(&file.path, &helper(2, "a \"b\" \\", "[fd00::1]:4434"));
+        let second = PrimaryEdit::make(&file.path, &helper(2, "a \"b\" \\", "[fd00::1]:4434"), &[]);
         let config = PrimaryConfig::load(&file.path).unwrap();
         assert_eq!(config.proxy.id, id(1));
         assert_eq!(config.helpers[0].name, "a \"b\" \\");
@@ -486,7 +557,9 @@ mod tests {
         ] {
             let file = File::new(Some(text));
             let before = file.text();
-            let error = PrimaryEdit::make(&file.path, &far).unwrap_err().to_string();
+            let error = PrimaryEdit::make(&file.path, &far, &[])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(said), "{error}");
             assert_eq!(file.text(), before);
         }

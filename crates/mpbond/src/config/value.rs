@@ -11,7 +11,8 @@ use mpbond_net::dest::Rule;
 use mpbond_session::SchedulerKind;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-use super::primary::{HelperAddress, ProxyAddress};
+use super::ProxyAddress;
+use super::primary::HelperAddress;
 
 /// A value that is written as text.
 pub(super) trait FromText: Sized {
@@ -48,29 +49,9 @@ impl FromText for ProxyAddress {
     const EXPECTED: &'static str =
         "an address and port such as \"192.0.2.1:4433\", or \"proxy.example.org:4433\"";
     fn from_text(text: &str) -> Result<Self, String> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self::At(address));
-        }
-        let named = text.rsplit_once(':').and_then(|(host, port)| {
-            let port = port.parse().ok().filter(|p| *p != 0)?;
-            is_host_name(host).then(|| (host.to_owned(), port))
-        });
-        match named {
-            Some((host, port)) => Ok(Self::Name { host, port }),
-            None => Err(format!("\"{text}\" is not {}", Self::EXPECTED)),
-        }
+        text.parse()
+            .map_err(|_| format!("\"{text}\" is not {}", Self::EXPECTED))
     }
-}
-
-/// Whether a text can be a host name (RFC 1123, section 2.1), and is no misspelt IPv4 address.
-fn is_host_name(text: &str) -> bool {
-    let label = |l: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        (1..=63).contains(&l.len()) && l.chars().all(plain) && !l.starts_with('-')
-    };
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let last = text.rsplit('.').next().unwrap_or_default();
-    text.len() <= 253 && text.split('.').all(label) && !last.chars().all(|c| c.is_ascii_digit())
 }
 
 impl FromText for IpAddr {

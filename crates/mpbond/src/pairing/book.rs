@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use mpbond_net::pairing::{Peer, Role};
 
-use crate::config::{ConfigError, FarEnd, PrimaryEdit, TrustFile, TrustedDevice};
+use crate::config::{ConfigError, FarEnd, PrimaryEdit, ProxyAddress, TrustFile, TrustedDevice};
+use crate::uplinks::{self, Uplink};
 
 /// Record of trusted devices: the same files that a person would edit.
 #[derive(Clone, Debug)]
@@ -13,7 +14,12 @@ pub enum Book {
     /// Of a helper or proxy: primaries that may connect, as with `mpbond trust`.
     Trust(TrustFile),
     /// Of a primary: a section of its configuration for each proxy and helper.
-    Primary(PathBuf),
+    Primary {
+        /// The configuration.
+        path: PathBuf,
+        /// Host name by which a person has called the other device: a proxy is written by it.
+        called: Option<String>,
+    },
 }
 
 /// A recorded device.
@@ -61,8 +67,9 @@ impl Book {
                     undo: Undo::Trust(file.clone(), peer.clone(), before),
                 })
             }
-            Self::Primary(path) => {
-                let edit = PrimaryEdit::make(path, &far_end(path, peer, by)?)?;
+            Self::Primary { path, called } => {
+                let far = far_end(path, called.as_deref(), peer, by)?;
+                let edit = PrimaryEdit::make(path, &far, &own_links(by))?;
                 Ok(Entry {
                     path: path.clone(),
                     is_new: edit.is_change(),
@@ -73,14 +80,39 @@ impl Book {
     }
 }
 
-fn far_end(path: &Path, peer: &Peer, by: IpAddr) -> Result<FarEnd, ConfigError> {
+/// Own links that may be paths: not that on which the other device, met there, is the router, since
+/// a helper's link would be used twice. None for a device that is met on this machine.
+fn own_links(by: IpAddr) -> Vec<String> {
+    let by = by.to_canonical();
+    let Some(met) = uplinks::interface_towards(by) else {
+        return Vec::new();
+    };
+    let is_met_as_router = |u: &Uplink| u.interface == met && u.gateways.contains(&by);
+    let usable = uplinks::uplinks().into_iter().filter(Uplink::is_usable);
+    usable
+        .filter(|u| !is_met_as_router(u))
+        .map(|u| u.interface)
+        .collect()
+}
+
+fn far_end(
+    path: &Path,
+    called: Option<&str>,
+    peer: &Peer,
+    by: IpAddr,
+) -> Result<FarEnd, ConfigError> {
     let id = peer.id;
     match (peer.introduction.role, service(peer, by)) {
-        (Role::Proxy, Some(address)) => Ok(FarEnd::Proxy { address, id }),
+        (Role::Proxy, Some(address)) => {
+            let named = called.and_then(|host| ProxyAddress::named(host, address.port()));
+            let address = named.unwrap_or(ProxyAddress::At(address));
+            Ok(FarEnd::Proxy { address, id })
+        }
         (Role::Helper, Some(address)) => Ok(FarEnd::Helper {
             name: peer.introduction.name.clone(),
             address,
             id,
+            interface: uplinks::interface_towards(by.to_canonical()),
         }),
         // The roles have been compared, and a called device names its address.
         _ => Err(ConfigError::about_file(

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mpbond_net::DeviceId;
 use mpbond_net::pairing::{
     Attempts, End, EnrolmentToken, Introduction, Message, PairingCode, PairingError, Peer, Role,
 };
 use mpbond_net::tcp::{self, TcpError, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
+use mpbond_net::{DeviceId, Endpoint};
+use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -128,6 +129,28 @@ async fn reach(
     Err(last)
 }
 
+/// The addresses of an end point.
+///
+/// # Errors
+/// No address is found for its name.
+pub async fn find(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, PairError> {
+    let (host, port) = match endpoint {
+        Endpoint::At(address) => return Ok(vec![*address]),
+        Endpoint::Name { host, port } => (host, *port),
+    };
+    let unknown = |problem: String| PairError::Unknown {
+        name: host.clone(),
+        problem,
+    };
+    let found = timeout(CONNECT_WITHIN, lookup_host((host.as_str(), port))).await;
+    let found = found.map_err(|_| unknown("no name server answers".to_owned()))?;
+    let found: Vec<SocketAddr> = found.map_err(|e| unknown(e.to_string()))?.collect();
+    match found.is_empty() {
+        true => Err(unknown("it has none".to_owned())),
+        false => Ok(found),
+    }
+}
+
 /// Presents an enrolment token to the proxy that it names, with the person's consent.
 ///
 /// # Errors
@@ -139,16 +162,17 @@ pub async fn enrol(
     ask: impl AsyncFn(&Peer) -> bool,
 ) -> Result<Paired, PairError> {
     let mut stop = Stop::listen();
-    let peer = Peer {
-        id: token.id,
-        introduction: Introduction {
-            role: Role::Proxy,
-            name: "proxy".to_owned(),
-            service: Some(token.address),
-        },
-    };
     let conversation = async {
-        let (mut tls, address) = reach(own, &[token.address], Some(token.id)).await?;
+        let addresses = find(&token.address).await?;
+        let (mut tls, address) = reach(own, &addresses, Some(token.id)).await?;
+        let peer = Peer {
+            id: token.id,
+            introduction: Introduction {
+                role: Role::Proxy,
+                name: "proxy".to_owned(),
+                service: Some(address),
+            },
+        };
         if !ask(&peer).await {
             part(&mut tls).await;
             return Err(PairingError::Declined.into());
@@ -172,10 +196,7 @@ pub async fn enrol(
         }
         let entry = own.book.enter(&peer, address.ip());
         let entry = entry.map_err(|e| PairingError::NotStored(e.to_string()))?;
-        Ok(Paired {
-            peer: peer.clone(),
-            entry,
-        })
+        Ok(Paired { peer, entry })
     };
     tokio::select! {
         result = conversation => result,

@@ -23,6 +23,7 @@ use crate::driver::Clock;
 use crate::quota::{Quota, source};
 use crate::rate_limited_log::PeerLog;
 use crate::stop::Stop;
+use crate::uplinks::uplinks;
 
 /// Maximum number of callers at a time; more wait in the kernel's queue.
 const MAX_CALLERS: usize = 32;
@@ -82,7 +83,7 @@ impl Listener {
     /// Data for the other device: addresses, code, id.
     pub fn invitation(&self, own: &Own) -> Invitation {
         Invitation {
-            addresses: addresses(self.address),
+            addresses: addresses(self.address, own.introduction.service),
             code: self.code.clone(),
             id: own.identity.id(),
         }
@@ -272,24 +273,72 @@ fn is_local(ip: IpAddr) -> bool {
         .any(|(_, network, _)| network.contains(&ip))
 }
 
-/// Addresses at which others reach a socket that listens here; private networks first.
-fn addresses(listen: SocketAddr) -> Vec<SocketAddr> {
+/// Addresses at which others reach a socket that listens here: that of the service first, which
+/// callers need as well, then private networks that are no uplink, then other private ones.
+fn addresses(listen: SocketAddr, service: Option<SocketAddr>) -> Vec<SocketAddr> {
     if !listen.ip().is_unspecified() {
         return vec![listen];
     }
-    let mut ips: Vec<IpAddr> = networks()
+    let up = networks()
         .into_iter()
-        .filter(|(ip, _, i)| ip.is_ipv4() && !i.flags.contains(InterfaceFlags::IFF_LOOPBACK))
-        .map(|(ip, ..)| ip)
-        .collect();
-    ips.sort_by_key(|ip| !matches!(ip, IpAddr::V4(ip) if ip.is_private()));
+        .filter(|(ip, _, i)| ip.is_ipv4() && !i.flags.contains(InterfaceFlags::IFF_LOOPBACK));
+    let up: Vec<(IpAddr, String)> = up.map(|(ip, _, i)| (ip, i.interface_name)).collect();
+    let uplinks = uplinks()
+        .into_iter()
+        .map(|u| u.interface)
+        .collect::<Vec<_>>();
+    let port = listen.port();
+    let ips = ordered(up, &uplinks, service.map(|s| s.ip()));
+    ips.into_iter()
+        .map(|ip| SocketAddr::new(ip, port))
+        .collect()
+}
+
+/// Addresses in the order in which a caller should try them, with their interfaces.
+fn ordered(
+    mut own: Vec<(IpAddr, String)>,
+    uplinks: &[String],
+    service: Option<IpAddr>,
+) -> Vec<IpAddr> {
+    own.sort_by_key(|(ip, interface)| {
+        let is_private = matches!(ip, IpAddr::V4(ip) if ip.is_private());
+        (
+            Some(*ip) != service,
+            !is_private,
+            uplinks.contains(interface),
+        )
+    });
+    let mut ips: Vec<IpAddr> = own.into_iter().map(|(ip, _)| ip).collect();
     ips.dedup();
     ips.truncate(MAX_ADDRESSES);
     if ips.is_empty() {
         ips.push(IpAddr::from([127, 0, 0, 1]));
     }
-    let port = listen.port();
-    ips.into_iter()
-        .map(|ip| SocketAddr::new(ip, port))
-        .collect()
+    ips
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_the_service_comes_first_then_networks_that_are_no_uplink() {
+        let own = [
+            ("203.0.113.7", "wwan0"),
+            ("192.168.1.5", "wlan0"),
+            ("192.168.49.1", "usb0"),
+        ];
+        let own = own.map(|(ip, name)| (ip.parse().unwrap(), name.to_owned()));
+        let uplinks = ["wlan0", "wwan0"].map(str::to_owned);
+        let order = |service: Option<&str>| {
+            let service = service.map(|ip| ip.parse().unwrap());
+            let ips = ordered(own.to_vec(), &uplinks, service);
+            ips.iter().map(IpAddr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(order(None), ["192.168.49.1", "192.168.1.5", "203.0.113.7"]);
+        let listen = order(Some("203.0.113.7"));
+        assert_eq!(listen, ["203.0.113.7", "192.168.49.1", "192.168.1.5"]);
+        assert_eq!(order(Some("0.0.0.0")), order(None));
+        assert_eq!(ordered(Vec::new(), &[], None).len(), 1);
+    }
 }

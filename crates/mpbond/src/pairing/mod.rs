@@ -16,7 +16,7 @@ use mpbond_net::pairing::{Introduction, PairingError, Peer};
 use mpbond_net::tls::TlsError;
 
 pub use book::{Book, Entry};
-pub use call::{call, enrol};
+pub use call::{call, enrol, find};
 pub use enrol::now_s;
 pub(crate) use enrol::serve as serve_enrolment;
 pub use listen::{Event, Listener};
@@ -50,6 +50,14 @@ pub enum PairError {
     /// Refused by one end of the conversation.
     #[error(transparent)]
     Pairing(#[from] PairingError),
+    /// No address for a name.
+    #[error("no address is found for {name}: {problem}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Error of the look-up.
+        problem: String,
+    },
     /// No connection to any of the addresses.
     #[error("nobody answers at {address}: {problem}")]
     Unreached {

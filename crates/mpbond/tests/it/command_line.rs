@@ -172,7 +172,28 @@ fn ids_and_trust() {
     let line = fails(&["untrust", &own.to_string(), "--config", text(&config)], 1);
     assert!(line.contains("is still trusted by `trust` in "), "{line}");
 
-    ok(&["untrust", &friend, at[0], at[1]]);
+    // By the beginning of its id, or by its name, if no other device has them.
+    let other = DeviceId::from_bytes([8; 32]).to_string();
+    ok(&["trust", &other, "--name", "my laptop", at[0], at[1]]);
+    let line = fails(&["untrust", "my laptop", at[0], at[1]], 2);
+    assert!(
+        line.contains("may be any of ") && line.contains(&friend),
+        "{line}"
+    );
+    let said = ok(&["trust", &other[..7], "--name", "old laptop", at[0], at[1]]);
+    assert!(said.starts_with(&other), "{said}");
+    ok(&["untrust", "old laptop", at[0], at[1]]);
+    for unknown in ["old laptop", &friend[..3], "ZZZZZZZ"] {
+        let line = fails(&["untrust", unknown, at[0], at[1]], 2);
+        assert!(line.contains("is no trusted device's name"), "{line}");
+    }
+    let line = fails(
+        &["untrust", &own.to_string()[..7], "--config", text(&config)],
+        1,
+    );
+    assert!(line.contains("is still trusted by `trust` in "), "{line}");
+
+    ok(&["untrust", &friend[..7].to_lowercase(), at[0], at[1]]);
     assert_eq!(ok(&["trust", "--list", at[0], at[1]]), "");
     let line = fails(&["untrust", &friend, at[0], at[1]], 1);
     assert!(line.contains("is not in "), "{line}");

@@ -6,6 +6,7 @@ mod command_line;
 mod discover;
 mod interception;
 mod limits;
+mod links;
 mod loopback;
 mod memory;
 mod pair;

@@ -9,6 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
 use super::{CodeError, PairingCode};
+use crate::endpoint::Endpoint;
 use crate::identity::{DeviceId, ParseDeviceIdError};
 
 /// Length of a token's secret in octets: 128 bits cannot be searched.
@@ -165,11 +166,12 @@ impl fmt::Debug for EnrolmentSecret {
     }
 }
 
-/// Token with which a primary enrols at a proxy: `MPBOND:ENROL/ADDRESS:PORT/ID/SECRET`.
+/// Token with which a primary enrols at a proxy: `MPBOND:ENROL/ADDRESS:PORT/ID/SECRET`. In place of
+/// the address may be a host name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnrolmentToken {
     /// Address of the proxy.
-    pub address: SocketAddr,
+    pub address: Endpoint,
     /// Expected id of the proxy; the secret is sent to no other device.
     pub id: DeviceId,
     /// Secret that authorizes the bearer.
@@ -198,7 +200,8 @@ impl FromStr for EnrolmentToken {
 
     fn from_str(s: &str) -> Result<Self, TextError> {
         let [at, id, secret] = parts(s, ENROL)?;
-        let (address, id) = (address(at)?, id.parse()?);
+        let wrong = |_| TextError::Address(at.chars().take(64).collect());
+        let (address, id) = (at.parse().map_err(wrong)?, id.parse()?);
         let digits: Option<Vec<u8>> = secret
             .chars()
             .map(|c| c.to_digit(16).map(|d| d as u8))

@@ -1,13 +1,15 @@
 //! Network interfaces: whether a path can be bound to one.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::Path;
 
 use mpbond::config::{HelperAddress, PrimaryConfig};
+use mpbond::uplinks::{Uplink, interface_towards, uplinks};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
+use super::super::hints::sudo;
 use super::finding::Findings;
 
 /// Minimum MTU of IPv6 links (RFC 8200, section 5).
@@ -26,34 +28,48 @@ struct Interface {
 #[derive(Debug)]
 pub(super) struct Interfaces {
     by_name: BTreeMap<String, Interface>,
-    /// Interfaces of IPv4's default routes, the preferred one first.
-    default_routes: Vec<String>,
+    /// Interfaces with default routes, the preferred one first.
+    uplinks: Vec<Uplink>,
 }
 
 fn number(path: impl AsRef<Path>) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Source address of packets to an address, as routes say; none is sent.
-fn source_towards(to: SocketAddr) -> Option<IpAddr> {
-    let any: SocketAddr = match to {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(any).ok()?;
-    socket.connect(to).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+/// Own links that are not used.
+fn unused<'a>(own: &'a [String], used: &[String]) -> Vec<&'a str> {
+    let names = own.iter().filter(|name| !used.contains(name));
+    names.map(String::as_str).collect()
 }
 
-/// Interfaces of default routes that are not used, each once.
-fn unused<'a>(default_routes: &'a [String], used: &[&str]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in default_routes.iter().map(String::as_str) {
-        if !used.contains(&name) && !names.contains(&name) {
-            names.push(name);
-        }
+/// Warns of own links that are not used, and of a single way.
+fn warn_of_ways(findings: &mut Findings, ways: &[&String], unused: &[&str], is_bound: bool) {
+    let only = match ways {
+        [only] => format!("only one way (through \"{only}\"); "),
+        _ => String::new(),
+    };
+    for name in unused {
+        let bind = match is_bound {
+            true => "",
+            false => ", and give the other one its interface, too",
+        };
+        findings.warn(
+            "paths",
+            format!("{only}this device's own link {name} is not used"),
+            format!("add [[path]] interface = \"{name}\"{bind}"),
+        );
     }
-    names
+    if !only.is_empty() && unused.is_empty() {
+        findings.warn(
+            "paths",
+            format!("{only}nothing is bonded"),
+            format!(
+                "connect another link of this device, or pair a device that lends its own: \
+                 {}mpbond pair",
+                sudo()
+            ),
+        );
+    }
 }
 
 impl Interfaces {
@@ -78,10 +94,9 @@ impl Interfaces {
                 interface.addresses.push(v6.ip().into());
             }
         }
-        let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
         Self {
             by_name,
-            default_routes: default_routes(&routes),
+            uplinks: uplinks(),
         }
     }
 
@@ -104,37 +119,75 @@ impl Interfaces {
         remotes.iter().find(same).or(remotes.first()).copied()
     }
 
-    /// Warns of interfaces with a default route that neither a path nor a helper uses.
-    pub(super) fn check_unused(&self, findings: &mut Findings, config: &PrimaryConfig) {
+    /// Warns where nothing is bonded: of a single way, and of interfaces with a default route that
+    /// neither a path nor a helper uses.
+    pub(super) fn check_ways(&self, findings: &mut Findings, config: &PrimaryConfig) {
         let of_paths = config
             .paths
             .iter()
-            .map(|p| (p.interface.as_deref(), p.source));
-        let of_helpers = config.helpers.iter().map(|h| match h.address {
-            HelperAddress::At(to) => {
-                let by = h.source.or_else(|| source_towards(to));
-                (h.interface.as_deref(), by)
-            }
-            HelperAddress::Discover => (h.interface.as_deref(), h.source),
+            .map(|p| (p.interface.as_deref(), p.source, None));
+        let of_helpers = config.helpers.iter().map(|h| {
+            let at = match h.address {
+                HelperAddress::At(to) => Some(to.ip()),
+                HelperAddress::Discover => None,
+            };
+            (h.interface.as_deref(), h.source, at)
         });
-        let mut used = Vec::new();
+        let mut used: Vec<String> = Vec::new();
         for bound in of_paths.chain(of_helpers) {
             used.extend(match bound {
-                (Some(name), _) => Some(name),
-                (None, Some(source)) => self.owner(source),
-                (None, None) => self.default_routes.first().map(String::as_str),
+                (Some(name), ..) => Some(name.to_owned()),
+                (None, Some(source), _) => self.owner(source).map(str::to_owned),
+                (None, None, Some(to)) => interface_towards(to),
+                (None, None, None) => self.preferred().map(str::to_owned),
             });
         }
-        for name in unused(&self.default_routes, &used) {
-            findings.warn(
-                "paths",
-                format!("this device's own link {name} is not used"),
-                format!(
-                    "to use it, add [[path]] with interface = \"{name}\" (and one for each other \
-                     link: with more than one, each is bound)"
-                ),
-            );
+        self.check_routers(findings, config);
+        let own: Vec<String> = self
+            .uplinks
+            .iter()
+            .filter(|u| u.is_usable())
+            .map(|u| u.interface.clone())
+            .collect();
+        let names = config.paths.iter().map(|p| &p.name);
+        let names: Vec<&String> = names
+            .chain(config.helpers.iter().map(|h| &h.name))
+            .collect();
+        let is_bound = config
+            .paths
+            .iter()
+            .all(|p| p.interface.is_some() || p.source.is_some());
+        warn_of_ways(findings, &names, &unused(&own, &used), is_bound);
+    }
+
+    /// Warns of paths over a link on which a helper is the router: the helper's link, once more.
+    fn check_routers(&self, findings: &mut Findings, config: &PrimaryConfig) {
+        for (path, helper) in config
+            .paths
+            .iter()
+            .flat_map(|p| config.helpers.iter().map(move |h| (p, h)))
+        {
+            let HelperAddress::At(at) = helper.address else {
+                continue;
+            };
+            let is_routed = |u: &&Uplink| {
+                Some(&u.interface) == path.interface.as_ref() && u.gateways == [at.ip()]
+            };
+            if let Some(uplink) = self.uplinks.iter().find(is_routed) {
+                findings.warn(
+                    &format!("path {}", path.name),
+                    format!(
+                        "the router on {} is the helper \"{}\": both use its link",
+                        uplink.interface, helper.name
+                    ),
+                    "remove this [[path]], and the helper alone uses the link",
+                );
+            }
         }
+    }
+
+    fn preferred(&self) -> Option<&str> {
+        self.uplinks.first().map(|u| u.interface.as_str())
     }
 
     /// The interface with this address.
@@ -200,7 +253,7 @@ impl Interfaces {
         }
         self.check_return_path(findings, check, name, remote);
         if interface.is_none()
-            && let Some(first) = self.default_routes.first()
+            && let Some(first) = self.preferred()
             && first != name
             && !remote.is_loopback()
         {
@@ -261,10 +314,7 @@ impl Interfaces {
     /// that is not the preferred way back, so that a working path looks dead (RFC 3704, section
     /// 2.2).
     fn check_return_path(&self, findings: &mut Findings, check: &str, name: &str, to: IpAddr) {
-        let preferred = self
-            .default_routes
-            .first()
-            .is_none_or(|first| first == name);
+        let preferred = self.preferred().is_none_or(|first| first == name);
         if to.is_ipv6() || to.is_loopback() || preferred {
             return;
         }
@@ -287,46 +337,36 @@ impl Interfaces {
     }
 }
 
-/// Interfaces of the default routes in the text of /proc/net/route, by rising metric.
-fn default_routes(text: &str) -> Vec<String> {
-    let mut routes: Vec<(u32, String)> = text
-        .lines()
-        .skip(1)
-        .filter_map(|line| {
-            let mut columns = line.split_whitespace();
-            let interface = columns.next()?;
-            let destination = columns.next()?;
-            let metric = columns.nth(4)?.parse().ok()?;
-            let mask = columns.next()?;
-            let all = "00000000";
-            (destination == all && mask == all).then(|| (metric, interface.to_owned()))
-        })
-        .collect();
-    routes.sort();
-    routes.into_iter().map(|(_, interface)| interface).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::doctor::finding::Verdict;
 
     #[test]
-    fn the_preferred_default_route_is_first() {
-        let text = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
-                    wwan0\t00000000\t0100000A\t0003\t0\t0\t700\t00000000\t0\t0\t0\n\
-                    wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
-                    wlan0\t0001A8C0\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0\n";
-        assert_eq!(default_routes(text), ["wlan0", "wwan0"]);
-        assert!(default_routes("").is_empty());
-        assert!(default_routes("x\ny z\n").is_empty());
-    }
-
-    #[test]
     fn a_link_with_a_default_route_is_used_or_told() {
-        let routes = ["wlan0", "wwan0", "usb0", "wwan0"].map(str::to_owned);
-        assert_eq!(unused(&routes, &["wlan0"]), ["wwan0", "usb0"]);
-        assert!(unused(&routes, &["usb0", "wwan0", "wlan0"]).is_empty());
+        let own = ["wlan0", "wwan0", "usb0"].map(str::to_owned);
+        assert_eq!(unused(&own, &own[..1]), ["wwan0", "usb0"]);
+        assert!(unused(&own, &own).is_empty());
+        let laptop = "second laptop".to_owned();
+        let told = |ways: &[&String], unused: &[&str], is_bound| {
+            let mut findings = Findings::default();
+            warn_of_ways(&mut findings, ways, unused, is_bound);
+            findings.to_text()
+        };
+        let text = told(&[&laptop], &["wwan0"], true);
+        let expected =
+            "only one way (through \"second laptop\"); this device's own link wwan0 is not used";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("-> add [[path]] interface = \"wwan0\"\n"),
+            "{text}"
+        );
+        let text = told(&[&laptop], &[], true);
+        assert!(
+            text.contains("(through \"second laptop\"); nothing is bonded"),
+            "{text}"
+        );
+        assert!(told(&[&laptop, &laptop], &[], true).contains("all is well"));
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
             );
         }
     }
-    interfaces.check_unused(findings, config);
+    interfaces.check_ways(findings, config);
     // A device without an identity can still check which devices answer.
     let known = identity.is_some();
     let Some(identity) = identity.or_else(|| Identity::generate().ok()) else {

@@ -3,7 +3,7 @@
 mod qr;
 mod screen;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,13 +13,16 @@ use mpbond::config::{
     HelperConfig, OnProxyLoss, PrimaryEdit, ProxyConfig, Role, TrustFile, config_file, host_name,
     identity, identity_and_trust,
 };
-use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol};
+use mpbond::pairing::{Book, DEFAULT_PORT, Listener, Own, PairError, Paired, call, enrol, find};
 use mpbond_command::Failure;
+use mpbond_net::Endpoint;
 use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{
     self as pairing, EnrolmentToken, Introduction, Invitation, MAX_NAME_BYTES, PairingCode,
+    PairingError,
 };
 
+use super::endpoint::endpoint;
 use screen::Screen;
 
 pub(super) use qr::picture;
@@ -43,12 +46,14 @@ const INTERRUPTED: u8 = 130;
 Examples:
   mpbond pair                            on the helper: show a code, wait for the primary
   mpbond pair 10.42.0.1 1234-5678        on the primary: with the code that the helper shows
+  mpbond pair proxy.example.org 1234-5678
+                                         a proxy that is looked up by name from then on
   mpbond pair MPBOND:PAIR/10.42.0.1:4435/1234-5678/EYGTWYB-...
                                          the same, with the text of its QR code
   mpbond pair MPBOND:ENROL/...           on the primary: with a proxy's token")]
 pub(super) struct PairArgs {
-    /// Address of the other device, or the text of its QR code, or a proxy's token.
-    #[arg(value_name = "ADDRESS|TEXT")]
+    /// Address or host name of the other device, or the text of its QR code, or a proxy's token.
+    #[arg(value_name = "ADDRESS|NAME|TEXT")]
     target: Option<String>,
     /// The code that the other device shows.
     #[arg(requires = "target")]
@@ -91,7 +96,7 @@ pub(super) struct PairArgs {
 /// Device to call.
 enum Errand {
     Listen,
-    Call(Vec<SocketAddr>, Option<mpbond_net::DeviceId>, PairingCode),
+    Call(Vec<Endpoint>, Option<mpbond_net::DeviceId>, PairingCode),
     Enrol(EnrolmentToken),
 }
 
@@ -114,12 +119,19 @@ fn default_name() -> String {
     }
 }
 
-fn address(text: &str) -> Option<SocketAddr> {
-    let with_port = text.parse().ok();
-    with_port.or_else(|| {
-        let ip = text.trim_start_matches('[').trim_end_matches(']');
-        Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, DEFAULT_PORT))
-    })
+impl Errand {
+    /// Host name by which the other device is called.
+    fn called(&self) -> Option<&str> {
+        let endpoint = match self {
+            Self::Listen => return None,
+            Self::Call(endpoints, ..) => endpoints.first()?,
+            Self::Enrol(token) => &token.address,
+        };
+        match endpoint {
+            Endpoint::Name { host, .. } => Some(host),
+            Endpoint::At(_) => None,
+        }
+    }
 }
 
 impl PairArgs {
@@ -131,7 +143,7 @@ impl PairArgs {
                 "a token is for the primary, and this device is a {role}: `--role primary`?"
             )));
         }
-        let own = self.own(role)?;
+        let own = self.own(role, &errand)?;
         let screen = Screen::new(own.clone(), self.json, self.yes);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -155,6 +167,12 @@ impl PairArgs {
                 Ok(ExitCode::SUCCESS)
             }
             Err(e) if e.is_given_up() => Err(Failure::with_code(e, INTERRUPTED)),
+            Err(PairError::Pairing(PairingError::Declined)) if screen.asker().is_unanswered() => {
+                Err(Failure::run(
+                    "not paired: nobody could be asked, since standard input has ended: run it in a \
+                     terminal, or use --yes",
+                ))
+            }
             Err(e) => Err(Failure::run(explained(&e))),
         }
     }
@@ -192,7 +210,11 @@ impl PairArgs {
                     .serve(own, within, ask, |event| screen.event(&event))
                     .await
             }
-            Errand::Call(addresses, expect, code) => {
+            Errand::Call(endpoints, expect, code) => {
+                let mut addresses = Vec::new();
+                for endpoint in &endpoints {
+                    addresses.extend(find(endpoint).await?);
+                }
                 call(own, &addresses, expect, &code, ask).await
             }
             Errand::Enrol(token) => enrol(own, &token, ask).await,
@@ -219,12 +241,13 @@ impl PairArgs {
             spare()?;
             let invitation = target.parse::<Invitation>();
             let i = invitation.map_err(|e| Failure::input(format_args!("the text: {e}")))?;
-            return Ok(Errand::Call(i.addresses, Some(i.id), i.code));
+            let endpoints = i.addresses.into_iter().map(Endpoint::At).collect();
+            return Ok(Errand::Call(endpoints, Some(i.id), i.code));
         }
-        let Some(address) = address(target) else {
+        let Some(address) = endpoint(target, DEFAULT_PORT) else {
             return Err(Failure::input(format_args!(
-                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, and no text \
-                 that begins with MPBOND:",
+                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, no host name, \
+                 and no text that begins with MPBOND:",
                 target.escape_debug()
             )));
         };
@@ -269,7 +292,7 @@ impl PairArgs {
         }
     }
 
-    fn own(&self, role: Role) -> Result<Own, Failure> {
+    fn own(&self, role: Role, errand: &Errand) -> Result<Own, Failure> {
         let file = self.config.clone().unwrap_or_else(|| config_file(role));
         // A primary's configuration may not exist yet.
         let there = file.exists() || (self.config.is_some() && role != Role::Primary);
@@ -304,7 +327,10 @@ impl PairArgs {
             service,
         };
         let book = match role {
-            Role::Primary => Book::Primary(file),
+            Role::Primary => Book::Primary {
+                path: file,
+                called: errand.called().map(str::to_owned),
+            },
             Role::Helper | Role::Proxy => Book::Trust(TrustFile::beside(&key)),
         };
         Ok(Own {

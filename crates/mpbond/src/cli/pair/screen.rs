@@ -1,16 +1,19 @@
 //! Output and questions of a pairing, for a person or as JSON for a script.
 
+use std::cell::Cell;
 use std::io::{BufRead, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond::config::{OnProxyLoss, Role};
+use mpbond::config::{OnProxyLoss, PrimaryConfig, Role};
 use mpbond::pairing::{Event, Own, Paired};
+use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 use mpbond_net::pairing::{Introduction, Invitation, Peer};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use super::super::hints::{config_option, start, sudo};
 use super::qr::picture;
 use mpbond_units::human::span;
 
@@ -26,6 +29,8 @@ pub(super) struct Asker {
     own: Own,
     yes: bool,
     json: bool,
+    /// A question met the end of standard input.
+    unanswered: Cell<bool>,
 }
 
 fn what(i: &Introduction) -> String {
@@ -43,6 +48,7 @@ impl Screen {
             own: own.clone(),
             yes,
             json,
+            unanswered: Cell::default(),
         });
         Self { own, json, asker }
     }
@@ -82,15 +88,17 @@ impl Screen {
             span(within.as_secs_f64())
         ));
         for address in &invitation.addresses {
-            out.push_str(&format!("  mpbond pair {address} {}\n", invitation.code));
+            let code = &invitation.code;
+            out.push_str(&format!("  {}mpbond pair {address} {code}\n", sudo()));
         }
         out.push_str(&format!(
-            "\nor, with {}:\n\n  mpbond pair {text}\n",
+            "\nor, with {}:\n\n  {}mpbond pair {text}\n",
             if shown {
                 "what the picture says"
             } else {
                 "a text to paste"
-            }
+            },
+            sudo()
         ));
         eprint!("{out}");
     }
@@ -134,10 +142,18 @@ impl Screen {
         }
         let next = match role {
             Role::Primary => {
-                "Start `mpbond primary` again to use it; `mpbond doctor primary` says what is \
-                 missing."
+                let file = &entry.path;
+                let socket = PrimaryConfig::load(file).map(|c| c.status_socket);
+                let running = socket.is_ok_and(|socket| ask(&socket).is_ok());
+                let (sudo, option) = (sudo(), config_option(role, file));
+                format!(
+                    "{}\n{sudo}mpbond doctor primary{option} then shows whether all is well.",
+                    start(role, file, running)
+                )
             }
-            Role::Helper | Role::Proxy => "It may connect at once; nothing needs restarting.",
+            Role::Helper | Role::Proxy => {
+                "It may connect at once; nothing needs restarting.".to_owned()
+            }
         };
         let known = if entry.is_new {
             ""
@@ -173,8 +189,17 @@ impl Asker {
             return true;
         }
         eprint!("Shall they trust each other? [y/N] ");
-        let answer = line().await.unwrap_or_default();
+        let Some(answer) = line().await else {
+            eprintln!();
+            self.unanswered.set(true);
+            return false;
+        };
         ["y", "yes"].contains(&answer.as_str())
+    }
+
+    /// Whether a question met the end of standard input.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.unanswered.get()
     }
 
     /// Asks for the policy for new connections without a path to the proxy. `None` keeps the

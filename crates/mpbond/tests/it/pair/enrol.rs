@@ -1,5 +1,7 @@
 //! Tokens: `mpbond proxy enrol` and the primary that uses one.
 
+use mpbond_testing::free_address;
+
 use super::*;
 
 /// A proxy that runs; it is killed when dropped.
@@ -18,7 +20,7 @@ impl Drop for Proxy {
 
 impl Proxy {
     fn start() -> Self {
-        let address = mpbond_testing::free_address();
+        let address = free_address();
         let config = format!(
             "identity = \"me.pem\"\nlisten = \"{address}\"\nstatus_socket = \"me.sock\"\n\
              workers = 1\n"
@@ -169,4 +171,84 @@ fn a_first_proxy_comes_with_the_policy_for_its_loss() {
         assert!(done.status.success(), "{}", stderr(&done));
         assert_eq!(policy(&primary).as_deref(), written);
     }
+}
+
+#[test]
+fn a_token_may_name_the_proxy_and_the_name_is_written() {
+    let proxy = Proxy::start();
+    let primary = no_proxy();
+    let token = proxy.token(&["--address", "localhost"]);
+    let port = proxy.address.port();
+    assert!(
+        token.starts_with(&format!("MPBOND:ENROL/localhost:{port}/")),
+        "{token}"
+    );
+    let done = primary.run(&["pair", &token, "--yes"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let text = primary.text();
+    assert!(
+        text.contains(&format!("address = \"localhost:{port}\"\n")),
+        "{text}"
+    );
+    // A missing port is that at which it listens.
+    let token = proxy.token(&["--address", "127.0.0.1"]);
+    assert!(token.contains(&format!("/127.0.0.1:{port}/")), "{token}");
+    let wrong = proxy
+        .device
+        .run(&["proxy", "enrol", "--address", "no such"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+    let nowhere = token.replace("127.0.0.1", "nowhere.invalid");
+    assert!(refused(&no_proxy(), &nowhere).contains("no address is found for nowhere.invalid"));
+}
+
+#[test]
+fn without_a_terminal_nobody_declines() {
+    let proxy = Proxy::start();
+    let token = proxy.token(&[]);
+    let primary = no_proxy();
+    let mut command = primary.command(&["pair", &token]);
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = stderr(&done);
+    assert!(
+        said.contains("standard input has ended") && said.contains("--yes"),
+        "{said}"
+    );
+    assert!(!said.contains("declined"), "{said}");
+}
+
+/// What it says to do next works as it is printed.
+#[test]
+fn hints_name_the_configuration_and_what_has_to_be_started() {
+    let proxy = Proxy::start();
+    let primary = no_proxy();
+    let done = primary.run(&["pair", &proxy.token(&[]), "--yes"]);
+    let said = String::from_utf8(done.stdout).unwrap();
+    let config = primary.config.display();
+    let start = format!("mpbond primary --config {config}\n");
+    assert!(
+        said.contains("Start the primary: ") && said.contains(&start),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("mpbond doctor primary --config {config} ")),
+        "{said}"
+    );
+
+    // A proxy that nobody may use yet.
+    let device = Device::new(
+        "proxy",
+        &format!("identity = \"me.pem\"\nlisten = \"{}\"\n", free_address()),
+    );
+    let mut daemon = device.command(&["proxy"]).spawn().unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(daemon.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let enrol = format!(
+        "mpbond proxy enrol --config {}` makes a token",
+        device.config.display()
+    );
+    assert!(line.contains(&enrol), "{line}");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
 }

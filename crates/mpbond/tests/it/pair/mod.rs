@@ -453,8 +453,8 @@ fn wrong_usage_is_one_line() {
     let token = "MPBOND:ENROL/203.0.113.1:4433/nonsense/00";
     for (args, said) in [
         (
-            &["pair", "nowhere", "1234-5678"][..],
-            "\"nowhere\" is no address such as",
+            &["pair", "no where", "1234-5678"][..],
+            "\"no where\" is no address such as",
         ),
         (&["pair", "127.0.0.1"], "the code is missing"),
         (&["pair", "127.0.0.1", "1234"], "a code has 8 digits, not 4"),
