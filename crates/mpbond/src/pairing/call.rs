@@ -81,10 +81,10 @@ async fn with_signals<T>(
 
 /// Whether this device is a primary whose configuration has a kill switch.
 fn has_kill_switch(book: &Book) -> bool {
-    let Book::Primary(file) = book else {
+    let Book::Primary { path, .. } = book else {
         return false;
     };
-    let transparent = PrimaryConfig::load(file).ok().and_then(|c| c.transparent);
+    let transparent = PrimaryConfig::load(path).ok().and_then(|c| c.transparent);
     transparent.is_some_and(|t| t.kill_switch != KillSwitch::Off)
 }
 
