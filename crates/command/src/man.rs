@@ -5,28 +5,36 @@ use std::process::ExitCode;
 
 use clap::{Args, Command};
 
-use crate::Failure;
 use crate::man_page::{name, page};
+use crate::{Failure, FilePage};
 
-/// Write the manual pages, one for each subcommand, for packagers.
+/// Write the manual pages, one for each subcommand and configuration file, for packagers.
+///
+/// They are written to the subfolders man1 (commands) and man5 (files).
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The folder to write them to; made when absent.
+    /// The folder of manual pages, such as /usr/local/share/man; made when absent.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }
 
 impl ManArgs {
     /// Writes a page for `program` and for each of its subcommands, named after the command's
-    /// display name (`mpbond-trace-query.1`). No page is written for the names in `left_out`.
+    /// display name (`man1/mpbond-trace-query.1`), and one for each of `files`
+    /// (`man5/mpbond-proxy.toml.5`). No page is written for commands in `left_out`.
     ///
     /// # Errors
     /// When the folder cannot be made or written to.
-    pub fn run(self, program: Command, left_out: &[&str]) -> Result<ExitCode, Failure> {
+    pub fn run(
+        self,
+        program: Command,
+        left_out: &[&str],
+        files: &[FilePage],
+    ) -> Result<ExitCode, Failure> {
         let mut program = program.disable_help_subcommand(true);
         program.build();
-        let made = std::fs::create_dir_all(&self.folder);
-        made.and_then(|()| write(&program, &self.folder, left_out))
+        write_commands(&program, &self.folder.join("man1"), left_out)
+            .and_then(|()| write_files(&program, &self.folder.join("man5"), files))
             .map_err(|e| {
                 Failure::run(format_args!(
                     "cannot write to {}: {e}",
@@ -37,7 +45,8 @@ impl ManArgs {
     }
 }
 
-fn write(command: &Command, folder: &Path, left_out: &[&str]) -> std::io::Result<()> {
+fn write_commands(command: &Command, folder: &Path, left_out: &[&str]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
     let name = name(command);
     if !left_out.contains(&name) {
         std::fs::write(folder.join(format!("{name}.1")), page(command)?)?;
@@ -45,7 +54,18 @@ fn write(command: &Command, folder: &Path, left_out: &[&str]) -> std::io::Result
     let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
     shown
         .into_iter()
-        .try_for_each(|c| write(c, folder, left_out))
+        .try_for_each(|c| write_commands(c, folder, left_out))
+}
+
+fn write_files(program: &Command, folder: &Path, files: &[FilePage]) -> std::io::Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    let version = program.get_version().unwrap_or_default();
+    files.iter().try_for_each(|file| {
+        std::fs::write(folder.join(format!("{}.5", file.name)), file.page(version))
+    })
 }
 
 #[cfg(test)]
@@ -61,12 +81,24 @@ mod tests {
             .subcommand(Command::new("man"))
             .subcommand(Command::new("secret").hide(true));
         let args = ManArgs {
-            folder: folder.path().join("man1"),
+            folder: folder.path().join("man"),
         };
-        args.run(program, &["prog", "prog-man"]).unwrap();
-        let pages = std::fs::read_dir(folder.path().join("man1")).unwrap();
-        let mut pages: Vec<_> = pages.map(|p| p.unwrap().file_name()).collect();
-        pages.sort();
-        assert_eq!(pages, ["prog-lab-run.1", "prog-lab.1"]);
+        let file = FilePage {
+            name: "prog.toml",
+            about: "configuration of prog",
+            text: &[],
+            sections: &[],
+            example: "",
+            see_also: &[],
+        };
+        args.run(program, &["prog", "prog-man"], &[file]).unwrap();
+        let pages = |section: &str| {
+            let pages = std::fs::read_dir(folder.path().join("man").join(section)).unwrap();
+            let mut pages: Vec<_> = pages.map(|p| p.unwrap().file_name()).collect();
+            pages.sort();
+            pages
+        };
+        assert_eq!(pages("man1"), ["prog-lab-run.1", "prog-lab.1"]);
+        assert_eq!(pages("man5"), ["prog.toml.5"]);
     }
 }

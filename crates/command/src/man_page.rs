@@ -6,6 +6,9 @@ use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, roman};
 
+/// Lines are neither justified nor hyphenated: names of commands and options stay whole.
+pub(crate) const LEFT_ALIGNED: &str = ".ad l\n.nh\n";
+
 /// Name of a command's manual page.
 pub(crate) fn name(command: &Command) -> &str {
     command
@@ -21,6 +24,7 @@ pub(crate) fn page(command: &Command) -> io::Result<String> {
         .manual("mpbond");
     let mut parts = Vec::new();
     man.render_title(&mut parts)?;
+    parts.extend_from_slice(LEFT_ALIGNED.as_bytes());
     man.render_name_section(&mut parts)?;
     man.render_synopsis_section(&mut parts)?;
     man.render_description_section(&mut parts)?;
@@ -95,7 +99,8 @@ fn verbatim(heading: &str, mut lines: Vec<&str>) -> String {
     };
     let mut section = Roff::new();
     section.control("SH", [heading.as_str()]).control("nf", []);
-    for line in lines {
+    // An empty line at the start would only widen the gap below the heading.
+    for line in lines.iter().skip_while(|l| l.is_empty()) {
         section.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
     }
     section.control("fi", []);

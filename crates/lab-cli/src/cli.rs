@@ -66,7 +66,7 @@ Example:
     Completions(CompletionsArgs),
     #[command(after_help = "\
 Example:
-  mpbond-lab man /usr/local/share/man/man1")]
+  mpbond-lab man /usr/local/share/man")]
     Man(ManArgs),
 }
 
@@ -110,7 +110,7 @@ impl Command {
             #[cfg(feature = "analysers")]
             Self::Cpulog(args) => cpulog::cpulog(&args).map_err(Into::into),
             Self::Completions(args) => args.run(Cli::command(), ""),
-            Self::Man(args) => args.run(documented(), &[]),
+            Self::Man(args) => args.run(documented(), &[], &[]),
         }
     }
 }

@@ -82,9 +82,13 @@ fn subcommands(help: &str) -> Vec<String> {
 fn pages(program: Program) -> String {
     let folder = std::env::temp_dir().join(format!("mpbond-pages-{}", std::process::id()));
     program.ok(&["man", folder.to_str().unwrap()]);
-    let entries = std::fs::read_dir(&folder).unwrap();
-    let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
-    files.sort();
+    let files_in = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let files = files_in(&folder).into_iter().flat_map(|f| files_in(&f));
     let mut all = String::new();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();

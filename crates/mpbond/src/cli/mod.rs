@@ -16,6 +16,7 @@ mod upgrade;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use mpbond::config::reference;
 use mpbond_command::{CompletionsArgs, LogArgs, ManArgs};
 
 /// Makes a person's devices share their networks.
@@ -82,7 +83,7 @@ Example:
     Completions(CompletionsArgs),
     #[command(after_help = "\
 Example:
-  mpbond man /usr/local/share/man/man1")]
+  mpbond man /usr/local/share/man")]
     Man(ManArgs),
 }
 
@@ -125,7 +126,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Completions(args) => args.run(command(), &dispatch::bash_completion()),
         Command::Man(args) => {
             let theirs = dispatch::SUBCOMMANDS.map(|(name, _)| format!("mpbond-{name}"));
-            args.run(command(), &theirs.each_ref().map(String::as_str))
+            let theirs = theirs.each_ref().map(String::as_str);
+            args.run(command(), &theirs, &reference::PAGES)
         }
     });
     done.unwrap_or_else(|failure| failure.report())

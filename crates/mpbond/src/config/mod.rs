@@ -14,6 +14,7 @@ mod primary;
 mod primary_edit;
 mod primary_file;
 mod proxy;
+pub mod reference;
 mod source;
 mod trust;
 mod value;

@@ -1,0 +1,216 @@
+//! The reference against the parsers, and docs/configuration.md against the reference.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::super::{ConfigError, HelperConfig, PrimaryConfig, ProxyConfig, Role};
+use super::*;
+
+/// Sections of the shortest file of a role that is accepted, with the keys that must be there.
+type Shortest = &'static [(&'static str, &'static [(&'static str, &'static str)])];
+
+const SHORTEST: [Shortest; 3] = [
+    &[
+        ("", &[]),
+        (
+            "[proxy]",
+            &[("address", "\"203.0.113.1:4433\""), ("id", "\"ID\"")],
+        ),
+        (
+            "[[helper]]",
+            &[("address", "\"192.0.2.1:4434\""), ("id", "\"ID\"")],
+        ),
+    ],
+    &[("", &[("proxies", "\"203.0.113.1:4433\"")])],
+    &[("", &[])],
+];
+
+/// The shortest file of a role, with `line` in the section `header` and without the key `without`.
+fn file(role: Role, header: &str, line: &str, without: &str) -> String {
+    let shortest = SHORTEST[role as usize];
+    let mut text = String::new();
+    let more = (header, &[][..]);
+    let is_there = shortest.iter().any(|(h, _)| *h == header);
+    for (section, keys) in shortest.iter().chain((!is_there).then_some(&more)) {
+        let _ = writeln!(text, "{section}");
+        for (key, value) in keys.iter() {
+            if !(*section == header && *key == without) {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+        if *section == header {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+/// A configuration as text, so that those of all roles have one type.
+fn load(role: Role, text: &str) -> Result<String, ConfigError> {
+    fn shown<T: std::fmt::Debug>(config: T) -> String {
+        format!("{config:?}")
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    let id = mpbond_net::DeviceId::from_bytes([7; 32]).to_string();
+    std::fs::write(&path, text.replace("\"ID\"", &format!("\"{id}\""))).unwrap();
+    let loaded = match role {
+        Role::Primary => PrimaryConfig::load(&path).map(shown),
+        Role::Helper => HelperConfig::load(&path).map(shown),
+        Role::Proxy => ProxyConfig::load(&path).map(shown),
+    };
+    loaded.map(|shown| shown.replace(&folder.path().display().to_string(), ""))
+}
+
+/// Every section of every page.
+fn sections() -> impl Iterator<Item = (Role, &'static FileSection)> {
+    let pages = Role::ALL.into_iter().zip(&PAGES);
+    pages.flat_map(|(role, page)| page.sections.iter().map(move |s| (role, s)))
+}
+
+fn keys() -> impl Iterator<Item = (Role, &'static str, &'static FileKey)> {
+    sections().flat_map(|(role, s)| s.keys.iter().map(move |key| (role, s.header, key)))
+}
+
+/// Words of a list at the end of an error.
+fn listed<'a>(error: &'a str, behind: &str) -> Vec<&'a str> {
+    let (_, list) = error
+        .split_once(behind)
+        .unwrap_or_else(|| panic!("{error}"));
+    let mut words: Vec<_> = list.split(", ").collect();
+    words.sort_unstable();
+    words
+}
+
+/// Texts between quotation marks.
+fn quoted(values: &str) -> Vec<&str> {
+    values.split('"').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_keys_are_those_that_the_parser_accepts() {
+    for (role, section) in sections() {
+        let text = file(role, section.header, "no_such_key = 1", "");
+        let error = load(role, &text).unwrap_err().to_string();
+        let mut accepted = listed(&error, "unknown key; allowed here are ");
+        if section.header.is_empty() {
+            // Tables have sections of their own.
+            let page = &PAGES[role as usize];
+            let tables = page
+                .sections
+                .iter()
+                .map(|s| s.header.trim_matches(['[', ']']));
+            for table in tables.filter(|t| !t.is_empty()) {
+                assert!(accepted.contains(&table), "{role}: {table}");
+                accepted.retain(|key| *key != table);
+            }
+        }
+        let mut documented: Vec<_> = section.keys.iter().map(|key| key.name).collect();
+        documented.sort_unstable();
+        assert_eq!(documented, accepted, "{role} {}", section.header);
+    }
+}
+
+#[test]
+fn defaults_are_those_in_effect() {
+    for (role, header, key) in keys() {
+        if let KeyDefault::Value(value) = key.default {
+            let line = format!("{} = {value}", key.name);
+            let written = load(role, &file(role, header, &line, ""));
+            let absent = load(role, &file(role, header, "", ""));
+            assert_eq!(written, absent, "{role} {header} {line}");
+        }
+    }
+}
+
+#[test]
+fn required_keys_are_those_without_which_a_file_is_refused() {
+    for (role, header, key) in keys() {
+        let without = load(role, &file(role, header, "", key.name));
+        let required = matches!(key.default, KeyDefault::Required);
+        assert_eq!(without.is_err(), required, "{role} {header} {}", key.name);
+    }
+}
+
+#[test]
+fn listed_values_are_those_that_the_parser_accepts() {
+    for (role, header, key) in keys() {
+        let line = |value: &str| format!("{} = \"{value}\"", key.name);
+        let words = quoted(key.values);
+        for word in &words {
+            let without = file(role, header, &line(&word.replace("SHARE", "0.5")), key.name);
+            assert_eq!(load(role, &without).err(), None, "{role} {header} {word}");
+        }
+        if key.values.starts_with('"') {
+            let error = load(role, &file(role, header, &line("no-such-value"), key.name));
+            let error = error.unwrap_err().to_string();
+            // An explanation may follow the last one.
+            let error = error.split(" (").next().unwrap_or_default();
+            let accepted = listed(error, "allowed are ");
+            let mut words = words;
+            words.sort_unstable();
+            assert_eq!(words, accepted, "{role} {header} {}", key.name);
+        }
+    }
+}
+
+/// docs/configuration.md.
+fn document() -> String {
+    let mut text = String::from(
+        "<!-- Written by a test from crates/mpbond/src/config/reference: change that, then\n     \
+         MPBOND_TEST_UPDATE=1 cargo test -p mpbond --lib configuration_md -->\n\
+         # Configuration\n\n\
+         Every key of the three configuration files. The same is in the manual pages\n\
+         `mpbond-primary.toml(5)`, `mpbond-helper.toml(5)` and `mpbond-proxy.toml(5)`.\n",
+    );
+    for (role, page) in Role::ALL.into_iter().zip(&PAGES) {
+        let _ = writeln!(text, "\n## {role}.toml");
+        // The others are the same in all pages.
+        let _ = writeln!(text, "{}", page.text[0]);
+        for section in page.sections {
+            let title = match section.header {
+                "" => "Keys before the first section".to_owned(),
+                header => format!("`{header}`"),
+            };
+            let _ = writeln!(text, "\n### {role}.toml: {title}\n{}\n", section.about);
+            let _ = writeln!(
+                text,
+                "| key | values | default | meaning |\n| --- | --- | --- | --- |"
+            );
+            for key in section.keys {
+                let default = match key.default {
+                    KeyDefault::Value(value) => format!("`{value}`"),
+                    KeyDefault::Words(words) => words.to_owned(),
+                    KeyDefault::Required => "**required**".to_owned(),
+                };
+                let (name, values, meaning) = (key.name, key.values, key.meaning);
+                let _ = writeln!(text, "| `{name}` | {values} | {default} | {meaning} |");
+            }
+        }
+        let _ = writeln!(
+            text,
+            "\n### A complete {role}.toml\n```toml\n{}```",
+            page.example
+        );
+    }
+    let _ = writeln!(text, "\n## All files");
+    for paragraph in &PAGES[0].text[1..] {
+        let _ = writeln!(text, "{paragraph}\n");
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+#[test]
+fn configuration_md_is_up_to_date() {
+    const UPDATE: &str = "MPBOND_TEST_UPDATE";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    if std::env::var_os(UPDATE).is_some() {
+        return std::fs::write(file, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        written == document(),
+        "docs/configuration.md differs from crates/mpbond/src/config/reference: {UPDATE}=1 writes \
+         it anew"
+    );
+}
