@@ -16,8 +16,11 @@
 #   make soak            all daemons under mixed traffic for TIME=30m: nothing may grow
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
-#   make install         programs, manual pages, systemd units and their user, as root (PREFIX=/usr/local,
-#                        DESTDIR= for packages)
+#   make install         programs, manual pages, completions, systemd units and their user, as root
+#                        (PREFIX=/usr/local, DESTDIR= for packages)
+#   make uninstall       removes them; keys and configurations stay
+#   make dist            static programs and Debian packages for x86-64, arm64 and armv7 in out/dist
+#                        (PROCESSORS="x86_64 aarch64")
 #   make clean
 # JSON=FILE keeps the record of a demo, of load or of soak.
 
@@ -25,7 +28,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day fuzz deny bench footprint \
-	load soak upgrades advisories prepare install clean
+	load soak upgrades advisories prepare install uninstall dist clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -131,29 +134,16 @@ experiments: release
 
 # Root installs what somebody else has built: it needs no compiler.
 PREFIX ?= /usr/local
-MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 install:
 	@test -x '$(DIST)/mpbond' || { \
 		echo "first, as an ordinary user: make daemons, or make release" >&2; exit 1; }
-	install -d '$(MAN)'
-	for program in mpbond mpbond-lab; do \
-		test -x "$(DIST)/$$program" || continue; \
-		install -D -m 755 -t '$(DESTDIR)$(PREFIX)/bin' "$(DIST)/$$program"; \
-		install -D -m 644 -t '$(DESTDIR)/usr/lib/debug$(PREFIX)/bin' "$(DIST)/$$program.debug"; \
-		"$(DIST)/$$program" man '$(MAN)'; \
-	done
-	for role in primary helper proxy kill-switch; do \
-		install -d '$(DESTDIR)/etc/systemd/system'; \
-		sed 's|/usr/local/bin|$(PREFIX)/bin|' "dist/mpbond-$$role.service" \
-			>"$(DESTDIR)/etc/systemd/system/mpbond-$$role.service"; \
-	done
-	install -D -m 644 dist/mpbond.sysusers '$(DESTDIR)/usr/lib/sysusers.d/mpbond.conf'
-	install -D -m 644 dist/mpbond.tmpfiles '$(DESTDIR)/usr/lib/tmpfiles.d/mpbond.conf'
-	if [ -z '$(DESTDIR)' ]; then \
-		systemd-sysusers mpbond.conf; \
-		systemd-tmpfiles --create mpbond.conf; \
-		systemctl daemon-reload; \
-	fi
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' dist/install '$(DIST)'
+
+uninstall:
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' dist/uninstall
+
+dist: prepare
+	@.ci/dist $(PROCESSORS)
 
 clean:
 	cargo clean

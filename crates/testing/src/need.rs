@@ -26,12 +26,14 @@ pub enum Need {
     Curl,
     /// The right to send ICMP.
     Icmp,
+    /// The program `dpkg-deb`.
+    Dpkg,
     /// A machine with time left for links that are played in real time.
     Idle,
 }
 
 impl Need {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -41,6 +43,7 @@ impl Need {
         Self::Systemd,
         Self::Curl,
         Self::Icmp,
+        Self::Dpkg,
         Self::Idle,
     ];
 
@@ -56,6 +59,7 @@ impl Need {
             Self::Systemd => "systemd",
             Self::Curl => "curl",
             Self::Icmp => "icmp",
+            Self::Dpkg => "dpkg",
             Self::Idle => "idle",
         }
     }
