@@ -18,7 +18,7 @@
 //! once, so that the client's first bytes travel with the message that opens the stream; for
 //! accurate replies, wait for the remote end and then call it or [`Intercepted::refused`]. After an
 //! early `accepted`, a failure can only be signalled by a reset: [`Client::abort`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod client;
 mod credentials;

@@ -1,5 +1,6 @@
 //! Installation of rules through a guard process that removes them when the daemon dies.
 
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,41 +9,66 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
 
+use super::interface::{self, INTERFACE};
 use super::owner::Owner;
+use super::routing::{self, Family};
 use super::script::script;
-use super::{Ipv6, Method, RulesConfig};
-
-/// Preference of the routing rules: after the table `local` (0), so that this host's own addresses
-/// stay local, and before the main table's.
-pub(super) const RULE_PREFERENCE: &str = "9000";
+use super::{Method, RulesConfig};
 
 /// Maximum length of an interface name in bytes (IFNAMSIZ without the terminating zero).
 const MAX_INTERFACE_BYTES: usize = 15;
 
-/// The guard. `$1` is the nftables table, `$2` the routing table and `$3` its mark, both empty
-/// without TPROXY, `$4` the rule preference. It ignores signals, which are meant for the daemon,
-/// and exits at the end of its standard input. A nonexistent home directory keeps `nft -i` from
-/// writing a history file.
+/// The guard. `$1` is the nftables table; the others are batches of `ip`: `$2` (IPv4) and `$3`
+/// (IPv6) remove the routing rules that lead to the interface, `$4` and `$5` all. It ignores
+/// signals, which are meant for the daemon, and exits at the end of its standard input. Its
+/// standard error is the descriptor of the interface, which exists as long as the guard's
+/// processes. A nonexistent home directory keeps `nft -i` from writing a history file.
 ///
 /// Only two lines of the input, the script and [`SENTINEL`], reach `nft`: later input of a daemon
 /// that has dropped its privileges must not be executed with those of the guard. The end of the
-/// input signals the end of the daemon; until then `cat` keeps the pipe to `nft` open as descriptor
-/// 4. If `nft` exits first, the last line ends the guard, which the daemon notices.
+/// input signals the end of the daemon. Then the rules that lead to the interface go first, so
+/// that it gets no connection that is not intercepted, and those of TPROXY last, so that marked
+/// packets, which pass a kill switch, do not leave the host; the function `feed` keeps the pipe to
+/// `nft` open meanwhile. Without [`STOPPED`] as the last line, the daemon has been killed: its last
+/// packets reset applications' connections, and the interface has their address until the daemon
+/// has ended. If `nft` exits first, USR1 ends `tail` and with it the guard, which the daemon
+/// notices.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
-exec 2>&1
-{ head -n 2; exec cat 4>&1 >/dev/null; } | {
+trap : USR1
+exec 3>&2 2>&1
+routing() {
+    printf %s "$1" | ip -4 -force -batch - >/dev/null 2>&1
+    printf %s "$2" | ip -6 -force -batch - >/dev/null 2>&1
+}
+has_ended() {
+    case $(cat "/proc/$PPID/stat" 2>/dev/null) in
+        '' | *') Z '*) true ;;
+        *) false ;;
+    esac
+}
+feed() {
+    trap stopped=yes USR1
+    head -n 2
+    stopped=$(tail -n 1)
+    routing "$2" "$3"
+    tries=100
+    until [ -n "$stopped" ] || [ "$tries" = 0 ] || has_ended; do
+        sleep 0.02
+        tries=$((tries - 1))
+    done
+}
+feed "$@" | {
+    trap : USR1
     HOME=/nonexistent nft -i
     nft delete table inet "$1" >/dev/null 2>&1
-    if [ -n "$2" ]; then
-        for family in -4 -6; do
-            ip "$family" rule del pref "$4" fwmark "$3" lookup "$2" >/dev/null 2>&1
-            ip "$family" route flush table "$2" >/dev/null 2>&1
-        done
-    fi
-    kill -KILL $$
+    routing "$4" "$5"
+    kill -USR1 0
 }
 "#;
+
+/// Last line of the input of a daemon that is not killed.
+const STOPPED: &[u8] = b"stopped\n";
 
 /// A command whose output contains text that no command before it prints: marks the completion of
 /// the commands before it.
@@ -50,7 +76,7 @@ const SENTINEL: &str = "describe ip ttl\n";
 const SENTINEL_ANSWER: &str = "payload expression";
 
 /// Maximum time to wait for the guard to clean up.
-const GUARD_TIME: Duration = Duration::from_secs(3);
+pub(super) const GUARD_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum length of a tool's error message in bytes.
 const MAX_COMPLAINT_BYTES: u64 = 2000;
@@ -80,12 +106,15 @@ pub enum RulesError {
     /// Not a valid interface name.
     #[error("{0:?} is not a valid interface name")]
     Interface(String),
+    /// The interface cannot be created.
+    #[error("cannot create the interface {INTERFACE}: {0}")]
+    Tun(io::Error),
     /// `own_mark` and `route_mark` are the same, or one is zero.
     #[error("own_mark and route_mark must be two different marks, neither of them zero")]
     Marks,
     /// A routing table that is or may be the system's own (`rt_tables` names 0 and 253 to 255): the
     /// table is flushed.
-    #[error("route_table must be 256 or more, not {0}")]
+    #[error("route_table must be 256 to 4294967293, not {0}")]
     RouteTable(u32),
     /// `/proc` or a pipe failed.
     #[error("cannot set up the rules: {0}")]
@@ -101,6 +130,8 @@ pub struct Rules {
     commands: Option<ChildStdin>,
     /// Kept open until then: `nft -i` must not be killed by a broken pipe.
     answers: Option<BufReader<ChildStdout>>,
+    /// The interface, or the reason why there is none.
+    interface: Result<(), RulesError>,
 }
 
 impl Rules {
@@ -123,7 +154,12 @@ impl Rules {
         if let Some(owner) = tables.living.first() {
             return Err(RulesError::Busy(*owner));
         }
-        tables.remove_dead()?;
+        // Waits for the end of an earlier guard, which still removes rules.
+        let interface = match config.interface {
+            true => Some(interface::create()),
+            false => None,
+        };
+        Tables::read()?.remove_dead()?;
         remove_routing(config);
         let owner = Owner::current()?;
         let table = owner.table();
@@ -137,12 +173,32 @@ impl Rules {
                 simple
             }
         };
-        let mut rules = Self::start_guard(config, table)?;
+        let (interface, held) = match interface {
+            Some(Ok(interface)) => (Ok(true), Some(interface)),
+            Some(Err(e)) => (Err(e), None),
+            None => (Ok(false), None),
+        };
+        let mut rules = Self::start_guard(config, table, held)?;
         if config.method == Method::Tproxy {
-            route_marked(config)?;
+            for family in Family::intercepted(config) {
+                batch(*family, &routing::tproxy(config, *family))?;
+            }
         }
         rules.load(&text)?;
+        rules.interface = match interface {
+            Ok(true) => interface::lead_to(config),
+            Ok(false) => Ok(()),
+            Err(e) => Err(e),
+        };
         Ok(rules)
+    }
+
+    /// Whether connections have the address of an interface of their own, if that is configured.
+    ///
+    /// # Errors
+    /// The reason why they have not: they end when the address of another interface does.
+    pub fn interface(&self) -> Result<(), &RulesError> {
+        self.interface.as_ref().copied()
     }
 
     /// The table's name in nft's family `inet`.
@@ -161,17 +217,19 @@ impl Rules {
         drop(self);
     }
 
-    fn start_guard(config: &RulesConfig, table: String) -> Result<Self, RulesError> {
-        let (route_table, mark) = match config.method {
-            Method::Redirect => (String::new(), String::new()),
-            Method::Tproxy => (config.route_table.to_string(), mark(config)),
-        };
+    fn start_guard(
+        config: &RulesConfig,
+        table: String,
+        interface: Option<File>,
+    ) -> Result<Self, RulesError> {
+        let first = Family::BOTH.map(|family| routing::away_from_interface(config, family));
+        let last = Family::BOTH.map(|family| routing::removal(config, family));
         let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "mpbond-rules", &table, &route_table, &mark])
-            .arg(RULE_PREFERENCE)
+            .args(["-c", GUARD, "mpbond-rules", &table])
+            .args(first.iter().chain(&last))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(interface.map_or_else(Stdio::null, Stdio::from))
             // Ctrl-C at a terminal signals a whole process group.
             .process_group(0)
             .spawn()
@@ -184,6 +242,7 @@ impl Rules {
             guard,
             commands,
             answers,
+            interface: Ok(()),
         })
     }
 
@@ -215,7 +274,10 @@ impl Rules {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        drop(self.commands.take());
+        if let Some(mut commands) = self.commands.take() {
+            // Fails where the guard has gone already.
+            let _ = commands.write_all(STOPPED);
+        }
         drop(self.answers.take());
         let deadline = Instant::now() + GUARD_TIME;
         loop {
@@ -243,7 +305,7 @@ pub(super) fn check(config: &RulesConfig) -> Result<(), RulesError> {
         return Err(RulesError::Marks);
     }
     match config.route_table {
-        0..=255 => Err(RulesError::RouteTable(config.route_table)),
+        0..=255 | 0xffff_fffe.. => Err(RulesError::RouteTable(config.route_table)),
         _ => Ok(()),
     }
 }
@@ -280,41 +342,22 @@ fn check_script(text: &str) -> Result<(), RulesError> {
     run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
 }
 
-/// Adds routes that deliver marked packets to this host.
-fn route_marked(config: &RulesConfig) -> Result<(), RulesError> {
-    let (table, mark) = (config.route_table.to_string(), mark(config));
-    let families: &[(&str, &str)] = match config.ipv6 {
-        Ipv6::Intercept => &[("-4", "0.0.0.0/0"), ("-6", "::/0")],
-        Ipv6::Reject => &[("-4", "0.0.0.0/0")],
-    };
-    for (family, everything) in families {
-        let route = ["route", "replace", "local", everything, "dev", "lo"];
-        let route = [&[*family], &route[..], &["table", &table]].concat();
-        run("ip", &route, None)?;
-        run("ip", &routing_rule(family, "add", &mark, &table), None)?;
-    }
-    Ok(())
+/// Runs a batch of `ip`.
+pub(super) fn batch(family: Family, text: &str) -> Result<(), RulesError> {
+    run("ip", &[family.option(), "-batch", "-"], Some(text)).map(drop)
 }
 
 /// Removes the routing rules of an earlier process that was killed together with its guard.
 pub(super) fn remove_routing(config: &RulesConfig) {
-    let (table, mark) = (config.route_table.to_string(), mark(config));
-    for family in ["-4", "-6"] {
-        // Fails when none is left, or `ip` cannot be run.
-        while run("ip", &routing_rule(family, "del", &mark, &table), None).is_ok() {}
-        let _ = run("ip", &[family, "route", "flush", "table", &table], None);
+    for family in Family::BOTH {
+        try_batch(family, &routing::removal(config, family));
     }
 }
 
-fn routing_rule<'a>(family: &'a str, verb: &'a str, mark: &'a str, table: &'a str) -> [&'a str; 9] {
-    let (pref, fwmark) = (RULE_PREFERENCE, "fwmark");
-    [
-        family, "rule", verb, "pref", pref, fwmark, mark, "lookup", table,
-    ]
-}
-
-pub(super) fn mark(config: &RulesConfig) -> String {
-    format!("{:#x}", config.route_mark)
+/// Runs a batch of `ip`, each command of which may fail: where there is nothing to be removed.
+pub(super) fn try_batch(family: Family, text: &str) {
+    let arguments = [family.option(), "-force", "-batch", "-"];
+    let _ = run("ip", &arguments, Some(text));
 }
 
 /// Runs a tool and returns its standard output.

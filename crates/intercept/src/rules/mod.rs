@@ -1,8 +1,8 @@
 //! nftables and routing rules for transparent interception, and their lifetime.
 //!
-//! [`Rules::install`] creates one nftables table (and, for TPROXY, one routing rule per address
-//! family); [`Rules::remove`] or a drop removes them. They are also removed when the daemon dies in
-//! any way, including SIGKILL:
+//! [`Rules::install`] creates one nftables table, an interface for the addresses of connections,
+//! and routing rules; [`Rules::remove`] or a drop removes them. They are also removed when the
+//! daemon dies in any way, including SIGKILL:
 //!
 //! * The table has the flag `owner`: the kernel removes it when the netlink socket that created it
 //!   closes, and rejects changes from other sockets. That socket belongs to `nft -i`, a child
@@ -16,10 +16,12 @@
 //!   table, in case the kernel (before 5.12) does not support the flag.
 //! * The table's name contains the process id and start time of its owner. [`Rules::install`]
 //!   removes tables of dead owners, and fails while a living owner has one.
+//! * The [interface](INTERFACE) is a TUN that the guard holds: the kernel removes it, and the
+//!   routes through it, with the last process of the guard.
 //!
 //! Only a SIGKILL of daemon *and* guard at the same moment leaves stale rules, and not the table:
-//! the routing rules, which match nothing without its marks, stay until the next start or a call of
-//! [`remove_stale`]. (On kernels before 5.12 the table stays as well.)
+//! the routing rules, which match nothing without its marks or lead to empty tables, stay until the
+//! next start or a call of [`remove_stale`]. (On kernels before 5.12 the table stays as well.)
 //!
 //! Without the daemon, applications therefore reach the network directly, unless the rules of
 //! [`kill_switch`] are installed: they stay.
@@ -42,16 +44,20 @@
 //! ECONNREFUSED.) [`RulesConfig::notes`] describes the consequences for the user.
 
 mod guard;
+mod interface;
 pub mod kill_switch;
 mod owner;
+mod routing;
 mod script;
 mod stale;
+mod tun;
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 pub use guard::{Rules, RulesError};
+pub use interface::INTERFACE;
 pub use owner::Owner;
 pub use stale::{StaleRules, find_stale, remove_stale};
 
@@ -111,8 +117,12 @@ pub struct RulesConfig {
     pub ipv6: Ipv6,
     /// For TPROXY: mark of packets routed to this host. It must differ from `own_mark`.
     pub route_mark: u32,
-    /// For TPROXY: routing table for those packets. It is flushed first.
+    /// First of three routing tables, which are flushed first: for packets marked by TPROXY, for
+    /// connections and for name look-ups that get the address of the interface.
     pub route_table: u32,
+    /// Whether connections get the address of an [interface](INTERFACE) of their own, which stays
+    /// when other interfaces lose theirs.
+    pub interface: bool,
 }
 
 impl RulesConfig {
@@ -133,6 +143,7 @@ impl RulesConfig {
             ipv6: Ipv6::Intercept,
             route_mark: 0x6d70_0002,
             route_table: 0x6d70,
+            interface: true,
         }
     }
 

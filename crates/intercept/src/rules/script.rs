@@ -266,7 +266,7 @@ fn forwarded(config: &RulesConfig) -> Option<String> {
 }
 
 /// All excluded networks, without overlaps, which nft rejects.
-fn excluded_networks(config: &RulesConfig) -> Vec<IpNet> {
+pub(super) fn excluded_networks(config: &RulesConfig) -> Vec<IpNet> {
     let always = ALWAYS_EXCLUDED.iter().filter_map(|net| net.parse().ok());
     let endpoints = config
         .endpoints

@@ -1,16 +1,17 @@
 //! Stale rules of dead daemons: detection and removal.
 
-use super::guard::{RULE_PREFERENCE, RulesError, Tables, mark, remove_routing, run};
+use super::RulesConfig;
+use super::guard::{RulesError, Tables, remove_routing, run};
 use super::owner::Owner;
-use super::{Method, RulesConfig};
+use super::routing::{self, Family};
 
 /// Rules that dead daemons have left in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaleRules {
     /// Owners of stale nftables tables.
     pub tables: Vec<Owner>,
-    /// Number of routing rules with mpbond's mark, of both address families, that belong to no
-    /// living daemon.
+    /// Number of routing rules of mpbond, of both address families, that belong to no living
+    /// daemon.
     pub routing_rules: usize,
 }
 
@@ -43,10 +44,10 @@ pub fn remove_stale() -> Result<StaleRules, RulesError> {
     Ok(found)
 }
 
-/// Marks and routing table are the same for all daemons.
+/// Marks and routing tables are the same for all daemons, and all but the user's rule.
 fn config() -> RulesConfig {
     RulesConfig {
-        method: Method::Tproxy,
+        dns_port: Some(0),
         ..RulesConfig::new(0)
     }
 }
@@ -55,10 +56,11 @@ fn of(tables: &Tables) -> Result<StaleRules, RulesError> {
     let mut routing_rules = 0;
     // One daemon intercepts at a time: routing rules belong to the living one.
     if tables.living.is_empty() {
-        let mark = mark(&config());
-        for family in ["-4", "-6"] {
-            let rules = run("ip", &[family, "rule", "show"], None)?;
-            routing_rules += rules.lines().filter(|l| is_ours(l, &mark)).count();
+        let config = config();
+        for family in Family::BOTH {
+            let rules = run("ip", &[family.option(), "rule", "show"], None)?;
+            let ours = |line: &&str| routing::is_ours(line, &config);
+            routing_rules += rules.lines().filter(ours).count();
         }
     }
     Ok(StaleRules {
@@ -67,34 +69,34 @@ fn of(tables: &Tables) -> Result<StaleRules, RulesError> {
     })
 }
 
-/// A line such as `9000: from all fwmark 0x6d700002 lookup 28016`.
-fn is_ours(line: &str, mark: &str) -> bool {
-    let Some((preference, rule)) = line.split_once(':') else {
-        return false;
-    };
-    let words: Vec<_> = rule.split_ascii_whitespace().collect();
-    preference.trim() == RULE_PREFERENCE && words.windows(2).any(|w| w == ["fwmark", mark])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn routing_rules_of_others_are_not_ours() {
-        let mark = mark(&config());
-        assert!(is_ours(
+        let config = config();
+        let is_ours = |line: &str| routing::is_ours(line, &config);
+        for own in [
             "9000:\tfrom all fwmark 0x6d700002 lookup 28016",
-            &mark
-        ));
+            "9001:\tfrom all fwmark 0x6d700001 goto 9009",
+            "9003:\tfrom 198.18.109.112 goto 9006",
+            "9006:\tfrom all ipproto udp dport 53 lookup 28018",
+            "9008:\tfrom all ipproto tcp lookup 28017",
+            "9009:\tfrom all nop",
+        ] {
+            assert!(is_ours(own), "{own}");
+        }
         for other in [
             "9000:\tfrom all fwmark 0x6d700003 lookup 28016",
             "9000:\tfrom all lookup main",
-            "9001:\tfrom all fwmark 0x6d700002 lookup 28016",
+            "9001:\tfrom all fwmark 0x6d700001 goto 32766",
+            "9008:\tfrom all ipproto tcp lookup main",
+            "9010:\tfrom all fwmark 0x6d700002 lookup 28016",
             "0:\tfrom all lookup local",
             "",
         ] {
-            assert!(!is_ours(other, &mark), "{other}");
+            assert!(!is_ours(other), "{other}");
         }
     }
 }

@@ -35,6 +35,7 @@ use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, descriptors, metrics, sleep};
 
 use state::Primary;
+use transparent::Interception;
 pub use transparent::install_kill_switch;
 
 /// Interval at which a primary that was upgraded looks whether connections are left.
@@ -54,10 +55,18 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
         .build()?;
     let local = tokio::task::LocalSet::new();
     let primary = Rc::new(Primary::new(config, identity));
-    local.block_on(&runtime, serve(primary))
+    let interception = local.block_on(&runtime, serve(primary))?;
+    // Applications' connections end while the interface that has their addresses exists.
+    drop(local);
+    drop(runtime);
+    if let Some(interception) = interception {
+        interception.stop();
+    }
+    Ok(())
 }
 
-async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
+/// Serves until the end; returns interception, which is still in force.
+async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
@@ -75,8 +84,8 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
         }
     };
     let fronts = fronts::open_all(&primary, &mut own)?;
-    // Held until the end: dropping it removes the rules. A process of their own does it, with the
-    // privileges that this one gives up now.
+    // Dropping it removes the rules. A process of their own does it, with the privileges that this
+    // one gives up now.
     let interception = transparent::start(&primary).await?;
     if primary.config.sandbox {
         let entered = primary.sandbox().enter();
@@ -125,16 +134,13 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<()> {
             reason = stop.wait() => info!(reason, "stopping"),
         }
     }
-    if let Some(interception) = interception {
-        interception.stop();
-    }
     let driver = primary.driver.borrow().clone();
     let retiring = primary.retiring.take();
     for driver in driver.iter().chain(&retiring) {
         driver.stop("the primary stops");
         driver.shut_down();
     }
-    Ok(())
+    Ok(interception)
 }
 
 /// Waits until no application's connection is open, and for the acknowledgements of the last bytes.

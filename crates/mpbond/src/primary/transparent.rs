@@ -80,6 +80,12 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     // On this thread, though it blocks for a moment: another thread would keep privileges that this
     // one is about to give up.
     let installed = Rules::install(&rules)?;
+    if let Err(error) = installed.interface() {
+        warn!(%error, "connections have the addresses of links");
+        primary.notes.borrow_mut().push(format!(
+            "connections end with the address of the link with the default route, and need one: {error}"
+        ));
+    }
     info!(
         table = installed.table(),
         port = local.port(),

@@ -388,7 +388,12 @@ pub fn is_pattern(from: usize, bytes: &[u8]) -> bool {
 
 /// An origin that sends as many bytes as it is asked for in four octets, at some 5 MB/s.
 pub fn origin() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    origin_at((Ipv4Addr::LOCALHOST, 0).into())
+}
+
+/// The same at this address.
+pub fn origin_at(address: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -428,7 +433,12 @@ pub struct Download {
 
 /// Begins one of `bytes`, and waits until some have come.
 pub fn download(bond: &Bond, origin: SocketAddr, bytes: u32) -> Download {
-    let mut s = bond.connect(origin).unwrap();
+    download_over(bond.connect(origin).unwrap(), bytes)
+}
+
+/// The same over this connection to an [`origin`].
+pub fn download_over(mut s: TcpStream, bytes: u32) -> Download {
+    s.set_read_timeout(Some(WITHIN)).unwrap();
     s.write_all(&bytes.to_be_bytes()).unwrap();
     let mut first = [0; 100_000];
     s.read_exact(&mut first).unwrap();

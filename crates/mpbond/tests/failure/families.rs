@@ -10,8 +10,8 @@ use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// The origin's addresses, and those of its name.
-const V4: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
-const V6: Ipv6Addr = Ipv6Addr::new(0x2600, 0, 0, 0, 0, 0, 0, 1);
+pub const V4: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
+pub const V6: Ipv6Addr = Ipv6Addr::new(0x2600, 0, 0, 0, 0, 0, 0, 1);
 
 #[test]
 fn names_have_no_addresses_that_the_proxy_does_not_reach() {
@@ -23,7 +23,7 @@ fn names_have_no_addresses_that_the_proxy_does_not_reach() {
 }
 
 /// A resolver that knows one name, over TCP: both of its addresses.
-fn resolver() {
+pub fn resolver() {
     let listener = TcpListener::bind((V4, 53)).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {

@@ -13,6 +13,7 @@ mod exhaustion;
 mod families;
 mod fronts;
 mod idle;
+mod interface;
 mod kill_switch;
 mod mtu;
 mod mtu_helper;
