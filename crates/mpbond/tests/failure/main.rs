@@ -15,6 +15,7 @@ mod fronts;
 mod idle;
 mod interface;
 mod kill_switch;
+mod log_flood;
 mod mtu;
 mod mtu_helper;
 mod names;
