@@ -84,7 +84,7 @@ pub fn net_delays(trace: &Trace) -> Vec<NetDelay> {
         }
     }
     let total = |incoming: bool, steps: &FxHashMap<NetStep, Vec<u64>>| -> u64 {
-        let of = |s: &NetStep| !matches!(s, NetStep::Queue | NetStep::DriverOut) == incoming;
+        let of = |s: &NetStep| matches!(s, NetStep::Queue | NetStep::DriverOut) != incoming;
         let sums = steps.iter().filter(|(s, _)| of(s));
         sums.map(|(_, l)| l.iter().sum::<u64>()).sum()
     };
