@@ -239,7 +239,7 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
                 host: "x".repeat(usize::from(choices.octet()).max(1)),
                 port: 1,
             },
-            confirm: choices.octet() % 2 == 0,
+            confirm: choices.octet() & 1 == 0,
         },
         5 => Frame::Reset {
             stream: stream(choices),
