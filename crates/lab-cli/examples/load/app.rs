@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use mpbond::driver::AppSocket;
+use mpbond_session::ResetCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::origin::Request;
@@ -169,7 +170,7 @@ impl AsyncWrite for Socket {
 }
 
 impl AppSocket for Socket {
-    fn abort(self: Box<Self>) {}
+    fn abort(self: Box<Self>, _: Option<ResetCode>) {}
 }
 
 impl Drop for Socket {
