@@ -268,6 +268,9 @@ pub struct LinkStatus {
     pub kind: String,
     /// "connecting", "up", "waiting", or "down": its interface cannot carry anything.
     pub state: String,
+    /// Size of segments, where large packets do not seem to pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_segment_bytes: Option<u32>,
     /// Last error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -56,6 +56,14 @@ impl Account {
     }
 }
 
+/// The budget of a helper that does not run, as its last run has written it beside the identity.
+///
+/// # Errors
+/// The account cannot be read.
+pub fn budget_of(identity: &Path, max_bytes: u64) -> io::Result<BudgetStatus> {
+    MonthlyBudget::load(identity, max_bytes).map(|budget| budget.status())
+}
+
 /// A helper's monthly budget. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct MonthlyBudget {

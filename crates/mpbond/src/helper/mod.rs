@@ -39,6 +39,7 @@ use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, metrics, revocation};
 
 use budget::MonthlyBudget;
+pub use budget::budget_of;
 
 /// Time within which a new connection has to identify itself as control connection or relay.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);

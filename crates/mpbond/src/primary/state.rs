@@ -330,6 +330,7 @@ impl Primary {
             Some(LinkStatus {
                 name: link.name().to_owned(),
                 kind: link.kind().to_owned(),
+                max_segment_bytes: manager.max_segment_bytes(id),
                 state: problem.as_ref().map_or(state, |_| "down").to_owned(),
                 error: problem.or(error.map(str::to_owned)),
             })

@@ -9,6 +9,7 @@ mod address;
 mod apart;
 mod crowd;
 mod daemons;
+mod doctor;
 mod exhaustion;
 mod families;
 mod fronts;

@@ -95,7 +95,7 @@ fn wrong_usage_is_code_2() {
         &["trust"],
         &["trust", "not-an-id"],
         &["status", "router"],
-        &["doctor"],
+        &["doctor", "router"],
     ] {
         assert_eq!(MPBOND.run(args).code, 2, "{args:?}");
     }
@@ -355,6 +355,56 @@ fn doctor_distinguishes_trust_distrust_and_another_identity() {
     let failed = failures(&findings);
     assert_eq!((code, failed.len()), (1, 1), "{findings:#}");
     assert!(failed[0].contains(&proxy.id().to_string()), "{failed:?}");
+}
+
+#[test]
+fn doctor_checks_every_role_that_has_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = MPBOND.command(args);
+        command.env("CONFIGURATION_DIRECTORY", folder.path());
+        Outcome::from(command.output().unwrap())
+    };
+    let none = run(&["doctor"]);
+    assert_eq!(none.code, 2);
+    assert!(
+        none.stderr.contains("no configuration in "),
+        "{}",
+        none.stderr
+    );
+
+    let keys = |name: &str| format!("identity = \"{name}.pem\"\nstatus_socket = \"{name}.sock\"\n");
+    let address = mpbond_testing::free_address();
+    let helper = keys("helper")
+        + "proxies = \"127.0.0.1:9\"\nlisten = \"127.0.0.1:0\"\nmax_bytes_per_month = \"1 MB\"\n";
+    std::fs::write(folder.path().join("helper.toml"), helper).unwrap();
+    let proxy = keys("proxy") + &format!("listen = \"{address}\"\n");
+    std::fs::write(folder.path().join("proxy.toml"), proxy).unwrap();
+    // What the helper's last run has written.
+    let month = Command::new("date")
+        .args(["-u", "+%Y-%m"])
+        .output()
+        .unwrap();
+    let month = String::from_utf8(month.stdout).unwrap();
+    let account = format!("month = \"{}\"\nused_bytes = 1000000\n", month.trim());
+    std::fs::write(folder.path().join("helper.budget"), account).unwrap();
+    let both = run(&["doctor"]);
+    for heading in ["helper", "proxy"] {
+        let file = folder.path().join(format!("{heading}.toml"));
+        let heading = format!("{heading} ({})\n", file.display());
+        assert!(both.stdout.contains(&heading), "{}", both.stdout);
+    }
+    assert!(both.stdout.contains("the budget of "), "{}", both.stdout);
+    let json = run(&["doctor", "--json"]).stdout;
+    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let of = |role: &str| {
+        let all = findings.as_array().unwrap();
+        all.iter().filter(|f| f["role"] == role).count()
+    };
+    assert!(
+        of("helper") > 0 && of("proxy") > 0 && of("primary") == 0,
+        "{json}"
+    );
 }
 
 /// Subcommands that are listed and belong to `mpbond-lab`.

@@ -1,6 +1,9 @@
 //! Findings of the doctor.
 
-use serde::Serialize;
+use std::path::Path;
+
+use mpbond::config::Role;
+use serde::{Serialize, Serializer};
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -16,6 +19,8 @@ pub(super) enum Verdict {
 /// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
+    #[serde(serialize_with = "name")]
+    role: Role,
     check: String,
     verdict: Verdict,
     detail: String,
@@ -23,11 +28,37 @@ struct Finding {
     advice: Option<String>,
 }
 
+fn name<S: Serializer>(role: &Role, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(role.name())
+}
+
 /// All results, in the order in which they were found.
-#[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Finding>);
+#[derive(Debug)]
+pub(super) struct Findings {
+    role: Role,
+    all: Vec<Finding>,
+    /// Headings, with the number of findings before them.
+    headings: Vec<(usize, String)>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self {
+            role: Role::Primary,
+            all: Vec::new(),
+            headings: Vec::new(),
+        }
+    }
+}
 
 impl Findings {
+    /// Begins with a role, and its configuration.
+    pub(super) fn begin(&mut self, role: Role, file: &Path) {
+        self.role = role;
+        let heading = format!("{role} ({})", file.display());
+        self.headings.push((self.all.len(), heading));
+    }
+
     pub(super) fn ok(&mut self, check: &str, detail: impl Into<String>) {
         self.add(check, Verdict::Ok, detail.into(), None);
     }
@@ -51,7 +82,8 @@ impl Findings {
     }
 
     fn add(&mut self, check: &str, verdict: Verdict, detail: String, advice: Option<String>) {
-        self.0.push(Finding {
+        self.all.push(Finding {
+            role: self.role,
             check: check.to_owned(),
             verdict,
             detail,
@@ -60,18 +92,23 @@ impl Findings {
     }
 
     pub(super) fn any(&self, verdict: Verdict) -> bool {
-        self.0.iter().any(|f| f.verdict == verdict)
+        self.all.iter().any(|f| f.verdict == verdict)
     }
 
     pub(super) fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&self.0).map(|text| text + "\n")
+        serde_json::to_string_pretty(&self.all).map(|text| text + "\n")
     }
 
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
-        let checks = self.0.iter().map(|f| f.check.chars().count());
+        let checks = self.all.iter().map(|f| f.check.chars().count());
         let width = checks.max().unwrap_or_default();
-        for f in &self.0 {
+        for (index, f) in self.all.iter().enumerate() {
+            let heading = self.headings.iter().find(|(at, _)| *at == index);
+            if let Some((_, heading)) = heading.filter(|_| self.headings.len() > 1) {
+                let gap = if index == 0 { "" } else { "\n" };
+                text.push_str(&format!("{gap}{heading}\n"));
+            }
             let verdict = match f.verdict {
                 Verdict::Ok => "ok",
                 Verdict::Warn => "warn",
@@ -85,7 +122,7 @@ impl Findings {
                 text.push_str(&format!("      {:<width$}  -> {advice}\n", ""));
             }
         }
-        let count = |v| self.0.iter().filter(|f| f.verdict == v).count();
+        let count = |v| self.all.iter().filter(|f| f.verdict == v).count();
         let (failed, warned) = (count(Verdict::Fail), count(Verdict::Warn));
         text.push_str(&match (failed, warned) {
             (0, 0) => "all is well\n".to_owned(),

@@ -1,22 +1,21 @@
 //! Checks of this machine, without any network traffic.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use mpbond::config::{KillSwitch, TrustFile};
+use mpbond::config::{KillSwitch, Role, TrustFile};
+use mpbond::status::Status;
 use mpbond_intercept::rules::kill_switch::is_installed;
 use mpbond_intercept::rules::{find_stale, remove_stale};
 use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
+use super::super::hints::start;
 use super::finding::Findings;
 
-/// Plausible time: 2025-01-01 to 2100-01-01, UTC. A clock without a battery is earlier.
-const SANE_CLOCK_S: std::ops::Range<u64> = 1_735_689_600..4_102_444_800;
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
 /// hundred.
 const FEW_DESCRIPTORS: u64 = 4096;
@@ -32,15 +31,20 @@ pub(super) fn daemon(findings: &mut Findings, running: bool, socket: &Path) {
     }
 }
 
-pub(super) fn clock(findings: &mut Findings) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    if now.is_ok_and(|now| SANE_CLOCK_S.contains(&now.as_secs())) {
-        findings.ok("clock", "plausible");
-    } else {
+/// Checks that the daemon that runs has read the configuration as it is now.
+pub(super) fn is_read(findings: &mut Findings, role: Role, file: &Path, status: Option<&Status>) {
+    let Some(status) = status else {
+        return;
+    };
+    let began = SystemTime::now().checked_sub(Duration::from_secs_f64(status.uptime_s.max(0.0)));
+    let changed = std::fs::metadata(file).and_then(|m| m.modified());
+    if let (Some(began), Ok(changed)) = (began, changed)
+        && changed > began
+    {
         findings.warn(
-            "clock",
-            "this device's clock is years off; logs and monthly budgets follow it",
-            "set it (`timedatectl set-ntp true`)",
+            "configuration",
+            format!("{} is newer than the daemon that runs", file.display()),
+            start(role, file, true),
         );
     }
 }
@@ -127,36 +131,6 @@ pub(super) fn congestion(findings: &mut Findings, name: &str) {
         );
     } else {
         findings.ok("congestion", name);
-    }
-}
-
-/// Checks that an address can be bound.
-pub(super) fn listen(findings: &mut Findings, name: &str, address: SocketAddr, running: bool) {
-    match TcpListener::bind(address) {
-        Ok(_) => findings.ok(name, format!("{address} is free")),
-        Err(e) if e.kind() == io::ErrorKind::AddrInUse && running => {
-            findings.ok(
-                name,
-                format!("{address} is in use by the daemon, as it should be"),
-            );
-        }
-        Err(e) => {
-            let advice = match e.kind() {
-                io::ErrorKind::AddrInUse => format!(
-                    "`ss -ltnp 'sport = :{}'` says which program; stop it, or choose another port",
-                    address.port()
-                ),
-                io::ErrorKind::AddrNotAvailable => {
-                    "no interface here has this address: `ip address` lists those there are"
-                        .to_owned()
-                }
-                io::ErrorKind::PermissionDenied => {
-                    "ports below 1024 are for root: choose another port".to_owned()
-                }
-                _ => "choose another address".to_owned(),
-            };
-            findings.fail(name, format!("{address}: {e}"), advice);
-        }
     }
 }
 
@@ -301,29 +275,6 @@ fn effective_capabilities(status: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::cli::doctor::finding::Verdict;
-
-    #[test]
-    fn a_port_in_use_is_distinguished_from_our_own() {
-        let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = other.local_addr().unwrap();
-        for (running, fails) in [(false, true), (true, false)] {
-            let mut findings = Findings::default();
-            listen(&mut findings, "socks5", address, running);
-            assert_eq!(findings.any(Verdict::Fail), fails);
-        }
-        let mut findings = Findings::default();
-        listen(
-            &mut findings,
-            "socks5",
-            "192.0.2.9:1080".parse().unwrap(),
-            false,
-        );
-        assert!(
-            findings
-                .to_text()
-                .contains("no interface here has this address")
-        );
-    }
 
     #[test]
     fn an_identity_that_others_may_read_fails() {

@@ -1,45 +1,54 @@
 //! `mpbond doctor`: errors in a device's set-up, with their remedies.
 
+mod clock;
 mod finding;
 mod interfaces;
 mod machine;
+mod network;
+mod packets;
+mod ports;
 mod reach;
 mod sandbox;
+mod unreachable;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use mpbond::config::{
     HelperAddress, HelperConfig, PrimaryConfig, ProxyAddress, ProxyConfig, Role, config_file,
+    config_folder,
 };
+use mpbond::helper::budget_of;
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
 
+use super::hints::config_option;
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
 
 /// Find errors in a device's set-up, with their remedies.
 ///
-/// It reads the configuration of a role and checks the daemon's prerequisites: interfaces are up
+/// It reads the configuration of each role and checks the daemon's prerequisites: interfaces are up
 /// and have routes; the proxy and the helpers answer, have the expected ids and trust this device;
-/// addresses are free; the kernel supports the configuration. It changes nothing, except with
-/// --clean, and can run beside the daemon.
+/// large packets pass; name servers answer; addresses are free; clock and kernel are fit. It
+/// changes nothing, except with --clean, and can run beside the daemon.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  mpbond doctor                            every role that has a configuration
   mpbond doctor primary
   mpbond doctor proxy --config proxy.toml --json
   mpbond doctor primary --clean            remove what a killed primary left in the kernel
 
 Exit code 0 when nothing fails, 1 when something does, 2 when the configuration is wrong.")]
 pub(super) struct DoctorArgs {
-    /// Role of this device.
+    /// Role of this device. Otherwise every role that has a configuration.
     #[arg(value_enum)]
-    role: RoleName,
+    role: Option<RoleName>,
     /// Its configuration. Otherwise ROLE.toml in /etc/mpbond (root) or ~/.config/mpbond.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -54,32 +63,10 @@ pub(super) struct DoctorArgs {
 
 impl DoctorArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let role = Role::from(self.role);
-        let file = self.config.clone().unwrap_or_else(|| config_file(role));
         let mut findings = Findings::default();
-        match role {
-            Role::Primary => {
-                let config = PrimaryConfig::load(&file).map_err(Failure::input)?;
-                machine::left_overs(&mut findings, self.clean);
-                primary(&config, &mut findings)?;
-            }
-            _ if self.clean => {
-                return Err(Failure::input(
-                    "--clean is about a primary's interception rules: mpbond doctor primary --clean",
-                ));
-            }
-            Role::Helper => {
-                let config = HelperConfig::load(&file).map_err(Failure::input)?;
-                helper(&config, &mut findings)?;
-            }
-            Role::Proxy => {
-                let config = if self.config.is_none() && !file.exists() {
-                    ProxyConfig::default()
-                } else {
-                    ProxyConfig::load(&file).map_err(Failure::input)?
-                };
-                proxy(&config, &mut findings);
-            }
+        for (role, file) in self.roles()? {
+            findings.begin(role, &file);
+            self.check(role, &file, &mut findings)?;
         }
         let text = if self.json {
             findings.to_json().map_err(Failure::run)?
@@ -88,6 +75,66 @@ impl DoctorArgs {
         };
         print(&text)?;
         Ok(ExitCode::from(u8::from(findings.any(Verdict::Fail))))
+    }
+
+    /// The roles to be checked, with their configurations.
+    fn roles(&self) -> Result<Vec<(Role, PathBuf)>, Failure> {
+        if let Some(role) = self.role.map(Role::from) {
+            let file = self.config.clone().unwrap_or_else(|| config_file(role));
+            return Ok(vec![(role, file)]);
+        }
+        if let Some(file) = &self.config {
+            let stem = file.file_stem().and_then(|s| s.to_str());
+            let role = Role::ALL.into_iter().find(|r| Some(r.name()) == stem);
+            let role = role.ok_or_else(|| {
+                Failure::input(format_args!(
+                    "{}: its name does not say which role this is: mpbond doctor ROLE --config FILE",
+                    file.display()
+                ))
+            })?;
+            return Ok(vec![(role, file.clone())]);
+        }
+        let roles = Role::ALL.map(|role| (role, config_file(role)));
+        let there = roles
+            .into_iter()
+            .filter(|(role, file)| file.exists() && (!self.clean || *role == Role::Primary));
+        let there: Vec<_> = there.collect();
+        if there.is_empty() {
+            return Err(Failure::input(format_args!(
+                "no configuration in {}: `mpbond pair` begins one, and `mpbond ROLE --help` shows a \
+                 complete one; `mpbond doctor ROLE` checks a role without any",
+                config_folder().display()
+            )));
+        }
+        Ok(there)
+    }
+
+    fn check(&self, role: Role, file: &Path, findings: &mut Findings) -> Result<(), Failure> {
+        match role {
+            Role::Primary => {
+                let config = PrimaryConfig::load(file).map_err(Failure::input)?;
+                machine::left_overs(findings, self.clean);
+                primary(&config, file, findings)?;
+            }
+            _ if self.clean => {
+                return Err(Failure::input(
+                    "--clean is about a primary's interception rules: mpbond doctor primary --clean",
+                ));
+            }
+            Role::Helper => {
+                let config = HelperConfig::load(file).map_err(Failure::input)?;
+                helper(&config, file, findings)?;
+            }
+            Role::Proxy => {
+                let config = if self.config.is_none() && !file.exists() {
+                    ProxyConfig::default()
+                } else {
+                    ProxyConfig::load(file).map_err(Failure::input)?
+                };
+                proxy(&config, file, findings);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -101,17 +148,18 @@ fn block_on(checks: impl Future<Output = ()>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failure> {
+fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Result<(), Failure> {
     let status = ask(&config.status_socket).ok();
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    machine::is_read(findings, Role::Primary, file, status.as_ref());
     sandbox::check(findings, config.sandbox, status.as_ref());
     if let Some(note) = status.as_ref().and_then(Status::proxy_lacks_note) {
         let advice = "give the server an address of that family, if its network has it; \
                       otherwise there is nothing to do";
         findings.warn("families", note, advice);
     }
-    machine::clock(findings);
+    clock::check(findings);
     let identity = machine::identity(findings, &config.identity);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
@@ -122,14 +170,14 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     let fronts = [("socks5", &config.socks5), ("http", &config.http)];
     for (name, front) in fronts {
         if let Some(front) = front {
-            machine::listen(findings, name, front.listen, running);
+            ports::listen(findings, name, front.listen, status.as_ref());
             if front.credentials.is_none() {
                 machine::only_local(findings, name, front.listen);
             }
         }
     }
     if let Some(address) = config.metrics {
-        machine::listen(findings, "metrics", address, running);
+        ports::listen(findings, "metrics", address, status.as_ref());
         machine::only_local(findings, "metrics", address);
     }
     if let Some(transparent) = &config.transparent {
@@ -166,6 +214,19 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
         }
     }
     interfaces.check_ways(findings, config);
+    small_segments(findings, status.as_ref());
+    network::resolvers(findings);
+    if running && config.transparent.is_some() && mpbond::own_mark::if_allowed().is_none() {
+        findings.warn(
+            "transparent",
+            "the primary that runs intercepts this program's connections, too: results about the \
+             proxy may be about the primary",
+            format!(
+                "run it as root: sudo mpbond doctor primary{}",
+                config_option(Role::Primary, file)
+            ),
+        );
+    }
     // A device without an identity can still check which devices answer.
     let known = identity.is_some();
     let Some(identity) = identity.or_else(|| Identity::generate().ok()) else {
@@ -173,7 +234,8 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     };
     block_on(async {
         for path in &config.paths {
-            reach::proxy_over_path(findings, config, path, &identity, known).await;
+            let me = (&identity, known);
+            reach::proxy_over_path(findings, config, path, &interfaces, me).await;
         }
         for helper in &config.helpers {
             reach::helper(findings, config, helper, &identity, known).await;
@@ -181,18 +243,24 @@ fn primary(config: &PrimaryConfig, findings: &mut Findings) -> Result<(), Failur
     })
 }
 
-fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure> {
+fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result<(), Failure> {
     let status = ask(&config.status_socket).ok();
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    machine::is_read(findings, Role::Helper, file, status.as_ref());
     sandbox::check(findings, config.sandbox, status.as_ref());
-    machine::clock(findings);
+    clock::check(findings);
     machine::identity(findings, &config.identity);
     machine::trusted(findings, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
     }
-    let budget = status.as_ref().and_then(|s| s.budget.as_ref());
+    let budget = match &status {
+        Some(status) => status.budget.clone(),
+        None => config
+            .max_bytes_per_month
+            .and_then(|max| budget_of(&config.identity, max).ok()),
+    };
     if let Some(budget) = budget.filter(|b| b.max_bytes.is_some_and(|max| b.used_bytes >= max)) {
         findings.warn(
             "budget",
@@ -210,9 +278,9 @@ fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure>
             "set `enabled = true` in the configuration to lend this device's link",
         );
     }
-    machine::listen(findings, "listen", config.listen, running);
+    ports::listen(findings, "listen", config.listen, status.as_ref());
     if let Some(address) = config.metrics {
-        machine::listen(findings, "metrics", address, running);
+        ports::listen(findings, "metrics", address, status.as_ref());
         machine::only_local(findings, "metrics", address);
     }
     let interfaces = Interfaces::read();
@@ -232,23 +300,41 @@ fn helper(config: &HelperConfig, findings: &mut Findings) -> Result<(), Failure>
     })
 }
 
-fn proxy(config: &ProxyConfig, findings: &mut Findings) {
+fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) {
     let status = ask(&config.status_socket).ok();
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
+    machine::is_read(findings, Role::Proxy, file, status.as_ref());
     sandbox::check(findings, config.sandbox, status.as_ref());
-    machine::clock(findings);
+    clock::check(findings);
     machine::identity(findings, &config.identity);
     machine::trusted(findings, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
     }
     for address in &config.listen {
-        machine::listen(findings, "listen", *address, running);
+        ports::listen(findings, "listen", *address, status.as_ref());
     }
     if let Some(address) = config.metrics {
-        machine::listen(findings, "metrics", address, running);
+        ports::listen(findings, "metrics", address, status.as_ref());
         machine::only_local(findings, "metrics", address);
     }
     machine::descriptors(findings);
+    network::families(findings);
+    network::resolvers(findings);
+}
+
+/// Warns of links on which the primary that runs has found that large packets do not pass.
+fn small_segments(findings: &mut Findings, status: Option<&Status>) {
+    for link in status.into_iter().flat_map(|s| &s.links) {
+        if let Some(octets) = link.max_segment_bytes {
+            findings.warn(
+                &format!("{} {}", link.kind, link.name),
+                format!(
+                    "large packets do not seem to pass: the primary uses segments of {octets} octets"
+                ),
+                "correct the MTU of the link (`ip link set INTERFACE mtu 1300`, or what passes)",
+            );
+        }
+    }
 }

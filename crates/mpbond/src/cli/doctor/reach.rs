@@ -11,7 +11,9 @@ use mpbond::config::{
 use mpbond::discovery::find;
 use mpbond::own_mark;
 use mpbond_manager::Addresses;
-use mpbond_net::control::{ControlChannel, Message, RequestId, VERSION, relay_preamble};
+use mpbond_net::control::{
+    ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
+};
 use mpbond_net::tcp::{self, TcpError, TcpInfo, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
@@ -20,7 +22,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::super::hints::sudo;
 use super::finding::Findings;
+use super::interfaces::Interfaces;
+use super::packets;
+use super::unreachable::{no_route, reason};
 use mpbond_units::human;
 
 /// Time limit of each step: longer than any useful path needs.
@@ -33,8 +39,8 @@ pub(super) async fn proxy_over_path(
     findings: &mut Findings,
     config: &PrimaryConfig,
     path: &PathConfig,
-    identity: &Identity,
-    known: bool,
+    interfaces: &Interfaces,
+    (identity, known): (&Identity, bool),
 ) {
     let check = format!("path {}", path.name);
     let remotes = proxy_addresses(findings, &check, config, path).await;
@@ -50,10 +56,19 @@ pub(super) async fn proxy_over_path(
     let Some(tcp) = connect(findings, &check, "the proxy", &options, &remotes).await else {
         return;
     };
+    let at = TcpOptions {
+        remote: tcp.peer_addr().unwrap_or(options.remote),
+        ..options.clone()
+    };
     let id = config.proxy.id;
     if let Some(tls) = shake(findings, &check, "the proxy", tcp, identity, id).await {
         trusted(findings, &check, "the proxy", tls, identity, known).await;
     }
+    let mtu = path
+        .interface
+        .as_deref()
+        .and_then(|name| interfaces.mtu(name));
+    packets::check(findings, &check, &at, mtu);
 }
 
 /// A proxy over TCP alone, as a helper reaches it.
@@ -246,11 +261,19 @@ async fn relay(
     .await;
     let ticket = match answer {
         Ok(Ok(Some(Message::Relay { ticket, .. }))) => ticket,
-        Ok(Ok(Some(Message::Refused { reason, .. }))) => {
+        Ok(Ok(Some(Message::Refused { reason, code, .. }))) => {
+            let advice = match code {
+                RefusalCode::BudgetSpent => {
+                    "wait for the next month, or raise `max_bytes_per_month` there".to_owned()
+                }
+                RefusalCode::ProxyNotAllowed => format!("there, `proxies` must name {proxy}"),
+                RefusalCode::SwitchedOff => "there, set `enabled = true`".to_owned(),
+                _ => "look into its log".to_owned(),
+            };
             findings.fail(
                 check,
                 format!("the helper opens no relay: {reason}"),
-                format!("there, `proxies` must name {proxy}, and `enabled` must be true"),
+                advice,
             );
             return;
         }
@@ -355,16 +378,16 @@ fn segment(findings: &mut Findings, check: &str, tcp: &TcpStream) {
 
 /// Remedy for a connection that fails.
 fn advice(e: &TcpError, options: &TcpOptions) -> String {
-    let remote = options.remote;
+    let remote = match e {
+        TcpError::Connect { remote, .. } | TcpError::TimedOut { remote, .. } => *remote,
+        _ => options.remote,
+    };
+    let interface = options.interface.as_deref();
     let link = match (&options.interface, options.source) {
         (Some(interface), _) => interface.clone(),
         (None, Some(source)) => format!("the interface of {source}"),
         (None, None) => "any interface".to_owned(),
     };
-    let no_route = format!(
-        "there is no route through {link}: it needs one even beside a better one (`ip route add \
-         default via GATEWAY dev INTERFACE metric 700`)"
-    );
     match e {
         TcpError::Interface { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             "binding to an interface needs root here: run as root, or use `source`".to_owned()
@@ -378,17 +401,17 @@ fn advice(e: &TcpError, options: &TcpOptions) -> String {
         ),
         TcpError::Connect { source, .. } => match source.kind() {
             io::ErrorKind::ConnectionRefused => format!(
-                "the host is there, but nothing listens on port {}: start mpbond there, or \
-                 correct the port",
+                "the host is there, but nothing listens on port {}, or a firewall refuses: start \
+                 mpbond there, or correct the port",
                 remote.port()
             ),
-            io::ErrorKind::NetworkUnreachable => no_route,
-            // The kernel takes a destination without a route for a neighbour, if an interface is
-            // bound, and finds nobody; routers and firewalls report the same.
-            io::ErrorKind::HostUnreachable => format!(
-                "{no_route}. If it has one, nobody has the address {}, or a firewall refuses",
-                remote.ip()
-            ),
+            io::ErrorKind::NetworkUnreachable => no_route(interface),
+            io::ErrorKind::HostUnreachable => reason(remote.ip(), interface).unwrap_or_else(|| {
+                format!(
+                    "nobody on {link} has the address {}, or a firewall refuses",
+                    remote.ip()
+                )
+            }),
             io::ErrorKind::PermissionDenied => {
                 "a firewall on this device forbids it (`nft list ruleset`)".to_owned()
             }
@@ -432,7 +455,7 @@ async fn shake(
 }
 
 fn own_id_advice(identity: &Identity) -> String {
-    format!("there, run: mpbond trust {}", identity.id())
+    format!("there, run: {}mpbond trust {}", sudo(), identity.id())
 }
 
 fn not_trusted(findings: &mut Findings, check: &str, whom: &str, identity: &Identity, known: bool) {

@@ -119,6 +119,11 @@ fn links(text: &mut String, links: &[LinkStatus]) {
     ];
     text.push_str(&table(&columns, &rows));
     for link in links {
+        if let Some(octets) = link.max_segment_bytes {
+            let name = &link.name;
+            let why = format!("  {name}: segments of {octets} octets: large packets do not pass");
+            text.push_str(&wrapped(&why, 4));
+        }
         if let Some(error) = &link.error {
             text.push_str(&wrapped(&format!("  {}: {error}", link.name), 4));
         }
@@ -311,7 +316,7 @@ mod tests {
                 name: "lte".into(),
                 kind: "path".into(),
                 state: "up".into(),
-                error: None,
+                ..LinkStatus::default()
             }],
             on_proxy_loss: Some("fail".into()),
             kill_switch: Some("permanent".into()),
