@@ -1,6 +1,6 @@
 //! A person's program in a host, in the foreground.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
@@ -64,7 +64,7 @@ impl Drop for Beside {
 /// Runs `program`, or the person's shell when it is empty, in `host`, and returns its exit code as
 /// shells do: 128 plus the number of the signal that ended it, 127 when there is no such program,
 /// 126 when it cannot be run.
-pub(crate) fn run(host: &Host, program: &[OsString], env: &[(&str, String)]) -> u8 {
+pub(crate) fn run(host: &Host, program: &[OsString], env: &[(&str, impl AsRef<OsStr>)]) -> u8 {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     let (name, args) = match program {
         [name, args @ ..] => (name, args),

@@ -1,5 +1,6 @@
 //! The `mpbond` program that experiments test.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::{Doing, Error, Result};
@@ -25,4 +26,18 @@ pub(crate) fn mpbond() -> Result<PathBuf> {
                 beside.display()
             ))
         })
+}
+
+/// PATH for programs that a person starts: with the folder of this program in front, where
+/// `mpbond` is, too, unless it was installed elsewhere.
+///
+/// # Errors
+/// When this program's own file cannot be found.
+pub(crate) fn path_for_people() -> Result<OsString> {
+    let own = std::env::current_exe().doing("cannot find its own executable")?;
+    let own = own.parent().map(std::path::Path::to_owned);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // A folder whose name has a colon cannot be in it.
+    let all = own.into_iter().chain(std::env::split_paths(&path));
+    Ok(std::env::join_paths(all).unwrap_or(path))
 }

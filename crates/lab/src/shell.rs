@@ -13,10 +13,11 @@ use crate::links::played_links;
 use crate::origin::ORIGIN_PORT;
 use crate::player::{Clock, Logs, Player};
 use crate::wiring::Network;
-use crate::{origin, plan};
+use crate::{origin, plan, program};
 
 /// Builds the hosts and links of the experiment at `path`, with its web server but without daemons,
-/// and runs `program` (the person's shell when empty) in the host named `host`. `beside` lists
+/// and runs `command` (the person's shell when empty) in the host named `host`, with `mpbond` in
+/// PATH. `beside` lists
 /// hosts and shell commands that run there meanwhile; `logs`, the logs of packets to write. Returns
 /// the program's exit code.
 ///
@@ -32,7 +33,7 @@ pub fn shell(
     host: &str,
     beside: &[(String, String)],
     logs: &Logs,
-    program: &[OsString],
+    command: &[OsString],
 ) -> Result<u8> {
     let e = Experiment::load(path)?;
     let mut named = beside.iter().map(|(host, _)| host.as_str()).chain([host]);
@@ -57,12 +58,15 @@ pub fn shell(
         }
         eprint!("{}", describe(&e, host));
         player.begin(Vec::new())?;
-        let env = [("MPBOND_HOST", host.to_owned())];
+        let env = [
+            ("MPBOND_HOST", OsString::from(host)),
+            ("PATH", program::path_for_people()?),
+        ];
         let mut programs = Beside::default();
         for (host, command) in beside {
             programs.start(network.host(host)?, command, &[])?;
         }
-        let code = foreground::run(network.host(host)?, program, &env);
+        let code = foreground::run(network.host(host)?, command, &env);
         drop(programs);
         player.stop()?;
         Ok(code)

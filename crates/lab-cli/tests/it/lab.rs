@@ -163,3 +163,22 @@ fn used_both_paths(d: &Transfer) {
     let arrived = d.progress.last().map(|(_, bytes)| *bytes);
     assert_eq!(arrived, Some(BYTES), "{:?}", d.progress);
 }
+
+#[test]
+fn a_shell_on_a_host_finds_mpbond() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/demo.toml");
+    let mpbond = mpbond();
+    let output = LAB
+        .command(["lab", "shell"])
+        .arg(demo)
+        .args(["primary", "--", "sh", "-c", "command -v mpbond"])
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return Need::Namespaces.is_missing(complaint);
+    }
+    let found = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(found.trim(), mpbond.display().to_string(), "{complaint}");
+}
