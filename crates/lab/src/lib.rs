@@ -98,6 +98,7 @@ mod error;
 pub mod experiment;
 mod fetcher;
 mod foreground;
+mod gain;
 mod grid;
 mod host;
 mod ideal;

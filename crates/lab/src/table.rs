@@ -65,6 +65,9 @@ impl RunReport {
         if let Some(reached) = self.published_words() {
             text += &format!("published figures: {reached}\n");
         }
+        if let Some(gain) = self.gain_text() {
+            text += &format!("{gain}\n");
+        }
         text
     }
 }
