@@ -33,14 +33,19 @@ pub fn millis(ms: f64) -> String {
     }
 }
 
-/// "42 s", "3 min 20 s", "2 h 5 min", "3 d 4 h".
+/// "42 s", "3 min 20 s", "2 h 5 min", "3 d 4 h"; a second part that is zero is left out, as in
+/// "1 d".
 pub fn span(seconds: f64) -> String {
     let s = seconds.max(0.0) as u64;
-    match s {
-        0..60 => format!("{s} s"),
-        60..3600 => format!("{} min {} s", s / 60, s % 60),
-        3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
-        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
+    let (whole, rest) = match s {
+        0..60 => return format!("{s} s"),
+        60..3600 => ((s / 60, "min"), (s % 60, "s")),
+        3600..86_400 => ((s / 3600, "h"), (s % 3600 / 60, "min")),
+        _ => ((s / 86_400, "d"), (s % 86_400 / 3600, "h")),
+    };
+    match rest {
+        (0, _) => format!("{} {}", whole.0, whole.1),
+        (rest, unit) => format!("{} {} {rest} {unit}", whole.0, whole.1),
     }
 }
 
@@ -70,5 +75,8 @@ mod tests {
         assert_eq!(millis(2400.0), "2.40 s");
         assert_eq!(span(200.4), "3 min 20 s");
         assert_eq!(span(-1.0), "0 s");
+        assert_eq!(span(86_400.0), "1 d");
+        assert_eq!(span(7_205.0), "2 h");
+        assert_eq!(span(90_000.0), "1 d 1 h");
     }
 }
