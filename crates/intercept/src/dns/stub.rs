@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use socket2::SockRef;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
@@ -47,6 +48,9 @@ pub struct DnsConfig {
     /// Time after which a look-up without a response gets SERVFAIL. Clients usually repeat a query
     /// after 5 s; the default of 4 s precedes that.
     pub timeout: Duration,
+    /// `SO_MARK` of the sockets, which keeps their answers to other hosts from being routed as
+    /// packets of applications.
+    pub mark: Option<u32>,
     /// ReachedFamilies of addresses that names have.
     pub families: Arc<ReachedFamilies>,
 }
@@ -59,6 +63,7 @@ impl DnsConfig {
             listen,
             resolvers: quad9.map(|ip| Destination::from_ip(ip.into(), 53)).into(),
             timeout: Duration::from_secs(4),
+            mark: None,
             families: Arc::default(),
         }
     }
@@ -104,7 +109,12 @@ impl DnsStub {
                     format!("the DNS stub cannot listen on {addr}: specify single addresses"),
                 ));
             }
-            sockets.push(bind_both(addr).await?);
+            let (udp, tcp) = bind_both(addr).await?;
+            if let Some(mark) = config.mark {
+                SockRef::from(&udp).set_mark(mark)?;
+                SockRef::from(&tcp).set_mark(mark)?;
+            }
+            sockets.push((udp, tcp));
         }
         Ok(Self { sockets, config })
     }

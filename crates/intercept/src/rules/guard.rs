@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
@@ -130,8 +131,8 @@ pub struct Rules {
     commands: Option<ChildStdin>,
     /// Kept open until then: `nft -i` must not be killed by a broken pipe.
     answers: Option<BufReader<ChildStdout>>,
-    /// The interface, or the reason why there is none.
-    interface: Result<(), RulesError>,
+    /// Addresses of the interface, or the reason why there is none.
+    interface: Result<Vec<IpAddr>, RulesError>,
 }
 
 impl Rules {
@@ -141,7 +142,7 @@ impl Rules {
     /// When the configuration is invalid.
     pub fn script(config: &RulesConfig, owner: Owner) -> Result<String, RulesError> {
         check(config)?;
-        Ok(script(config, &owner.table(), true))
+        Ok(script(config, &[], &owner.table(), true))
     }
 
     /// Installs the rules. Blocks for some tens of milliseconds.
@@ -163,20 +164,23 @@ impl Rules {
         remove_routing(config);
         let owner = Owner::current()?;
         let table = owner.table();
-        let text = match check_script(&script(config, &table, true)) {
-            Ok(()) => script(config, &table, true),
+        let (interface, held) = match interface {
+            Some(Ok(held)) => (interface::set_up(config), Some(held)),
+            Some(Err(e)) => (Err(e), None),
+            None => (Ok(Vec::new()), None),
+        };
+        let families = interface.as_deref().unwrap_or_default();
+        let addresses: Vec<_> = families.iter().map(|family| family.address()).collect();
+        let text = script(config, &addresses, &table, true);
+        let text = match check_script(&text) {
+            Ok(()) => text,
             // A kernel before 5.12 does not support owners. If that is not the reason, the error of
             // the simpler script is clearer.
             Err(_) => {
-                let simple = script(config, &table, false);
+                let simple = script(config, &addresses, &table, false);
                 check_script(&simple)?;
                 simple
             }
-        };
-        let (interface, held) = match interface {
-            Some(Ok(interface)) => (Ok(true), Some(interface)),
-            Some(Err(e)) => (Err(e), None),
-            None => (Ok(false), None),
         };
         let mut rules = Self::start_guard(config, table, held)?;
         if config.method == Method::Tproxy {
@@ -185,20 +189,21 @@ impl Rules {
             }
         }
         rules.load(&text)?;
-        rules.interface = match interface {
-            Ok(true) => interface::lead_to(config),
-            Ok(false) => Ok(()),
-            Err(e) => Err(e),
-        };
+        rules.interface = interface.and_then(|families| {
+            interface::lead_to(config, &families)?;
+            Ok(addresses)
+        });
         Ok(rules)
     }
 
-    /// Whether connections have the address of an interface of their own, if that is configured.
+    /// Addresses of the interface, if one is configured: a stub and, unless
+    /// [`Method::Tproxy`] is used, a front have to listen there for other hosts, with sockets that
+    /// have the own mark: without it, their answers would be routed as those of applications.
     ///
     /// # Errors
-    /// The reason why they have not: they end when the address of another interface does.
-    pub fn interface(&self) -> Result<(), &RulesError> {
-        self.interface.as_ref().copied()
+    /// The reason why there is none: connections end when the address of another interface does.
+    pub fn addresses(&self) -> Result<&[IpAddr], &RulesError> {
+        self.interface.as_deref()
     }
 
     /// The table's name in nft's family `inet`.
@@ -242,7 +247,7 @@ impl Rules {
             guard,
             commands,
             answers,
-            interface: Ok(()),
+            interface: Ok(Vec::new()),
         })
     }
 

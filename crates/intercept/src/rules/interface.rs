@@ -43,8 +43,9 @@ pub(super) fn create() -> Result<File, RulesError> {
     }
 }
 
-/// Sets the interface up and leads applications' sockets to it.
-pub(super) fn lead_to(config: &RulesConfig) -> Result<(), RulesError> {
+/// Sets the interface up: its addresses, and routes that nothing leads to yet. Returns the families
+/// for which that has worked, IPv4 among them.
+pub(super) fn set_up(config: &RulesConfig) -> Result<Vec<Family>, RulesError> {
     // No address of its own accord, hence no packet.
     run(
         "ip",
@@ -52,18 +53,28 @@ pub(super) fn lead_to(config: &RulesConfig) -> Result<(), RulesError> {
         None,
     )?;
     run("ip", &["link", "set", INTERFACE, "up"], None)?;
+    let mut families = Vec::new();
     for family in Family::intercepted(config) {
-        let commands = [routing::interface, routing::to_interface].map(|of| of(config, *family));
-        let Err(error) = batch(*family, &commands.concat()) else {
-            continue;
-        };
-        try_batch(*family, &routing::away_from_interface(config, *family));
-        match family {
-            Family::V4 => return Err(error),
+        match (batch(*family, &routing::interface(config, *family)), family) {
+            (Ok(()), _) => families.push(*family),
+            (Err(error), Family::V4) => return Err(error),
             // Most often because new interfaces have no IPv6 (`disable_ipv6`).
-            Family::V6 => {
+            (Err(error), Family::V6) => {
                 warn!(%error, "IPv6 connections have the addresses of other interfaces");
             }
+        }
+    }
+    Ok(families)
+}
+
+/// Leads applications' sockets to the interface.
+pub(super) fn lead_to(config: &RulesConfig, families: &[Family]) -> Result<(), RulesError> {
+    for family in families {
+        if let Err(error) = batch(*family, &routing::to_interface(config, *family)) {
+            for family in families {
+                try_batch(*family, &routing::away_from_interface(config, *family));
+            }
+            return Err(error);
         }
     }
     Ok(())

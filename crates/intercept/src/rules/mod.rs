@@ -65,8 +65,8 @@ pub use stale::{StaleRules, find_stale, remove_stale};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// NAT. The listener is a [`crate::Protocol::Redirect`] front. For hosts behind
-    /// [`RulesConfig::forwarded`] interfaces it must listen on the address of that interface (or on
-    /// all), to which NAT redirects them.
+    /// [`RulesConfig::forwarded`] interfaces one must listen on [`Rules::addresses`], too, to which
+    /// NAT redirects them.
     Redirect,
     /// TPROXY: addresses are not changed; packets are marked and routed to this host. The listener
     /// is a [`crate::Protocol::Tproxy`] front on loopback, which other hosts cannot reach.
@@ -96,10 +96,10 @@ pub enum Ipv6 {
 pub struct RulesConfig {
     /// Method of redirection.
     pub method: Method,
-    /// The listener's port, on loopback or on all addresses.
+    /// The listener's port, on loopback.
     pub port: u16,
-    /// The DNS stub's port for UDP and TCP, on loopback (and on the addresses of `forwarded`
-    /// interfaces); with `None` look-ups pass directly, and leak.
+    /// The DNS stub's port for UDP and TCP, on loopback (and, with `forwarded` interfaces, on
+    /// [`Rules::addresses`]); with `None` look-ups pass directly, and leak.
     pub dns_port: Option<u16>,
     /// `SO_MARK` of the daemon's own sockets.
     pub own_mark: u32,

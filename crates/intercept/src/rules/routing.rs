@@ -68,7 +68,7 @@ impl Family {
     }
 
     /// The interface's address.
-    fn address(self) -> IpAddr {
+    pub(super) fn address(self) -> IpAddr {
         match self {
             Self::V4 => interface::V4.into(),
             Self::V6 => interface::V6.into(),

@@ -1,7 +1,10 @@
 //! Generation of the nft script.
 
+use std::net::{IpAddr, SocketAddr};
+
 use ipnet::IpNet;
 
+use super::routing::Family;
 use super::{Ipv6, Method, RulesConfig, Udp};
 
 /// Networks never intercepted: this host and this link.
@@ -23,8 +26,18 @@ const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
 
 /// The nft commands that create the table, one per line. External input in them is limited to
 /// numbers, addresses and validated interface names.
-pub(super) fn script(config: &RulesConfig, table: &str, owned: bool) -> String {
+///
+/// `addresses` are those of the interface: connections of other hosts are redirected to them, since
+/// the kernel discards packets of others for loopback addresses. Without them, to the address of
+/// the interface that they came by.
+pub(super) fn script(
+    config: &RulesConfig,
+    addresses: &[IpAddr],
+    table: &str,
+    owned: bool,
+) -> String {
     let mut out = Script {
+        addresses,
         table,
         text: String::new(),
     };
@@ -42,6 +55,7 @@ pub(super) fn script(config: &RulesConfig, table: &str, owned: bool) -> String {
 /// The nft commands of the kill switch, for one transaction: an earlier table is replaced.
 pub(super) fn kill_switch(config: &RulesConfig, table: &str) -> String {
     let mut out = Script {
+        addresses: &[],
         table,
         text: String::new(),
     };
@@ -55,6 +69,7 @@ pub(super) fn kill_switch(config: &RulesConfig, table: &str) -> String {
 }
 
 struct Script<'t> {
+    addresses: &'t [IpAddr],
     table: &'t str,
     text: String,
 }
@@ -104,28 +119,57 @@ impl Script<'_> {
         }
         self.chain("nat_output", "type nat hook output priority -100");
         self.rule("nat_output", "jump own");
-        self.redirects("nat_output", config);
+        self.redirects("nat_output", config, to_loopback);
         if let Some(interfaces) = forwarded(config) {
             let chain = "nat_prerouting";
             self.chain(chain, "type nat hook prerouting priority -100");
             self.rule(chain, &format!("iifname != {interfaces} accept"));
             self.rule(chain, "fib daddr type local accept");
-            self.redirects(chain, config);
+            let addresses = self.addresses;
+            self.redirects(chain, config, |port| to_addresses(addresses, port));
+            self.closed_addresses();
         }
     }
 
-    fn redirects(&mut self, chain: &str, config: &RulesConfig) {
+    /// Other hosts reach the addresses of the interface by redirection alone.
+    fn closed_addresses(&mut self) {
+        if self.addresses.is_empty() {
+            return;
+        }
+        let chain = "filter_input";
+        self.chain(chain, "type filter hook input priority 0");
+        self.rule(chain, "iifname \"lo\" accept");
+        self.rule(chain, "ct status dnat accept");
+        for address in self.addresses {
+            let family = match address {
+                IpAddr::V4(_) => "ip",
+                IpAddr::V6(_) => "ip6",
+            };
+            self.rule(chain, &format!("{family} daddr {address} drop"));
+        }
+    }
+
+    /// `targets` are matches of an address family with their statements, for a port.
+    fn redirects(
+        &mut self,
+        chain: &str,
+        config: &RulesConfig,
+        targets: impl Fn(u16) -> Vec<(&'static str, String)>,
+    ) {
         if let Some(port) = config.dns_port {
             let dns = "meta l4proto { tcp, udp } th dport 53";
-            self.rule(chain, &format!("{dns} redirect to :{port}"));
+            for (family, target) in targets(port) {
+                self.rule(chain, &format!("{family}{dns} {target}"));
+            }
         }
         if config.method == Method::Redirect {
             self.rule(chain, "jump excluded");
-            let family = tcp_families(config);
-            let port = config.port;
+            let families = tcp_families(config);
             // Without the match on flags, a connection older than the table would count as new if
             // conntrack was not active before.
-            self.rule(chain, &format!("{family}{FIRST} redirect to :{port}"));
+            for (family, target) in targets(config.port) {
+                self.rule(chain, &format!("{families}{family}{FIRST} {target}"));
+            }
         }
     }
 
@@ -245,6 +289,28 @@ impl Script<'_> {
     }
 }
 
+/// Redirection of this host's packets, for which the kernel chooses loopback.
+fn to_loopback(port: u16) -> Vec<(&'static str, String)> {
+    vec![("", format!("redirect to :{port}"))]
+}
+
+/// Redirection of other hosts' packets.
+fn to_addresses(addresses: &[IpAddr], port: u16) -> Vec<(&'static str, String)> {
+    let to = |address: &IpAddr| {
+        let (family, kind) = match address {
+            IpAddr::V4(_) => ("meta nfproto ipv4 ", "ip"),
+            IpAddr::V6(_) => ("meta nfproto ipv6 ", "ip6"),
+        };
+        let to = SocketAddr::new(*address, port);
+        (family, format!("dnat {kind} to {to}"))
+    };
+    let mut targets: Vec<_> = addresses.iter().map(to).collect();
+    if targets.len() < Family::BOTH.len() {
+        targets.extend(to_loopback(port));
+    }
+    targets
+}
+
 /// Address family match in front of rules that intercept TCP.
 fn tcp_families(config: &RulesConfig) -> &'static str {
     match config.ipv6 {
@@ -294,7 +360,7 @@ mod tests {
     use super::*;
 
     fn lines(config: &RulesConfig) -> String {
-        script(config, "T", true)
+        script(config, &[], "T", true)
     }
 
     #[test]
@@ -410,6 +476,39 @@ add rule inet T filter_forward iifname != { \"lan0\", \"lan1\" } accept
     }
 
     #[test]
+    fn redirect_for_other_hosts_to_the_interface() {
+        let mut config = RulesConfig::new(1080);
+        config.dns_port = Some(1053);
+        config.forwarded = vec!["lan0".into()];
+        config.ipv6 = Ipv6::Reject;
+        let addresses = ["198.18.109.112", "fd6d::1"].map(|a| a.parse().unwrap());
+        let chain = |addresses: &[IpAddr]| {
+            let text = script(&config, addresses, "T", true);
+            let lines = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("add rule inet T "));
+            let lines = lines.filter(|line| line.contains("nat_prer") || line.contains("input"));
+            lines.map(|line| format!("{line}\n")).collect::<String>()
+        };
+        let want = "\
+nat_prerouting iifname != { \"lan0\" } accept
+nat_prerouting fib daddr type local accept
+nat_prerouting meta nfproto ipv4 meta l4proto { tcp, udp } th dport 53 dnat ip to 198.18.109.112:1053
+nat_prerouting meta nfproto ipv6 meta l4proto { tcp, udp } th dport 53 dnat ip6 to [fd6d::1]:1053
+nat_prerouting jump excluded
+nat_prerouting meta nfproto ipv4 meta nfproto ipv4 tcp flags & (syn | ack) == syn dnat ip to 198.18.109.112:1080
+nat_prerouting meta nfproto ipv4 meta nfproto ipv6 tcp flags & (syn | ack) == syn dnat ip6 to [fd6d::1]:1080
+filter_input iifname \"lo\" accept
+filter_input ct status dnat accept
+filter_input ip daddr 198.18.109.112 drop
+filter_input ip6 daddr fd6d::1 drop
+";
+        assert_eq!(chain(&addresses), want);
+        let text = chain(&addresses[..1]);
+        assert!(text.contains("dport 53 redirect to :1053\n"), "{text}");
+    }
+
+    #[test]
     fn kill_switch_of_a_host_with_others_behind_it() {
         let mut config = RulesConfig::new(0);
         config.forwarded = vec!["lan0".into()];
@@ -456,7 +555,7 @@ add rule inet K filter_forward jump reject_all
         assert!(!text.contains("dport 53"), "{text}");
         assert!(!text.contains("type nat"), "{text}");
         assert!(!text.contains("forward"), "{text}");
-        let text = script(&config, "T", false);
+        let text = script(&config, &[], "T", false);
         assert!(text.starts_with("add table inet T\n"), "{text}");
     }
 }

@@ -10,14 +10,14 @@ mod lifetime;
 mod source;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp};
 use mpbond_intercept::{Front, FrontConfig, Protocol, Refusal, Via};
 use mpbond_testing::Need;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::AsyncWriteExt;
 
 const ROLE: &str = "MPBOND_INTERCEPT_ROLE";
@@ -314,6 +314,9 @@ fn start_front(protocol: Protocol, addr: &str) {
             .unwrap();
         runtime.block_on(async {
             let mut front = Front::bind(addr, FrontConfig::new(protocol)).unwrap();
+            let mark = RulesConfig::new(PORT).own_mark;
+            let listener = SockRef::from(front.listener().unwrap());
+            listener.set_mark(mark).unwrap();
             ready.send(()).unwrap();
             loop {
                 let i = front.accept().await;
@@ -423,8 +426,8 @@ fn local(method: Method, protocol: Protocol) {
     for addr in ["10.9.0.1:7000", "[2001:db8:9::1]:7000"] {
         assert_eq!(peer.asks(addr), "service");
     }
-    match rules.interface() {
-        Ok(()) => source::of_the_interface(&config),
+    match rules.addresses() {
+        Ok(_) => source::of_the_interface(&config),
         Err(error) => Need::Namespaces.is_missing(error),
     }
     rules.remove();
@@ -436,7 +439,7 @@ fn local(method: Method, protocol: Protocol) {
 #[ignore = "a role: see the top of this file"]
 fn role_forwarded_redirect() {
     if is_role() {
-        forwarded(Method::Redirect, Protocol::Redirect, ["0.0.0.0", "[::]"]);
+        forwarded(Method::Redirect, Protocol::Redirect);
     }
 }
 
@@ -444,16 +447,12 @@ fn role_forwarded_redirect() {
 #[ignore = "a role: see the top of this file"]
 fn role_forwarded_tproxy() {
     if is_role() {
-        forwarded(Method::Tproxy, Protocol::Tproxy, ["127.0.0.1", "[::1]"]);
+        forwarded(Method::Tproxy, Protocol::Tproxy);
     }
 }
 
-fn forwarded(method: Method, protocol: Protocol, listen: [&str; 2]) {
+fn forwarded(method: Method, protocol: Protocol) {
     let peer = Peer::new();
-    for ip in listen {
-        start_front(protocol, &format!("{ip}:{PORT}"));
-    }
-    start_resolver(&format!("10.9.0.1:{DNS_PORT}"));
     // A destination for packets that the rules let pass.
     sh(
         "ip link add wan0 type veth peer name wan1; ip link set wan0 up; ip link set wan1 up
@@ -462,12 +461,39 @@ fn forwarded(method: Method, protocol: Protocol, listen: [&str; 2]) {
     let mut config = config(method);
     config.forwarded = vec!["lan0".into()];
     let rules = Rules::install(&config).unwrap();
+    let addresses = match rules.addresses() {
+        Ok(addresses) => addresses,
+        Err(error) => return Need::Namespaces.is_missing(error),
+    };
+    assert_eq!(addresses.len(), 2);
+    for address in addresses {
+        let listen = match (method, address) {
+            (Method::Redirect, address) => *address,
+            (Method::Tproxy, IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
+            (Method::Tproxy, IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+        };
+        start_front(protocol, &SocketAddr::new(listen, PORT).to_string());
+        start_resolver(&SocketAddr::new(*address, DNS_PORT).to_string());
+    }
 
     assert_eq!(peer.asks(SITE), SITE);
     assert_eq!(peer.asks(SITE_V6), SITE_V6);
     assert_eq!(peer.asks("10.9.0.1:9"), "ConnectionRefused");
     assert_eq!(peer.asks("udp 9.9.9.9:53"), "stub");
+    assert_eq!(peer.asks("udp [2001:db8:53::1]:53"), "stub");
     assert_eq!(peer.asks("udp 198.51.100.1:443"), "ConnectionRefused");
+    // The addresses of the interface are reached by redirection alone.
+    let service = TcpListener::bind("[::]:7000").unwrap();
+    std::thread::spawn(move || {
+        for stream in service.incoming() {
+            stream.unwrap().write_all(b"service").unwrap();
+        }
+    });
+    assert_eq!(peer.asks("10.9.0.1:7000"), "service");
+    for address in addresses {
+        let to = SocketAddr::new(*address, 7000).to_string();
+        assert_eq!(peer.asks(&to), "TimedOut");
+    }
     rules.remove();
     assert_clean();
 }

@@ -167,7 +167,7 @@ impl FrontAddress {
 pub struct Transparent {
     /// Kernel mechanism of interception.
     pub mode: TransparentMode,
-    /// Addresses that it redirects to; a port of zero lets the kernel choose.
+    /// Address that it redirects to; a port of zero lets the kernel choose.
     pub listen: SocketAddr,
     /// Resolvers for DNS queries, which go over the session.
     pub resolvers: Vec<SocketAddr>,

@@ -26,6 +26,8 @@ use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, 
 /// the session.
 const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+/// Default listening address of interception; the kernel chooses the port.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 /// Default resolvers: two public ones of different operators. The host's own resolver is often
 /// reachable only from its own network, where the proxy is not.
 const RESOLVERS: [SocketAddr; 2] = [
@@ -106,7 +108,7 @@ struct TransparentFile {
     enabled: Option<bool>,
     #[serde(default)]
     mode: TransparentMode,
-    listen: Option<Spanned<Text<SocketAddr>>>,
+    listen: Option<Text<SocketAddr>>,
     resolvers: Option<Spanned<OneOrMore<Resolver>>>,
     exclude: Option<OneOrMore<IpNet>>,
     forwarded: Option<OneOrMore<Interface>>,
@@ -408,25 +410,7 @@ fn transparent(source: &Source<'_>, file: TransparentFile) -> Result<Transparent
     let forwarded: Vec<String> = file
         .forwarded
         .map_or_else(Vec::new, |list| list.0.into_iter().map(|i| i.0).collect());
-    // nft `redirect` sends other hosts' connections to the address of the interface that they
-    // came in by.
-    let everywhere = !forwarded.is_empty() && file.mode == TransparentMode::Redirect;
-    let listen = match file.listen {
-        None if everywhere => SocketAddr::from(([0, 0, 0, 0], 0)),
-        None => SocketAddr::from(([127, 0, 0, 1], 0)),
-        Some(listen) => {
-            let address = listen.get_ref().0;
-            if everywhere && address.ip().is_loopback() {
-                return Err(source.wrong(
-                    listen.span(),
-                    "transparent.listen",
-                    "with `forwarded` and mode \"redirect\", other hosts must reach it: \
-                     leave it out, or write \"0.0.0.0:0\"",
-                ));
-            }
-            address
-        }
-    };
+    let listen = file.listen.map_or(LISTEN, |listen| listen.0);
     let resolvers = match file.resolvers {
         None => RESOLVERS.to_vec(),
         Some(list) if list.get_ref().0.is_empty() => {

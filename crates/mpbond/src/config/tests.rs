@@ -130,10 +130,6 @@ fn wrong_primaries_are_told_what_is_wrong_and_where() {
             "c.toml:6: transparent.resolvers: empty",
         ),
         (
-            "PROXY[[path]]\n[transparent]\nforwarded = \"br0\"\nlisten = \"127.0.0.1:7000\"\n",
-            "c.toml:7: transparent.listen: with `forwarded`",
-        ),
-        (
             "PROXY[[path]]\n[transparent]\nkill_switch = true\n",
             "c.toml:6: transparent.kill_switch: ",
         ),

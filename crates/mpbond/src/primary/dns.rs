@@ -28,8 +28,10 @@ pub(super) async fn start(
     primary: &Rc<Primary>,
     listen: Vec<SocketAddr>,
     resolvers: &[SocketAddr],
+    mark: Option<u32>,
 ) -> io::Result<Vec<SocketAddr>> {
     let mut config = DnsConfig::new(listen);
+    config.mark = mark;
     config.families = Arc::clone(&primary.families);
     if !resolvers.is_empty() {
         config.resolvers = resolvers

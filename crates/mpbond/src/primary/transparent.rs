@@ -8,7 +8,8 @@ use mpbond_intercept::rules::kill_switch::Remover;
 use mpbond_intercept::rules::{
     Ipv6, Method, Rules, RulesConfig, Udp, kill_switch, private_networks, remove_stale,
 };
-use mpbond_intercept::{FrontConfig, Protocol};
+use mpbond_intercept::{Front, FrontConfig, Protocol};
+use socket2::SockRef;
 use tracing::{debug, info, warn};
 
 use super::state::Primary;
@@ -31,19 +32,19 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     };
     let front = || FrontConfig::new(protocol);
     let local = fronts::open(primary, config.listen, front(), "transparent")?;
-    let mut stub = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
     let ipv6 = config.ipv6 == Ipv6Policy::Intercept && ipv6_works();
     if ipv6 {
         let (v6, name) = (Ipv6Addr::LOCALHOST, "transparent IPv6");
         fronts::open(primary, SocketAddr::from((v6, local.port())), front(), name)?;
     }
-    let bound = dns::start(primary, std::mem::take(&mut stub), &config.resolvers)
+    let loopback = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+    let bound = dns::start(primary, loopback, &config.resolvers, None)
         .await
         .context("DNS stub")?;
     let dns_port = bound.first().map(SocketAddr::port);
     if ipv6 && let Some(port) = dns_port {
         let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-        dns::start(primary, vec![address], &config.resolvers)
+        dns::start(primary, vec![address], &config.resolvers, None)
             .await
             .context("DNS stub for IPv6")?;
     }
@@ -80,11 +81,20 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     // On this thread, though it blocks for a moment: another thread would keep privileges that this
     // one is about to give up.
     let installed = Rules::install(&rules)?;
-    if let Err(error) = installed.interface() {
-        warn!(%error, "connections have the addresses of links");
-        primary.notes.borrow_mut().push(format!(
-            "connections end with the address of the link with the default route, and need one: {error}"
-        ));
+    match installed.addresses() {
+        Ok(addresses) if !config.forwarded.is_empty() => {
+            serve_others(primary, &config, addresses, &rules).await?;
+        }
+        Ok(_) => {}
+        Err(error) if !config.forwarded.is_empty() => {
+            bail!("transparent.forwarded needs the interface mpbond0: {error}")
+        }
+        Err(error) => {
+            warn!(%error, "connections have the addresses of links");
+            primary.notes.borrow_mut().push(format!(
+                "connections need a default route, and end with the address of its link: {error}"
+            ));
+        }
     }
     info!(
         table = installed.table(),
@@ -104,6 +114,37 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         rules: installed,
         remover,
     }))
+}
+
+/// Opens fronts and a stub for other hosts, at the addresses of the interface.
+async fn serve_others(
+    primary: &Rc<Primary>,
+    config: &Transparent,
+    addresses: &[IpAddr],
+    rules: &RulesConfig,
+) -> anyhow::Result<()> {
+    if config.mode == TransparentMode::Redirect {
+        for ip in addresses {
+            // Of the same family, it is open there already.
+            if config.listen.ip().is_unspecified() && ip.is_ipv4() == config.listen.is_ipv4() {
+                continue;
+            }
+            let address = SocketAddr::new(*ip, rules.port);
+            let front = Front::bind(address, FrontConfig::new(Protocol::Redirect));
+            let front = front.with_context(|| format!("front for other hosts on {address}"))?;
+            if let Some(listener) = front.listener() {
+                SockRef::from(listener).set_mark(OWN_MARK)?;
+            }
+            fronts::run(primary, front);
+        }
+    }
+    if let Some(port) = rules.dns_port {
+        let listen = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
+        dns::start(primary, listen.collect(), &config.resolvers, Some(OWN_MARK))
+            .await
+            .context("DNS stub for other hosts")?;
+    }
+    Ok(())
 }
 
 /// Interception in force.

@@ -1,8 +1,13 @@
 //! A primary in a network namespace of its own, and a helper in another one; links between them.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
 
 use crate::daemons::{Bond, Daemon, Ways};
 use mpbond_testing::namespaces::sh;
@@ -162,8 +167,18 @@ impl Drop for Apart {
     }
 }
 
+/// Connects from the network namespace of a process.
+pub fn connect_from(pid: u32, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let there = File::open(format!("/proc/{pid}/ns/net")).unwrap();
+    let thread = thread::spawn(move || {
+        setns(there, CloneFlags::CLONE_NEWNET).unwrap();
+        TcpStream::connect_timeout(&to, Duration::from_secs(10))
+    });
+    thread.join().unwrap()
+}
+
 /// Another network namespace, held by a process that waits for its input to end.
-fn namespace() -> Child {
+pub fn namespace() -> Child {
     let mut holder = Command::new("unshare")
         .args(["-n", "sh", "-c", "echo up; exec cat"])
         .stdin(Stdio::piped())

@@ -5,11 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
 
-use nix::sched::{CloneFlags, setns};
-
-use crate::apart::Apart;
+use crate::apart::{Apart, connect_from};
 use crate::daemons::{WITHIN, download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
 use mpbond_testing::Need;
@@ -29,12 +26,7 @@ fn intercepted_connections_do_without_the_primarys_own_link() {
 
 /// Connects from the primary's namespace.
 fn connect(apart: &Apart, to: SocketAddr) -> std::io::Result<TcpStream> {
-    let there = File::open(format!("/proc/{}/ns/net", apart.pid())).unwrap();
-    let thread = thread::spawn(move || {
-        setns(there, CloneFlags::CLONE_NEWNET).unwrap();
-        TcpStream::connect_timeout(&to, Duration::from_secs(10))
-    });
-    thread.join().unwrap()
+    connect_from(apart.pid(), to)
 }
 
 /// The address that a service in the local network answers to.

@@ -12,6 +12,7 @@ mod daemons;
 mod doctor;
 mod exhaustion;
 mod families;
+mod forwarded;
 mod fronts;
 mod idle;
 mod interface;
