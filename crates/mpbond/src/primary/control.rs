@@ -112,6 +112,9 @@ fn handle(primary: &Rc<Primary>, link: LinkId, message: Message) {
         Message::Relay { request, ticket } => {
             let request = RequestId(request.0);
             if let Some(control) = primary.controls.borrow_mut().get_mut(&link) {
+                if control.answered_aside(request, || Ok(ticket.clone())) {
+                    return;
+                }
                 control.keep_ticket(request, ticket);
             }
             primary.manage(|m, now| m.handle_ticket(now, link, request));
@@ -124,6 +127,11 @@ fn handle(primary: &Rc<Primary>, link: LinkId, message: Message) {
             request, reason, ..
         } => {
             let request = RequestId(request.0);
+            if let Some(control) = primary.controls.borrow_mut().get_mut(&link)
+                && control.answered_aside(request, || Err(reason.clone()))
+            {
+                return;
+            }
             primary.manage(|m, now| m.handle_refusal(now, link, request, &reason));
         }
         Message::Report(report) => take_report(primary, link, &report),

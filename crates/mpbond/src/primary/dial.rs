@@ -78,7 +78,8 @@ async fn connect(
                 // It is idle most of the time.
                 tuning.keepalive = None;
             }
-            let tls = through_helper(primary, helper, address, &ticket, tuning).await;
+            let opening = (address, &ticket);
+            let tls = through_helper(primary, helper, opening, tuning, label(primary)).await;
             tls.map(Dialled::Subflow)
         }
         _ => bail!("no such link"),
@@ -134,18 +135,19 @@ pub(super) async fn to_proxy(
     tls
 }
 
-/// A connection to the proxy through a relay for which the helper has given a ticket.
-async fn through_helper(
+/// A connection to the proxy through a relay for which the helper at this address has given a
+/// ticket.
+pub(super) async fn through_helper(
     primary: &Primary,
     helper: &HelperRef,
-    address: SocketAddr,
-    ticket: &Ticket,
+    (address, ticket): (SocketAddr, &Ticket),
     tuning: Tuning,
+    label: Option<Label>,
 ) -> anyhow::Result<TlsStream> {
     let bind = (helper.source, helper.interface.as_ref());
     let mut tcp = primary.connect(bind, &[address], tuning).await?;
     tcp.write_all(&relay_preamble(ticket)).await?;
-    let tls = handshake(primary, tcp, label(primary)).await;
+    let tls = handshake(primary, tcp, label).await;
     tls.context("through the helper")
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use mpbond_intercept::Destination;
 use mpbond_manager::RequestId;
 use mpbond_net::control::{Message, Ticket};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::reach::Reach;
@@ -16,8 +16,14 @@ pub(super) struct Control {
     address: SocketAddr,
     requests: mpsc::UnboundedSender<Message>,
     tickets: HashMap<RequestId, Ticket>,
+    /// Requests that are not the manager's, and the number of the next one.
+    aside: HashMap<RequestId, oneshot::Sender<Result<Ticket, String>>>,
+    next_aside: u64,
     task: AbortHandle,
 }
+
+/// Number of the first request that is not the manager's, which counts from one.
+const FIRST_ASIDE: u64 = 1 << 63;
 
 impl Control {
     pub(super) fn new(
@@ -29,6 +35,8 @@ impl Control {
             address,
             requests,
             tickets: HashMap::new(),
+            aside: HashMap::new(),
+            next_aside: FIRST_ASIDE,
             task,
         }
     }
@@ -37,6 +45,37 @@ impl Control {
     pub(super) fn send(&self, message: Message) {
         // A task that has ended reports that itself.
         let _ = self.requests.send(message);
+    }
+
+    /// A request that is not the manager's: its number, and the helper's answer with the helper's
+    /// address.
+    pub(super) fn ask_aside(
+        &mut self,
+    ) -> (
+        RequestId,
+        SocketAddr,
+        oneshot::Receiver<Result<Ticket, String>>,
+    ) {
+        // Those that nobody waits for any more are forgotten.
+        self.aside.retain(|_, answer| !answer.is_closed());
+        let request = RequestId(self.next_aside);
+        self.next_aside += 1;
+        let (answer, answered) = oneshot::channel();
+        self.aside.insert(request, answer);
+        (request, self.address, answered)
+    }
+
+    /// Whether this is the answer to a request that is not the manager's.
+    pub(super) fn answered_aside(
+        &mut self,
+        request: RequestId,
+        answer: impl FnOnce() -> Result<Ticket, String>,
+    ) -> bool {
+        let asked = self.aside.remove(&request);
+        let is_aside = asked.is_some();
+        // Nobody may wait any more.
+        let _ = asked.map(|asked| asked.send(answer()));
+        is_aside
     }
 
     /// Keeps the ticket of a request until it is redeemed.

@@ -3,14 +3,17 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use mpbond_manager::{LinkId, Target};
+use mpbond_net::control::{self, Message};
+use mpbond_net::tcp::Tuning;
 use mpbond_net::tls::TlsStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
 use super::dial;
-use super::state::Primary;
+use super::state::{LinkConfig, Primary};
 use crate::driver::{Driver, Notice};
 
 /// Maximum number of such sessions. Each may hold a whole receive window; a proxy that is upgraded
@@ -27,8 +30,11 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// Reason of the end, for people.
 const OVER: &str = "no stream is left";
 
-/// Pause before own paths are dialled again.
+/// Pause before all links are tried again.
 const DIAL_AGAIN: Duration = Duration::from_secs(1);
+
+/// Time within which a helper answers a request.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Keeps a session for as long as it has streams. The oldest one ends where there are too many.
 pub(super) fn start(
@@ -63,8 +69,8 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
                 Some(_) => {}
             },
             () = sleep_until(end) => break,
-            (link, tls) = joined_again(&primary, &driver) => {
-                let setup = primary.manager.borrow().setup(&Target::Proxy { link });
+            (target, tls) = joined_again(&primary, &driver) => {
+                let setup = primary.manager.borrow().setup(&target);
                 driver.add_subflow(tls, setup);
             }
         }
@@ -76,18 +82,19 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
     primary.retiring.borrow_mut().retain(|other| !same(other));
 }
 
-/// Waits until the session has no subflow left, and then for a connection over one of the own
-/// paths: the manager dials for the session in use alone.
-async fn joined_again(primary: &Rc<Primary>, driver: &Driver) -> (LinkId, TlsStream) {
+/// Waits until the session has no subflow left, and then for a connection over one of the own paths
+/// or through one of the helpers: the manager dials for the session in use alone.
+async fn joined_again(primary: &Rc<Primary>, driver: &Driver) -> (Target, TlsStream) {
     if !driver.has_no_subflow() {
         return std::future::pending().await;
     }
+    let links = primary.config.paths.len() + primary.config.helpers.len();
     loop {
-        for (link, path) in (0..).map(LinkId).zip(&primary.config.paths) {
-            match dial::to_proxy(primary, link, path, || driver.label()).await {
-                Ok(tls) => return (link, tls),
+        for link in (0..links).map(LinkId) {
+            match join(primary, driver, link).await {
+                Ok(joined) => return joined,
                 Err(e) => debug!(
-                    path = path.name,
+                    link = primary.link_name(link),
                     error = format!("{e:#}"),
                     "not joined again"
                 ),
@@ -95,4 +102,52 @@ async fn joined_again(primary: &Rc<Primary>, driver: &Driver) -> (LinkId, TlsStr
         }
         sleep(DIAL_AGAIN).await;
     }
+}
+
+async fn join(
+    primary: &Rc<Primary>,
+    driver: &Driver,
+    link: LinkId,
+) -> anyhow::Result<(Target, TlsStream)> {
+    let helper = match primary.link(link).context("no such link")? {
+        LinkConfig::Path(path) => {
+            let tls = dial::to_proxy(primary, link, path, || driver.label()).await?;
+            return Ok((Target::Proxy { link }, tls));
+        }
+        LinkConfig::Pipe(helper) => helper,
+    };
+    let mut others = primary.proxy_addresses(link).await;
+    anyhow::ensure!(!others.is_empty(), "no address of the proxy is known");
+    let proxy = others.remove(0);
+    let limit = primary.manager.borrow().max_segment_bytes(link);
+    let (request, address, answered) = {
+        let mut controls = primary.controls.borrow_mut();
+        let control = controls.get_mut(&link).context("no control connection")?;
+        let (request, address, answered) = control.ask_aside();
+        control.send(Message::InitMpJoin {
+            request: control::RequestId(request.0),
+            proxy,
+            others,
+            express: false,
+            max_segment_bytes: limit.and_then(|bytes| u16::try_from(bytes).ok()),
+        });
+        (request, address, answered)
+    };
+    let answer = timeout(ANSWER_WITHIN, answered).await;
+    let answer = answer.context("the helper does not answer")?;
+    let ticket = answer.context("the control connection is lost")?;
+    let ticket = ticket.map_err(anyhow::Error::msg)?;
+    let tuning = Tuning {
+        max_segment_bytes: limit,
+        ..primary.tuning()
+    };
+    let opening = (address, &ticket);
+    let tls = dial::through_helper(primary, helper, opening, tuning, driver.label()).await?;
+    let express = false;
+    let target = Target::Relay {
+        link,
+        request,
+        express,
+    };
+    Ok((target, tls))
 }

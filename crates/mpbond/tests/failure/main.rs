@@ -29,6 +29,7 @@ mod proxy_addresses;
 mod refusals;
 mod restart;
 mod retire;
+mod retire_helper;
 mod silence;
 mod status;
 mod texts;

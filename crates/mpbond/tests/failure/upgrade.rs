@@ -192,14 +192,14 @@ fn a_new_process_tells_the_service_manager_that_it_is_the_daemon() {
     told(new.process);
 }
 
-/// Connections between primary and proxy that a test can cut.
-struct Wire {
-    address: SocketAddr,
+/// Connections to a daemon that a test can cut.
+pub struct Wire {
+    pub address: SocketAddr,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Wire {
-    fn to(proxy: SocketAddr) -> Self {
+    pub fn to(proxy: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
@@ -229,7 +229,7 @@ impl Wire {
         Self { address, open }
     }
 
-    fn cut(&self) {
+    pub fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
