@@ -271,18 +271,17 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
         let carried = |s: &mpbond::status::ShareStatus| s.bytes_in + s.bytes_out;
         let all: u64 = t.subflows.iter().map(carried).sum();
         let shares = t.subflows.iter().filter(|s| carried(s) > 0);
-        let shares: Vec<String> = shares
-            .map(|s| {
-                let percent = carried(s) as f64 * 100.0 / all as f64;
-                format!("{percent:.0} % {}", s.name)
-            })
-            .collect();
+        let shares = shares.map(|s| {
+            let percent = carried(s) as f64 * 100.0 / all as f64;
+            format!("{percent:.0} % {}", s.name)
+        });
+        let notes: Vec<String> = t.reason.iter().cloned().chain(shares).collect();
         vec![
             t.destination.as_str().into(),
             human::bytes(t.bytes_in).into(),
             human::bytes(t.bytes_out).into(),
             took.into(),
-            shares.join(", ").into(),
+            notes.join(", ").into(),
         ]
     });
     let rows: Vec<Vec<Cell>> = rows.collect();
@@ -295,7 +294,7 @@ fn transfers(text: &mut String, transfers: &[TransferStatus]) {
         Column("IN", 8, Align::Right),
         Column("OUT", 8, Align::Right),
         Column("TOOK", 7, Align::Right),
-        Column("CARRIED BY", 23, Align::Left),
+        Column("CARRIED BY, REASON", 23, Align::Left),
     ];
     text.push_str(&table(&columns, &rows));
 }
@@ -373,6 +372,12 @@ mod tests {
             rtt_ms: 2_400.0,
             ..SubflowStatus::default()
         });
+        now.transfers.push(TransferStatus {
+            destination: "no.such.name:80".into(),
+            closed_s: Some(0.5),
+            reason: Some("name not found".into()),
+            ..TransferStatus::default()
+        });
         now.links[0].state = "down".into();
         now.links[0].error = Some("wwan0 has no carrier".into());
         let text = plain(&now, Some(&primary(1_000_000, 60.0)));
@@ -397,8 +402,9 @@ session 0011 with CCCCCCC: up, pams, 0 of 0 streams open
   IN/s, OUT/s, TH: Mbit/s, TH where load has shown it lately. PAD, RTT: ms.
 
 transfers
-  DESTINATION            IN  OUT    TOOK  CARRIED BY
+  DESTINATION            IN  OUT    TOOK  CARRIED BY, REASON
   198.51.100.1:80  10.0 MiB  0 B  6.50 s  100 % lte
+  no.such.name:80       0 B  0 B  500 ms  name not found
 ";
         assert_eq!(text, expected);
     }
