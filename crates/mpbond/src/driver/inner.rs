@@ -20,6 +20,7 @@ use super::fair_queue::{OPENING, Turn};
 use super::log::TransferLog;
 use super::names::SubflowNames;
 use super::notice::Notice;
+use super::silences::Silences;
 use super::stream_io::StreamIo;
 use super::subflow_io::SubflowIo;
 use super::timer::Timer;
@@ -56,6 +57,7 @@ pub(super) struct Inner {
     pub(super) memory_watched: bool,
     pub(super) log: TransferLog,
     pub(super) names: SubflowNames,
+    pub(super) silences: Silences,
     /// Plaintext of the record being made.
     pub(super) record: Vec<u8>,
     /// Buffer into which applications' bytes are read.
@@ -195,9 +197,11 @@ impl Inner {
                     gain,
                 } => debug!(%subflow, bytes, ?gain, "recalled from the slowest subflow"),
                 Event::SubflowPotentiallyFailed(id) => {
-                    let name = self.name(id);
-                    warn!(subflow = %id, name, "subflow is silent; others take over");
+                    self.silences.begin(self.clock.now(), id, &self.name(id));
                     self.notice(Notice::Silent(id));
+                }
+                Event::SubflowRecovered { subflow, silent } => {
+                    self.silences.end(subflow, &self.name(subflow), silent);
                 }
                 Event::SubflowClosed {
                     subflow,
@@ -207,6 +211,7 @@ impl Inner {
                 } => {
                     let name = self.name(subflow);
                     warn!(%subflow, name, %code, reason, "subflow given up");
+                    self.silences.forget(subflow);
                     self.notice(Notice::SubflowCut(subflow, octets));
                     self.close_subflow(subflow);
                 }

@@ -17,6 +17,7 @@ mod names;
 mod notice;
 mod place;
 mod reclaim;
+mod silences;
 mod stream;
 mod stream_io;
 mod subflow;
@@ -56,6 +57,7 @@ use fair_queue::Turn;
 use farewell::no_memory;
 use inner::Inner;
 use names::SubflowNames;
+use silences::Silences;
 use stream_io::StreamIo;
 use subflow_io::SubflowIo;
 use timer::Timer;
@@ -117,6 +119,7 @@ impl Driver {
                 memory_watched: false,
                 log,
                 names: SubflowNames::default(),
+                silences: Silences::default(),
                 record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
                 block: BytesMut::new(),
                 tasks: Vec::new(),

@@ -4,6 +4,7 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::error::SubflowError;
+use super::event::Event;
 use super::timer::Timer;
 use crate::estimator::FarReport;
 use crate::signal::{Signal, SignalState};
@@ -43,13 +44,17 @@ impl Session {
                 continue;
             }
             s.tx.acked = c.count;
-            let had_failed = s.health.advanced(now);
+            let silent = s.health.advanced(now);
             let mut done = Vec::new();
             s.sent.pop_acked(c.count, |f| done.push(f));
             for frame in done {
                 self.frame_acked(now, frame);
             }
-            if had_failed {
+            if let Some(silent) = silent {
+                self.events.push_back(Event::SubflowRecovered {
+                    subflow: c.subflow,
+                    silent,
+                });
                 let (reinjection, mut work, _) = self.reinjection();
                 reinjection.undo(c.subflow, &mut work);
             }

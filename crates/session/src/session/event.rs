@@ -55,6 +55,13 @@ pub enum Event {
     /// Acknowledgements of a subflow have stopped for longer than any repair takes; others carry
     /// what it owes (RFC 7829, section 3).
     SubflowPotentiallyFailed(SubflowId),
+    /// A subflow that had potentially failed is acknowledged again.
+    SubflowRecovered {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Time without an acknowledgement.
+        silent: Duration,
+    },
     /// A subflow was given up, by this end or by CUT of the peer: close its connection.
     SubflowClosed {
         /// Subflow that was closed.

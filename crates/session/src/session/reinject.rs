@@ -520,7 +520,7 @@ mod tests {
             Some(0)
         );
         bench.streams.update(StreamId(0));
-        assert!(bench.subflows[0].health.advanced(ms(2_000)));
+        assert!(bench.subflows[0].health.advanced(ms(2_000)).is_some());
         let (reinjection, mut work) = bench.work();
         reinjection.undo(SLOW, &mut work);
         assert_eq!(bench.streams.retransmit_bytes(), 0);

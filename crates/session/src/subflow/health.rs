@@ -70,14 +70,16 @@ impl Health {
         self.probes = 0;
     }
 
-    /// The ACK count has advanced. Returns whether the subflow was potentially failed.
-    pub(crate) fn advanced(&mut self, now: Timestamp) -> bool {
+    /// The ACK count has advanced. Returns the time since it last did if the subflow was potentially
+    /// failed.
+    pub(crate) fn advanced(&mut self, now: Timestamp) -> Option<Duration> {
         self.idle_survived = self.idle_survived.max(self.idle_before);
         self.idle_before = Duration::ZERO;
-        self.intervals.add(now.since(self.progress_at));
+        let silent = now.since(self.progress_at);
+        self.intervals.add(silent);
         self.progress_at = now;
         self.probes = 0;
-        self.failed_since.take().is_some()
+        self.failed_since.take().map(|_| silent)
     }
 
     /// Nothing that is owed has been acknowledged since the last pause.
@@ -133,7 +135,7 @@ mod tests {
         assert!(health.is_untried());
         // The first one is a round trip, not an interval.
         for at in [1_300, 1_325, 1_350, 1_375, 1_400, 1_425, 1_450] {
-            assert!(!health.advanced(ms(at)));
+            assert_eq!(health.advanced(ms(at)), None);
             assert_eq!(health.longest_interval(), None);
         }
         health.advanced(ms(1_490));
@@ -175,8 +177,8 @@ mod tests {
         assert!(seen.is_sorted(), "{seen:?}");
         seen.dedup();
         assert_eq!(seen.len(), 4, "{seen:?}");
-        assert!(health.advanced(ms(2)));
+        assert_eq!(health.advanced(ms(2)), Some(Duration::from_millis(2)));
         assert_eq!(health.standing(), Standing::Active);
-        assert!(!health.advanced(ms(3)));
+        assert_eq!(health.advanced(ms(3)), None);
     }
 }

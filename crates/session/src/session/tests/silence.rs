@@ -80,6 +80,29 @@ fn silence_is_suspected_and_made_good() {
     );
 }
 
+/// Records of the silence arrive when it ends, as TCP sends them again.
+#[test]
+fn a_subflow_that_answers_again_is_reported_with_the_length_of_its_silence() {
+    let (mut p, direct, _) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, pattern(100_000));
+    p.links[0].blackhole = true;
+    p.run(at(3_000), |_| false);
+    p.links[0].blackhole = false;
+    let recovered = |p: &Pair| {
+        let silent = |e: &Event| match e {
+            Event::SubflowRecovered { subflow, silent } => Some((*subflow, *silent)),
+            _ => None,
+        };
+        p.client_events.iter().find_map(silent)
+    };
+    p.run(at(4_000), |p| recovered(p).is_some());
+    let (subflow, silent) = recovered(&p).expect("reported");
+    assert_eq!(subflow, direct);
+    let about = Duration::from_millis(1_900)..Duration::from_millis(2_300);
+    assert!(about.contains(&silent), "{silent:?}");
+}
+
 #[test]
 fn signals_do_not_wait_on_a_silent_subflow() {
     let mut p = Pair::new(SessionConfig::default());
