@@ -25,14 +25,11 @@ const LEAST_PROBE: Duration = Duration::from_millis(50);
 /// Most probes of one silence.
 const MAX_PROBES: u32 = 12;
 
-/// Time after which a waiting primary asks: within the tails of cellular radios, so that asking
-/// wakes none.
-const ASK_AFTER: Duration = Duration::from_secs(5);
-
-/// While an answer is awaited a primary asks again, each time after twice as long: 5, 15, 35 and 75
-/// s after the last record came. TCP at a proxy whose paths went silent waits on for up to as long
-/// as they were; beyond the last one the session is over as `resume_for` commonly is.
-const MAX_ASKS: u32 = 4;
+/// Pauses after which a waiting primary asks: the first lies within the tails of cellular radios, so
+/// that asking wakes none. While an answer is awaited it asks once more, 30 s after the last record
+/// came: TCP at a proxy whose paths went silent waits on for up to as long as they were, and most
+/// answers have come by then. From then on a path is kept by the keep-alive.
+const ASK_AFTER: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(25)];
 
 /// A subflow that was idle for this long before it fell silent has more likely been forgotten by a
 /// NAT than not. None is known to forget an established connection sooner, and gaps within a
@@ -180,7 +177,7 @@ fn record_time(rate: BitRate) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     /// How often it has asked since bytes last arrived or a stream was opened.
-    asks: u32,
+    asks: usize,
     /// When it last did.
     asked_at: Timestamp,
 }
@@ -198,28 +195,39 @@ impl Liveness {
             return None;
         }
         let heard = subflows.iter().map(|s| s.rx.at).max()?;
+        let pause = *ASK_AFTER.get(self.asks)?;
+        if self.asks == 0 {
+            return Some(heard + pause);
+        }
         // Bytes that are still to be sent ask by themselves.
         let due = streams.await_answer() && !streams.has_ready();
-        match self.asks {
-            0 => Some(heard + ASK_AFTER),
-            1..MAX_ASKS if due => {
-                let sent = subflows.iter().filter_map(|s| s.counters.last_out).max();
-                let since = sent.unwrap_or(heard).max(heard).max(self.asked_at);
-                Some(since + ASK_AFTER * (1 << self.asks))
-            }
-            _ => None,
-        }
+        let sent = subflows.iter().filter_map(|s| s.counters.last_out).max();
+        let since = sent.unwrap_or(heard).max(heard).max(self.asked_at);
+        due.then_some(since + pause)
     }
 
-    /// Asks now, by a PING on every subflow. An express goes through a helper that is asked over
-    /// its own subflow.
+    /// Asks now, by a PING on one subflow: the peer, which learns by its own bytes that others are
+    /// silent, needs no more than one that works. A direct one wakes no helper. Where none works,
+    /// all are asked.
     pub(super) fn ask(&mut self, now: Timestamp, subflows: &mut [Subflow]) {
         self.asks += 1;
         self.asked_at = now;
-        let asked = |s: &&mut Subflow| s.carries() && !s.is_express();
-        for s in subflows.iter_mut().filter(asked) {
-            s.pings.wanted = true;
+        let working = subflows.iter_mut().filter(|s| s.works() && !s.is_express());
+        match working.max_by_key(|s| (s.is_regular(), s.is_direct(), s.rx.at)) {
+            Some(s) => s.pings.wanted = true,
+            None => ask_idle(now, subflows),
         }
+    }
+}
+
+/// Asks by a PING on each subflow that has brought nothing for long: another one has fallen silent,
+/// and they may have as well. An express goes through a helper that is asked over its own subflow.
+pub(super) fn ask_idle(now: Timestamp, subflows: &mut [Subflow]) {
+    let idle = |s: &&mut Subflow| {
+        s.carries() && !s.is_express() && s.sent.is_empty() && now.since(s.rx.at) >= IDLE_LONG
+    };
+    for s in subflows.iter_mut().filter(idle) {
+        s.pings.wanted = true;
     }
 }
 
@@ -349,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_asks_four_times_while_an_answer_is_due() {
+    fn a_primary_asks_twice_while_an_answer_is_due() {
         let mut streams = Streams::new();
         let mut subflows = [Subflow::for_test(1, None, Role::Regular)];
         let mut liveness = Liveness::default();
@@ -367,6 +375,38 @@ mod tests {
             }
         }
         // Without an answer that is due it asks once.
-        assert_eq!(asked, [5, 15, 35, 75, 5]);
+        assert_eq!(asked, [5, 30, 5]);
+    }
+
+    #[test]
+    fn one_subflow_that_works_is_asked_and_a_direct_one_first() {
+        let mut subflows = [
+            Subflow::for_test(1, Some(0), Role::Regular),
+            Subflow::for_test(2, None, Role::Backup),
+            Subflow::for_test(3, None, Role::Regular),
+            Subflow::for_test(4, Some(0), Role::Express),
+        ];
+        let mut asked = |failed: &[usize]| -> Vec<u32> {
+            for i in failed {
+                subflows[*i].health.failed_since = Some(ms(1));
+            }
+            Liveness::default().ask(ms(5_000), &mut subflows);
+            let asked = subflows.iter_mut();
+            let asked = asked.filter_map(|s| std::mem::take(&mut s.pings.wanted).then_some(s.id.0));
+            asked.collect()
+        };
+        assert_eq!(asked(&[]), [3]);
+        assert_eq!(asked(&[2]), [1]);
+        assert_eq!(asked(&[0]), [2]);
+        assert_eq!(asked(&[1]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn after_a_silence_those_that_have_brought_something_lately_are_not_asked() {
+        let mut subflows = [1, 2, 3].map(|id| Subflow::for_test(id, None, Role::Regular));
+        subflows[1].rx.at = ms(4_001);
+        subflows[2].give(ms(0), 0, 0..10);
+        ask_idle(ms(9_000), &mut subflows);
+        assert_eq!(subflows.map(|s| s.pings.wanted), [true, false, false]);
     }
 }

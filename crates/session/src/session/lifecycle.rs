@@ -4,7 +4,7 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::event::Event;
-use super::health::Verdict;
+use super::health::{self, Verdict};
 use super::keep_alive;
 use super::reinject::Rebalanced;
 use super::timer::Timer;
@@ -61,9 +61,17 @@ impl Session {
                         s.pings.wanted = true;
                         self.events.push_back(Event::SubflowPotentiallyFailed(id));
                         self.timers.stop(Timer::Schedule);
+                        self.ask_idle(now);
                     }
                 }
             }
+        }
+    }
+
+    /// A subflow has turned out not to work: a primary with open streams asks over the others.
+    fn ask_idle(&mut self, now: Timestamp) {
+        if self.identity.client && !self.streams.is_empty() {
+            health::ask_idle(now, &mut self.subflows);
         }
     }
 
@@ -129,6 +137,9 @@ impl Session {
         if !self.identity.established && matches!(gone.phase, Phase::SendHello(_) | Phase::AwaitOk)
         {
             self.let_another_open();
+        }
+        if !gone.sent.is_empty() {
+            self.ask_idle(now);
         }
         for s in self.streams.values_mut() {
             s.send.forget_subflow(id);

@@ -8,7 +8,7 @@ use super::error::SubflowError;
 use super::event::Event;
 use crate::handshake::SessionKey;
 use crate::stream::{RecvError, Stream};
-use crate::subflow::Phase;
+use crate::subflow::{Phase, Subflow};
 use crate::wire::{Destination, Frame};
 use crate::{CloseCode, ResetCode, Role, StreamClass, StreamId, SubflowId};
 
@@ -68,7 +68,7 @@ impl Session {
                 // A few bytes that wait must not pin a whole record's memory.
                 *bytes = Bytes::copy_from_slice(bytes);
             }
-            elicits |= frame.elicits_ack();
+            elicits |= frame.elicits_ack() && !self.answers(id, &frame);
             self.take_frame(now, id, frame)?;
         }
         if let Some(s) = self.subflows.by_id_mut(id) {
@@ -80,6 +80,12 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether a frame is a PING that is answered: the record of its PONG contains the ACK.
+    fn answers(&self, id: SubflowId, frame: &Frame) -> bool {
+        let takes = |s: &Subflow| s.pings.pongs.len() < MAX_PONGS;
+        matches!(frame, Frame::Ping(_)) && self.subflows.by_id(id).is_some_and(takes)
     }
 
     fn take_frame(
