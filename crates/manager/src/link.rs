@@ -12,6 +12,7 @@ use crate::ids::{DialId, LinkId};
 use crate::link_state::LinkState;
 use crate::own_path::OwnPath;
 use crate::pipe::Pipe;
+use crate::rest::Rest;
 
 /// One of the primary's links.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Link {
     pub(crate) config: config::Link,
     /// Its interface can be used: attempts are made.
     available: bool,
+    /// Rest of a pipe. Own paths do not rest.
+    rest: Rest,
     pub(crate) kind: Kind,
 }
 
@@ -38,22 +41,25 @@ impl Link {
         Self {
             config: of,
             available: true,
+            rest: Rest::default(),
             kind,
         }
     }
 
     pub(crate) fn advance(&mut self, cx: &mut Context) {
+        let rests = self.rest.lasts(cx);
         match &mut self.kind {
             Kind::Path(path) => path.advance(cx, self.available),
-            Kind::Pipe(pipe) => pipe.advance(cx, self.available),
+            Kind::Pipe(pipe) => pipe.advance(cx, self.available && !rests),
         }
     }
 
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        match &self.kind {
+        let kind = match &self.kind {
             Kind::Path(path) => path.due(),
             Kind::Pipe(pipe) => pipe.due(),
-        }
+        };
+        kind.into_iter().chain(self.rest.due()).min()
     }
 
     pub(crate) fn set_available(&mut self, available: bool) {
@@ -64,6 +70,7 @@ impl Link {
     }
 
     pub(crate) fn retry(&mut self) {
+        self.rest.end();
         match &mut self.kind {
             Kind::Path(path) => path.retry(),
             Kind::Pipe(pipe) => pipe.retry(),
@@ -73,7 +80,13 @@ impl Link {
     pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
         match &mut self.kind {
             Kind::Path(path) => path.dialled(cx, dial, subflow),
-            Kind::Pipe(pipe) => pipe.dialled(cx, dial, subflow),
+            Kind::Pipe(pipe) => {
+                let own = pipe.dialled(cx, dial, subflow);
+                if own {
+                    self.rest.allow(true);
+                }
+                own
+            }
         }
     }
 
@@ -108,8 +121,24 @@ impl Link {
     pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
         match &mut self.kind {
             Kind::Path(path) => path.subflow_closed(cx, id),
-            Kind::Pipe(pipe) => pipe.subflow_closed(cx, id),
+            Kind::Pipe(pipe) => {
+                let was_up = pipe.state() == LinkState::Up;
+                pipe.subflow_closed(cx, id);
+                if was_up && pipe.state() != LinkState::Up {
+                    self.rest.begin(cx.now);
+                }
+            }
         }
+    }
+
+    /// The control connection of a pipe is lost, or is about to be.
+    pub(crate) fn control_lost(&mut self) {
+        self.rest.allow(false);
+    }
+
+    /// There is something to carry.
+    pub(crate) fn wake(&mut self) {
+        self.rest.end();
     }
 
     pub(crate) fn drop_gone(

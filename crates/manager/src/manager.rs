@@ -184,11 +184,13 @@ impl Manager {
 
     /// A helper says goodbye.
     pub fn handle_goodbye(&mut self, now: Timestamp, link: LinkId, reason: &str) {
+        self.control_lost(link);
         self.pipe_input(now, link, |pipe, cx| pipe.left(cx, reason));
     }
 
     /// A pipe's control connection is lost. A relay that works goes on without it.
     pub fn handle_control_closed(&mut self, now: Timestamp, link: LinkId, reason: &str) {
+        self.control_lost(link);
         self.pipe_input(now, link, |pipe, cx| pipe.control_closed(cx, reason));
     }
 
@@ -279,6 +281,7 @@ impl Manager {
     /// A stream was opened for an application's connection.
     pub fn handle_opened(&mut self, now: Timestamp, stream: StreamId) {
         self.input(now, |m| {
+            m.links.iter_mut().for_each(Link::wake);
             if let Some(unanswered) = &mut m.unanswered {
                 unanswered.watch(now, stream);
             }
@@ -356,6 +359,12 @@ impl Manager {
         let result = f(self);
         self.settle();
         result
+    }
+
+    fn control_lost(&mut self, link: LinkId) {
+        if let Some(link) = self.links.get_mut(link.0) {
+            link.control_lost();
+        }
     }
 
     fn pipe_input<T>(

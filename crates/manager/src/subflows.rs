@@ -66,6 +66,8 @@ struct Subflow {
 #[derive(Debug, Default)]
 pub(crate) struct Subflows {
     list: Vec<Subflow>,
+    /// When stream bytes last moved on any of them, those that are gone included.
+    moved: Timestamp,
 }
 
 impl Subflows {
@@ -102,6 +104,7 @@ impl Subflows {
             if let Some(f) = facts.iter().find(|f| f.id == s.id) {
                 s.silent = f.silent;
                 s.last_moved = f.last_moved;
+                self.moved = self.moved.max(f.last_moved.unwrap_or_default());
                 s.octets = f.octets;
                 s.heard = f.heard;
                 s.idle_before = f.idle_before;
@@ -162,6 +165,11 @@ impl Subflows {
     pub(crate) fn idle(&self, id: SubflowId, now: Timestamp) -> Option<Duration> {
         let s = self.get(id)?;
         Some(now.since(s.last_moved?))
+    }
+
+    /// Time since stream bytes moved on any subflow.
+    pub(crate) fn quiet_for(&self, now: Timestamp) -> Duration {
+        now.since(self.moved)
     }
 
     /// The own address from which a subflow's connection runs.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpbond_manager::{
     Action, Config, Link, LinkId, Notice, Purpose, RequestId, Target, WORTH_OPENING,
 };
-use mpbond_session::{HelperId, Role, SubflowId};
+use mpbond_session::{HelperId, Role, StreamId, SubflowId};
 
 use crate::bench::{Bench, ms, notices};
 
@@ -266,4 +266,79 @@ fn an_express_ends_with_its_relay() {
     let (mut b, _, subflow, express) = with_express();
     b.closed(subflow);
     assert!(matches!(b.action(), Action::Drop { subflow, .. } if subflow == express));
+}
+
+/// An own path and a pipe, both joined, on which stream bytes last moved `idle` ago.
+fn joined_and_idle(idle: Duration) -> (Bench, SubflowId, SubflowId) {
+    let links = vec![Link::path("wifi"), Link::pipe("phone", HelperId(0))];
+    let mut b = Bench::new(Config::new(links));
+    let actions = b.actions();
+    let dial_of = |wanted: Target| {
+        let mut dials = actions.iter().filter_map(|action| match action {
+            Action::Dial { dial, target } if *target == wanted => Some(*dial),
+            _ => None,
+        });
+        dials.next().unwrap()
+    };
+    let own = b.joined(dial_of(Target::Proxy { link: LinkId(0) }));
+    let control = dial_of(Target::Control { link: LinkId(1) });
+    b.manager.handle_control_up(b.now, control, None);
+    let (request, _) = b.ask();
+    b.manager.handle_ticket(b.now, LinkId(1), request);
+    let (dial, _) = b.dial();
+    let relay = b.joined(dial);
+    b.fact(own, false, Some(b.now));
+    assert_eq!(b.pass(idle), []);
+    (b, own, relay)
+}
+
+fn asks(actions: &[Action]) -> usize {
+    let ask = |a: &&Action| matches!(a, Action::AskRelay { .. });
+    actions.iter().filter(ask).count()
+}
+
+#[test]
+fn a_relay_that_is_lost_at_rest_is_joined_again_when_a_stream_is_opened() {
+    let (mut b, _, relay) = joined_and_idle(ms(10_000));
+    b.closed(relay);
+    assert_eq!(b.pass(ms(600_000)), []);
+    b.manager.handle_opened(b.now, StreamId(7));
+    assert_eq!(asks(&b.actions()), 1);
+}
+
+#[test]
+fn a_relay_that_is_lost_at_rest_is_joined_again_within_10_s_of_stream_bytes() {
+    let (mut b, own, relay) = joined_and_idle(ms(10_000));
+    b.closed(relay);
+    assert_eq!(b.pass(ms(60_000)), []);
+    b.fact(own, false, Some(b.now));
+    assert_eq!(asks(&b.pass(ms(10_000))), 1);
+}
+
+#[test]
+fn a_resting_pipe_is_joined_at_once_when_nothing_else_works() {
+    let (mut b, own, relay) = joined_and_idle(ms(10_000));
+    b.closed(relay);
+    assert_eq!(b.pass(ms(60_000)), []);
+    b.closed(own);
+    assert_eq!(asks(&b.actions()), 1);
+}
+
+#[test]
+fn a_relay_that_is_lost_while_bytes_move_is_joined_again_after_the_shortest_pause() {
+    let (mut b, _, relay) = joined_and_idle(ms(9_900));
+    b.closed(relay);
+    assert_eq!(asks(&b.pass(ms(100))), 1);
+}
+
+/// A helper that has left comes back without having been asked.
+#[test]
+fn a_pipe_whose_control_connection_is_lost_does_not_rest() {
+    let (mut b, _, relay) = joined_and_idle(ms(10_000));
+    b.closed(relay);
+    b.manager
+        .handle_control_closed(b.now, LinkId(1), "connection lost");
+    let dials = b.pass(ms(1_000));
+    let dial = |a: &Action| matches!(a, Action::Dial { .. });
+    assert!(dials.iter().any(dial), "{dials:?}");
 }

@@ -31,8 +31,8 @@ pub(super) fn watch(
             reach,
         };
         primary.rescuable.borrow_mut().insert(stream, rescuable);
-        primary.manage(|m, now| m.handle_opened(now, stream));
     }
+    primary.manage(|m, now| m.handle_opened(now, stream));
 }
 
 /// Tells the manager whether the proxy has heard of a stream.
