@@ -7,10 +7,16 @@ use mpbond_units::Timestamp;
 /// Probes without an answer after which a connection is reset.
 const RETRIES: u32 = 3;
 
+/// Delay of the timer of an end that has accepted its connection. Timers of minutes expire up to 16 s
+/// late in Linux (timer wheel, at 250 Hz): the two ends hardly ever probe at the same instant, as
+/// they would here, where a probe is under way for as long as its answer.
+const LATE: Duration = Duration::from_secs(16);
+
 /// Keep-alive timer of one end.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     idle: Option<Duration>,
+    late: Duration,
     /// When a segment last came, or the connection was established.
     heard: Timestamp,
     probes: u32,
@@ -19,9 +25,11 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    pub(super) fn new(idle: Option<Duration>) -> Self {
+    pub(super) fn new(idle: Option<Duration>, has_accepted: bool) -> Self {
+        let late = if has_accepted { LATE } else { Duration::ZERO };
         Self {
             idle,
+            late,
             heard: Timestamp::ZERO,
             probes: 0,
             is_due: false,
@@ -38,7 +46,7 @@ impl KeepAlive {
     /// Time of the next probe, or of the reset.
     pub(super) fn timer(&self) -> Option<Timestamp> {
         self.idle
-            .map(|idle| self.heard + idle + idle / 3 * self.probes)
+            .map(|idle| self.heard + idle + self.late + idle / 3 * self.probes)
     }
 
     /// Handles the timer if it is due. Returns whether the connection is to be reset.
@@ -93,6 +101,13 @@ mod tests {
         a.handle_segment(s(242), b.poll_transmit(s(242)).unwrap());
         assert_eq!(a.next_timeout(), Some(s(482)));
         assert_eq!(b.next_timeout(), Some(s(482)));
+    }
+
+    #[test]
+    fn the_end_that_has_accepted_is_later() {
+        let interval = Some(Duration::from_secs(240));
+        let at = [false, true].map(|accepted| KeepAlive::new(interval, accepted).timer());
+        assert_eq!(at, [Some(s(240)), Some(s(256))]);
     }
 
     #[test]

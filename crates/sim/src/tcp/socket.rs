@@ -65,7 +65,7 @@ impl Socket {
             handshake_timer: None,
             asked_at: None,
             asked: false,
-            keepalive: KeepAlive::new(config.keepalive),
+            keepalive: KeepAlive::new(config.keepalive, state == State::Listening),
         }
     }
 
