@@ -81,6 +81,7 @@ mod pipe;
 mod pipe_control;
 mod pipe_report;
 mod replacement;
+mod resets;
 mod rest;
 mod segments;
 mod sessions;

@@ -12,6 +12,7 @@ use crate::ids::{DialId, LinkId};
 use crate::link_state::LinkState;
 use crate::own_path::OwnPath;
 use crate::pipe::Pipe;
+use crate::resets::Resets;
 use crate::rest::Rest;
 
 /// One of the primary's links.
@@ -22,6 +23,7 @@ pub(crate) struct Link {
     available: bool,
     /// Rest of a pipe. Own paths do not rest.
     rest: Rest,
+    resets: Resets,
     pub(crate) kind: Kind,
 }
 
@@ -42,12 +44,14 @@ impl Link {
             config: of,
             available: true,
             rest: Rest::default(),
+            resets: Resets::default(),
             kind,
         }
     }
 
     pub(crate) fn advance(&mut self, cx: &mut Context) {
         let rests = self.rest.lasts(cx);
+        self.resets.advance(cx);
         match &mut self.kind {
             Kind::Path(path) => path.advance(cx, self.available),
             Kind::Pipe(pipe) => pipe.advance(cx, self.available && !rests),
@@ -78,16 +82,17 @@ impl Link {
     }
 
     pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
-        match &mut self.kind {
+        let was_up = self.state() == LinkState::Up;
+        let own = match &mut self.kind {
             Kind::Path(path) => path.dialled(cx, dial, subflow),
-            Kind::Pipe(pipe) => {
-                let own = pipe.dialled(cx, dial, subflow);
-                if own {
-                    self.rest.allow(true);
-                }
-                own
-            }
+            Kind::Pipe(pipe) => pipe.dialled(cx, dial, subflow),
+        };
+        // Else it is an express beside the relay.
+        if own && !was_up {
+            self.resets.joined(subflow);
+            self.rest.allow(true);
         }
+        own
     }
 
     pub(crate) fn dial_failed(&mut self, cx: &mut Context, dial: DialId, reason: &str) {
@@ -105,10 +110,11 @@ impl Link {
     }
 
     pub(crate) fn keep_alive(&self) -> Option<Duration> {
-        match &self.kind {
+        let by_silence = match &self.kind {
             Kind::Path(path) => path.keep_alive(),
             Kind::Pipe(pipe) => pipe.keep_alive(),
-        }
+        };
+        by_silence.into_iter().chain(self.resets.keep_alive()).min()
     }
 
     pub(crate) fn max_segment_bytes(&self) -> Option<u32> {
@@ -118,16 +124,16 @@ impl Link {
         }
     }
 
-    pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId) {
+    /// A subflow is gone on which nothing came for `idle`.
+    pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId, idle: Duration) {
+        self.resets.closed(cx.now, id, idle);
+        let was_up = self.state() == LinkState::Up;
         match &mut self.kind {
-            Kind::Path(path) => path.subflow_closed(cx, id),
-            Kind::Pipe(pipe) => {
-                let was_up = pipe.state() == LinkState::Up;
-                pipe.subflow_closed(cx, id);
-                if was_up && pipe.state() != LinkState::Up {
-                    self.rest.begin(cx.now);
-                }
-            }
+            Kind::Path(path) => return path.subflow_closed(cx, id),
+            Kind::Pipe(pipe) => pipe.subflow_closed(cx, id),
+        }
+        if was_up && self.state() != LinkState::Up {
+            self.rest.begin(cx.now);
         }
     }
 
@@ -147,13 +153,18 @@ impl Link {
         reason: &'static str,
         gone: &dyn Fn(Option<IpAddr>) -> bool,
     ) {
+        let was_up = self.state() == LinkState::Up;
         match &mut self.kind {
             Kind::Path(path) => path.drop_gone(cx, reason, gone),
             Kind::Pipe(pipe) => pipe.drop_gone(cx, reason, gone),
         }
+        if was_up && self.state() != LinkState::Up {
+            self.resets = Resets::default();
+        }
     }
 
     pub(crate) fn session_lost(&mut self, cx: &mut Context) {
+        self.resets.session_lost();
         match &mut self.kind {
             Kind::Path(path) => path.session_lost(cx),
             Kind::Pipe(pipe) => pipe.session_lost(cx),

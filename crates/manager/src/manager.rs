@@ -264,9 +264,10 @@ impl Manager {
     /// A subflow's connection is gone.
     pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
         self.input(now, |m| {
+            let idle = m.cx.subflows.rested(id, now);
             m.cx.subflows.remove(id);
             for link in &mut m.links {
-                link.subflow_closed(&mut m.cx, id);
+                link.subflow_closed(&mut m.cx, id, idle);
             }
         });
     }

@@ -17,7 +17,7 @@ const REPLACED: &str = "silent; a new connection answers";
 
 /// A network that lets a new connection through this soon had forgotten the silent one: a lost SYN
 /// and a few round trips.
-const PROMPT: Duration = Duration::from_secs(3);
+pub(crate) const PROMPT: Duration = Duration::from_secs(3);
 
 /// A silent connection, and how it stood when its replacement was begun.
 #[derive(Debug)]

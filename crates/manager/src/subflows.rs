@@ -167,6 +167,13 @@ impl Subflows {
         Some(now.since(s.last_moved?))
     }
 
+    /// Time since anything came or went on a subflow, as far as is known.
+    pub(crate) fn rested(&self, id: SubflowId, now: Timestamp) -> Duration {
+        let s = self.get(id).filter(|s| s.heard > Timestamp::ZERO);
+        let last = |s: &Subflow| s.heard.max(s.last_moved.unwrap_or_default());
+        s.map_or(Duration::ZERO, |s| now.since(last(s)))
+    }
+
     /// Time since stream bytes moved on any subflow.
     pub(crate) fn quiet_for(&self, now: Timestamp) -> Duration {
         now.since(self.moved)

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mpbond_sim::link::LinkChange;
 use mpbond_sim::world::{
-    Daemon, Exchange, ExchangeOutcome, Fault, Happening, Outcome, Scenario, StreamEnd, When,
-    WithoutProxy, World,
+    Daemon, Exchange, ExchangeOutcome, Fault, Happening, Lasting, Nat, Outcome, Scenario,
+    StreamEnd, When, WithoutProxy, World,
 };
 
 const MIB: u64 = 1 << 20;
@@ -332,4 +332,27 @@ fn connections_wait_until_no_path_has_worked_for_1500_ms_and_then_go_direct_at_o
         ms(16_000)
     );
     assert_eq!(last.client_saw, Some(StreamEnd::Finished));
+}
+
+/// A NAT that forgets after 100 s and then resets: the kernel's keep-alive meets a reset 240 s after
+/// the last PING. From then on the path is kept alive, and the answer is not lost on the way.
+#[test]
+fn an_answer_after_700_s_passes_a_nat_that_resets_what_it_has_forgotten() {
+    let mut exchange = Exchange::download(When::At(ms(2_000)), 300);
+    exchange.origin.thinks = Duration::from_secs(700);
+    let mut scenario = one_path().with_exchange(exchange);
+    let nat = Nat {
+        timeout: Duration::from_secs(100),
+        resets: true,
+    };
+    scenario.lasting = Some(Lasting {
+        keepalive: Some(Duration::from_secs(240)),
+        nats: vec![Some(nat)],
+        repeat_after: ms(1_000),
+    });
+    scenario.limit = Duration::from_secs(3_000);
+    scenario.stall_limit = scenario.limit;
+    let outcome = World::new(scenario).run().unwrap();
+    let took = outcome.exchanges[0].took.unwrap();
+    assert!(took < ms(701_000), "{took:?}");
 }

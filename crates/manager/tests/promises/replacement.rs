@@ -311,3 +311,45 @@ fn a_session_that_is_lost_leaves_nothing_to_replace() {
     b.joined(dial);
     assert_eq!(b.pass(ms(60_000)), []);
 }
+
+/// The kernel asks after 4 minutes, and the network resets what it has forgotten.
+#[test]
+fn a_path_that_was_reset_after_240_s_is_kept_alive_every_120_s_from_then_on() {
+    let mut b = Bench::new(Config::new(vec![Link::path("wifi")]));
+    let (dial, target) = b.dial();
+    let id = b.joined(dial);
+    b.fact(id, false, Some(b.now));
+    assert_eq!(b.manager.setup(&target).keep_alive, None);
+    assert_eq!(b.pass(ms(300_000)), []);
+    b.closed(id);
+    let actions = b.pass(ms(100));
+    let [Action::Dial { dial, .. }] = actions[..] else {
+        panic!("{actions:?}");
+    };
+    let keep_alive = Some(Duration::from_secs(120));
+    assert_eq!(b.manager.setup(&target).keep_alive, keep_alive);
+    b.joined(dial);
+    assert_eq!(b.manager.setup(&target).keep_alive, keep_alive);
+}
+
+#[test]
+fn a_reset_says_nothing_of_a_network_that_was_away_or_of_a_proxy_that_was_restarted() {
+    for session_is_lost in [false, true] {
+        let mut b = Bench::new(Config::new(vec![Link::path("wifi")]));
+        let (dial, target) = b.dial();
+        let id = b.joined(dial);
+        b.fact(id, false, Some(b.now));
+        b.pass(ms(300_000));
+        b.closed(id);
+        if session_is_lost {
+            b.manager.handle_session_lost(b.now);
+        } else {
+            let actions = b.pass(ms(3_100));
+            let [Action::Dial { dial, .. }, ..] = actions[..] else {
+                panic!("{actions:?}");
+            };
+            b.joined(dial);
+        }
+        assert_eq!(b.manager.setup(&target).keep_alive, None);
+    }
+}

@@ -67,10 +67,10 @@ impl World {
         if self.hosts[0].is_frozen(self.now) || self.hosts[0].session.is_none() {
             return Entry::AskAt(self.now);
         }
+        self.refresh_subflows();
         if self.scenario.without_proxy == WithoutProxy::Refuse {
             return Entry::Open;
         }
-        self.refresh_subflows();
         match self.manager.admission(self.primary_clock()) {
             Admission::Session => Entry::Open,
             Admission::Wait(until) => {

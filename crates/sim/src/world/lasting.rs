@@ -31,6 +31,8 @@ pub(super) struct Before {
     pub(super) started: Timestamp,
     /// Since when the client has waited for bytes that the origin could have sent.
     pub(super) waits_since: Timestamp,
+    /// The wait was for an answer that was lost with its session.
+    pub(super) lost_answer: bool,
     pub(super) attempts: u32,
 }
 
@@ -152,11 +154,13 @@ impl World {
             let before = self.lasting.before[e].get_or_insert(Before {
                 started: running.started,
                 waits_since: running.started,
+                lost_answer: false,
                 attempts: 0,
             });
             // An origin that had nothing to say kept nobody waiting until now.
             if let Some(ready) = running.origin.as_ref().and_then(App::ready) {
                 before.waits_since = ready.max(running.client.last_read()).min(self.now);
+                before.lost_answer = ready < self.now;
             }
             before.attempts += 1;
             self.waiting.put(again, e);

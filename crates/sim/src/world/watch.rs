@@ -30,9 +30,11 @@ pub(crate) struct Served {
     pub bytes: u64,
     /// Times in which an end waited for bytes that the other could have sent.
     pub waits: Vec<(Timestamp, Timestamp)>,
-    /// Of these, the wait for the first byte of the request.
+    /// Of these, the wait for the first byte of the request at the origin. None if it was repeated
+    /// since an answer was lost with its session.
     pub request: Option<(Timestamp, Timestamp)>,
-    /// Of these, the wait for the first byte of the answer.
+    /// Of these, the wait for the first byte of the answer, or of the request again if the answer was
+    /// lost with its session.
     pub answer: Option<(Timestamp, Timestamp)>,
 }
 
@@ -121,9 +123,12 @@ impl World {
         }
         let before = self.lasting.before[e];
         let since = before.map_or(r.started, |b| b.waits_since);
-        let request = origin.asked.map(|at| (since, at));
+        let asked = origin.asked.map(|at| (since, at));
+        let lost_answer = before.is_some_and(|b| b.lost_answer);
+        let request = asked.filter(|_| !lost_answer);
         let answer = origin.ready().zip(r.client.first_read);
-        let mut waits: Vec<_> = request.into_iter().chain(answer).collect();
+        let mut waits: Vec<_> = asked.into_iter().chain(answer).collect();
+        let answer = if lost_answer { asked } else { answer };
         for (reader, writer) in [(&r.client, &x.origin), (origin, &x.client)] {
             let (gap, at) = reader.later_gap;
             let due = writer.pace.map(|p| p.every).unwrap_or_default();
