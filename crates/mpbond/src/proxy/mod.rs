@@ -229,9 +229,10 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         // With it go copies of all listeners.
         drop((accepting, own.handover));
         if successor.is_none() {
+            let before = own.predecessor.as_deref();
             tokio::select! {
                 () = &mut serving => {}
-                () = finish(&workers, &mut stop, config.stop_within) => {}
+                () = finish(&workers, &mut stop, config.stop_within, before) => {}
             }
         }
         successor
@@ -249,7 +250,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             () = all => {}
             reason = stop.wait() => {
                 info!(reason, "stopping");
-                finish(&workers, &mut stop, config.stop_within).await;
+                finish(&workers, &mut stop, config.stop_within, None).await;
             }
         }
     }
@@ -259,10 +260,24 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves what is open for the last time: until it ends, so long at most, or until a signal.
-async fn finish(workers: &[Worker], stop: &mut DaemonStop, within: Duration) {
+/// Serves what is open for the last time: until it ends, so long at most, or until a signal. The
+/// process before this one is waited for: a service manager signals both, and ends what is left
+/// when this one has ended.
+async fn finish(
+    workers: &[Worker],
+    stop: &mut DaemonStop,
+    within: Duration,
+    before: Option<&Predecessor>,
+) {
+    let all = async {
+        let end = tokio::time::Instant::now() + within;
+        drain(workers, within).await;
+        if let Some(before) = before {
+            let _ = tokio::time::timeout_at(end, before.end()).await;
+        }
+    };
     tokio::select! {
-        () = drain(workers, within) => {}
+        () = all => {}
         reason = stop.wait() => info!(reason, "stopping at once"),
     }
 }

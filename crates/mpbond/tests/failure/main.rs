@@ -35,3 +35,4 @@ mod status;
 mod texts;
 mod upgrade;
 mod upgrade_refused;
+mod upgrade_stop;
