@@ -40,8 +40,8 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Listens beside the status socket, with the inherited listener if there is one. Where the file
-    /// cannot be made, a daemon that cannot be upgraded, and a line in the log.
+    /// Listens beside the status socket, with the inherited listener if there is one. Where the
+    /// file cannot be made, a daemon that cannot be upgraded, and a line in the log.
     pub(crate) fn open(
         status_socket: &Path,
         role: &'static str,

@@ -1,5 +1,5 @@
-//! A primary that knows its proxy by name alone, also behind a kill switch; and one that pairs with a
-//! new proxy behind a kill switch; in namespaces of the test's own.
+//! A primary that knows its proxy by name alone, also behind a kill switch; and one that pairs with
+//! a new proxy behind a kill switch; in namespaces of the test's own.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};

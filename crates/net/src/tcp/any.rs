@@ -7,9 +7,8 @@ use tokio::net::TcpStream;
 use super::{TcpError, TcpOptions, connect};
 use crate::happy_eyeballs::connect_in_order;
 
-/// Opens a connection to the first of these addresses that answers, as
-/// [`connect_in_order`] does. The remote address of the options is not used; their timeout holds for
-/// each attempt.
+/// Opens a connection to the first of these addresses that answers, as [`connect_in_order`] does.
+/// The remote address of the options is not used; their timeout holds for each attempt.
 ///
 /// # Errors
 /// The error of the first address, when all have failed. [`TcpError::NoAddress`] for none.
