@@ -21,7 +21,8 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
 /// The same where an address is known already; a later answer is for the next attempt.
 const LOOK_UP_BESIDE_WITHIN: Duration = Duration::from_millis(250);
 
-/// Maximum number of look-ups under way of one resolver: all names of a link, twice.
+/// Maximum number of look-ups under way of one resolver, which admits half of them at once: the
+/// names of several links.
 const MAX_LOOKUPS: usize = 64;
 
 /// Resolvers of the proxy's names. Their sockets are those of the primary's other connections:
