@@ -11,7 +11,7 @@ use mpbond_session::SubflowId;
 use mpbond_units::Timestamp;
 
 use crate::context::Context;
-use crate::remembrance::Remembrance;
+use crate::nat_timeout::NatTimeout;
 use crate::replacement::PROMPT;
 
 /// Interval of the kernel's keep-alive on the daemons' connections: no network sees a longer idle
@@ -22,10 +22,10 @@ const KERNEL_KEEP_ALIVE: Duration = Duration::from_secs(240);
 #[derive(Debug, Default)]
 pub(crate) struct Resets {
     current: Option<SubflowId>,
-    network: Remembrance,
+    network: NatTimeout,
     /// When the last one was reset after an idle time, and what was known before, until another one
     /// is answered.
-    last: Option<(Timestamp, Remembrance)>,
+    last: Option<(Timestamp, NatTimeout)>,
 }
 
 impl Resets {

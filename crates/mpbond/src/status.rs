@@ -20,6 +20,19 @@ pub struct Status {
     /// Sessions: at a primary the one in use, then those that retire; any number at a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionStatus>,
+    /// Counters by peer, over all sessions since the daemon started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerStatus>,
+    /// Counters by path, over all sessions since the daemon started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathStatus>,
+    /// Primary: connections that went direct since the daemon started, since no path to the proxy
+    /// worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_total: Option<u64>,
+    /// Helper: bytes relayed since the daemon started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relayed: Vec<RelayedStatus>,
     /// The last streams, newest last; open ones too. None in an answer to other users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferStatus>,
@@ -146,6 +159,61 @@ pub struct SessionStatus {
     pub unscheduled_bytes: u64,
     /// Its subflows.
     pub subflows: Vec<SubflowStatus>,
+    /// Its bytes by path, former subflows included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathShare>,
+}
+
+/// Bytes of a session over the subflows of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathShare {
+    /// The path's or helper's name.
+    pub name: String,
+    /// Stream bytes that arrived on it, copies included.
+    pub bytes_in: u64,
+    /// Stream bytes given to it, copies included.
+    pub bytes_out: u64,
+}
+
+/// Counters of a daemon with one peer, over all their sessions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// The peer's device id.
+    pub peer: String,
+    /// Streams opened.
+    pub streams_total: u64,
+    /// Bytes that arrived and had arrived before.
+    pub redundant_bytes_in: u64,
+    /// Bytes given to a subflow that another one had been given.
+    pub redundant_bytes_out: u64,
+    /// Bytes recalled from slow, silent or lost subflows.
+    pub reinjected_bytes_out: u64,
+}
+
+/// Counters of a path, over all sessions with a peer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// The peer's device id.
+    pub peer: String,
+    /// The path's or helper's name.
+    pub name: String,
+    /// Stream bytes that arrived on it, copies included.
+    pub bytes_in: u64,
+    /// Stream bytes given to it, copies included.
+    pub bytes_out: u64,
+    /// Number of times that it has joined a session.
+    pub joins_total: u64,
+}
+
+/// Bytes that a helper has relayed for a primary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelayedStatus {
+    /// The primary's device id.
+    pub primary: String,
+    /// Bytes from proxies to the primary.
+    pub bytes_down: u64,
+    /// Bytes from the primary to proxies.
+    pub bytes_up: u64,
 }
 
 impl SessionStatus {

@@ -115,6 +115,7 @@ mod estimator;
 mod handshake;
 mod ids;
 pub mod pad;
+mod path_bytes;
 mod range_set;
 pub mod scheduler;
 mod session;
@@ -133,6 +134,7 @@ pub use config::{
 pub use estimator::{FarReport, PathInfo};
 pub use handshake::{EXPORTER, Hello, HelloError, SessionKey, parse_hello};
 pub use ids::{HelperId, SessionId, StreamId, SubflowId};
+pub use path_bytes::PathBytes;
 pub use scheduler::SchedulerKind;
 pub use session::{
     Event, IDLE_LONG, OpenError, Read, Session, SubflowError, Transmit, close_record,

@@ -24,6 +24,7 @@ use super::silences::Silences;
 use super::stream_io::StreamIo;
 use super::subflow_io::SubflowIo;
 use super::timer::Timer;
+use super::view;
 use crate::memory::{self, Account};
 
 /// Streams that are woken at once when their own session has given memory back.
@@ -56,6 +57,8 @@ pub(super) struct Inner {
     /// A task will look whether there is memory for them.
     pub(super) memory_watched: bool,
     pub(super) log: TransferLog,
+    /// It has ended, and its counters are among those of the daemon.
+    pub(super) counted: bool,
     pub(super) names: SubflowNames,
     pub(super) silences: Silences,
     /// Plaintext of the record being made.
@@ -63,6 +66,12 @@ pub(super) struct Inner {
     /// Buffer into which applications' bytes are read.
     pub(super) block: BytesMut,
     pub(super) tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.count();
+    }
 }
 
 /// Changes the session and carries its results out.
@@ -138,6 +147,14 @@ impl Inner {
             self.say_last(id, &e);
         }
         self.notice(Notice::Lost(reason));
+    }
+
+    /// Adds the counters of a session that ends to those of the daemon.
+    pub(super) fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            let status = view::session_status(&self.session, &self.clock, &self.peer);
+            self.log.totals().ended(&status);
+        }
     }
 
     fn arm_timer(&mut self) {

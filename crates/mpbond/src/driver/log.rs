@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use mpbond_session::{StreamStats, SubflowId};
 
+use super::totals::Totals;
 use crate::status::{ShareStatus, TransferStatus};
 
 /// Ended streams kept.
@@ -15,6 +16,7 @@ const KEPT: usize = 64;
 pub struct TransferLog {
     // Written once a stream, read by status: contention does not occur on the data path.
     entries: Arc<Mutex<VecDeque<TransferStatus>>>,
+    totals: Totals,
 }
 
 impl TransferLog {
@@ -35,6 +37,11 @@ impl TransferLog {
             entries.pop_front();
         }
         entries.push_back(transfer(session, stats, name));
+    }
+
+    /// Counters over all sessions of the daemon.
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// The streams, oldest first.

@@ -24,6 +24,7 @@ mod subflow;
 mod subflow_io;
 mod timeouts;
 mod timer;
+mod totals;
 mod view;
 
 use std::cell::RefCell;
@@ -118,6 +119,7 @@ impl Driver {
                 starved: VecDeque::new(),
                 memory_watched: false,
                 log,
+                counted: false,
                 names: SubflowNames::default(),
                 silences: Silences::default(),
                 record: Vec::with_capacity(mpbond_session::wire::MAX_RECORD_BYTES),
@@ -142,9 +144,12 @@ impl Driver {
             let setup = complete(&tls, setup);
             // A primary's memory is not bounded.
             let _ = inner.account.take(memory::SUBFLOW);
-            let name = setup.name.clone();
+            let (name, role) = (setup.name.clone(), setup.role);
             let id = inner.session.add_subflow(now, setup);
             info!(subflow = %id, name, "subflow connected");
+            if role != Role::Express {
+                inner.log.totals().joined(&inner.peer.to_string(), &name);
+            }
             inner.names.insert(id, name);
             id
         });
@@ -178,6 +183,12 @@ impl Driver {
             };
             let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
             info!(subflow = %id, name = path.name, "subflow joined");
+            if path.role != Role::Express {
+                inner
+                    .log
+                    .totals()
+                    .joined(&inner.peer.to_string(), &path.name);
+            }
             inner.names.insert(id, path.name.clone());
             if path.role == Role::Express
                 && let Err(e) = socket2::SockRef::from(tls.tcp()).set_keepalive(false)
@@ -379,6 +390,7 @@ impl Driver {
                 w.wake();
             }
         }
+        inner.count();
     }
 }
 

@@ -1,41 +1,15 @@
 //! State of a session for `mpbond status`.
 
-use mpbond_session::{SubflowId, SubflowState};
+use mpbond_net::DeviceId;
+use mpbond_session::{PathBytes, Session, SubflowId, SubflowState};
 
-use super::{Driver, log};
-use crate::status::{SessionStatus, SubflowStatus, TransferStatus};
+use super::{Clock, Driver, log};
+use crate::status::{PathShare, SessionStatus, SubflowStatus, TransferStatus};
 
 impl Driver {
     /// State of the session.
     pub fn status(&self) -> SessionStatus {
-        self.inspect(|session, clock, peer| {
-            let now = clock.now();
-            let stats = session.stats();
-            let subflows: Vec<SubflowStatus> =
-                session.subflows(now).iter().map(subflow_status).collect();
-            let state = match (session.is_lost(), session.is_established()) {
-                (true, _) => "lost",
-                _ if session.is_going_away() => "retiring",
-                (false, true) if subflows.is_empty() => "waiting",
-                (false, true) => "up",
-                (false, false) => "joining",
-            };
-            SessionStatus {
-                id: session.id().map(|id| id.to_string()).unwrap_or_default(),
-                peer: peer.to_string(),
-                state: state.to_owned(),
-                scheduler: session.config().scheduler.to_string(),
-                streams_open: stats.streams_open,
-                streams_total: stats.streams_total,
-                bytes_in: stats.bytes_in,
-                bytes_out: stats.bytes_out,
-                redundant_bytes_in: stats.redundant_bytes_in,
-                redundant_bytes_out: stats.redundant_bytes_out,
-                reinjected_bytes_out: stats.reinjected_bytes_out,
-                unscheduled_bytes: session.unscheduled_bytes(),
-                subflows,
-            }
-        })
+        self.inspect(session_status)
     }
 
     /// The open streams.
@@ -53,6 +27,44 @@ impl Driver {
                 .map(|s| log::transfer(&id, s, name))
                 .collect()
         })
+    }
+}
+
+/// State of a session.
+pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) -> SessionStatus {
+    let now = clock.now();
+    let stats = session.stats();
+    let subflows: Vec<SubflowStatus> = session.subflows(now).iter().map(subflow_status).collect();
+    let state = match (session.is_lost(), session.is_established()) {
+        (true, _) => "lost",
+        _ if session.is_going_away() => "retiring",
+        (false, true) if subflows.is_empty() => "waiting",
+        (false, true) => "up",
+        (false, false) => "joining",
+    };
+    SessionStatus {
+        id: session.id().map(|id| id.to_string()).unwrap_or_default(),
+        peer: peer.to_string(),
+        state: state.to_owned(),
+        scheduler: session.config().scheduler.to_string(),
+        streams_open: stats.streams_open,
+        streams_total: stats.streams_total,
+        bytes_in: stats.bytes_in,
+        bytes_out: stats.bytes_out,
+        redundant_bytes_in: stats.redundant_bytes_in,
+        redundant_bytes_out: stats.redundant_bytes_out,
+        reinjected_bytes_out: stats.reinjected_bytes_out,
+        unscheduled_bytes: session.unscheduled_bytes(),
+        subflows,
+        paths: session.paths().into_iter().map(path_share).collect(),
+    }
+}
+
+fn path_share(path: PathBytes) -> PathShare {
+    PathShare {
+        name: path.name,
+        bytes_in: path.bytes_in,
+        bytes_out: path.bytes_out,
     }
 }
 

@@ -5,7 +5,7 @@ mod budget;
 mod control;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
 use crate::rate_limited_log::PeerLog;
 use crate::sandbox::{self, Access, Need, Place};
-use crate::status::{RelayStatus, SandboxStatus, Status};
+use crate::status::{RelayStatus, RelayedStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, metrics, revocation};
@@ -92,6 +92,13 @@ struct Active {
     hs_local: Option<IpAddr>,
 }
 
+/// Adds the bytes of a relay to those of its primary.
+fn add_relayed(relayed: &mut BTreeMap<DeviceId, (u64, u64)>, relay: &Active) {
+    let (down, up) = relay.handle.moved();
+    let sum = relayed.entry(relay.primary).or_default();
+    *sum = (sum.0 + down, sum.1 + up);
+}
+
 /// End of a helper's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leave {
@@ -113,6 +120,8 @@ struct Helper {
     leaving: watch::Sender<Option<Leave>>,
     tickets: RefCell<TicketBook<Promised>>,
     relays: RefCell<HashMap<u64, Active>>,
+    /// Bytes of relays that have ended, by primary: as many as are or were trusted.
+    relayed: RefCell<BTreeMap<DeviceId, (u64, u64)>>,
     /// The address at which a proxy has answered last.
     reached: RefCell<Addresses>,
     /// Relays and control connections by primary.
@@ -147,6 +156,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         leaving: watch::Sender::new(None),
         tickets: RefCell::default(),
         relays: RefCell::default(),
+        relayed: RefCell::default(),
         reached: RefCell::default(),
         relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
         control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
@@ -479,7 +489,10 @@ impl Helper {
             }
             end => info!(primary = primary.short(), ?end, "relay closed"),
         }
-        self.relays.borrow_mut().remove(&number);
+        if let Some(ended) = self.relays.borrow_mut().remove(&number) {
+            let mut relayed = self.relayed.borrow_mut();
+            add_relayed(&mut relayed, &ended);
+        }
         let _ = control.send(control::Event::Closed(request));
     }
 
@@ -501,6 +514,15 @@ impl Helper {
                 })
             })
             .collect();
+        let mut relayed = self.relayed.borrow().clone();
+        for active in self.relays.borrow().values() {
+            add_relayed(&mut relayed, active);
+        }
+        let relayed = relayed.into_iter().map(|(primary, moved)| RelayedStatus {
+            primary: primary.to_string(),
+            bytes_down: moved.0,
+            bytes_up: moved.1,
+        });
         let mut notes = Vec::new();
         if !self.config.enabled {
             notes.push("lending is switched off (enabled = false)".to_owned());
@@ -515,6 +537,7 @@ impl Helper {
             process: std::process::id(),
             uptime_s: self.clock.now().as_secs_f64(),
             relays,
+            relayed: relayed.collect(),
             budget: self.budget.as_ref().map(MonthlyBudget::status),
             sandbox: self.sandboxed.borrow().clone(),
             notes,

@@ -263,6 +263,7 @@ pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
         }
         OnProxyLoss::Direct => {
             warn!(%to, "no path to the proxy: connection goes direct, over one path");
+            primary.direct.update(|n| n + 1);
             direct::serve(&primary.resolver, connection, &to).await;
         }
     }

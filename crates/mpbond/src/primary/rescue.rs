@@ -63,6 +63,7 @@ pub(super) fn go_direct(primary: &Primary, stream: StreamId) {
     match driver.reclaim(stream, rescuable.may_repeat) {
         Some(connection) => {
             warn!(%to, "the proxy does not answer: connection goes direct, over one path");
+            primary.direct.update(|n| n + 1);
             let (resolver, busy) = (Rc::clone(&primary.resolver), Rc::clone(&primary.busy));
             tokio::task::spawn_local(async move {
                 direct(resolver, connection, to, reach).await;

@@ -1,6 +1,6 @@
 //! State that all tasks of a primary share, on one thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -63,6 +63,8 @@ pub(super) struct Primary {
     pub(super) rescuable: RefCell<HashMap<StreamId, Rescuable>>,
     /// Resolver of direct connections.
     pub(super) resolver: Rc<Resolver<()>>,
+    /// Number of connections that went direct since no path to the proxy worked.
+    pub(super) direct: Cell<u64>,
     /// Clients of fronts.
     pub(super) clients: Clients,
     /// Clients that are being told that there is no room for them.
@@ -137,6 +139,7 @@ impl Primary {
             resolvers: Resolvers::new(&config),
             rescuable: RefCell::default(),
             resolver: direct::resolver(),
+            direct: Cell::default(),
             clients: Clients::default(),
             refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
             room: Notify::new(),
@@ -351,6 +354,7 @@ impl Primary {
         let links = self.link_status();
         let mut sessions: Vec<SessionStatus> = drivers().map(Driver::status).collect();
         sessions.iter_mut().for_each(|s| s.mark_down(&links));
+        let (peers, paths) = self.log.totals().with(&sessions);
         Status {
             role: "primary".to_owned(),
             device: self.identity.id().to_string(),
@@ -358,6 +362,9 @@ impl Primary {
             process: std::process::id(),
             uptime_s: self.clock.now().as_secs_f64(),
             sessions,
+            peers,
+            paths,
+            direct_total: Some(self.direct.get()),
             transfers,
             links,
             on_proxy_loss: Some(self.config.on_proxy_loss.name().to_owned()),

@@ -439,6 +439,7 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>, note: Option<Strin
             transfers.extend(t);
         }
     }
+    let (peers, paths) = proxy.log.totals().with(&sessions);
     let mut notes = Vec::from_iter(note);
     if let Some(address) = proxy.config.serve {
         notes.push(format!("every stream ends at {address} (serve)"));
@@ -450,6 +451,8 @@ async fn status(proxy: Arc<Proxy>, workers: Arc<Vec<Worker>>, note: Option<Strin
         process: std::process::id(),
         uptime_s: proxy.clock.now().as_secs_f64(),
         sessions,
+        peers,
+        paths,
         transfers,
         memory: Some(MemoryStatus {
             used_bytes: proxy.memory.used(),

@@ -18,6 +18,7 @@ mod idle;
 mod interface;
 mod kill_switch;
 mod log_flood;
+mod metrics;
 mod mtu;
 mod mtu_helper;
 mod names;

@@ -196,6 +196,12 @@ impl RelayHandle {
         self.shared.woken.notified().await;
     }
 
+    /// Bytes moved down and up, also when it has ended.
+    pub fn moved(&self) -> (u64, u64) {
+        let s = &self.shared;
+        (s.bytes_down.load(Relaxed), s.bytes_up.load(Relaxed))
+    }
+
     /// Reads the statistics without disturbing the relay. `None` when it has ended.
     pub fn stats(&self) -> Option<RelayStats> {
         let sockets = self.sockets.upgrade()?;

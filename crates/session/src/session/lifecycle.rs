@@ -131,6 +131,9 @@ impl Session {
         let Some(mut gone) = self.subflows.remove(id) else {
             return;
         };
+        let counted = &gone.counters;
+        self.gone
+            .add(&gone.name, counted.bytes_in, counted.bytes_out);
         self.resume.note_dead(id, gone.rx.octets);
         self.feedback.forget(id);
         // Also before its hello was written: until there is a session, the others wait for it.

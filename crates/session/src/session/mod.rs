@@ -54,6 +54,7 @@ use crate::SubflowId;
 use crate::config::SessionConfig;
 use crate::estimator::{FarReport, PathInfo};
 use crate::handshake::{Hello, SessionKey};
+use crate::path_bytes::{ByName, PathBytes};
 use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowStats};
 use crate::subflow::{HelperDownlink, SentFrame, Subflow};
@@ -106,6 +107,8 @@ pub struct Session {
     timers: Deadlines,
     events: VecDeque<Event>,
     stats: SessionStats,
+    /// Bytes of subflows that are gone.
+    gone: ByName,
     scratch: Scratch,
 }
 
@@ -162,6 +165,7 @@ impl Session {
             timers: Deadlines::default(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
+            gone: ByName::default(),
             scratch: Scratch::default(),
             config,
         }
@@ -314,6 +318,15 @@ impl Session {
     /// Every subflow as it stands.
     pub fn subflows(&self, now: Timestamp) -> Vec<SubflowStats> {
         self.subflows.iter().map(|s| s.stats(now)).collect()
+    }
+
+    /// Stream bytes of each path, those of its former subflows included.
+    pub fn paths(&self) -> Vec<PathBytes> {
+        let mut paths = self.gone.clone();
+        for s in self.subflows.iter() {
+            paths.add(&s.name, s.counters.bytes_in, s.counters.bytes_out);
+        }
+        paths.into_inner()
     }
 
     /// Every open stream as it stands.

@@ -1,0 +1,103 @@
+//! Prometheus metrics, made from the daemon's [`Status`] at each scrape (text format 0.0.4).
+//! Every metric is described in `docs/metrics.md`.
+
+mod page;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tracing::{debug, warn};
+
+use crate::status::Status;
+
+pub use page::text;
+
+/// Maximum number of scrapers at a time; more wait in the kernel's queue.
+const MAX_SCRAPERS: usize = 16;
+
+/// Time limit of a scrape.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves `GET /metrics` at `address`, if there is one, while the current `LocalSet` runs. The
+/// address is bound at once; a failure is logged and has no other effect.
+pub async fn start<F: Future<Output = Status> + 'static>(
+    address: Option<SocketAddr>,
+    status: impl Fn() -> F + 'static,
+) {
+    if let Some(listener) = listen(address).await {
+        tokio::task::spawn_local(serve(listener, status));
+    }
+}
+
+/// Binds the address of the metrics, if there is one. A failure is logged.
+pub async fn listen(address: Option<SocketAddr>) -> Option<TcpListener> {
+    let address = address?;
+    let listener = TcpListener::bind(address).await;
+    listener
+        .inspect_err(|e| warn!(%address, error = %e, "no metrics"))
+        .ok()
+}
+
+/// Serves `GET /metrics`. To be run in a `LocalSet`.
+pub async fn serve<F: Future<Output = Status> + 'static>(
+    listener: TcpListener,
+    status: impl Fn() -> F + 'static,
+) {
+    let status = Rc::new(status);
+    let room = Arc::new(Semaphore::new(MAX_SCRAPERS));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(e) => {
+                warn!(error = %e, "metrics");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        let status = Rc::clone(&status);
+        tokio::task::spawn_local(async move {
+            let _permit = permit;
+            let service = service_fn(move |request| {
+                let status = Rc::clone(&status);
+                async move { Ok::<_, Infallible>(answer(&request, &*status).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service);
+            if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, connection).await {
+                debug!(error = %e, "a scraper went away");
+            }
+        });
+    }
+}
+
+async fn answer<F: Future<Output = Status>>(
+    request: &Request<Incoming>,
+    status: &impl Fn() -> F,
+) -> Response<Full<Bytes>> {
+    let (code, text) = match request.uri().path() {
+        "/metrics" => (StatusCode::OK, text(&status().await)),
+        _ => (StatusCode::NOT_FOUND, "try /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = code;
+    response.headers_mut().insert(
+        hyper::header::CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("text/plain; version=0.0.4"),
+    );
+    response
+}
