@@ -242,6 +242,17 @@ fn status_of_a_daemon() {
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");
     }
+    // Into a pipe without colours, unless they are asked for, and never where they are not wanted.
+    let coloured = |variables: &[&str]| {
+        let mut command = MPBOND.command(["status", "--socket", text(&socket)]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.envs(variables.iter().map(|name| (name, "1")));
+        let outcome = Outcome::from(command.output().unwrap());
+        outcome.stdout.contains("\u{1b}[")
+    };
+    assert!(!coloured(&[]));
+    assert!(coloured(&["CLICOLOR_FORCE"]));
+    assert!(!coloured(&["CLICOLOR_FORCE", "NO_COLOR"]));
     let json = ok(&["status", "--json", "--socket", text(&socket)]);
     assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
 }

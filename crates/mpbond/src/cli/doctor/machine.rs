@@ -13,7 +13,7 @@ use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
-use super::super::hints::start;
+use super::super::hints::{start, sudo};
 use super::finding::Findings;
 
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
@@ -86,7 +86,11 @@ pub(super) fn trusted(findings: &mut Findings, identity: &Path, configured: &[De
         Ok(devices) if devices.is_empty() && configured.is_empty() => findings.warn(
             "trust",
             "no device is trusted, so none can connect",
-            "run `mpbond id` on the primary and `mpbond trust ID` here",
+            format!(
+                "`{sudo}mpbond pair` here and on the primary lets it in, and so does `{sudo}mpbond trust ID` \
+                 with its id",
+                sudo = sudo()
+            ),
         ),
         Ok(devices) => {
             let count = devices.len() + configured.len();
@@ -188,24 +192,24 @@ pub(super) fn kill_switch(findings: &mut Findings, configured: KillSwitch, runni
             check,
             "on, though the configuration has none: applications have no network while no primary \
              runs",
-            "`mpbond kill-switch off` removes it",
+            format!("`{}mpbond kill-switch off` removes it", sudo()),
         ),
         (true, _) if running => findings.ok(check, "on"),
         (true, _) => findings.warn(
             check,
             "on, and the primary does not run: applications have no network",
-            "start it, or `mpbond kill-switch off`",
+            format!("start it, or `{}mpbond kill-switch off`", sudo()),
         ),
         (false, KillSwitch::Off) => {}
         (false, _) if running => findings.fail(
             check,
             "the configuration has one, and the kernel does not",
-            "restart the primary, or `mpbond kill-switch on`",
+            format!("restart the primary, or `{}mpbond kill-switch on`", sudo()),
         ),
         (false, _) => findings.warn(
             check,
             "off until the primary starts: applications reach the network directly",
-            "`mpbond kill-switch on` installs it now",
+            format!("`{}mpbond kill-switch on` installs it now", sudo()),
         ),
     }
 }
@@ -236,7 +240,10 @@ pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
         (false, false) => findings.warn(
             check,
             format!("{what} are left"),
-            "`mpbond doctor primary --clean` removes them, and so does the primary's next start",
+            format!(
+                "`{}mpbond doctor primary --clean` removes them, and so does the primary's next start",
+                sudo()
+            ),
         ),
     }
 }

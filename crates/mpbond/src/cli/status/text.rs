@@ -203,13 +203,17 @@ fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
             number(total.incoming),
             number(total.outgoing),
         ];
-        let bold = |cell: Cell| Cell {
-            style: Style::new().bold(),
-            ..cell
-        };
         rows.push(cells.map(bold).to_vec());
     }
     text.push_str(&table(&columns, &rows));
+}
+
+/// A cell of a row of sums.
+fn bold(cell: Cell) -> Cell {
+    Cell {
+        style: Style::new().bold(),
+        ..cell
+    }
 }
 
 /// A number of Mbit/s, if it is known.
@@ -243,7 +247,24 @@ fn relays(text: &mut String, status: &Status, span: &Span<'_>) {
             human::bytes(r.level_down_bytes + r.level_up_bytes).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = status.relays.iter().enumerate().map(row).collect();
+    let mut rows: Vec<Vec<Cell>> = status.relays.iter().enumerate().map(row).collect();
+    if rows.len() > 1 {
+        let mut total = Rates::default();
+        for (index, relay) in status.relays.iter().enumerate() {
+            total.add(&span.relay(index, relay));
+        }
+        let sum = |of: fn(&RelayStatus) -> u64| human::bytes(status.relays.iter().map(of).sum());
+        let cells = [
+            "total".into(),
+            Cell::default(),
+            sum(|r| r.bytes_down).into(),
+            sum(|r| r.bytes_up).into(),
+            number(total.incoming),
+            number(total.outgoing),
+            sum(|r| r.level_down_bytes + r.level_up_bytes).into(),
+        ];
+        rows.push(cells.map(bold).to_vec());
+    }
     text.push_str("\nrelays\n");
     let columns = [
         Column("PRIMARY", 7, Align::Left),
@@ -478,12 +499,15 @@ transfers
     fn a_helper() {
         let status = Status {
             role: "helper".into(),
-            relays: vec![RelayStatus {
-                primary: "AAAAAAA-BBBBBBB".into(),
-                proxy: "203.0.113.1:4433".into(),
-                bytes_down: 1 << 20,
-                ..RelayStatus::default()
-            }],
+            relays: vec![
+                RelayStatus {
+                    primary: "AAAAAAA-BBBBBBB".into(),
+                    proxy: "203.0.113.1:4433".into(),
+                    bytes_down: 1 << 20,
+                    ..RelayStatus::default()
+                };
+                2
+            ],
             budget: Some(BudgetStatus {
                 month: "2026-11".into(),
                 used_bytes: 1 << 30,
@@ -498,6 +522,10 @@ transfers
         );
         assert!(
             text.contains("  AAAAAAA  203.0.113.1:4433  1.00 MiB"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  total                      2.00 MiB  0 B"),
             "{text}"
         );
     }
