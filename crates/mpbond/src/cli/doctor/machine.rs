@@ -79,18 +79,24 @@ pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity>
 }
 
 /// Checks that some device may connect.
-pub(super) fn trusted(findings: &mut Findings, identity: &Path, configured: &[DeviceId]) {
+pub(super) fn trusted(
+    findings: &mut Findings,
+    role: Role,
+    identity: &Path,
+    configured: &[DeviceId],
+) {
     let file = TrustFile::beside(identity);
     match file.devices() {
         Err(e) => findings.fail("trust", e.to_string(), "repair the line, or remove it"),
         Ok(devices) if devices.is_empty() && configured.is_empty() => findings.warn(
             "trust",
             "no device is trusted, so none can connect",
-            format!(
-                "`{sudo}mpbond pair` here and on the primary lets it in, and so does `{sudo}mpbond trust ID` \
-                 with its id",
-                sudo = sudo()
-            ),
+            match role {
+                Role::Proxy => {
+                    format!("`{}mpbond proxy enrol` makes a token for a primary", sudo())
+                }
+                _ => format!("`{}mpbond pair` here and on the primary lets it in", sudo()),
+            },
         ),
         Ok(devices) => {
             let count = devices.len() + configured.len();

@@ -251,7 +251,7 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     sandbox::check(findings, config.sandbox, status.as_ref());
     clock::check(findings);
     machine::identity(findings, &config.identity);
-    machine::trusted(findings, &config.identity, &config.trust);
+    machine::trusted(findings, Role::Helper, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
     }
@@ -308,7 +308,7 @@ fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) {
     sandbox::check(findings, config.sandbox, status.as_ref());
     clock::check(findings);
     machine::identity(findings, &config.identity);
-    machine::trusted(findings, &config.identity, &config.trust);
+    machine::trusted(findings, Role::Proxy, &config.identity, &config.trust);
     if let Some(name) = &config.congestion {
         machine::congestion(findings, name);
     }
