@@ -1,5 +1,7 @@
 //! Axes: ranges, tick distances and tick labels.
 
+use crate::text::text_width;
+
 /// Tick distance of an axis: 1, 2 or 5 times a power of ten, not below `least`.
 pub fn nice_step(least: f64) -> f64 {
     let least = least.max(1e-9);
@@ -94,6 +96,12 @@ impl Axis {
             Scale::Logarithmic => value.max(1.0).log10() / self.high.log10(),
         };
         share.clamp(-0.05, 1.05)
+    }
+
+    /// Width of the widest label of a tick.
+    pub(crate) fn label_width(&self) -> f64 {
+        let widths = self.ticks().into_iter().map(|(_, text)| text_width(&text));
+        widths.fold(0.0, f64::max)
     }
 
     /// Values and labels of the ticks.

@@ -56,7 +56,7 @@ impl BarChart {
     pub fn to_svg(&self) -> String {
         let bars = self.groups.iter().map(|g| g.bars.len()).sum::<usize>();
         // All bars must fit on a page.
-        let bar = (760.0 / (bars + self.groups.len()).max(1) as f64).clamp(5.0, 26.0);
+        let bar = (760.0 / (bars + self.groups.len()).max(1) as f64).clamp(5.0, 40.0);
         let gap = bar.max(12.0);
         let widest = self
             .groups
@@ -72,13 +72,14 @@ impl BarChart {
         // Names that do not fit below their bars are slanted and extend to the left.
         let mut groups = self.groups.iter();
         let slant = !lone && groups.any(|g| text_width(&g.name) > group_width(g) + gap - 4.0);
-        let left = if slant { LEFT.max(widest * 0.87) } else { LEFT };
-        let narrowest = (text_width(&self.title) * 1.35).min(700.0);
-        let plot_width = content.max(narrowest - left - RIGHT).max(240.0);
+        let y = Axis::covering(&self.y_label, self.shown(), true, 7.0);
+        let left = LEFT.max(y.label_width() + 34.0);
+        let left = if slant { left.max(widest * 0.87) } else { left };
+        let plot_width = content.max(280.0);
         let width = left + plot_width + RIGHT;
 
         let mut svg = Svg::new();
-        svg.heading((8.0, 20.0), &self.title);
+        let title = svg.wrapped_heading((8.0, 20.0), width - 8.0, &self.title);
         let used = |i: usize| {
             self.groups
                 .iter()
@@ -93,9 +94,8 @@ impl BarChart {
         if all_bars.any(|b| b.reference.is_some()) {
             entries.push((Key::Reference, self.reference.clone()));
         }
-        let top = legend(&mut svg, &entries, 8.0, width - 8.0, 30.0);
+        let top = legend(&mut svg, &entries, 8.0, width - 8.0, 30.0 + title);
 
-        let y = Axis::covering(&self.y_label, self.shown(), true, 7.0);
         let bars = Axis::exact("", 0.0, 1.0, 1.0);
         let panel = Panel::new((left, top), (plot_width, PLOT_HEIGHT), bars, y);
         let bottom = panel.bottom;

@@ -5,7 +5,6 @@ use crate::axis::Axis;
 use crate::legend::{Key, legend};
 use crate::panel::Panel;
 use crate::svg::{Anchor, Svg, colour, dash};
-use crate::text::text_width;
 
 /// Form of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +83,16 @@ const MAX_POINTS: usize = 1_200;
 impl Chart {
     /// The chart as SVG.
     pub fn to_svg(&self) -> String {
-        let width = (LEFT + PLOT.0 + RIGHT).max((text_width(&self.title) * 1.3).min(700.0));
+        let (xs, ys) = self.shown();
+        let x = Axis::covering(&self.x_label, xs, self.from_zero.0, 8.0);
+        let y = Axis::covering(&self.y_label, ys, self.from_zero.1, 7.0);
+        // Room for long labels: those of the vertical axis stand to its left, the last one of the
+        // horizontal axis is centred on its end.
+        let left = LEFT.max(y.label_width() + 34.0);
+        let right = RIGHT.max(x.label_width() / 2.0 + 4.0);
+        let width = left + PLOT.0 + right;
         let mut svg = Svg::new();
-        svg.heading((8.0, 20.0), &self.title);
+        let title = svg.wrapped_heading((8.0, 20.0), width - 8.0, &self.title);
         let mut entries: Vec<(Key, String)> = Vec::new();
         for s in self.series.iter().filter(|s| s.form != Form::Cloud) {
             let key = match s.form {
@@ -99,18 +105,15 @@ impl Chart {
                 entries.push(entry);
             }
         }
-        let top = legend(&mut svg, &entries, 8.0, width - 8.0, 30.0);
+        let top = legend(&mut svg, &entries, 8.0, width - 8.0, 30.0 + title);
         let bottom = top + PLOT.1;
 
-        let (xs, ys) = self.shown();
-        let x = Axis::covering(&self.x_label, xs, self.from_zero.0, 8.0);
-        let y = Axis::covering(&self.y_label, ys, self.from_zero.1, 7.0);
-        let panel = Panel::new((LEFT, top), PLOT, x, y);
+        let panel = Panel::new((left, top), PLOT, x, y);
         let place = |value| panel.at(value);
         panel.draw(&mut svg, "", "");
-        svg.line((LEFT, top), (LEFT, bottom), "#333333", 1.0);
+        svg.line((left, top), (left, bottom), "#333333", 1.0);
         svg.slanted((16.0, top + PLOT.1 / 2.0), &self.y_label, -90.0);
-        let middle = LEFT + PLOT.0 / 2.0;
+        let middle = left + PLOT.0 / 2.0;
         svg.text((middle, bottom + 36.0), Anchor::Middle, &self.x_label);
         // Means are drawn above their single values.
         let clouds = self.series.iter().filter(|s| s.form == Form::Cloud);
@@ -240,6 +243,40 @@ mod tests {
         for text in [">time (s)<", ">bytes (MiB)<", ">total<"] {
             assert!(svg.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn long_labels_have_room() {
+        let mut chart = chart(Form::Line);
+        for point in &mut chart.series[0].points {
+            point.y *= 1e9;
+        }
+        let svg = chart.to_svg();
+        let labels = svg.lines().filter(|l| l.contains("text-anchor=\"end\""));
+        let mut longest = 0;
+        for label in labels {
+            let x = label
+                .split("x=\"")
+                .nth(1)
+                .unwrap()
+                .split('"')
+                .next()
+                .unwrap();
+            let text = label.split('>').nth(1).unwrap().split('<').next().unwrap();
+            longest = longest.max(text.len());
+            let width = crate::text::text_width(text);
+            assert!(x.parse::<f64>().unwrap() >= width, "clipped: {label}");
+        }
+        assert_eq!(longest, "4000000000".len());
+    }
+
+    #[test]
+    fn a_long_title_takes_several_lines() {
+        let mut chart = chart(Form::Line);
+        chart.title = "a title of many words ".repeat(6).trim_end().to_owned();
+        let svg = chart.to_svg();
+        let lines = svg.matches("font-weight=\"bold\"").count();
+        assert!((2..5).contains(&lines), "{lines} lines: {svg}");
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Panel {
 
     /// Draws grid, ticks and labels of both axes; the suffixes are appended to tick labels.
     pub fn draw(&self, svg: &mut Svg, x_suffix: &str, y_suffix: &str) {
+        for (value, _) in self.x.ticks() {
+            let x = self.x_of(value);
+            svg.line((x, self.top), (x, self.bottom), GRID, 1.0);
+        }
         self.draw_y(svg, y_suffix);
         self.draw_x(svg, self.bottom, x_suffix);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::text::{TEXT, escaped};
+use crate::text::{TEXT, escaped, text_width};
 
 /// Colours of series after Okabe and Ito, dark ones first: yellow is hard to see on paper.
 const COLOURS: [&str; 8] = [
@@ -36,6 +36,13 @@ fn hatch(style: usize) -> Option<&'static str> {
 
 /// Hatching patterns: name, and rotation of the stripes in degrees.
 const HATCHES: [(&str, u32); 4] = [("rise", 45), ("fall", 135), ("upright", 0), ("level", 90)];
+
+/// Height of headings.
+const HEADING: f64 = 14.0;
+
+/// Scale below which text is too small to read. A page does not make a chart smaller on a narrow
+/// screen.
+const SMALLEST: f64 = 0.62;
 
 /// Alignment of a text to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +88,11 @@ impl Svg {
             true => HATCHES.into_iter().map(pattern).collect(),
             false => String::new(),
         };
+        let least = width * SMALLEST;
         format!(
             "<svg viewBox=\"0 0 {width:.0} {height:.0}\" \
-             width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" \
+             width=\"{width:.0}\" height=\"{height:.0}\" style=\"min-width:{least:.0}px\" \
+             role=\"img\" \
              font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"{TEXT}\">\n\
              <title>{title}</title>\n\
              <defs>{patterns}</defs>\n\
@@ -120,8 +129,32 @@ impl Svg {
         let text = escaped(text);
         let _ = writeln!(
             self.body,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"14\" font-weight=\"bold\">{text}</text>"
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{HEADING}\" font-weight=\"bold\">\
+             {text}</text>"
         );
+    }
+
+    /// A heading in as many lines as it needs to end before `right`; returns the height of the
+    /// lines after the first one.
+    pub(crate) fn wrapped_heading(&mut self, (x, y): (f64, f64), right: f64, text: &str) -> f64 {
+        // Bold, and larger than other text.
+        let ends = |line: &str| x + text_width(line) * 1.3;
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split(' ') {
+            match lines.last_mut() {
+                Some(line) if ends(&format!("{line} {word}")) <= right => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        let mut below = 0.0;
+        for (number, line) in lines.iter().enumerate() {
+            below = number as f64 * HEADING * 1.3;
+            self.heading((x, y + below), line);
+        }
+        below
     }
 
     /// Rotated text that ends at a point; vertical text (-90 degrees) is centred on it.

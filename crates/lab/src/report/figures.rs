@@ -4,6 +4,7 @@ use mpbond_plot::{Bar, BarChart, Chart, Form, Group, Point, Series};
 
 use super::section::{Section, titled};
 use super::study::Study;
+use super::unfit;
 use crate::bins;
 use crate::paper::Measure;
 use crate::quantity::Quantity;
@@ -24,8 +25,10 @@ struct Cluster {
     groups: Vec<(String, String)>,
 }
 
-/// All pictures of the study.
-pub(super) fn sections(study: &Study) -> Vec<Section> {
+/// All pictures of the study, and a warning where some show what is unfit.
+pub(super) fn sections(study: &Study) -> (Vec<Section>, Option<String>) {
+    let (unfit, warning) = unfit::drawn(study);
+    let study = unfit.as_ref().unwrap_or(study);
     let plain = |quantity| Measure {
         quantity,
         model: None,
@@ -69,7 +72,7 @@ pub(super) fn sections(study: &Study) -> Vec<Section> {
     all.push(super::progress::section(study));
     all.push(distributions(study));
     all.retain(|section| !section.pictures.is_empty());
-    all
+    (all, warning)
 }
 
 impl Study {
@@ -82,7 +85,7 @@ impl Study {
             words.join("-")
         };
         let mut all = Vec::new();
-        for section in sections(self) {
+        for section in sections(self).0 {
             let name = plain(&format!("{} {}", self.report.experiment, section.title));
             for (i, picture) in section.pictures.into_iter().enumerate() {
                 all.push((format!("{name}-{}", i + 1), picture));

@@ -6,9 +6,11 @@ mod markdown;
 mod page;
 mod progress;
 mod section;
+mod sentences;
 mod setting;
 mod sheet;
 mod study;
+mod unfit;
 
 pub use markdown::{to_markdown, to_markdown_with};
 pub use page::{to_html, to_html_with};

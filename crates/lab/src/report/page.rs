@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use mpbond_plot::escaped;
+use mpbond_plot::{PAGE_STYLE, escaped};
 
 use super::figures;
-use super::section::Section;
+use super::sentences;
 use super::setting;
 use super::sheet::Sheet;
 use super::study::Study;
@@ -30,7 +30,7 @@ pub fn to_html_with(title: &str, date: &str, studies: &[Study], sheets: &[Sheet]
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
+         <style>\n{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
          <p class=\"meta\">Made {}.</p>\n",
         escaped(date)
     );
@@ -104,6 +104,14 @@ fn section(out: &mut String, index: usize, study: &Study) {
         escaped(&r.experiment),
         escaped(&r.title)
     );
+    let sentences = sentences::of(r);
+    if !sentences.is_empty() {
+        out.push_str("<ul class=\"first\">\n");
+        for sentence in sentences {
+            let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
+        }
+        out.push_str("</ul>\n");
+    }
     let _ = writeln!(out, "<p class=\"meta\">{}</p>", escaped(&provenance(study)));
 
     let mut titled = |title: &str, note: &str, grid: &Grid| {
@@ -124,23 +132,7 @@ fn section(out: &mut String, index: usize, study: &Study) {
     titled("Own asserts", "", &table::judgements(&r.asserts));
     titled("Results", "", &table::summaries(&r.summary));
     titled("As users perceive it", "", &table::noticed(&r.summary));
-    for Section {
-        title,
-        note,
-        pictures,
-    } in figures::sections(study)
-    {
-        let _ = writeln!(
-            out,
-            "<h3>{}</h3>\n<p class=\"note\">{}</p>\n<div class=\"pictures\">",
-            escaped(&title),
-            escaped(note)
-        );
-        for picture in pictures {
-            out.push_str(&picture);
-        }
-        out.push_str("</div>\n");
-    }
+    pictures(out, study);
     let mut titled = |title: &str, note: &str, grid: &Grid| {
         if !grid.is_empty() {
             let _ = write!(
@@ -170,6 +162,30 @@ fn section(out: &mut String, index: usize, study: &Study) {
         // Line by line, since `escaped` replaces line ends by spaces.
         e.text.lines().map(escaped).collect::<Vec<_>>().join("\n")
     );
+}
+
+/// The study's charts; small ones beside each other.
+fn pictures(out: &mut String, study: &Study) {
+    let (sections, warning) = figures::sections(study);
+    if let Some(warning) = warning {
+        let _ = writeln!(out, "<p class=\"warning\">{}</p>", escaped(&warning));
+    }
+    out.push_str("<div class=\"sections\">\n");
+    for section in sections {
+        let many = section.pictures.len() > 1;
+        let _ = writeln!(
+            out,
+            "<section{}><h3>{}</h3>\n<p class=\"note\">{}</p>\n<div class=\"pictures\">",
+            if many { " class=\"many\"" } else { "" },
+            escaped(&section.title),
+            escaped(section.note)
+        );
+        for picture in section.pictures {
+            let _ = write!(out, "<div class=\"chart\">{picture}</div>");
+        }
+        out.push_str("</div></section>\n");
+    }
+    out.push_str("</div>\n");
 }
 
 /// Date, commit, sources, and the lateness of links.

@@ -76,6 +76,48 @@ fn study() -> Study {
 }
 
 #[test]
+fn a_run_on_a_busy_machine_still_has_pictures_and_a_warning() {
+    let unfit = |(scheme, seconds)| {
+        let mut one = transfer(scheme, "w", 0, seconds);
+        one["fit"] = json!(false);
+        one["unfit_because"] = json!("late");
+        one
+    };
+    let transfers = SCHEMES.into_iter().zip([1.2, 1.5]).map(unfit).collect();
+    let record = record("1", &experiment(SCHEMES, "w", ""), transfers);
+    let study = join(vec![record], &[]).unwrap().remove(0);
+    assert!(
+        study
+            .pictures()
+            .iter()
+            .any(|(name, _)| name.ends_with("-time-1"))
+    );
+    let page = to_html("t", "now", &[study]);
+    assert!(page.contains("This machine was too busy"), "{page}");
+    assert!(
+        page.contains("<svg ") && page.contains(">time (s)<"),
+        "{page}"
+    );
+    // Of the rows only one is fit: the others are drawn, and named.
+    let mut transfers = vec![transfer(SCHEMES[0], "w", 0, 1.2)];
+    transfers.push(unfit((SCHEMES[1], 1.5)));
+    let record = self::record("1", &experiment(SCHEMES, "w", ""), transfers);
+    let page = to_html("t", "now", &join(vec![record], &[]).unwrap());
+    assert!(page.contains("(w, two &amp; more)"), "{page}");
+    // Nothing of the kind where all are fit.
+    let page = to_html("t", "now", &[self::study()]);
+    assert!(!page.contains("This machine was too busy"), "{page}");
+}
+
+#[test]
+fn results_are_told_in_sentences() {
+    let page = to_html("t", "now", &[study()]);
+    let sentence = "<li>w: plain &lt;one&gt; is the fastest with 1.10 s; two &amp; more takes \
+                    36 % longer.</li>";
+    assert!(page.contains(sentence), "{page}");
+}
+
+#[test]
 fn the_page_holds_the_numbers() {
     let study = study();
     let report = study.report();
