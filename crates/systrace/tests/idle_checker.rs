@@ -195,7 +195,7 @@ fn a_stalled_request_is_found_and_named() {
             "Binder_2",
             "mixer",
             "setOutputDevice",
-            "from 2.3 ms",
+            "from 0.0023 s",
         ] {
             assert!(f.text.contains(part), "{part} is not in: {}", f.text);
         }

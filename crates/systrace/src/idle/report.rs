@@ -263,10 +263,10 @@ fn add_finding(
 }
 
 fn describe(f: &IdleFinding, origin: u64) -> String {
-    let at = (f.start_ns.saturating_sub(origin)) as f64 / 1e6;
+    let at = (f.start_ns.saturating_sub(origin)) as f64 / 1e9;
     let waited = (f.end_ns - f.start_ns) as f64 / 1e6;
     let mut text = format!(
-        "{}: from {at:.1} ms, thread {} ({}) of process {} ({}) waits {waited:.1} ms",
+        "{}: from {at:.4} s, thread {} ({}) of process {} ({}) waits {waited:.1} ms",
         f.cause, f.thread_name, f.thread, f.process_name, f.process
     );
     if let Some(server) = f.server_names.first() {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use mpbond_plot::escaped;
+use mpbond_plot::{PAGE_STYLE, escaped};
 
 use super::analyses::Report;
-use super::charts::{bars, line, table};
+use super::charts::{Bar, Place, html_bars, line, table, table_with_places};
 use super::timeline;
 use crate::activity::Concurrency;
 use crate::functions::GroupTime;
@@ -17,6 +17,19 @@ const SCRIPT: &str = include_str!("../../data/report.js");
 
 /// Maximum number of rows of a chart or table; CSV tables and SQL queries give all of them.
 const ROWS: usize = 15;
+
+/// Elements of the timeline that its script fills.
+const TOOLS: &str = "<div id=\"tools\"><input id=\"search\" type=\"search\" placeholder=\"Find a \
+     task\" aria-label=\"Find a task\"><button data-action=\"previous\">previous</button><button \
+     data-action=\"next\">next</button> <button data-action=\"in\" aria-label=\"zoom \
+     in\">+</button><button data-action=\"out\" aria-label=\"zoom out\">−</button><button \
+     data-action=\"left\" aria-label=\"move left\">←</button><button data-action=\"right\" \
+     aria-label=\"move right\">→</button><button data-action=\"all\">show all</button> <span \
+     id=\"found\" role=\"status\"></span></div><canvas id=\"timeline\" aria-label=\"What ran on each \
+     CPU\"></canvas><p id=\"tip\" class=\"note\"></p><div id=\"legend\"></div>";
+
+const TOP_FUNCTIONS: &str = "Share of all time in the N hottest functions together: where the curve \
+     rises early, improving few functions helps (Figure 4).";
 
 impl Report {
     /// The report as a self-contained HTML page: findings, the figures of the Android Wear
@@ -30,40 +43,25 @@ fn page(r: &Report, title: &str) -> String {
     let title = escaped(title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></head><body>\
-         <h1>{title}</h1><ul class=\"first\">"
+         content=\"width=device-width\"><title>{title}</title><style>{PAGE_STYLE}{STYLE}</style>\
+         </head><body><h1>{title}</h1><ul class=\"first\">"
     );
     for f in r.findings() {
         let _ = write!(out, "<li>{}</li>", escaped(&f));
     }
     out.push_str("</ul>");
-    if let Some(t) = timeline::timeline(r) {
-        out.push_str(
-            "<h2>Timeline</h2><p class=\"note\">Wheel: zoom. Drag: move. Double click: \
-             show all. Red in the last lane: anomalous idle time.",
-        );
-        if !t.merged.is_empty() {
-            let _ = write!(out, " {}.", escaped(&t.merged));
-        }
-        out.push_str("</p><canvas id=\"timeline\"></canvas><p id=\"tip\" class=\"note\"></p>");
-        // Inside a script element only `<` could end the data early.
-        let json = serde_json::to_string(&t).unwrap_or_default();
-        let json = json.replace('<', "\\u003c");
-        let _ = write!(
-            out,
-            "<script type=\"application/json\" id=\"timeline-data\">{json}</script>"
-        );
-    }
+    timeline(r, &mut out);
     usage(r, &mut out);
     idle(r, &mut out);
     parallelism(r, &mut out);
     if !r.net.is_empty() {
         let t = r.net_table();
-        let _ = write!(
-            out,
-            "<h2>Packet delays in the kernel</h2>{}",
-            table(&t.columns, &t.rows)
+        section(
+            &mut out,
+            "Packet delays in the kernel",
+            "Time that packets spend in each part of this machine's network stack.",
         );
+        out.push_str(&table(&t.columns, &t.rows));
     }
     functions(r, &mut out);
     sampled(r, &mut out);
@@ -77,52 +75,111 @@ fn page(r: &Report, title: &str) -> String {
     out
 }
 
-/// Bars of a chart: label, share in percent, text.
-type Bars = Vec<(String, f64, String)>;
+/// A heading and the meaning of what is below it.
+fn section(out: &mut String, title: &str, note: &str) {
+    let (title, note) = (escaped(title), escaped(note));
+    let _ = write!(out, "<h2>{title}</h2><p class=\"note\">{note}</p>");
+}
 
-pub(super) fn usage_bars(list: &[Usage], numbered: bool) -> Bars {
-    let bar = |u: &Usage| {
-        let label = if numbered {
+fn part(out: &mut String, title: &str, note: &str) {
+    let (title, note) = (escaped(title), escaped(note));
+    let _ = write!(out, "<h3>{title}</h3><p class=\"note\">{note}</p>");
+}
+
+fn chart(out: &mut String, svg: &str) {
+    let _ = write!(out, "<div class=\"chart\">{svg}</div>");
+}
+
+/// The timeline, with its buttons and the base of all times of the page.
+fn timeline(r: &Report, out: &mut String) {
+    let Some(t) = timeline::timeline(r) else {
+        return;
+    };
+    let start_s = r
+        .trace
+        .window()
+        .map_or(0.0, |(start, _)| start as f64 / 1e9);
+    section(
+        out,
+        "Timeline",
+        &format!(
+            "What ran on each CPU; red in the last lane: idle time with an anomalous cause. \
+             Keys: w and s zoom, a and d move, 0 shows all, / searches. Dragging moves, and the \
+             wheel zooms with Ctrl. Times on this page are seconds from the start of the trace, \
+             which is {start_s:.6} s on its clock; tables as CSV and queries in SQL have the \
+             times of that clock. {}",
+            t.merged
+        ),
+    );
+    out.push_str(TOOLS);
+    // Inside a script element only `<` could end the data early.
+    let json = serde_json::to_string(&t).unwrap_or_default();
+    let json = json.replace('<', "\\u003c");
+    let _ = write!(
+        out,
+        "<script type=\"application/json\" id=\"timeline-data\">{json}</script>"
+    );
+}
+
+/// Start and length of a part of the trace, on the clock of the page.
+fn place(r: &Report, start_ns: u64, length_ns: u64) -> Place {
+    let origin = r.trace.window().map_or(0, |(start, _)| start);
+    (start_ns.saturating_sub(origin), length_ns)
+}
+
+pub(super) fn usage_bars(list: &[Usage], numbered: bool) -> Vec<Bar> {
+    let bar = |u: &Usage| Bar {
+        label: if numbered {
             format!("{} ({})", u.name, u.id)
         } else {
             u.name.clone()
-        };
-        let text = format!("{:.1} %, {:.3} s", u.percent_of_busy, u.busy_s);
-        (label, u.percent_of_busy, text)
+        },
+        percent: u.percent_of_busy,
+        text: format!("{:.1} %, {:.3} s", u.percent_of_busy, u.busy_s),
+        alarm: false,
     };
     list.iter().take(ROWS).map(bar).collect()
 }
 
-pub(super) fn cause_bars(idle: &IdleReport) -> Bars {
-    let bar = |c: &IdleCause| {
-        let text = format!(
+pub(super) fn cause_bars(idle: &IdleReport) -> Vec<Bar> {
+    let bar = |c: &IdleCause| Bar {
+        label: c.cause.clone(),
+        percent: c.percent,
+        text: format!(
             "{:.1} %, {:.3} s in {} episodes{}",
             c.percent,
             c.idle_s,
             c.episodes,
             if c.anomaly { ", anomalous" } else { "" }
-        );
-        (c.cause.clone(), c.percent, text)
+        ),
+        alarm: c.anomaly,
     };
     idle.causes.iter().map(bar).collect()
 }
 
-pub(super) fn level_bars(c: &Concurrency) -> Bars {
+pub(super) fn level_bars(c: &Concurrency) -> Vec<Bar> {
     let bar = |i| {
-        let share = 100.0 * c.share(i);
-        (
-            format!("c{i}: {i} CPUs busy"),
-            share,
-            format!("{share:.2} %"),
-        )
+        let percent = 100.0 * c.share(i);
+        Bar {
+            label: match i {
+                0 => "none".to_owned(),
+                1 => "1 CPU".to_owned(),
+                n => format!("{n} CPUs"),
+            },
+            percent,
+            text: format!("{percent:.2} %"),
+            alarm: false,
+        }
     };
     (0..c.level_ns.len()).map(bar).collect()
 }
 
-pub(super) fn group_bars(list: &[GroupTime]) -> Bars {
-    let bar = |g: &GroupTime| {
-        let text = format!("{:.1} %, {:.2} ms", g.percent, g.us as f64 / 1e3);
-        (g.name.clone(), g.percent, text)
+pub(super) fn group_bars(list: &[GroupTime]) -> Vec<Bar> {
+    let bar = |g: &GroupTime| Bar {
+        label: g.name.clone(),
+        percent: g.percent,
+        text: format!("{:.1} %, {:.2} ms", g.percent, g.us as f64 / 1e3),
+        alarm: false,
     };
     list.iter().filter(|g| g.us > 0).map(bar).collect()
 }
@@ -138,28 +195,54 @@ pub(super) fn top_points(curve: &[f64]) -> Vec<(f64, f64)> {
 
 fn usage(r: &Report, out: &mut String) {
     let Some(u) = &r.usage else { return };
-    out.push_str("<h2>CPU time</h2><h3>By class (Figure 3(a))</h3>");
-    out.push_str(&bars("Busy share by class", &usage_bars(&u.classes, false)));
-    out.push_str("<h3>By process (Figure 3(b))</h3>");
-    out.push_str(&bars(
-        "Busy share by process",
-        &usage_bars(&u.processes, true),
+    section(
+        out,
+        "CPU time",
+        "Who used the CPUs: shares are of the time in which a CPU ran a task.",
+    );
+    part(
+        out,
+        "By class",
+        "Applications, the system's daemons, and the kernel (Figure 3(a) of the study below).",
+    );
+    out.push_str(&html_bars(
+        "CPU time by class",
+        &usage_bars(&u.classes, false),
     ));
-    out.push_str("<h3>By task</h3>");
-    out.push_str(&bars("Busy share by task", &usage_bars(&u.tasks, true)));
-    out.push_str("<h3>By CPU</h3>");
-    let cpus: Vec<_> = r
-        .summary
-        .cpus
-        .iter()
-        .map(|c| {
-            let text = format!("{:.2} %", c.busy_percent);
-            (format!("CPU {}", c.cpu), c.busy_percent, text)
+    part(
+        out,
+        "By process",
+        "The processes that used most, with all their threads (Figure 3(b)).",
+    );
+    let processes = usage_bars(&u.processes, true);
+    out.push_str(&html_bars("CPU time by process", &processes));
+    part(
+        out,
+        "By task",
+        "The threads that used most. The kernel keeps at most 15 characters of a thread's name.",
+    );
+    out.push_str(&html_bars("CPU time by task", &usage_bars(&u.tasks, true)));
+    part(
+        out,
+        "By CPU",
+        "Share of the whole trace in which each CPU was busy.",
+    );
+    let cpus = r.summary.cpus.iter();
+    let cpus: Vec<Bar> = cpus
+        .map(|c| Bar {
+            label: format!("CPU {}", c.cpu),
+            percent: c.busy_percent,
+            text: format!("{:.2} %", c.busy_percent),
+            alarm: false,
         })
         .collect();
-    out.push_str(&bars("Busy share by CPU", &cpus));
+    out.push_str(&html_bars("Busy share by CPU", &cpus));
     if !u.frequencies.is_empty() {
-        out.push_str("<h3>By frequency</h3>");
+        part(
+            out,
+            "By frequency",
+            "Time that each CPU spent at a frequency, busy and idle.",
+        );
         let rows: Vec<Vec<String>> = u
             .frequencies
             .iter()
@@ -178,22 +261,40 @@ fn usage(r: &Report, out: &mut String) {
                 ]
             })
             .collect();
-        out.push_str(&table(&["CPU", "MHz", "busy s", "idle s"], &rows));
+        let _ = write!(
+            out,
+            "<details><summary>{} frequencies</summary>{}</details>",
+            rows.len(),
+            table(&["CPU", "MHz", "busy s", "idle s"], &rows)
+        );
     }
 }
 
 fn idle(r: &Report, out: &mut String) {
     let Some(idle) = &r.idle else { return };
-    out.push_str("<h2>Idle (Table 4)</h2>");
-    out.push_str(&bars("Idle time by cause", &cause_bars(idle)));
+    section(
+        out,
+        "Idle time",
+        "Time in which no CPU ran anything, by what the system waited for. Red: a device or a \
+         server that made others wait, which is worth a look (Table 4 of the study below).",
+    );
+    out.push_str(&html_bars("Idle time by cause", &cause_bars(idle)));
     if idle.findings.is_empty() {
         return;
     }
-    out.push_str("<h3>Anomalies</h3>");
-    let rows: Vec<Vec<String>> = idle
-        .findings
+    part(
+        out,
+        "Anomalies",
+        "Threads that waited while everything stood still, longest first. The time at the right \
+         shows the place in the timeline.",
+    );
+    let shown = idle.findings.get(..10 * ROWS).unwrap_or(&idle.findings);
+    let places: Vec<Place> = shown
         .iter()
-        .take(10 * ROWS)
+        .map(|f| place(r, f.start_ns, f.end_ns.saturating_sub(f.start_ns)))
+        .collect();
+    let rows: Vec<Vec<String>> = shown
+        .iter()
         .map(|f| {
             vec![
                 f.cause.clone(),
@@ -213,18 +314,32 @@ fn idle(r: &Report, out: &mut String) {
         "function",
         "idle ms",
     ];
-    out.push_str(&table(&head, &rows));
+    out.push_str(&table_with_places(&head, &rows, &places));
 }
 
 fn parallelism(r: &Report, out: &mut String) {
     let Some(c) = &r.concurrency else { return };
-    out.push_str("<h2>Thread-level parallelism (Figure 5)</h2>");
-    out.push_str(&bars(
-        "Share of time by number of busy CPUs",
-        &level_bars(c),
-    ));
+    section(
+        out,
+        "CPUs busy at the same time",
+        "Share of time by number of busy CPUs. Thread-level parallelism (TLP) is their mean number \
+         while at least one is busy: how many cores the software can use (Figure 5 of the study \
+         below).",
+    );
+    out.push_str(&html_bars("Busy CPUs", &level_bars(c)));
+    part(
+        out,
+        "Over time",
+        "TLP of each second, or of each part of the trace.",
+    );
     let points = sliding_points(c.start_ns, &r.sliding_tlp);
-    out.push_str(&line(&points, false, "s", "TLP"));
+    chart(out, &line(&points, false, "s", "TLP"));
+    part(
+        out,
+        "By process",
+        "TLP of a process: of its own threads, while any of them runs. c1, c2, …: share of that \
+         time with so many of them running.",
+    );
     let rows: Vec<Vec<String>> = r
         .processes
         .iter()
@@ -245,7 +360,12 @@ fn parallelism(r: &Report, out: &mut String) {
 
 fn functions(r: &Report, out: &mut String) {
     let Some(f) = &r.functions else { return };
-    out.push_str("<h2>Functions</h2><h3>Hottest (Table 3)</h3>");
+    section(
+        out,
+        "Hottest functions",
+        "Exclusive: time in the function itself; inclusive: with the functions that it calls \
+         (Table 3 of the study below).",
+    );
     let rows: Vec<Vec<String>> = f
         .functions
         .iter()
@@ -261,45 +381,88 @@ fn functions(r: &Report, out: &mut String) {
         .collect();
     let head = ["function", "calls", "exclusive ms", "inclusive ms"];
     out.push_str(&table(&head, &rows));
-    out.push_str("<h3>Share of the hottest N functions, % (Figure 4)</h3>");
+    part(out, "Few functions or many", TOP_FUNCTIONS);
     let points = top_points(&f.top_share_curve);
-    out.push_str(&line(&points, true, "N (logarithmic)", "%"));
-    for (title, list) in [
-        ("Services (Figure 3(c))", &f.services),
-        ("Basic data structures (Table 2)", &f.packages),
+    chart(out, &line(&points, true, "N (logarithmic)", "%"));
+    for (title, note, list) in [
+        (
+            "By service",
+            "Time in services of the system, with what they call (Figure 3(c)).",
+            &f.services,
+        ),
+        (
+            "Basic data structures",
+            "Time in lists, maps, strings and the like (Table 2).",
+            &f.packages,
+        ),
     ] {
         let rows = group_bars(list);
         if !rows.is_empty() {
-            let _ = write!(out, "<h3>{}</h3>{}", escaped(title), bars(title, &rows));
+            part(out, title, note);
+            out.push_str(&html_bars(title, &rows));
         }
     }
 }
 
 fn sampled(r: &Report, out: &mut String) {
     let Some(s) = &r.sampled else { return };
-    let _ = write!(
+    section(
         out,
-        "<h2>Functions of the sampled profile</h2><p class=\"note\">{} samples{}{}.</p>",
-        s.samples,
-        if s.event.is_empty() { "" } else { " of " },
-        escaped(&s.event)
+        "Hottest functions of the samples",
+        &format!(
+            "{} samples{}{}. Exclusive: the function itself ran; inclusive: or one that it calls.",
+            s.samples,
+            if s.event.is_empty() { "" } else { " of " },
+            s.event
+        ),
     );
     let t = s.table();
     let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
     out.push_str(&table(&t.columns, shown));
-    out.push_str("<h3>Share of the hottest N functions, % (as Figure 4)</h3>");
+    part(out, "Few functions or many", TOP_FUNCTIONS);
     let points = top_points(&s.top_share_curve);
-    out.push_str(&line(&points, true, "N (logarithmic)", "%"));
+    chart(out, &line(&points, true, "N (logarithmic)", "%"));
 }
 
 fn spans(r: &Report, out: &mut String) {
-    let t = r.span_table();
-    if t.rows.is_empty() {
+    let shown = r.spans.get(..2 * ROWS).unwrap_or(&r.spans);
+    if shown.is_empty() {
         return;
     }
-    out.push_str("<h2>Userspace slices</h2>");
-    let shown = t.rows.get(..2 * ROWS).unwrap_or(&t.rows);
-    out.push_str(&table(&t.columns, shown));
+    section(
+        out,
+        "Sections marked by programs",
+        "Self: without the sections inside; total: with them. The time at the right shows the \
+         longest one in the timeline.",
+    );
+    let rows = shown.iter().map(|s| {
+        vec![
+            format!("{} ({})", s.process_name, s.process),
+            s.name.clone(),
+            s.count.to_string(),
+            s.self_ms
+                .map_or_else(String::new, |own| format!("{own:.3}")),
+            format!("{:.3}", s.total_ms),
+            format!("{:.3}", s.longest_ms),
+        ]
+    });
+    let places = shown
+        .iter()
+        .map(|s| place(r, s.longest_at_ns, (s.longest_ms * 1e6) as u64));
+    let head = [
+        "process",
+        "section",
+        "count",
+        "self ms",
+        "total ms",
+        "longest ms",
+    ];
+    let rows: Vec<Vec<String>> = rows.collect();
+    out.push_str(&table_with_places(
+        &head,
+        &rows,
+        &places.collect::<Vec<_>>(),
+    ));
 }
 
 fn microarch(r: &Report, out: &mut String) {
@@ -307,7 +470,12 @@ fn microarch(r: &Report, out: &mut String) {
     if !r.microarch.iter().any(any) {
         return;
     }
-    out.push_str("<h2>Microarchitecture (Figure 6)</h2>");
+    section(
+        out,
+        "Work of the processor",
+        "CPI: cycles per instruction; MPKI: misses of a cache or TLB per 1000 instructions; \
+         mispredicted: share of branches (Figure 6 of the study below).",
+    );
     let show = |v: Option<f64>| v.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
     let rows: Vec<Vec<String>> = r
         .microarch
@@ -344,13 +512,11 @@ fn microarch(r: &Report, out: &mut String) {
 
 fn counts(r: &Report, out: &mut String) {
     let s = &r.summary;
-    let _ = write!(
-        out,
-        "<h2>File content</h2><p>Format {}, {:.6} s, {} threads.</p>",
-        escaped(&s.format),
-        s.span_s,
-        s.threads
+    let note = format!(
+        "Format {}, {:.6} s, {} threads.",
+        s.format, s.span_s, s.threads
     );
+    section(out, "File content", &note);
     let mut rows: Vec<(&String, &u64)> = s.events.iter().chain(&s.other_records).collect();
     rows.sort_by_key(|r| std::cmp::Reverse(r.1));
     let rows: Vec<Vec<String>> = rows
@@ -360,7 +526,8 @@ fn counts(r: &Report, out: &mut String) {
         .collect();
     out.push_str(&table(&["event", "count"], &rows));
     out.push_str(
-        "<p class=\"note\">Figure and table numbers are those of R. Liu and F. X. Lin, \
-         <i>Understanding the Characteristics of Android Wear OS</i>, MobiSys '16.</p>",
+        "<p class=\"note\">Figures and tables in brackets are those of the study that did the same on \
+         watches: R. Liu and F. X. Lin, <i>Understanding the Characteristics of Android Wear \
+         OS</i>, MobiSys '16.</p>",
     );
 }

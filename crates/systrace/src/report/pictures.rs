@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use mpbond_plot::{Anchor, Key, Svg, legend};
 
 use super::analyses::Report;
-use super::charts::{bars, line};
+use super::charts::{Bar, bars, line};
 use super::page;
 use crate::tasks::{ClassRules, TaskClass};
 
@@ -28,7 +28,7 @@ impl Report {
         if let Some(svg) = timeline(self, classes) {
             add("timeline", svg);
         }
-        let mut add_bars = |name, rows: Vec<(String, f64, String)>| {
+        let mut add_bars = |name, rows: Vec<Bar>| {
             if !rows.is_empty() {
                 add(name, bars(name, &rows));
             }

@@ -219,7 +219,7 @@ impl Report {
         ]
     }
 
-    pub(super) fn span_table(&self) -> Table {
+    fn span_table(&self) -> Table {
         let rows = self.spans.iter().map(|s| {
             vec![
                 format!("{} ({})", s.process_name, s.process),
