@@ -2,6 +2,8 @@
 
 use roff::{Inline, Roff, bold, italic, roman};
 
+use crate::man_page::with_empty_date;
+
 /// Description of a configuration file: all keys, by section of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct FilePage {
@@ -92,7 +94,7 @@ impl FilePage {
             .control("RE", [])
             .control("SH", ["SEE ALSO"])
             .text([roman(self.see_also.join(", "))]);
-        page.render()
+        with_empty_date(&page.render())
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
         };
         let text = page.page("1.2");
         for expected in [
-            ".TH prog.toml 5  \"mpbond 1.2\" mpbond\n",
+            ".TH prog.toml 5 \"\" \"mpbond 1.2\" mpbond\n",
             ".SH NAME\nprog.toml \\- configuration of prog\n",
             "First.\n.PP\nSecond.\n",
             ".SH [[link]]\nA link.\n.TP\n\\fBbuffer\\fR = \\fIa size\\fR\n",

@@ -9,6 +9,12 @@ use roff::{Roff, roman};
 /// Lines are neither justified nor hyphenated: names of commands and options stay whole.
 pub(crate) const LEFT_ALIGNED: &str = ".ad l\n.nh\n";
 
+/// The title line with quotation marks for the empty date, without which its place is taken by what
+/// follows it.
+pub(crate) fn with_empty_date(page: &str) -> String {
+    page.replacen("  \"", " \"\" \"", 1)
+}
+
 /// Name of a command's manual page.
 pub(crate) fn name(command: &Command) -> &str {
     command
@@ -24,6 +30,7 @@ pub(crate) fn page(command: &Command) -> io::Result<String> {
         .manual("mpbond");
     let mut parts = Vec::new();
     man.render_title(&mut parts)?;
+    parts = with_empty_date(&String::from_utf8_lossy(&parts)).into_bytes();
     parts.extend_from_slice(LEFT_ALIGNED.as_bytes());
     man.render_name_section(&mut parts)?;
     man.render_synopsis_section(&mut parts)?;
@@ -138,7 +145,10 @@ mod tests {
         command.build();
         let text = page(&command).unwrap();
         assert!(text.contains("Rules of the log"), "{text}");
-        assert!(text.contains(".TH prog 1  \"mpbond 1.2\" mpbond"), "{text}");
+        assert!(
+            text.contains(".TH prog 1 \"\" \"mpbond 1.2\" mpbond"),
+            "{text}"
+        );
         assert_eq!(text.matches(".ie ").count(), 1, "{text}");
     }
 

@@ -1,8 +1,8 @@
 //! Reference of the configuration files: every key with its values, default and meaning.
 //!
 //! It is the source of the manual pages of section 5 (`mpbond man`) and of docs/configuration.md.
-//! Tests compare it with the parsers (`*File`): every key that they accept is here and no other, and
-//! a default that is written as a value is the one in effect.
+//! Tests compare it with the parsers (`*File`): every key that they accept is here and no other,
+//! and a default that is written as a value is the one in effect.
 
 use mpbond_command::{FileKey, FilePage, FileSection, KeyDefault};
 
