@@ -28,6 +28,7 @@ mod descriptors;
 mod heap;
 mod internal;
 mod link_problem;
+mod names;
 mod quota;
 mod random;
 mod rate_limited_log;

@@ -45,6 +45,8 @@ pub struct SessionConfig {
     /// Address families in which a proxy reaches destinations, which its hello announces; `None`
     /// where they are not known, and at a primary.
     pub families: Option<Families>,
+    /// Whether a proxy answers look-ups itself, which its hello announces.
+    pub answers_look_ups: bool,
     /// Maximum queueing delay at a helper for interactive data and for copies of data that failed
     /// subflows owe. Bulk data waits as long as the buffer lasts.
     pub interactive_far_bound: Duration,
@@ -68,6 +70,7 @@ impl Default for SessionConfig {
             resume_for: Duration::from_secs(60),
             buffer_delay: BufferDelay::Estimated,
             families: None,
+            answers_look_ups: false,
             interactive_far_bound: Duration::from_millis(200),
         }
     }

@@ -129,7 +129,7 @@ impl Query {
 
     /// Whether a message is a response to the same question, regardless of its id. Resolvers may
     /// change the case of the name; type and class are octets that only look like letters.
-    pub(super) fn is_answered_by(&self, response: &[u8]) -> bool {
+    pub fn is_answered_by(&self, response: &[u8]) -> bool {
         let is_response = response.get(2).is_some_and(|f| f & FLAG_RESPONSE != 0);
         let one = response.get(4..6) == Some(&[0, 1]);
         let question = self.question();

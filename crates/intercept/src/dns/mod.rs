@@ -21,4 +21,4 @@ mod upstream;
 pub use message::{BadQuery, Family, Query, Rcode};
 pub use reached_families::ReachedFamilies;
 pub use stub::{DnsConfig, DnsStub};
-pub use upstream::{Dial, look_up};
+pub use upstream::{Dial, look_up, take_message};

@@ -300,8 +300,9 @@ pub(super) async fn write_message(
         .map_err(|_| io::ErrorKind::TimedOut)?
 }
 
-/// Removes the first message from `buffer`, if it is complete.
-pub(super) fn take_message(buffer: &mut BytesMut) -> Option<Bytes> {
+/// Removes the first message with a length prefix (RFC 1035, section 4.2.2) from `buffer`, if it is
+/// complete.
+pub fn take_message(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = usize::from(u16::from_be_bytes(*buffer.first_chunk()?));
     if buffer.len() < 2 + length {
         return None;

@@ -96,7 +96,8 @@ listen = "127.0.0.1:8080"          # credentials and open: as for [socks5]
 [transparent]                      # no settings in applications; needs root
 enabled = true
 mode = "redirect"                  # or "tproxy"
-resolvers = ["9.9.9.9", "1.1.1.1"] # for name look-ups, over the session
+resolvers = ["9.9.9.9", "1.1.1.1"] # for name look-ups, over the session;
+                                   # left out: those of the proxy
 exclude = ["192.168.0.0/16"]       # reached directly; left out: all private
                                    # networks
 forwarded = []                     # interfaces whose hosts are served too

@@ -169,7 +169,7 @@ pub struct Transparent {
     pub mode: TransparentMode,
     /// Address that it redirects to; a port of zero lets the kernel choose.
     pub listen: SocketAddr,
-    /// Resolvers for DNS queries, which go over the session.
+    /// Resolvers for DNS queries, which go over the session; empty: those of the proxy.
     pub resolvers: Vec<SocketAddr>,
     /// Destinations that are not intercepted.
     pub exclude: Vec<IpNet>,

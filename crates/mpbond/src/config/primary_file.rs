@@ -28,12 +28,6 @@ const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALH
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 /// Default listening address of interception; the kernel chooses the port.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-/// Default resolvers: two public ones of different operators. The host's own resolver is often
-/// reachable only from its own network, where the proxy is not.
-const RESOLVERS: [SocketAddr; 2] = [
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9)), 53),
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(1, 1, 1, 1)), 53),
-];
 /// Maximum number of links: each is a subflow, of which a session has this many.
 const MAX_LINKS: usize = 16;
 
@@ -412,7 +406,7 @@ fn transparent(source: &Source<'_>, file: TransparentFile) -> Result<Transparent
         .map_or_else(Vec::new, |list| list.0.into_iter().map(|i| i.0).collect());
     let listen = file.listen.map_or(LISTEN, |listen| listen.0);
     let resolvers = match file.resolvers {
-        None => RESOLVERS.to_vec(),
+        None => Vec::new(),
         Some(list) if list.get_ref().0.is_empty() => {
             return Err(source.wrong(
                 list.span(),

@@ -1,7 +1,7 @@
 //! DNS look-ups of intercepted applications, over the session.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,6 +17,14 @@ use super::reach::Reach;
 use super::rescue;
 use super::state::Primary;
 use crate::config::OnProxyLoss;
+use crate::names;
+
+/// Resolvers for proxies that do not answer look-ups themselves, and while connections go direct:
+/// two public ones of different operators.
+const PUBLIC: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9)), 53),
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)), 53),
+];
 
 /// Buffer for a DNS message in each direction.
 const DUPLEX_BYTES: usize = 4 << 10;
@@ -33,12 +41,12 @@ pub(super) async fn start(
     let mut config = DnsConfig::new(listen);
     config.mark = mark;
     config.families = Arc::clone(&primary.families);
-    if !resolvers.is_empty() {
-        config.resolvers = resolvers
-            .iter()
-            .map(|a| Destination::from_ip(a.ip(), a.port()))
-            .collect();
-    }
+    let used = match resolvers {
+        [] => &PUBLIC,
+        _ => resolvers,
+    };
+    config.resolvers = used.iter().map(of_address).collect();
+    let of_proxy = resolvers.is_empty();
     let stub = DnsStub::bind(config).await?;
     let local = stub.local_addrs()?;
     // The stub's tasks may run on any thread, the session's only on this one: calls go over a
@@ -50,7 +58,7 @@ pub(super) async fn start(
             let primary = Rc::clone(&primary);
             tokio::task::spawn_local(async move {
                 // The stub may have given the look-up up.
-                let _ = answer.send(dial(&primary, &to).await);
+                let _ = answer.send(dial(&primary, &to, of_proxy).await);
             });
         }
     });
@@ -82,17 +90,50 @@ async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<Duplex
     Ok(theirs)
 }
 
-async fn dial(primary: &Rc<Primary>, to: &Destination) -> io::Result<DuplexStream> {
+/// A stream to a resolver: with `of_proxy` to those of the proxy, if it answers look-ups, and to
+/// this one otherwise.
+async fn dial(primary: &Rc<Primary>, to: &Destination, of_proxy: bool) -> io::Result<DuplexStream> {
     let Some(driver) = usable_session(primary).await else {
         return without_proxy(primary, to).await;
     };
+    let proxy_answers = driver.inspect(|session, _, _| {
+        let capabilities = session.peer_capabilities();
+        capabilities.is_some_and(|c| c.answers_look_ups)
+    });
+    let asked = match of_proxy && proxy_answers {
+        true => names::destination(),
+        false => destination(to),
+    };
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     let stream = driver
-        .open(destination(to), StreamClass::Interactive, NO_EARLY, ours)
+        .open(asked, StreamClass::Interactive, NO_EARLY, ours)
         .map_err(io::Error::other)?;
     // A resolver may be asked twice.
     rescue::watch(primary, stream, to.clone(), |_| true, Reach::Any);
     Ok(theirs)
+}
+
+/// Note for the user about the resolvers.
+pub(super) fn note(resolvers: &[SocketAddr]) -> String {
+    let list = |resolvers: &[SocketAddr]| {
+        let all: Vec<_> = resolvers.iter().map(|r| r.ip().to_string()).collect();
+        all.join(" and ")
+    };
+    match resolvers {
+        [] => format!(
+            "names are looked up by the resolvers of the proxy; by {} while it \
+             answers none or is not reached (`resolvers` under [transparent])",
+            list(&PUBLIC)
+        ),
+        _ => format!(
+            "names are looked up by {}, over the session (`resolvers` under [transparent])",
+            list(resolvers)
+        ),
+    }
+}
+
+fn of_address(address: &SocketAddr) -> Destination {
+    Destination::from_ip(address.ip(), address.port())
 }
 
 #[cfg(test)]
@@ -122,11 +163,11 @@ mod tests {
         let resolver = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let to = resolver.local_addr().unwrap();
         let to = Destination::from_ip(to.ip(), to.port());
-        let refused = dial(&lonely("fail"), &to).await.unwrap_err();
+        let refused = dial(&lonely("fail"), &to, false).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotConnected);
         let local = tokio::task::LocalSet::new();
         let talk = async {
-            let mut stream = dial(&lonely("direct"), &to).await.unwrap();
+            let mut stream = dial(&lonely("direct"), &to, false).await.unwrap();
             let (mut heard, _) = resolver.accept().await.unwrap();
             stream.write_all(b"who?").await.unwrap();
             let mut words = [0; 4];

@@ -63,15 +63,10 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         .notes
         .borrow_mut()
         .extend(rules.notes().into_iter().map(str::to_owned));
-    let resolvers: Vec<String> = config
-        .resolvers
-        .iter()
-        .map(|r| r.ip().to_string())
-        .collect();
-    primary.notes.borrow_mut().push(format!(
-        "names are looked up by {}, over the session (`resolvers` under [transparent])",
-        resolvers.join(" and ")
-    ));
+    primary
+        .notes
+        .borrow_mut()
+        .push(dns::note(&config.resolvers));
     let has_kill_switch = config.kill_switch != KillSwitch::Off;
     // Before interception begins, and removed after: there is no gap, and a primary that finds
     // another one intercepting removes nothing of that one's.

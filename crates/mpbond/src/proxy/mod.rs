@@ -118,6 +118,8 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         feedback: config.feedback,
         resume_for: config.resume_for,
         families: families::routed(),
+        // A proxy of one service looks nothing up.
+        answers_look_ups: config.serve.is_none(),
         ..SessionConfig::default()
     };
     debug!(families = ?session.families, "address families with a route");

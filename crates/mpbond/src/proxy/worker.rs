@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::dial::NotReached;
 use super::{Proxy, dial};
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
+use crate::names;
 use crate::random;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::status::{SessionStatus, TransferStatus};
@@ -290,6 +291,10 @@ impl Work {
                 } => {
                     if !driver.admits(stream) {
                         self.refused(&peer, "stream", &"no memory left");
+                        continue;
+                    }
+                    if names::is_asked(&destination) && self.proxy.config.serve.is_none() {
+                        driver.attach(stream, names::serve(&self.resolver, peer));
                         continue;
                     }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));

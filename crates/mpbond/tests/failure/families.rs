@@ -2,7 +2,7 @@
 //! addresses are refused, in namespaces of the test's own.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 
 use crate::apart::Apart;
 use crate::daemons::until;
@@ -22,8 +22,16 @@ fn names_have_no_addresses_that_the_proxy_does_not_reach() {
     play("-Urnm", "families::role");
 }
 
-/// A resolver that knows one name, over TCP: both of its addresses.
+/// A resolver that knows one name: both of its addresses.
 pub fn resolver() {
+    let socket = UdpSocket::bind((V4, 53)).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let mut query = [0; 512];
+            let (n, from) = socket.recv_from(&mut query).unwrap();
+            socket.send_to(&answer_to(&query[..n]), from).unwrap();
+        }
+    });
     let listener = TcpListener::bind((V4, 53)).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -39,6 +47,12 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
     stream.read_exact(&mut length)?;
     let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
     stream.read_exact(&mut query)?;
+    let answer = answer_to(&query);
+    let length = (answer.len() as u16).to_be_bytes();
+    stream.write_all(&[&length[..], &answer].concat())
+}
+
+fn answer_to(query: &[u8]) -> Vec<u8> {
     // Header of twelve octets; name, type, class.
     let name = query[12..].iter().position(|b| *b == 0).unwrap() + 13;
     let mut answer = query[..name + 4].to_vec();
@@ -53,8 +67,7 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
     answer.extend([0xc0, 12, 0, query[name + 1], 0, 1, 0, 0, 0, 60, 0]);
     answer.push(address.len() as u8);
     answer.extend(address);
-    let length = (answer.len() as u16).to_be_bytes();
-    stream.write_all(&[&length[..], &answer].concat())
+    answer
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod origin;
 mod own_addresses;
 mod own_names;
 mod proxy_addresses;
+mod proxy_names;
 mod refusals;
 mod restart;
 mod retire;

@@ -24,6 +24,12 @@ pub struct Sockets {
     pub interface: Option<String>,
 }
 
+/// Maximum length of an answer over UDP that is passed on; a longer one is asked for over TCP.
+const FORWARDED_BYTES: usize = 4097;
+
+/// Flag of an answer that is too long for UDP, in the third octet (RFC 1035, section 4.1.1).
+const TRUNCATED: u8 = 0x02;
+
 /// Sends a query, and waits for its answer without a time limit.
 ///
 /// # Errors
@@ -40,6 +46,46 @@ pub(super) async fn ask(
     }
 }
 
+/// Passes a message on; returns the first answer that `is_answer` accepts, without a time limit.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) async fn forward(
+    server: SocketAddr,
+    sockets: &Sockets,
+    message: &[u8],
+    is_answer: impl Fn(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
+    let socket = connected(server, sockets).await?;
+    socket.send(message).await?;
+    let mut block = vec![0; FORWARDED_BYTES];
+    loop {
+        let n = socket.recv(&mut block).await?;
+        let answer = block.get(..n).filter(|octets| is_answer(octets));
+        let Some(answer) = answer else {
+            continue;
+        };
+        let is_whole = answer.get(2).is_some_and(|flags| flags & TRUNCATED == 0);
+        if is_whole && n < FORWARDED_BYTES {
+            return Ok(answer.to_vec());
+        }
+        break;
+    }
+    let answer = exchange_over_tcp(server, sockets, message).await?;
+    match is_answer(&answer) {
+        true => Ok(answer),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// A UDP socket for one query.
+async fn connected(server: SocketAddr, sockets: &Sockets) -> io::Result<UdpSocket> {
+    let socket = open(server, sockets, Type::DGRAM, Protocol::UDP)?;
+    let socket = UdpSocket::from_std(socket.into())?;
+    socket.connect(server).await?;
+    Ok(socket)
+}
+
 /// Each query has a socket of its own: its port, which the kernel chooses at random, and its id
 /// must be guessed to forge an answer.
 async fn over_udp(
@@ -48,9 +94,7 @@ async fn over_udp(
     query: &Query,
     message: &[u8],
 ) -> io::Result<Answer> {
-    let socket = open(server, sockets, Type::DGRAM, Protocol::UDP)?;
-    let socket = UdpSocket::from_std(socket.into())?;
-    socket.connect(server).await?;
+    let socket = connected(server, sockets).await?;
     socket.send(message).await?;
     let mut block = [0; UDP_BYTES];
     loop {
@@ -62,13 +106,25 @@ async fn over_udp(
     }
 }
 
-/// RFC 1035, section 4.2.2: messages have their length before them.
 async fn over_tcp(
     server: SocketAddr,
     sockets: &Sockets,
     query: &Query,
     message: &[u8],
 ) -> io::Result<Answer> {
+    let answer = exchange_over_tcp(server, sockets, message).await?;
+    match query.parse(&answer) {
+        Some(Answer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
+        Some(answer) => Ok(answer),
+    }
+}
+
+/// RFC 1035, section 4.2.2: messages have their length before them.
+async fn exchange_over_tcp(
+    server: SocketAddr,
+    sockets: &Sockets,
+    message: &[u8],
+) -> io::Result<Vec<u8>> {
     let socket = open(server, sockets, Type::STREAM, Protocol::TCP)?;
     let mut tcp = TcpSocket::from_std_stream(socket.into())
         .connect(server)
@@ -80,10 +136,7 @@ async fn over_tcp(
     let length = tcp.read_u16().await?;
     let mut answer = vec![0; length.into()];
     tcp.read_exact(&mut answer).await?;
-    match query.parse(&answer) {
-        Some(Answer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
-        Some(answer) => Ok(answer),
-    }
+    Ok(answer)
 }
 
 fn open(server: SocketAddr, sockets: &Sockets, kind: Type, how: Protocol) -> io::Result<Socket> {

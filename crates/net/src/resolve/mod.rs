@@ -285,6 +285,43 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         found
     }
 
+    /// Passes a query for a session on to the system's servers, under an id of its own; their
+    /// answer, under that id. `is_answer` tells whether a message answers the question.
+    ///
+    /// # Errors
+    /// [`LookupError::NoAnswer`] where no server answers.
+    pub async fn forward(
+        &self,
+        query: &[u8],
+        is_answer: impl Fn(&[u8]) -> bool,
+        session: K,
+    ) -> Result<Vec<u8>, LookupError> {
+        let until = Instant::now() + LOOK_UP_WITHIN;
+        let forwarded = timeout_at(until, async {
+            let _permit = self.turns.take(session).await;
+            self.system.borrow_mut().refresh(self.now());
+            let servers = self.system.borrow().servers().clone();
+            let mut failure = None;
+            for server in servers.servers {
+                let mut message = query.to_vec();
+                let id = message.get_mut(..2)?;
+                SystemRandom::new().fill(id).ok()?;
+                let id = [*id.first()?, *id.get(1)?];
+                let is_ours = |octets: &[u8]| octets.starts_with(&id) && is_answer(octets);
+                let asked = exchange::forward(server, &self.sockets, &message, is_ours);
+                match timeout(SERVER_WITHIN, asked).await {
+                    // The next server may know more.
+                    Ok(Ok(answer)) if has_failed(&answer) => failure = Some(answer),
+                    Ok(Ok(answer)) => return Some(answer),
+                    Ok(Err(_)) | Err(_) => {}
+                }
+            }
+            failure
+        });
+        let answer = forwarded.await.ok().flatten();
+        answer.ok_or(LookupError::NoAnswer)
+    }
+
     fn keep(&self, key: &Key, found: &Found, ttl: Duration) {
         let mut cache = self.cache.borrow_mut();
         cache.insert(key.clone(), found.clone(), ttl, self.now());
@@ -293,6 +330,11 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
     fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.start.elapsed()
     }
+}
+
+/// Whether a server could not answer: SERVFAIL or REFUSED (RFC 1035, section 4.1.1).
+fn has_failed(answer: &[u8]) -> bool {
+    matches!(answer.get(3).map(|codes| codes & 0x0f), Some(2 | 5))
 }
 
 type Pending = Pin<Box<dyn Future<Output = Found>>>;

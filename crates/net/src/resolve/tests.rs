@@ -243,3 +243,37 @@ async fn a_family_that_nobody_answers_for_costs_50_ms() {
     let found = timeout(SERVER_WITHIN, addresses(&resolver, "www.good"));
     assert_eq!(found.await.unwrap(), one());
 }
+
+/// A query for the addresses of a name, as an application sends it.
+fn query(host: &str) -> Vec<u8> {
+    let mut builder = MessageBuilder::new_vec();
+    builder.header_mut().set_id(7);
+    let mut question = builder.question();
+    let name: domain::base::Name<Vec<u8>> = host.parse().unwrap();
+    question.push((name, Rtype::A)).unwrap();
+    question.finish()
+}
+
+#[tokio::test]
+async fn queries_are_passed_on_as_they_are() {
+    let server = Server::start().await;
+    let resolver = server.resolver();
+    for (host, rcode) in [
+        ("www.good", Rcode::NOERROR),
+        ("www.long", Rcode::NOERROR),
+        ("www.other", Rcode::NXDOMAIN),
+    ] {
+        let answer = resolver.forward(&query(host), |_| true, 0).await.unwrap();
+        let answer = Message::from_octets(answer).unwrap();
+        assert_eq!(answer.header().rcode(), rcode, "{host}");
+        assert!(!answer.header().tc(), "{host}");
+        assert_eq!(answer.sole_question().unwrap().qname().to_string(), host);
+    }
+    // None that is an answer, and none to what is no message.
+    for message in [query("www.dead"), vec![0], Vec::new()] {
+        let answer = resolver.forward(&message, |_| true, 0).await;
+        assert_eq!(answer, Err(LookupError::NoAnswer));
+    }
+    let other = resolver.forward(&query("www.good"), |_| false, 0).await;
+    assert_eq!(other, Err(LookupError::NoAnswer));
+}

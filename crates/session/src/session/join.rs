@@ -41,7 +41,10 @@ impl Session {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::of_this_version(self.config.families)
+        Capabilities {
+            answers_look_ups: self.config.answers_look_ups,
+            ..Capabilities::of_this_version(self.config.families)
+        }
     }
 
     /// Client: the hello for a subflow as things stand.

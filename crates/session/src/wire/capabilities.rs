@@ -77,15 +77,37 @@ impl FrameTypes {
 pub struct Capabilities {
     /// Address families that a proxy reaches; `None` where it does not say.
     pub families: Option<Families>,
+    /// Whether a proxy answers look-ups on streams to [`Capabilities::NAMES`].
+    pub answers_look_ups: bool,
     /// Frame types that the end reads.
     pub frame_types: FrameTypes,
 }
 
 impl Capabilities {
+    /// Host and port of the destination of look-ups, answered by the proxy itself. Without the
+    /// capability it is a name that does not exist (RFC 6761, section 6.4).
+    pub const NAMES: (&str, u16) = ("names.mpbond.invalid", 53);
+
+    const LOOK_UPS: u8 = 1;
+
+    /// Bits of services that this version does not know are ignored.
+    pub(super) const fn set_services(&mut self, bits: u8) {
+        self.answers_look_ups = bits & Self::LOOK_UPS != 0;
+    }
+
+    pub(super) const fn services(&self) -> u8 {
+        if self.answers_look_ups {
+            Self::LOOK_UPS
+        } else {
+            0
+        }
+    }
+
     /// The capabilities of this crate, at an end that reaches `families`.
     pub const fn of_this_version(families: Option<Families>) -> Self {
         Self {
             families,
+            answers_look_ups: false,
             frame_types: FrameTypes::BASE,
         }
     }

@@ -140,6 +140,10 @@ impl Frame {
                 let types = FrameTypes::from_wire(&bits);
                 capabilities.frame_types = types.ok_or(value.field("frame types"))?;
             }
+            (
+                Self::MpCapable { capabilities, .. } | Self::MpOk { capabilities, .. },
+                FieldId::SERVICES,
+            ) => capabilities.set_services(value.u8()?),
             (Self::PathReport(report), FieldId::SOJOURN) => report.sojourn = Some(value.micros()?),
             (Self::Open { confirm, .. }, FieldId::CONFIRM) => *confirm = true,
             _ => return Ok(()),

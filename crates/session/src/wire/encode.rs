@@ -213,6 +213,9 @@ fn put_capabilities(out: &mut Vec<u8>, c: &Capabilities) {
         fields::put(out, FieldId::FAMILIES, &[families.to_wire()]);
     }
     fields::put(out, FieldId::FRAME_TYPES, c.frame_types.octets());
+    if c.services() != 0 {
+        fields::put(out, FieldId::SERVICES, &[c.services()]);
+    }
 }
 
 fn put_destination(out: &mut Vec<u8>, d: &Destination) {

@@ -19,6 +19,8 @@ impl FieldId {
     pub(super) const FAMILIES: Self = Self(0x01);
     /// MP_CAPABLE, MP_OK: frame types that the sender reads.
     pub(super) const FRAME_TYPES: Self = Self(0x02);
+    /// MP_OK: services of the sender.
+    pub(super) const SERVICES: Self = Self(0x03);
     /// PATH_REPORT: how long the last byte that left the helper had been there.
     pub(super) const SOJOURN: Self = Self(0x10);
     /// OPEN: the primary asks for CONNECTED; no value.
@@ -29,6 +31,7 @@ impl FieldId {
     pub(super) const KNOWN: [(Self, &str); 4] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
+        (Self::SERVICES, "services"),
         (Self::SOJOURN, "sojourn"),
         (Self::CONFIRM, "confirm"),
     ];

@@ -186,6 +186,7 @@ fn both_ends_learn_what_the_other_can_do() {
     };
     let mut p = Pair::new(SessionConfig {
         families: Some(families),
+        answers_look_ups: true,
         ..SessionConfig::default()
     });
     // Pair gives both ends one configuration; a primary announces no families.
@@ -193,7 +194,11 @@ fn both_ends_learn_what_the_other_can_do() {
     assert_eq!(p.client.peer_capabilities(), None);
     p.join(&[hop(8.0, 10)]);
     p.run(Timestamp::from_millis(1_000), |p| p.client.is_established());
-    let of = |families| Capabilities::of_this_version(families);
-    assert_eq!(p.client.peer_capabilities(), Some(&of(Some(families))));
-    assert_eq!(p.server().peer_capabilities(), Some(&of(None)));
+    let of_the_proxy = Capabilities {
+        answers_look_ups: true,
+        ..Capabilities::of_this_version(Some(families))
+    };
+    assert_eq!(p.client.peer_capabilities(), Some(&of_the_proxy));
+    let of_the_primary = Capabilities::of_this_version(None);
+    assert_eq!(p.server().peer_capabilities(), Some(&of_the_primary));
 }

@@ -36,8 +36,10 @@ fn role() -> impl Strategy<Value = Role> {
 fn capabilities() -> impl Strategy<Value = Capabilities> {
     let families = (any::<bool>(), any::<bool>()).prop_map(|(ipv4, ipv6)| Families { ipv4, ipv6 });
     let bits = proptest::collection::vec(any::<u8>(), 0..=32);
-    (proptest::option::of(families), bits).prop_map(|(families, bits)| Capabilities {
+    let all = (proptest::option::of(families), any::<bool>(), bits);
+    all.prop_map(|(families, answers_look_ups, bits)| Capabilities {
         families,
+        answers_look_ups,
         frame_types: FrameTypes::from_wire(&bits).expect("as long as it may be"),
     })
 }
