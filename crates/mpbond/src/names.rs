@@ -6,6 +6,7 @@
 
 use std::hash::Hash;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::BytesMut;
@@ -18,6 +19,15 @@ use tracing::debug;
 
 /// Buffer in each direction.
 const DUPLEX_BYTES: usize = 4 << 10;
+
+/// Name servers that are asked.
+#[derive(Clone)]
+pub(crate) enum Servers {
+    /// Those of the system.
+    System,
+    /// Those that are present when a query comes.
+    These(Rc<dyn Fn() -> Vec<SocketAddr>>),
+}
 
 /// The destination of look-ups.
 pub(crate) fn destination() -> Destination {
@@ -35,15 +45,16 @@ pub(crate) fn is_asked(to: &Destination) -> bool {
 }
 
 /// Answers the queries that are written to the result, which is DNS over TCP (RFC 7766), for a
-/// session. Ends with it. Runs on this thread's `LocalSet`.
-pub(crate) fn serve<K>(resolver: &Rc<Resolver<K>>, session: K) -> DuplexStream
+/// session: by these servers, or those of the system. Ends with it. Runs on this thread's
+/// `LocalSet`.
+pub(crate) fn serve<K>(resolver: &Rc<Resolver<K>>, session: K, servers: Servers) -> DuplexStream
 where
     K: Hash + Eq + Copy + 'static,
 {
     let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
     let resolver = Rc::clone(resolver);
     tokio::task::spawn_local(async move {
-        if let Err(e) = answer_all(&resolver, session, ours).await {
+        if let Err(e) = answer_all(&resolver, session, servers, ours).await {
             debug!(error = %e, "look-ups on a stream end");
         }
     });
@@ -54,6 +65,7 @@ where
 async fn answer_all<K>(
     resolver: &Rc<Resolver<K>>,
     session: K,
+    servers: Servers,
     stream: DuplexStream,
 ) -> io::Result<()>
 where
@@ -66,8 +78,8 @@ where
     while !ended || !answers.is_empty() {
         let room = answers.len() < MAX_LOOKUPS_EACH;
         if room && let Some(message) = take_message(&mut received) {
-            let resolver = Rc::clone(resolver);
-            answers.spawn_local(async move { answer(&resolver, session, &message).await });
+            let (resolver, servers) = (Rc::clone(resolver), servers.clone());
+            answers.spawn_local(async move { answer(&resolver, session, servers, &message).await });
             continue;
         }
         tokio::select! {
@@ -84,7 +96,12 @@ where
 }
 
 /// The answer to a message; none to what is no query.
-async fn answer<K>(resolver: &Resolver<K>, session: K, message: &[u8]) -> Option<Vec<u8>>
+async fn answer<K>(
+    resolver: &Resolver<K>,
+    session: K,
+    servers: Servers,
+    message: &[u8],
+) -> Option<Vec<u8>>
 where
     K: Hash + Eq + Copy + 'static,
 {
@@ -94,7 +111,12 @@ where
         Err(BadQuery::Ignore) => return None,
     };
     let is_answer = |octets: &[u8]| query.is_answered_by(octets);
-    let answer = match resolver.forward(message, is_answer, session).await {
+    let servers = match servers {
+        Servers::System => None,
+        Servers::These(present) => Some(present()),
+    };
+    let forwarded = resolver.forward(message, is_answer, session, servers);
+    let answer = match forwarded.await {
         Ok(answer) => query.over_tcp(&answer),
         Err(_) => query.error(Rcode::ServFail),
     };

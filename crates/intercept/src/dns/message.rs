@@ -117,6 +117,24 @@ impl Query {
         self.message.get(self.question.clone()).unwrap_or_default()
     }
 
+    /// The name that is asked for, in lower case and without a final dot; octets that are not ASCII
+    /// are replaced.
+    pub(super) fn name(&self) -> String {
+        let mut name = String::new();
+        let mut rest = self.question();
+        while let Some((&length @ 1.., tail)) = rest.split_first()
+            && let Some((label, tail)) = tail.split_at_checked(length.into())
+        {
+            if !name.is_empty() {
+                name.push('.');
+            }
+            let text = String::from_utf8_lossy(label);
+            name.push_str(&text.to_ascii_lowercase());
+            rest = tail;
+        }
+        name
+    }
+
     /// The family of the addresses that are asked for, if it is a question for addresses.
     pub(super) fn family(&self) -> Option<Family> {
         let (_, &[type1, type0, _, _]) = self.question().split_last_chunk()?;

@@ -13,11 +13,13 @@
 //! look-up without a response in time gets SERVFAIL, so that clients try elsewhere instead of
 //! waiting.
 
+mod local_names;
 mod message;
 mod reached_families;
 mod stub;
 mod upstream;
 
+pub use local_names::LocalNames;
 pub use message::{BadQuery, Family, Query, Rcode};
 pub use reached_families::ReachedFamilies;
 pub use stub::{DnsConfig, DnsStub};

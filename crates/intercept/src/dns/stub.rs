@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::local_names::LocalNames;
 use super::message::{BadQuery, Query, Rcode};
 use super::reached_families::ReachedFamilies;
 use super::upstream::{Dial, Lookup, Upstream, take_message, write_message};
@@ -51,6 +52,8 @@ pub struct DnsConfig {
     /// `SO_MARK` of the sockets, which keeps their answers to other hosts from being routed as
     /// packets of applications.
     pub mark: Option<u32>,
+    /// Resolver of local names, which the others do not know.
+    pub local: Option<LocalNames>,
     /// ReachedFamilies of addresses that names have.
     pub families: Arc<ReachedFamilies>,
 }
@@ -64,6 +67,7 @@ impl DnsConfig {
             resolvers: quad9.map(|ip| Destination::from_ip(ip.into(), 53)).into(),
             timeout: Duration::from_secs(4),
             mark: None,
+            local: None,
             families: Arc::default(),
         }
     }
@@ -133,14 +137,22 @@ impl DnsStub {
     /// Answers look-ups until it is dropped.
     pub async fn run(self, dial: impl Dial) {
         let (lookups, receiver) = mpsc::channel(MAX_LOOKUPS);
-        let upstream = Upstream::new(Arc::new(dial), self.config.resolvers, receiver);
+        let mut tasks = JoinSet::new();
+        let dial = Arc::new(dial);
+        let local = self.config.local.map(|names| {
+            let (lookups, receiver) = mpsc::channel(MAX_LOOKUPS);
+            let resolvers = vec![names.resolver.clone()];
+            tasks.spawn(Upstream::new(Arc::clone(&dial), resolvers, receiver).run());
+            Local { names, lookups }
+        });
+        let upstream = Upstream::new(dial, self.config.resolvers, receiver);
         let forwarder = Forwarder {
             lookups,
+            local,
             timeout: self.config.timeout,
             room: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             families: self.config.families,
         };
-        let mut tasks = JoinSet::new();
         tasks.spawn(upstream.run());
         for (udp, tcp) in self.sockets {
             tasks.spawn(serve_udp(Arc::new(udp), forwarder.clone()));
@@ -158,14 +170,34 @@ impl DnsStub {
 #[derive(Clone)]
 struct Forwarder {
     lookups: mpsc::Sender<Lookup>,
+    local: Option<Local>,
     timeout: Duration,
     room: Arc<Semaphore>,
     families: Arc<ReachedFamilies>,
 }
 
+/// Local names, with the look-ups of their [`Upstream`].
+#[derive(Clone)]
+struct Local {
+    names: LocalNames,
+    lookups: mpsc::Sender<Lookup>,
+}
+
 impl Forwarder {
     /// A resolver's response, or none of its records; `None` when there is none in time.
+    ///
+    /// Where the local resolver does not answer, the others may know a local name: a search domain
+    /// may be public.
     async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
+        if let Some(local) = &self.local
+            && local.names.has(&query.name())
+        {
+            let within = self.timeout / 2;
+            let response = ask(&local.lookups, within, query).await;
+            if response.as_ref().is_some_and(|r| !has_failed(r)) {
+                return response;
+            }
+        }
         let lacking = || {
             query
                 .family()
@@ -174,22 +206,33 @@ impl Forwarder {
         // Asked again afterwards: the first look-up may wait for the session that tells.
         let response = match lacking() {
             true => None,
-            false => self.ask_upstream(query).await,
+            false => ask(&self.lookups, self.timeout, query).await,
         };
         match lacking() {
             true => Some(query.error(Rcode::NoError)),
             false => response,
         }
     }
+}
 
-    async fn ask_upstream(&self, query: &Arc<Query>) -> Option<Bytes> {
-        let ask = async {
-            let (lookup, answer) = Lookup::new(Arc::clone(query));
-            self.lookups.send(lookup).await.ok()?;
-            answer.await.ok()
-        };
-        timeout(self.timeout, ask).await.ok().flatten()
-    }
+/// Asks an [`Upstream`].
+async fn ask(
+    lookups: &mpsc::Sender<Lookup>,
+    within: Duration,
+    query: &Arc<Query>,
+) -> Option<Bytes> {
+    let ask = async {
+        let (lookup, answer) = Lookup::new(Arc::clone(query));
+        lookups.send(lookup).await.ok()?;
+        answer.await.ok()
+    };
+    timeout(within, ask).await.ok().flatten()
+}
+
+/// Whether a resolver could not answer.
+fn has_failed(response: &[u8]) -> bool {
+    let rcode = response.get(3).map(|codes| codes & 0x0f);
+    rcode == Some(Rcode::ServFail as u8)
 }
 
 async fn serve_udp(socket: Arc<UdpSocket>, forwarder: Forwarder) {

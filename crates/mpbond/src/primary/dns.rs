@@ -6,13 +6,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mpbond_intercept::Destination;
-use mpbond_intercept::dns::{DnsConfig, DnsStub};
+use mpbond_intercept::dns::{DnsConfig, DnsStub, LocalNames};
 use mpbond_session::StreamClass;
 use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
 use super::direct::connect;
 use super::fronts::{NO_EARLY, destination, usable_session};
+use super::local_names::LocalResolvers;
 use super::reach::Reach;
 use super::rescue;
 use super::state::Primary;
@@ -36,6 +37,7 @@ pub(super) async fn start(
     primary: &Rc<Primary>,
     listen: Vec<SocketAddr>,
     resolvers: &[SocketAddr],
+    resolvers_here: &Arc<LocalResolvers>,
     mark: Option<u32>,
 ) -> io::Result<Vec<SocketAddr>> {
     let mut config = DnsConfig::new(listen);
@@ -47,14 +49,28 @@ pub(super) async fn start(
     };
     config.resolvers = used.iter().map(of_address).collect();
     let of_proxy = resolvers.is_empty();
+    let known = Arc::clone(resolvers_here);
+    config.local = Some(LocalNames {
+        resolver: local_resolver(),
+        search: Arc::new(move || {
+            let found = known.find();
+            (!found.servers.is_empty()).then_some(found.search)
+        }),
+    });
     let stub = DnsStub::bind(config).await?;
     let local = stub.local_addrs()?;
     // The stub's tasks may run on any thread, the session's only on this one: calls go over a
     // channel.
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
-    let primary = Rc::clone(primary);
+    let (primary, here) = (Rc::clone(primary), Arc::clone(resolvers_here));
     tokio::task::spawn_local(async move {
         while let Some((to, answer)) = called.recv().await {
+            if to == local_resolver() {
+                let here = Arc::clone(&here);
+                let servers = names::Servers::These(Rc::new(move || here.find().servers));
+                let _ = answer.send(Ok(names::serve(&primary.resolver, (), servers)));
+                continue;
+            }
             let primary = Rc::clone(&primary);
             tokio::task::spawn_local(async move {
                 // The stub may have given the look-up up.
@@ -72,6 +88,11 @@ pub(super) async fn start(
         }
     }));
     Ok(local)
+}
+
+/// Stands for the resolvers of the local network.
+fn local_resolver() -> Destination {
+    Destination::from_ip(Ipv4Addr::UNSPECIFIED.into(), 53)
 }
 
 /// A look-up without the proxy, for connections that go direct: the resolver is reached direct,

@@ -13,6 +13,7 @@ mod direct;
 mod dns;
 mod fronts;
 mod handles;
+mod local_names;
 mod proxy_addresses;
 mod reach;
 mod reached;

@@ -257,9 +257,11 @@ impl Primary {
         if config.transparent.is_some() {
             plan.needs.push(Need::Mark);
         }
-        // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own.
+        // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own, and local
+        // ones.
         let names = (0..config.paths.len() + config.helpers.len()).map(LinkId);
         if config.on_proxy_loss == OnProxyLoss::Direct
+            || config.transparent.is_some()
             || names.into_iter().any(|l| self.has_names(l))
         {
             plan.places.extend(sandbox::for_names());

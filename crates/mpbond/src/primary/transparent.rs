@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use mpbond_intercept::rules::kill_switch::Remover;
@@ -12,6 +13,7 @@ use mpbond_intercept::{Front, FrontConfig, Protocol};
 use socket2::SockRef;
 use tracing::{debug, info, warn};
 
+use super::local_names::LocalResolvers;
 use super::state::Primary;
 use super::{dns, fronts};
 use crate::config::{
@@ -37,14 +39,15 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         let (v6, name) = (Ipv6Addr::LOCALHOST, "transparent IPv6");
         fronts::open(primary, SocketAddr::from((v6, local.port())), front(), name)?;
     }
+    let names = Arc::new(LocalResolvers::new(config.exclude.clone()));
     let loopback = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
-    let bound = dns::start(primary, loopback, &config.resolvers, None)
+    let bound = dns::start(primary, loopback, &config.resolvers, &names, None)
         .await
         .context("DNS stub")?;
     let dns_port = bound.first().map(SocketAddr::port);
     if ipv6 && let Some(port) = dns_port {
         let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-        dns::start(primary, vec![address], &config.resolvers, None)
+        dns::start(primary, vec![address], &config.resolvers, &names, None)
             .await
             .context("DNS stub for IPv6")?;
     }
@@ -78,7 +81,7 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     let installed = Rules::install(&rules)?;
     match installed.addresses() {
         Ok(addresses) if !config.forwarded.is_empty() => {
-            serve_others(primary, &config, addresses, &rules).await?;
+            serve_others(primary, &config, &names, addresses, &rules).await?;
         }
         Ok(_) => {}
         Err(error) if !config.forwarded.is_empty() => {
@@ -115,6 +118,7 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
 async fn serve_others(
     primary: &Rc<Primary>,
     config: &Transparent,
+    names: &Arc<LocalResolvers>,
     addresses: &[IpAddr],
     rules: &RulesConfig,
 ) -> anyhow::Result<()> {
@@ -135,9 +139,15 @@ async fn serve_others(
     }
     if let Some(port) = rules.dns_port {
         let listen = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
-        dns::start(primary, listen.collect(), &config.resolvers, Some(OWN_MARK))
-            .await
-            .context("DNS stub for other hosts")?;
+        dns::start(
+            primary,
+            listen.collect(),
+            &config.resolvers,
+            names,
+            Some(OWN_MARK),
+        )
+        .await
+        .context("DNS stub for other hosts")?;
     }
     Ok(())
 }

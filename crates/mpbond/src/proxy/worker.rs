@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::dial::NotReached;
 use super::{Proxy, dial};
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
-use crate::names;
+use crate::names::{self, Servers};
 use crate::random;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::status::{SessionStatus, TransferStatus};
@@ -294,7 +294,7 @@ impl Work {
                         continue;
                     }
                     if names::is_asked(&destination) && self.proxy.config.serve.is_none() {
-                        driver.attach(stream, names::serve(&self.resolver, peer));
+                        driver.attach(stream, names::serve(&self.resolver, peer, Servers::System));
                         continue;
                     }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));

@@ -29,7 +29,7 @@ pub fn resolver() {
         loop {
             let mut query = [0; 512];
             let (n, from) = socket.recv_from(&mut query).unwrap();
-            socket.send_to(&answer_to(&query[..n]), from).unwrap();
+            socket.send_to(&answer_to(&query[..n], V4), from).unwrap();
         }
     });
     let listener = TcpListener::bind((V4, 53)).unwrap();
@@ -47,12 +47,13 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
     stream.read_exact(&mut length)?;
     let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
     stream.read_exact(&mut query)?;
-    let answer = answer_to(&query);
+    let answer = answer_to(&query, V4);
     let length = (answer.len() as u16).to_be_bytes();
     stream.write_all(&[&length[..], &answer].concat())
 }
 
-fn answer_to(query: &[u8]) -> Vec<u8> {
+/// The answer of a resolver to which all names have this IPv4 address.
+pub fn answer_to(query: &[u8], v4: Ipv4Addr) -> Vec<u8> {
     // Header of twelve octets; name, type, class.
     let name = query[12..].iter().position(|b| *b == 0).unwrap() + 13;
     let mut answer = query[..name + 4].to_vec();
@@ -61,7 +62,7 @@ fn answer_to(query: &[u8]) -> Vec<u8> {
     answer[4..12].copy_from_slice(&counts);
     let address = match query[name + 1] {
         28 => V6.octets().to_vec(),
-        _ => V4.octets().to_vec(),
+        _ => v4.octets().to_vec(),
     };
     // The name again, by reference; type and class; a minute; the address.
     answer.extend([0xc0, 12, 0, query[name + 1], 0, 1, 0, 0, 0, 60, 0]);

@@ -1,9 +1,12 @@
-//! Look-ups of intercepted applications, answered by the resolvers of the proxy: in namespaces of
-//! the test's own.
+//! Look-ups of intercepted applications, answered by the resolvers of the proxy, or of the local
+//! network: in namespaces of the test's own.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::{Arc, Mutex};
 
 use crate::apart::Apart;
 use crate::daemons::until;
-use crate::families::resolver;
+use crate::families::{answer_to, resolver};
 use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
@@ -14,6 +17,33 @@ fn names_are_looked_up_by_the_resolvers_of_the_proxy() {
         return Need::Nft.is_missing("there is no nft");
     }
     play("-Urnm", "proxy_names::role");
+}
+
+/// Address of all names in the local network.
+const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 77);
+
+/// A resolver of the local network; the names that it is asked for.
+fn local_resolver() -> Arc<Mutex<Vec<String>>> {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let names = Arc::clone(&asked);
+    let socket = UdpSocket::bind("10.9.0.1:53").unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let mut query = [0; 512];
+            let (n, from) = socket.recv_from(&mut query).unwrap();
+            let mut labels = &query[12..n];
+            let mut name = String::new();
+            while labels[0] > 0 {
+                let (label, rest) = labels[1..].split_at(labels[0].into());
+                name = format!("{name}.{}", std::str::from_utf8(label).unwrap());
+                labels = rest;
+            }
+            names.lock().unwrap().push(name);
+            let answer = answer_to(&query[..n], LOCAL);
+            socket.send_to(&answer, from).unwrap();
+        }
+    });
+    asked
 }
 
 #[test]
@@ -34,6 +64,7 @@ fn role() {
         counter leaks { }
         chain arriving {
             type filter hook prerouting priority -300;
+            iifname \"far0\" ip daddr 10.9.0.1 udp dport 53 accept
             iifname \"far0\" meta l4proto { tcp, udp } th dport 53 counter name leaks
         }
         chain leaving {
@@ -43,17 +74,25 @@ fn role() {
     }";
     std::fs::write(&file, table).unwrap();
     sh(&format!("nft -f {}", file.display()));
-    // Of the proxy and of applications, which do not reach it themselves.
-    std::fs::write(bond.file("resolv.conf"), "nameserver 11.0.0.1\n").unwrap();
+    let of_proxy = bond.file("proxy.resolv.conf");
+    std::fs::write(&of_proxy, "nameserver 11.0.0.1\n").unwrap();
+    let text = "nameserver 10.9.0.1\nsearch corp.test\n";
+    std::fs::write(bond.file("resolv.conf"), text).unwrap();
     sh(&format!(
         "mount --bind {} /etc/resolv.conf",
         bond.file("resolv.conf").display()
     ));
     resolver();
+    let asked = local_resolver();
     let mut text = std::fs::read_to_string(bond.file("primary.toml")).unwrap();
     text.push_str("[transparent]\n");
     std::fs::write(bond.file("primary.toml"), text).unwrap();
-    let _proxy = bond.start("proxy");
+    let in_its_own = format!(
+        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
+         \"$0\" \"$@\"",
+        of_proxy.display()
+    );
+    let _proxy = bond.start_by("proxy", &in_its_own);
     let _primary = apart.start_primary();
     bond.joined(1);
     let both = |more: &str| {
@@ -62,6 +101,15 @@ fn role() {
     };
     until("names are found", || both(""));
     until("names are found over TCP", || both("RES_OPTIONS=use-vc"));
+    let is_local = |name: &String| name.ends_with(".lan") || name.ends_with(".corp.test");
+    for name in ["printer.lan", "www.corp.test", "wiki"] {
+        until("local names are found", || {
+            let found = apart.run_there(&format!("getent ahosts {name} || true"));
+            found.contains(&LOCAL.to_string())
+        });
+    }
+    let asked = asked.lock().unwrap();
+    assert!(asked.iter().all(is_local), "{asked:?}");
     let leaks = sh("nft list counter inet leaks leaks");
     assert!(leaks.contains("packets 0 bytes 0"), "{leaks}");
 }

@@ -34,7 +34,7 @@ use turns::{Permit, Turns};
 
 pub use exchange::Sockets;
 pub use message::Family;
-pub use system::Files;
+pub use system::{Files, servers_of};
 
 /// Time limit of a look-up, from the call until both families have answered.
 pub const LOOK_UP_WITHIN: Duration = Duration::from_secs(10);
@@ -285,8 +285,8 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         found
     }
 
-    /// Passes a query for a session on to the system's servers, under an id of its own; their
-    /// answer, under that id. `is_answer` tells whether a message answers the question.
+    /// Passes a query for a session on to these servers, or those of the system, under an id of its
+    /// own; their answer, under that id. `is_answer` tells whether a message answers the question.
     ///
     /// # Errors
     /// [`LookupError::NoAnswer`] where no server answers.
@@ -295,14 +295,20 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         query: &[u8],
         is_answer: impl Fn(&[u8]) -> bool,
         session: K,
+        servers: Option<Vec<SocketAddr>>,
     ) -> Result<Vec<u8>, LookupError> {
         let until = Instant::now() + LOOK_UP_WITHIN;
         let forwarded = timeout_at(until, async {
             let _permit = self.turns.take(session).await;
-            self.system.borrow_mut().refresh(self.now());
-            let servers = self.system.borrow().servers().clone();
+            let servers = match servers {
+                Some(servers) => servers,
+                None => {
+                    self.system.borrow_mut().refresh(self.now());
+                    self.system.borrow().servers().servers.clone()
+                }
+            };
             let mut failure = None;
-            for server in servers.servers {
+            for server in servers {
                 let mut message = query.to_vec();
                 let id = message.get_mut(..2)?;
                 SystemRandom::new().fill(id).ok()?;

@@ -117,6 +117,19 @@ impl Servers {
     }
 }
 
+/// Servers and search domains of a file like `resolv.conf`; this host's loopback where it names no
+/// server. Domains are in lower case, without a final dot.
+pub fn servers_of(file: &PathBuf) -> (Vec<SocketAddr>, Vec<String>) {
+    let Servers {
+        servers, search, ..
+    } = Servers::parse(&read(file));
+    let text = |domain: &DomainName| {
+        let text = domain.to_string().to_ascii_lowercase();
+        text.trim_end_matches('.').to_owned()
+    };
+    (servers, search.iter().map(text).collect())
+}
+
 /// An address of a server; a link-local one has a zone.
 fn server(text: &str) -> Option<SocketAddr> {
     let Some((address, zone)) = text.split_once('%') else {

@@ -263,7 +263,10 @@ async fn queries_are_passed_on_as_they_are() {
         ("www.long", Rcode::NOERROR),
         ("www.other", Rcode::NXDOMAIN),
     ] {
-        let answer = resolver.forward(&query(host), |_| true, 0).await.unwrap();
+        let answer = resolver
+            .forward(&query(host), |_| true, 0, None)
+            .await
+            .unwrap();
         let answer = Message::from_octets(answer).unwrap();
         assert_eq!(answer.header().rcode(), rcode, "{host}");
         assert!(!answer.header().tc(), "{host}");
@@ -271,9 +274,11 @@ async fn queries_are_passed_on_as_they_are() {
     }
     // None that is an answer, and none to what is no message.
     for message in [query("www.dead"), vec![0], Vec::new()] {
-        let answer = resolver.forward(&message, |_| true, 0).await;
+        let answer = resolver.forward(&message, |_| true, 0, None).await;
         assert_eq!(answer, Err(LookupError::NoAnswer));
     }
-    let other = resolver.forward(&query("www.good"), |_| false, 0).await;
+    let other = resolver
+        .forward(&query("www.good"), |_| false, 0, None)
+        .await;
     assert_eq!(other, Err(LookupError::NoAnswer));
 }
