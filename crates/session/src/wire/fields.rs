@@ -28,7 +28,7 @@ impl FieldId {
 
     /// All ids that this crate reads, with their names in `docs/protocol.md`.
     #[cfg(test)]
-    pub(super) const KNOWN: [(Self, &str); 4] = [
+    pub(super) const KNOWN: [(Self, &str); 5] = [
         (Self::FAMILIES, "families"),
         (Self::FRAME_TYPES, "frame_types"),
         (Self::SERVICES, "services"),
