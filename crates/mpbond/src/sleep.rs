@@ -12,8 +12,13 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tracing::warn;
 
-/// Expiry of the timer: later than any daemon runs, since it exists only to be cancelled.
-const NEVER_S: i64 = 4_102_444_800; // 2100-01-01
+/// Expiry of the timer, in seconds since 1970: later than any daemon runs, since it exists only to
+/// be cancelled. Where `time_t` has 32 bits, it ends in 2038.
+const NEVER_S: u64 = if cfg!(target_pointer_width = "64") {
+    4_102_444_800 // 2100-01-01
+} else {
+    i32::MAX as u64
+};
 
 /// Calls `slept` after each sleep of the host with its length, which is close to zero where only
 /// the system's clock was set. Wakes up for nothing else; returns only where the kernel has no such
@@ -54,7 +59,7 @@ fn timer() -> io::Result<Receiver> {
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     let timer = TimerFd::new(ClockId::CLOCK_REALTIME, flags)?;
     timer.set(
-        Expiration::OneShot(TimeSpec::new(NEVER_S, 0)),
+        Expiration::OneShot(TimeSpec::from_duration(Duration::from_secs(NEVER_S))),
         TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET,
     )?;
     Receiver::from_owned_fd_unchecked(timer.into())
