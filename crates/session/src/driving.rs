@@ -40,3 +40,28 @@ pub fn notsent_lowat_bytes(rate: BitRate) -> u64 {
     let bytes = rate.bytes_in(LOWAT_TIME);
     bytes.clamp(*LOWAT_BYTES.start(), *LOWAT_BYTES.end())
 }
+
+/// TCP_NOTSENT_LOWAT to set on a socket whose path has this delivery rate; `None` while `present`
+/// is near enough. Zero: none was set yet.
+pub fn tuned_lowat_bytes(present: u64, rate: BitRate) -> Option<u64> {
+    let wanted = notsent_lowat_bytes(rate);
+    (wanted > present * 3 / 2 || wanted < present / 2).then_some(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_low_water_mark_follows_the_rate_beyond_half_as_much_again() {
+        let tuned = |present, mbps| tuned_lowat_bytes(present, BitRate::from_mbps(mbps));
+        // 5 ms at 26 Mbit/s are 16 KiB, the least.
+        assert_eq!(tuned(0, 0.0), Some(16 << 10));
+        assert_eq!(tuned(16 << 10, 26.0), None);
+        assert_eq!(tuned(16 << 10, 39.0), None);
+        assert_eq!(tuned(16 << 10, 40.0), Some(25_000));
+        assert_eq!(tuned(25_000, 20.0), None);
+        assert_eq!(tuned(62_500, 30.0), Some(18_750));
+        assert_eq!(tuned(62_500, 10_000.0), Some(1 << 20));
+    }
+}

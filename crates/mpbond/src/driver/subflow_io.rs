@@ -61,8 +61,7 @@ impl SubflowIo {
     /// Keeps the kernel's queue of unsent octets as short as the path's rate allows.
     pub(super) fn tune(&mut self, rate: BitRate) {
         self.rate = rate;
-        let wanted = driving::notsent_lowat_bytes(rate);
-        if wanted > self.lowat * 3 / 2 || wanted < self.lowat / 2 {
+        if let Some(wanted) = driving::tuned_lowat_bytes(self.lowat, rate) {
             let tuning =
                 socket2::SockRef::from(self.tls.tcp()).set_tcp_notsent_lowat(wanted as u32);
             if let Err(e) = tuning {

@@ -150,6 +150,14 @@ impl Sender {
         self.unsent.len() as u64
     }
 
+    pub(super) fn notsent_lowat(&self) -> u64 {
+        self.config.notsent_lowat_bytes
+    }
+
+    pub(super) fn set_notsent_lowat(&mut self, bytes: u64) {
+        self.config.notsent_lowat_bytes = bytes;
+    }
+
     /// Number of bytes that [`Sender::write`] would take.
     pub(super) fn room(&self) -> u64 {
         if self.fin != Fin::No {

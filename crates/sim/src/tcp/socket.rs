@@ -121,6 +121,16 @@ impl Socket {
         self.receiver.readable()
     }
 
+    /// Bytes that may be written and not sent (TCP_NOTSENT_LOWAT).
+    pub fn notsent_lowat_bytes(&self) -> u64 {
+        self.sender.notsent_lowat()
+    }
+
+    /// Sets [`Socket::notsent_lowat_bytes`].
+    pub fn set_notsent_lowat(&mut self, bytes: u64) {
+        self.sender.set_notsent_lowat(bytes);
+    }
+
     /// Bytes written and not sent.
     pub fn notsent_bytes(&self) -> u64 {
         self.sender.notsent()

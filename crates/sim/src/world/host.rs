@@ -602,7 +602,7 @@ impl Host {
             let (Some(conn), Stage::Up(id)) = (io.conn, io.stage) else {
                 continue;
             };
-            if let Some(path) = io.read_path(s.now, s.net.socket(conn, io.end), sending) {
+            if let Some(path) = io.read_path(s.now, s.net.socket_mut(conn, io.end), sending) {
                 session.handle_path(clock, id, path);
             }
         }

@@ -52,6 +52,8 @@ pub(super) struct Io {
     /// When the kernel's view of the path was last read, and its delivery rate then.
     pub(super) asked: Option<Timestamp>,
     rate: BitRate,
+    /// TCP_NOTSENT_LOWAT that was set by the path's rate; zero before.
+    lowat: u64,
 }
 
 impl Io {
@@ -69,6 +71,7 @@ impl Io {
             room: 0,
             asked: None,
             rate: BitRate::ZERO,
+            lowat: 0,
         }
     }
 
@@ -124,11 +127,12 @@ impl Io {
         self.output.push_back(record.into());
     }
 
-    /// Reads the kernel's view of the path, if that is due.
+    /// Reads the kernel's view of the path, if that is due, and keeps its queue of unsent octets as
+    /// short as the path's rate allows.
     pub(super) fn read_path(
         &mut self,
         now: Timestamp,
-        socket: &Socket,
+        socket: &mut Socket,
         sending: bool,
     ) -> Option<PathInfo> {
         if !driving::is_path_info_due(now, self.asked, sending) {
@@ -137,6 +141,10 @@ impl Io {
         self.asked = Some(now);
         let path = path_info(&socket.info());
         self.rate = path.delivery_rate;
+        if let Some(bytes) = driving::tuned_lowat_bytes(self.lowat, self.rate) {
+            socket.set_notsent_lowat(bytes);
+            self.lowat = bytes;
+        }
         Some(path)
     }
 
@@ -170,11 +178,10 @@ impl Io {
 /// Whether epoll would call the socket writable again: Linux waits until half of the low-water
 /// mark is sent.
 pub(super) fn is_writable(socket: &Socket) -> bool {
-    socket.notsent_bytes() * 2 < endpoint_lowat_bytes() && socket.room() > 0
+    socket.notsent_bytes() * 2 < socket.notsent_lowat_bytes() && socket.room() > 0
 }
 
-/// TCP_NOTSENT_LOWAT of a subflow's socket: that of paths up to 26 Mbit/s. The daemons raise it on
-/// faster ones.
+/// TCP_NOTSENT_LOWAT of a subflow's socket before its path's rate is known.
 pub(super) fn endpoint_lowat_bytes() -> u64 {
     driving::notsent_lowat_bytes(BitRate::ZERO)
 }
