@@ -15,8 +15,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Time from the loss until the subflows are looked at: less than any pause before an attempt.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
-/// Interval at which a resting pipe looks for stream bytes. A new stream ends its rest at once; here
-/// it is an old one that goes on.
+/// Interval at which a resting pipe looks for stream bytes. A new stream ends its rest at once;
+/// here it is an old one that goes on.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether a pipe rests.

@@ -334,8 +334,9 @@ fn connections_wait_until_no_path_has_worked_for_1500_ms_and_then_go_direct_at_o
     assert_eq!(last.client_saw, Some(StreamEnd::Finished));
 }
 
-/// A NAT that forgets after 100 s and then resets: the kernel's keep-alive meets a reset 240 s after
-/// the last PING. From then on the path is kept alive, and the answer is not lost on the way.
+/// A NAT that forgets after 100 s and then resets: the kernel's keep-alive meets a reset 240 s
+/// after the last PING. From then on the path is kept alive, and the answer is not lost on the
+/// way.
 #[test]
 fn an_answer_after_700_s_passes_a_nat_that_resets_what_it_has_forgotten() {
     let mut exchange = Exchange::download(When::At(ms(2_000)), 300);

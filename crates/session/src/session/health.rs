@@ -25,10 +25,10 @@ const LEAST_PROBE: Duration = Duration::from_millis(50);
 /// Most probes of one silence.
 const MAX_PROBES: u32 = 12;
 
-/// Pauses after which a waiting primary asks: the first lies within the tails of cellular radios, so
-/// that asking wakes none. While an answer is awaited it asks once more, 30 s after the last record
-/// came: TCP at a proxy whose paths went silent waits on for up to as long as they were, and most
-/// answers have come by then. From then on a path is kept by the keep-alive.
+/// Pauses after which a waiting primary asks: the first lies within the tails of cellular radios,
+/// so that asking wakes none. While an answer is awaited it asks once more, 30 s after the last
+/// record came: TCP at a proxy whose paths went silent waits on for up to as long as they were,
+/// and most answers have come by then. From then on a path is kept by the keep-alive.
 const ASK_AFTER: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(25)];
 
 /// A subflow that was idle for this long before it fell silent has more likely been forgotten by a

@@ -7,9 +7,9 @@ use mpbond_units::Timestamp;
 /// Probes without an answer after which a connection is reset.
 const RETRIES: u32 = 3;
 
-/// Delay of the timer of an end that has accepted its connection. Timers of minutes expire up to 16 s
-/// late in Linux (timer wheel, at 250 Hz): the two ends hardly ever probe at the same instant, as
-/// they would here, where a probe is under way for as long as its answer.
+/// Delay of the timer of an end that has accepted its connection. Timers of minutes expire up to
+/// 16 s late in Linux (timer wheel, at 250 Hz): the two ends hardly ever probe at the same
+/// instant, as they would here, where a probe is under way for as long as its answer.
 const LATE: Duration = Duration::from_secs(16);
 
 /// Keep-alive timer of one end.

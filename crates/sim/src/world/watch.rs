@@ -33,8 +33,8 @@ pub(crate) struct Served {
     /// Of these, the wait for the first byte of the request at the origin. None if it was repeated
     /// since an answer was lost with its session.
     pub request: Option<(Timestamp, Timestamp)>,
-    /// Of these, the wait for the first byte of the answer, or of the request again if the answer was
-    /// lost with its session.
+    /// Of these, the wait for the first byte of the answer, or of the request again if the answer
+    /// was lost with its session.
     pub answer: Option<(Timestamp, Timestamp)>,
 }
 
