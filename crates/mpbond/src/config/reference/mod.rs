@@ -328,17 +328,17 @@ const PRIMARY: FilePage = FilePage {
                 FileKey {
                     name: "listen",
                     values: "address and port",
-                    default: KeyDefault::Words(
-                        "a free port at `127.0.0.1`; with `forwarded` and `redirect` at `0.0.0.0`",
-                    ),
+                    default: KeyDefault::Words("a free port at `127.0.0.1`"),
                     meaning: "Address that connections are redirected to.",
                 },
                 FileKey {
                     name: "resolvers",
                     values: "IP address, with or without port, or a list of them",
-                    default: KeyDefault::Value("[\"9.9.9.9\", \"1.1.1.1\"]"),
+                    default: KeyDefault::Words("the resolvers of the proxy"),
                     meaning: "Servers that look up names, asked over the session. The proxy must \
-                              reach them.",
+                              reach them. Local names (without a dot, `.local`, `.lan`, \
+                              `home.arpa`, search domains, private networks) are asked of the \
+                              local network's resolvers first.",
                 },
                 FileKey {
                     name: "exclude",
@@ -355,7 +355,7 @@ const PRIMARY: FilePage = FilePage {
                     values: "name of a network interface, or a list of them",
                     default: KeyDefault::Value("[]"),
                     meaning: "Interfaces whose hosts are intercepted, too: this device is their \
-                              router.",
+                              router. Needs /dev/net/tun.",
                 },
                 FileKey {
                     name: "udp",
