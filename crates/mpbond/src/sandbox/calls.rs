@@ -76,7 +76,6 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_syslog,
     libc::SYS_acct,
@@ -103,6 +102,7 @@ const REFUSED: &[libc::c_long] = &[
 /// Calls of this processor only.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_kexec_file_load,
     libc::SYS_fork,
     libc::SYS_vfork,
     libc::SYS_mknod,
@@ -115,7 +115,10 @@ const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_lookup_dcookie,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[libc::c_long] = &[];
+const REFUSED_HERE: &[libc::c_long] = &[
+    // kexec_file_load (include/uapi/asm-generic/unistd.h), which libc lacks with musl.
+    294,
+];
 
 /// The same calls for programs with short pointers (x32), which the kernel may take from any
 /// program: their numbers have this bit.
