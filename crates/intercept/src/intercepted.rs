@@ -86,6 +86,11 @@ impl Intercepted {
         matches!(self.pending, Pending::Socks5 | Pending::HttpConnect)
     }
 
+    /// Whether there is early data.
+    pub fn has_early(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// Takes the early data: bytes for the destination received with the handshake. If not taken,
     /// [`Client`] returns them first.
     pub fn take_early(&mut self) -> Bytes {

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use nix::unistd::{Uid, getegid, geteuid};
@@ -18,6 +18,10 @@ use crate::status::Status;
 
 /// Time limit for a client that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Interval at which the status is made anew for clients that are not trusted: asking must not keep
+/// the thread of the data path busy.
+const PUBLIC_EVERY: Duration = Duration::from_secs(1);
 
 /// Permissions of the socket, whatever the umask. Every user may ask for the status; nothing can be
 /// changed through it.
@@ -136,6 +140,8 @@ impl StatusSocket {
         let Some(listener) = &self.listener else {
             return std::future::pending().await;
         };
+        // The last answer to a client that is not trusted.
+        let mut public: Option<(Instant, Vec<u8>)> = None;
         loop {
             let mut asker = match listener.accept().await {
                 Ok((asker, _)) => asker,
@@ -145,17 +151,29 @@ impl StatusSocket {
                     continue;
                 }
             };
-            let mut status = status().await;
-            if !is_trusted(&asker) {
-                status.withhold_transfers();
-            }
-            let text = match serde_json::to_vec(&status) {
-                Ok(text) => text,
-                Err(e) => {
-                    warn!(error = %e, "status does not serialise");
-                    continue;
+            let is_trusted = is_trusted(&asker);
+            let recent = public
+                .as_ref()
+                .filter(|(at, _)| at.elapsed() < PUBLIC_EVERY);
+            let text = match recent {
+                Some((_, text)) if !is_trusted => text.clone(),
+                _ => {
+                    let mut status = status().await;
+                    if !is_trusted {
+                        status.withhold_transfers();
+                    }
+                    match serde_json::to_vec(&status) {
+                        Ok(text) => text,
+                        Err(e) => {
+                            warn!(error = %e, "status does not serialise");
+                            continue;
+                        }
+                    }
                 }
             };
+            if !is_trusted && recent.is_none() {
+                public = Some((Instant::now(), text.clone()));
+            }
             // In a task, so that a slow client delays no other.
             tokio::spawn(async move {
                 let write = async {
@@ -170,8 +188,8 @@ impl StatusSocket {
     }
 }
 
-/// Whether a client may read the destinations of applications: it runs as root, as this user, or in
-/// this group.
+/// Whether a client may read the destinations of applications: it runs as root, as this user, or with
+/// this group as its primary one.
 fn is_trusted(asker: &UnixStream) -> bool {
     asker.peer_cred().is_ok_and(|who| {
         let user = Uid::from_raw(who.uid());

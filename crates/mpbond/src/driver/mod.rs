@@ -282,6 +282,7 @@ impl Driver {
     /// a primary since its client has left.
     pub fn refuse(&self, id: StreamId, code: ResetCode) {
         self.with(|inner| {
+            inner.asked.remove(&id);
             inner.account.give_back(memory::STREAM);
             inner.refuse(id, code);
         });

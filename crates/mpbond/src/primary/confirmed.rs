@@ -3,10 +3,11 @@
 
 use std::any::Any;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_session::{Destination, ResetCode, StreamClass};
+use tokio::time::sleep;
 use tracing::{debug, info};
 
 use super::fronts::{self, Room, destination};
@@ -14,6 +15,10 @@ use super::reach::Reach;
 use super::rescue;
 use super::state::Primary;
 use crate::driver::{Answer, Client, Place, refusal};
+
+/// Time after which a proxy that has not answered will not: its own look-ups and attempts take less
+/// than half of it.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Serves a client that waits for a reply.
 pub(super) async fn serve(
@@ -37,7 +42,18 @@ pub(super) async fn serve(
                     |_| true,
                     Reach::of(peer.ip()),
                 );
-                answer.await.ok().map(|answer| (stream, answer))
+                tokio::select! {
+                    answer = answer => answer.ok().map(|answer| (stream, answer)),
+                    () = left(&connection) => {
+                        debug!(%peer, %to, "client left");
+                        return driver.refuse(stream, ResetCode::Cancelled);
+                    }
+                    () = sleep(ANSWERED_WITHIN) => {
+                        info!(%to, "the proxy does not say whether it reaches the destination");
+                        driver.refuse(stream, ResetCode::Cancelled);
+                        return connection.refused(Refusal::TimedOut).await;
+                    }
+                }
             }
             Err(_) => None,
         };
@@ -65,6 +81,19 @@ pub(super) async fn serve(
                 Room::WithoutProxy => return fronts::without_proxy(primary, connection).await,
             },
         }
+    }
+}
+
+/// Waits until the client has closed its connection.
+async fn left(connection: &Intercepted) {
+    if connection.has_early() {
+        // It may have finished writing.
+        return std::future::pending().await;
+    }
+    match connection.socket().peek(&mut [0]).await {
+        Ok(0) | Err(_) => {}
+        // An end behind these bytes is not seen.
+        Ok(_) => std::future::pending().await,
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
-use super::dial;
 use super::state::{LinkConfig, Primary};
+use super::{confirmed, dial};
 use crate::driver::{Driver, Notice};
 
 /// Maximum number of such sessions. Each may hold a whole receive window; a proxy that is upgraded
@@ -66,6 +66,9 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
             notice = notices.recv() => match notice {
                 Some(Notice::Drained) => end = Instant::now() + LINGER,
                 Some(Notice::Lost(_)) | None => break,
+                Some(Notice::Refused { destination, code }) => {
+                    confirmed::not_reached(&primary, &destination, code);
+                }
                 Some(_) => {}
             },
             () = sleep_until(end) => break,

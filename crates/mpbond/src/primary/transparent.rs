@@ -78,14 +78,15 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     }
     // On this thread, though it blocks for a moment: another thread would keep privileges that this
     // one is about to give up.
-    let installed = Rules::install(&rules)?;
+    let installed = Rules::install(&rules).with_context(|| advice(&config))?;
     match installed.addresses() {
         Ok(addresses) if !config.forwarded.is_empty() => {
             serve_others(primary, &config, &names, addresses, &rules).await?;
         }
         Ok(_) => {}
         Err(error) if !config.forwarded.is_empty() => {
-            bail!("transparent.forwarded needs the interface mpbond0: {error}")
+            let advice = advice(&config);
+            bail!("transparent.forwarded needs the interface mpbond0: {error}; {advice}")
         }
         Err(error) => {
             warn!(%error, "connections have the addresses of links");
@@ -112,6 +113,16 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         rules: installed,
         remover,
     }))
+}
+
+/// What to do where the start fails after the kill switch is on.
+fn advice(config: &Transparent) -> &'static str {
+    match config.kill_switch {
+        KillSwitch::Off => "interception did not start",
+        KillSwitch::UntilStop | KillSwitch::Permanent => {
+            "interception did not start; the kill switch stays on until `mpbond kill-switch off`"
+        }
+    }
 }
 
 /// Opens fronts and a stub for other hosts, at the addresses of the interface.

@@ -49,10 +49,8 @@ fn metrics_of_a_primary_rise_over_sessions_and_keep_their_names_over_restarts() 
     };
     for path in ["own", "helper"] {
         assert_eq!(first[&format!("mpbond_path_up{{path=\"{path}\"}}")], 1.0);
-        assert_eq!(
-            first[&format!("mpbond_path_joins_total{{path=\"{path}\"}}")],
-            1.0
-        );
+        // More where a silent path was replaced.
+        assert!(first[&format!("mpbond_path_joins_total{{path=\"{path}\"}}")] >= 1.0);
     }
     assert!(bytes(&first) >= 1_000.0);
     assert_eq!(first["mpbond_direct_connections_total"], 0.0);

@@ -5,8 +5,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
+
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, until};
-use mpbond_testing::free_address as free;
 
 const NO_NAME: &str = "no.such.name.invalid";
 
@@ -15,6 +16,15 @@ fn bond() -> (Bond, [Daemon; 2]) {
     let daemons = [bond.start("proxy"), bond.start("primary")];
     bond.joined(1);
     (bond, daemons)
+}
+
+/// An address where nobody listens, and the socket that keeps others from it.
+fn nobody() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
 }
 
 /// Sends a request to the HTTP front; the whole answer.
@@ -31,7 +41,7 @@ fn ask(bond: &Bond, request: &str) -> String {
 #[test]
 fn socks_clients_get_the_code_of_the_reason() {
     let (bond, [proxy, primary]) = bond();
-    let nobody = free();
+    let (_held, nobody) = nobody();
     assert_eq!(bond.connect(nobody).map(drop), Err(5));
     let documentation: SocketAddr = "192.0.2.1:80".parse().unwrap();
     assert_eq!(bond.connect(documentation).map(drop), Err(2));
@@ -55,7 +65,7 @@ fn socks_clients_get_the_code_of_the_reason() {
 #[test]
 fn http_clients_get_a_status_and_a_sentence() {
     let (bond, _daemons) = bond();
-    let nobody = free();
+    let (_held, nobody) = nobody();
     for request in [
         format!("CONNECT {nobody} HTTP/1.1\r\nHost: {nobody}\r\n\r\n"),
         format!("GET http://{nobody}/ HTTP/1.1\r\nHost: {nobody}\r\n\r\n"),
@@ -137,4 +147,19 @@ fn a_destination_that_speaks_first_is_heard() {
         s.read_to_string(&mut heard).unwrap();
         assert_eq!(heard, "220 ready");
     }
+}
+
+/// A client that leaves before the proxy has an answer frees its stream.
+#[test]
+fn a_client_that_leaves_while_it_waits_frees_its_stream() {
+    let (bond, [proxy, _primary]) = bond();
+    proxy.signal(nix::sys::signal::Signal::SIGSTOP);
+    let open = || bond.status("primary").unwrap().sessions[0].streams_open;
+    let mut s = TcpStream::connect(bond.socks5).unwrap();
+    s.write_all(&[5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 1, 0, 80])
+        .unwrap();
+    until("it waits", || open() == 1);
+    drop(s);
+    proxy.signal(nix::sys::signal::Signal::SIGCONT);
+    until("its stream is over", || open() == 0);
 }

@@ -39,10 +39,14 @@ impl FrameTypes {
     /// Length of a bit map of all type numbers.
     const OCTETS: usize = 32;
 
-    /// The types that every peer of this protocol version reads.
-    pub const BASE: Self = Self::base();
+    /// The types that every peer of this protocol version reads: those of a peer that announces
+    /// none.
+    pub const BASE: Self = Self::known().without(FrameType::CONNECTED);
 
-    const fn base() -> Self {
+    /// The types that this crate reads.
+    pub const READ: Self = Self::known();
+
+    const fn known() -> Self {
         let mut all = Self([0; Self::OCTETS]);
         let mut at = 0;
         while at < FrameType::KNOWN.len() {
@@ -51,6 +55,11 @@ impl FrameTypes {
             at += 1;
         }
         all
+    }
+
+    const fn without(mut self, kind: FrameType) -> Self {
+        self.0[(kind.0 / 8) as usize] &= !(1 << (kind.0 % 8));
+        self
     }
 
     /// Whether the set holds a type.
@@ -107,6 +116,15 @@ impl Capabilities {
     pub const fn of_this_version(families: Option<Families>) -> Self {
         Self {
             families,
+            answers_look_ups: false,
+            frame_types: FrameTypes::READ,
+        }
+    }
+
+    /// The capabilities of a peer that announces none.
+    pub(super) const fn unannounced() -> Self {
+        Self {
+            families: None,
             answers_look_ups: false,
             frame_types: FrameTypes::BASE,
         }

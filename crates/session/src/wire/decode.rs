@@ -44,13 +44,13 @@ impl Frame {
                 subflow: b.subflow()?,
                 limits: b.limits()?,
                 path: b.path()?,
-                capabilities: Capabilities::of_this_version(None),
+                capabilities: Capabilities::unannounced(),
             },
             FrameType::MP_OK => Self::MpOk {
                 random: b.version()?.array()?,
                 session: SessionId(b.array()?),
                 limits: b.limits()?,
-                capabilities: Capabilities::of_this_version(None),
+                capabilities: Capabilities::unannounced(),
             },
             FrameType::MP_JOIN => Self::MpJoin {
                 session: SessionId(b.version()?.array()?),

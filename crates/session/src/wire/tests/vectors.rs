@@ -75,6 +75,15 @@ fn ok(ipv6: bool) -> Frame {
     }
 }
 
+/// The answer of a proxy that does not read CONNECTED.
+fn base() -> Frame {
+    let mut frame = ok(true);
+    if let Frame::MpOk { capabilities, .. } = &mut frame {
+        capabilities.frame_types = FrameTypes::BASE;
+    }
+    frame
+}
+
 fn join(role: Role) -> Frame {
     Frame::MpJoin {
         session: SessionId(rising(SESSION)),
@@ -168,6 +177,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             },
         ),
         ("mp-ok", ok(true)),
+        ("mp-ok-base", base()),
         ("mp-ok-ipv4", ok(false)),
         ("mp-join", join(Role::Backup)),
         ("mp-join-express", join(Role::Express)),
