@@ -76,7 +76,7 @@ mod tests {
         for (now, hardware, word) in [
             (now, None, None),
             (now, Some(now + DRIFT), None),
-            (now, Some(now - DAY), Some("1 d 0 h ahead of")),
+            (now, Some(now - DAY), Some("1 d ahead of")),
             (now, Some(now + hour), Some("behind that of its hardware")),
             (built - 2 * DAY, None, Some("from the future")),
             (built + 14 * 365 * DAY, None, Some("years ahead")),
