@@ -7,6 +7,9 @@ use crate::Destination;
 
 /// Domains whose names are those of a local network: multicast DNS (RFC 6762, section 3), home
 /// networks (RFC 8375), and the one that many routers use.
+///
+/// The list is fixed: a search domain comes from the local network, which could name `com` in order
+/// to be asked for the names below it.
 const DOMAINS: [&str; 3] = ["local", "home.arpa", "lan"];
 
 /// Resolver of local names.
@@ -14,9 +17,8 @@ const DOMAINS: [&str; 3] = ["local", "home.arpa", "lan"];
 pub struct LocalNames {
     /// Its destination, for the stub's dialler.
     pub resolver: Destination,
-    /// The present search domains of this host, in lower case without a final dot; `None` where
-    /// there is no resolver now.
-    pub search: Arc<dyn Fn() -> Option<Vec<String>> + Send + Sync>,
+    /// Whether there is such a resolver now.
+    pub is_present: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl fmt::Debug for LocalNames {
@@ -30,26 +32,24 @@ impl fmt::Debug for LocalNames {
 impl LocalNames {
     /// Whether a name, in lower case without a final dot, is to be asked of this resolver.
     pub(super) fn has(&self, name: &str) -> bool {
-        (self.search)().is_some_and(|search| is_local(name, &search))
+        is_local(name) && (self.is_present)()
     }
 }
 
-/// Whether a name is local: it has a single label, is below a local or a search domain, or is that
-/// of a private or link-local address (RFC 6303, section 4).
-fn is_local(name: &str, search: &[String]) -> bool {
+/// Whether a name is local: it has a single label, is below a local domain, or is that of a private
+/// or link-local address (RFC 6303, section 4).
+fn is_local(name: &str) -> bool {
     if name.is_empty() {
         return false;
     }
-    let below = |domain: &str| is_below(name, domain);
     !name.contains('.')
-        || DOMAINS.into_iter().any(below)
-        || search.iter().any(|domain| below(domain))
+        || DOMAINS.into_iter().any(|domain| is_below(name, domain))
         || is_private_reverse(name)
 }
 
 fn is_below(name: &str, domain: &str) -> bool {
     let rest = name.strip_suffix(domain);
-    !domain.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_private_reverse(name: &str) -> bool {
@@ -77,15 +77,12 @@ mod tests {
 
     #[test]
     fn local_names() {
-        let search = ["corp.example".to_owned(), String::new()];
         for local in [
             "printer",
             "printer.local",
             "router.lan",
             "home.arpa",
             "tv.home.arpa",
-            "corp.example",
-            "www.corp.example",
             "1.0.168.192.in-addr.arpa",
             "10.in-addr.arpa",
             "1.2.16.172.in-addr.arpa",
@@ -93,12 +90,12 @@ mod tests {
             "1.0.0.d.f.ip6.arpa",
             "1.0.8.e.f.ip6.arpa",
         ] {
-            assert!(is_local(local, &search), "{local}");
+            assert!(is_local(local), "{local}");
         }
         for other in [
             "",
             "www.example",
-            "notcorp.example",
+            "local.example",
             "nothome.arpa",
             "wlan.example",
             "x.vlan",
@@ -109,7 +106,7 @@ mod tests {
             "8.b.d.0.1.0.0.2.ip6.arpa",
             "c.e.f.ip6.arpa",
         ] {
-            assert!(!is_local(other, &search), "{other}");
+            assert!(!is_local(other), "{other}");
         }
     }
 }

@@ -52,10 +52,7 @@ pub(super) async fn start(
     let known = Arc::clone(resolvers_here);
     config.local = Some(LocalNames {
         resolver: local_resolver(),
-        search: Arc::new(move || {
-            let found = known.find();
-            (!found.servers.is_empty()).then_some(found.search)
-        }),
+        is_present: Arc::new(move || !known.find().is_empty()),
     });
     let stub = DnsStub::bind(config).await?;
     let local = stub.local_addrs()?;
@@ -67,7 +64,7 @@ pub(super) async fn start(
         while let Some((to, answer)) = called.recv().await {
             if to == local_resolver() {
                 let here = Arc::clone(&here);
-                let servers = names::Servers::These(Rc::new(move || here.find().servers));
+                let servers = names::Servers::These(Rc::new(move || here.find()));
                 let _ = answer.send(Ok(names::serve(&primary.resolver, (), servers)));
                 continue;
             }

@@ -25,14 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct LocalResolvers {
     /// Networks that are reached directly; nothing is sent elsewhere.
     direct: Vec<IpNet>,
-    found: Mutex<Option<(Instant, Found)>>,
-}
-
-/// Servers, and search domains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) servers: Vec<SocketAddr>,
-    pub(super) search: Vec<String>,
+    found: Mutex<Option<(Instant, Vec<SocketAddr>)>>,
 }
 
 impl LocalResolvers {
@@ -44,10 +37,10 @@ impl LocalResolvers {
         }
     }
 
-    /// The present ones; no servers where there is none.
-    pub(super) fn find(&self) -> Found {
+    /// The present ones.
+    pub(super) fn find(&self) -> Vec<SocketAddr> {
         let Ok(mut found) = self.found.lock() else {
-            return Found::default();
+            return Vec::new();
         };
         match &*found {
             Some((looked, found)) if looked.elapsed() < LOOK_EVERY => found.clone(),
@@ -59,16 +52,16 @@ impl LocalResolvers {
         }
     }
 
-    fn read(&self, files: &[PathBuf]) -> Found {
+    fn read(&self, files: &[PathBuf]) -> Vec<SocketAddr> {
         for file in files {
-            let (mut servers, search) = servers_of(file);
+            let mut servers = servers_of(file);
             if servers.iter().all(|server| server.ip().is_loopback()) {
                 continue;
             }
             servers.retain(|server| self.is_direct(server.ip()));
-            return Found { servers, search };
+            return servers;
         }
-        Found::default()
+        Vec::new()
     }
 
     fn is_direct(&self, ip: IpAddr) -> bool {
@@ -89,15 +82,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = ["stub", "behind"].map(|name| folder.path().join(name));
         let resolvers = LocalResolvers::new(vec!["192.168.0.0/16".parse().unwrap()]);
-        assert_eq!(resolvers.read(&files), Found::default());
-        std::fs::write(&files[0], "nameserver 127.0.0.53\nsearch stub.example\n").unwrap();
-        assert_eq!(resolvers.read(&files), Found::default());
-        let text = "nameserver 192.168.1.1\nnameserver 9.9.9.9\nnameserver fe80::1%1\n\
-                    search Home.Example.\n";
+        assert_eq!(resolvers.read(&files), []);
+        std::fs::write(&files[0], "nameserver 127.0.0.53\n").unwrap();
+        assert_eq!(resolvers.read(&files), []);
+        let text = "nameserver 192.168.1.1\nnameserver 9.9.9.9\nnameserver fe80::1%1\n";
         std::fs::write(&files[1], text).unwrap();
-        let found = resolvers.read(&files);
         let servers = ["192.168.1.1:53", "[fe80::1%1]:53"].map(|s| s.parse().unwrap());
-        assert_eq!(found.servers, servers);
-        assert_eq!(found.search, ["home.example"]);
+        assert_eq!(resolvers.read(&files), servers);
     }
 }

@@ -117,17 +117,9 @@ impl Servers {
     }
 }
 
-/// Servers and search domains of a file like `resolv.conf`; this host's loopback where it names no
-/// server. Domains are in lower case, without a final dot.
-pub fn servers_of(file: &PathBuf) -> (Vec<SocketAddr>, Vec<String>) {
-    let Servers {
-        servers, search, ..
-    } = Servers::parse(&read(file));
-    let text = |domain: &DomainName| {
-        let text = domain.to_string().to_ascii_lowercase();
-        text.trim_end_matches('.').to_owned()
-    };
-    (servers, search.iter().map(text).collect())
+/// Servers of a file like `resolv.conf`; this host's loopback where it names none.
+pub fn servers_of(file: &PathBuf) -> Vec<SocketAddr> {
+    Servers::parse(&read(file)).servers
 }
 
 /// An address of a server; a link-local one has a zone.

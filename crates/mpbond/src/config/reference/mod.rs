@@ -337,7 +337,7 @@ const PRIMARY: FilePage = FilePage {
                     default: KeyDefault::Words("the resolvers of the proxy"),
                     meaning: "Servers that look up names, asked over the session. The proxy must \
                               reach them. Local names (without a dot, `.local`, `.lan`, \
-                              `home.arpa`, search domains, private networks) are asked of the \
+                              `home.arpa`, addresses of private networks) are asked of the \
                               local network's resolvers first.",
                 },
                 FileKey {
