@@ -39,9 +39,6 @@ pub use system::{Files, servers_of};
 /// Time limit of a look-up, from the call until both families have answered.
 pub const LOOK_UP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Maximum time for one server, if there is another attempt.
-const SERVER_WITHIN: Duration = Duration::from_secs(2);
-
 /// Time for which the other family is waited for, once one has addresses (RFC 8305, section 3).
 const OTHER_FAMILY_WITHIN: Duration = Duration::from_millis(50);
 
@@ -257,20 +254,13 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
             servers.servers.retain(|server| !server.ip().is_loopback());
             servers.servers.extend(&self.further);
         }
-        let tries = servers.attempts as usize * servers.servers.len();
-        let mut left = tries;
-        for server in servers.servers.iter().cycle().take(tries) {
-            left -= 1;
-            let within = match left {
-                0 => servers.timeout,
-                _ => servers.timeout.min(SERVER_WITHIN),
-            };
+        for (server, within) in servers.tries() {
             let mut id = [0; 2];
             if SystemRandom::new().fill(&mut id).is_err() {
                 break;
             }
             let query = Query::new(key.0.clone(), key.1, u16::from_be_bytes(id));
-            let asked = timeout(within, exchange::ask(*server, &self.sockets, &query)).await;
+            let asked = timeout(within, exchange::ask(server, &self.sockets, &query)).await;
             let (found, ttl) = match asked {
                 Ok(Ok(Answer::Addresses(addresses, ttl))) => (Ok(Arc::from(addresses)), ttl),
                 Ok(Ok(Answer::Nothing(ttl))) => (Err(LookupError::NotFound), ttl),
@@ -287,6 +277,7 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
 
     /// Passes a query for a session on to these servers, or those of the system, under an id of its
     /// own; their answer, under that id. `is_answer` tells whether a message answers the question.
+    /// Attempts and their time limits are those of the system.
     ///
     /// # Errors
     /// [`LookupError::NoAnswer`] where no server answers.
@@ -300,22 +291,20 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         let until = Instant::now() + LOOK_UP_WITHIN;
         let forwarded = timeout_at(until, async {
             let _permit = self.turns.take(session).await;
-            let servers = match servers {
-                Some(servers) => servers,
-                None => {
-                    self.system.borrow_mut().refresh(self.now());
-                    self.system.borrow().servers().servers.clone()
-                }
-            };
+            self.system.borrow_mut().refresh(self.now());
+            let mut system = self.system.borrow().servers().clone();
+            if let Some(servers) = servers {
+                system.servers = servers;
+            }
             let mut failure = None;
-            for server in servers {
+            for (server, within) in system.tries() {
                 let mut message = query.to_vec();
                 let id = message.get_mut(..2)?;
                 SystemRandom::new().fill(id).ok()?;
                 let id = [*id.first()?, *id.get(1)?];
                 let is_ours = |octets: &[u8]| octets.starts_with(&id) && is_answer(octets);
                 let asked = exchange::forward(server, &self.sockets, &message, is_ours);
-                match timeout(SERVER_WITHIN, asked).await {
+                match timeout(within, asked).await {
                     // The next server may know more.
                     Ok(Ok(answer)) if has_failed(&answer) => failure = Some(answer),
                     Ok(Ok(answer)) => return Some(answer),

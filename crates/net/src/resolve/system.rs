@@ -28,6 +28,9 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Shortest interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Maximum time for one server, if there is another attempt.
+pub(super) const SERVER_WITHIN: Duration = Duration::from_secs(2);
+
 /// Bounds of `options timeout:` and `attempts:` (resolver(5)).
 const TIMEOUTS_S: [u64; 2] = [1, 30];
 const ATTEMPTS: [u32; 2] = [1, 5];
@@ -96,6 +99,19 @@ impl Servers {
             new.servers.push(local);
         }
         new
+    }
+
+    /// All attempts in their order, with the time limit of each.
+    pub(super) fn tries(&self) -> impl Iterator<Item = (SocketAddr, Duration)> {
+        let tries = self.attempts as usize * self.servers.len();
+        let servers = self.servers.iter().cycle().take(tries);
+        servers.enumerate().map(move |(n, server)| {
+            let within = match n + 1 == tries {
+                true => self.timeout,
+                false => self.timeout.min(SERVER_WITHIN),
+            };
+            (*server, within)
+        })
     }
 
     fn set(&mut self, option: &str) {
@@ -222,6 +238,11 @@ impl System {
     #[cfg(test)]
     pub(super) fn use_servers(&mut self, servers: Vec<SocketAddr>) {
         self.servers.servers = servers;
+    }
+
+    #[cfg(test)]
+    pub(super) fn use_times(&mut self, timeout: Duration, attempts: u32) {
+        (self.servers.timeout, self.servers.attempts) = (timeout, attempts);
     }
 
     #[cfg(test)]

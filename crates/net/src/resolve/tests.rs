@@ -240,7 +240,7 @@ async fn a_family_that_nobody_answers_for_costs_50_ms() {
         }
     });
     let resolver = server.resolver();
-    let found = timeout(SERVER_WITHIN, addresses(&resolver, "www.good"));
+    let found = timeout(system::SERVER_WITHIN, addresses(&resolver, "www.good"));
     assert_eq!(found.await.unwrap(), one());
 }
 
@@ -273,6 +273,8 @@ async fn queries_are_passed_on_as_they_are() {
         assert_eq!(answer.sole_question().unwrap().qname().to_string(), host);
     }
     // None that is an answer, and none to what is no message.
+    let short = Duration::from_millis(100);
+    resolver.system.borrow_mut().use_times(short, 2);
     for message in [query("www.dead"), vec![0], Vec::new()] {
         let answer = resolver.forward(&message, |_| true, 0, None).await;
         assert_eq!(answer, Err(LookupError::NoAnswer));
@@ -281,4 +283,52 @@ async fn queries_are_passed_on_as_they_are() {
         .forward(&query("www.good"), |_| false, 0, None)
         .await;
     assert_eq!(other, Err(LookupError::NoAnswer));
+}
+
+/// The first packet is lost.
+#[tokio::test]
+async fn a_query_that_is_passed_on_is_sent_again() {
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let server = Server {
+        address: udp.local_addr().unwrap(),
+        asked: Arc::default(),
+    };
+    let asked = Arc::clone(&server.asked);
+    tokio::spawn(async move {
+        let mut block = [0; 512];
+        loop {
+            let (n, from) = udp.recv_from(&mut block).await.unwrap();
+            let is_lost = asked.fetch_add(1, SeqCst) == 0;
+            if !is_lost && let Some(text) = answer(&block[..n], false) {
+                udp.send_to(&text, from).await.unwrap();
+            }
+        }
+    });
+    let resolver = server.resolver();
+    let short = Duration::from_millis(200);
+    resolver.system.borrow_mut().use_times(short, 5);
+    for servers in [None, Some(vec![server.address])] {
+        server.asked.store(0, SeqCst);
+        let query = query("www.good");
+        let answer = resolver.forward(&query, |_| true, 0, servers);
+        let answer = answer.await.unwrap();
+        let answer = Message::from_octets(answer).unwrap();
+        assert_eq!(answer.header().rcode(), Rcode::NOERROR);
+        assert!(server.asked.load(SeqCst) >= 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_nobody_answers_is_passed_on_for_seven_seconds() {
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let server = Server {
+        address: silent.local_addr().unwrap(),
+        asked: Arc::default(),
+    };
+    let resolver = server.resolver();
+    let start = Instant::now();
+    let query = query("www.good");
+    let found = resolver.forward(&query, |_| true, 0, None);
+    assert_eq!(found.await, Err(LookupError::NoAnswer));
+    assert_eq!(start.elapsed().as_secs(), 7);
 }
