@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::local_names::LocalNames;
@@ -28,6 +28,9 @@ const MAX_UDP_QUERY_BYTES: usize = 4096;
 /// Maximum number of simultaneous look-ups of all clients. A page with a hundred hosts causes three
 /// each.
 const MAX_LOOKUPS: usize = 512;
+
+/// Share of the time of a look-up that the local resolver has; the others have the rest.
+const LOCAL_SHARE: u32 = 4;
 
 /// Maximum number of simultaneous TCP clients per listener.
 const MAX_TCP_CLIENTS: usize = 64;
@@ -186,14 +189,14 @@ struct Local {
 impl Forwarder {
     /// A resolver's response, or none of its records; `None` when there is none in time.
     ///
-    /// Where the local resolver does not answer, the others may know a local name: a search domain
-    /// may be public.
+    /// Where the local resolver does not answer, or refuses, the others are asked for a local name.
     async fn ask(&self, query: &Arc<Query>) -> Option<Bytes> {
+        let until = Instant::now() + self.timeout;
         if let Some(local) = &self.local
             && local.names.has(&query.name())
         {
-            let within = self.timeout / 2;
-            let response = ask(&local.lookups, within, query).await;
+            let until = Instant::now() + self.timeout / LOCAL_SHARE;
+            let response = ask(&local.lookups, until, query).await;
             if response.as_ref().is_some_and(|r| !has_failed(r)) {
                 return response;
             }
@@ -206,7 +209,7 @@ impl Forwarder {
         // Asked again afterwards: the first look-up may wait for the session that tells.
         let response = match lacking() {
             true => None,
-            false => ask(&self.lookups, self.timeout, query).await,
+            false => ask(&self.lookups, until, query).await,
         };
         match lacking() {
             true => Some(query.error(Rcode::NoError)),
@@ -215,24 +218,22 @@ impl Forwarder {
     }
 }
 
-/// Asks an [`Upstream`].
-async fn ask(
-    lookups: &mpsc::Sender<Lookup>,
-    within: Duration,
-    query: &Arc<Query>,
-) -> Option<Bytes> {
+/// Asks an [`Upstream`], until this instant.
+async fn ask(lookups: &mpsc::Sender<Lookup>, until: Instant, query: &Arc<Query>) -> Option<Bytes> {
     let ask = async {
         let (lookup, answer) = Lookup::new(Arc::clone(query));
         lookups.send(lookup).await.ok()?;
         answer.await.ok()
     };
-    timeout(within, ask).await.ok().flatten()
+    timeout_at(until, ask).await.ok().flatten()
 }
 
-/// Whether a resolver could not answer.
+/// Whether a resolver could not answer, or does not answer such questions.
 fn has_failed(response: &[u8]) -> bool {
     let rcode = response.get(3).map(|codes| codes & 0x0f);
-    rcode == Some(Rcode::ServFail as u8)
+    [Rcode::ServFail, Rcode::Refused]
+        .map(|rcode| Some(rcode as u8))
+        .contains(&rcode)
 }
 
 async fn serve_udp(socket: Arc<UdpSocket>, forwarder: Forwarder) {
@@ -329,5 +330,74 @@ async fn serve_client(mut stream: TcpStream, forwarder: &Forwarder) -> io::Resul
             Err(BadQuery::Ignore) => return Err(io::ErrorKind::InvalidData.into()),
         };
         write_message(&mut stream, &answer).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::tests::response;
+    use super::*;
+
+    /// A query for a name without a dot.
+    fn local_query() -> Query {
+        let header = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        let message = [&header[..], b"\x0bworkstation\x00\x00\x01\x00\x01"].concat();
+        Query::parse(&message).unwrap()
+    }
+
+    /// A resolver that answers with this code, or not at all.
+    fn resolver(rcode: Option<u8>) -> mpsc::Sender<Lookup> {
+        let (lookups, mut asked) = mpsc::channel::<Lookup>(8);
+        tokio::spawn(async move {
+            let mut unanswered = Vec::new();
+            while let Some(lookup) = asked.recv().await {
+                let Some(rcode) = rcode else {
+                    unanswered.push(lookup);
+                    continue;
+                };
+                let mut answer = response(&lookup.query.with_id(7), 4);
+                answer[3] = 0x80 | rcode;
+                drop(lookup.answer.send(answer.into()));
+            }
+        });
+        lookups
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn local_names_are_asked_of_the_session_where_the_local_resolver_has_no_answer() {
+        let (nothing, no_error, serv_fail, no_name, refused) =
+            (None, Some(0), Some(2), Some(3), Some(5));
+        for (local, session, expected, ms) in [
+            (no_error, no_name, no_error, 0),
+            (no_name, no_error, no_name, 0),
+            (serv_fail, no_error, no_error, 0),
+            (refused, no_error, no_error, 0),
+            (nothing, no_error, no_error, 1_000),
+            (refused, nothing, nothing, 4_000),
+            (nothing, nothing, nothing, 4_000),
+        ] {
+            let names = LocalNames {
+                resolver: Destination::from_ip([0, 0, 0, 0].into(), 53),
+                is_present: Arc::new(|| true),
+            };
+            let forwarder = Forwarder {
+                lookups: resolver(session),
+                local: Some(Local {
+                    names,
+                    lookups: resolver(local),
+                }),
+                timeout: DnsConfig::new(Vec::new()).timeout,
+                room: Arc::new(Semaphore::new(1)),
+                families: Arc::default(),
+            };
+            let start = Instant::now();
+            let response = forwarder.ask(&Arc::new(local_query())).await;
+            let rcode = response.map(|response| response[3] & 0x0f);
+            let case = format!("{local:?} {session:?}");
+            assert_eq!(rcode, expected, "{case}");
+            // Timers have a granularity of a millisecond.
+            let took = start.elapsed().as_millis();
+            assert!((ms..=ms + 1).contains(&took), "{case}: {took} ms");
+        }
     }
 }
