@@ -13,6 +13,10 @@ const TYPE_AND_CLASS_BYTES: usize = 4;
 /// Maximum length of a name in bytes, with its length octets (RFC 1035, section 2.3.4).
 const MAX_NAME_BYTES: usize = 255;
 
+/// Maximum length of a query. A name has 255 octets; options, such as padding to a multiple of 128
+/// octets (RFC 8467, section 4.1), add some.
+pub const MAX_QUERY_BYTES: usize = 1024;
+
 /// Maximum UDP response for clients without EDNS (RFC 1035, section 2.3.4).
 const PLAIN_UDP_BYTES: usize = 512;
 
@@ -93,7 +97,8 @@ impl Query {
         }
         let counts = [[qd1, qd0], [an1, an0], [ns1, ns0]].map(u16::from_be_bytes);
         let additional = u16::from_be_bytes([ar1, ar0]);
-        if counts != [1, 0, 0] || additional > MAX_ADDITIONAL {
+        let is_long = message.len() > MAX_QUERY_BYTES;
+        if is_long || counts != [1, 0, 0] || additional > MAX_ADDITIONAL {
             return refuse(Rcode::FormErr);
         }
         let Some((question, udp_bytes)) = read_body(message, additional) else {
@@ -273,6 +278,16 @@ pub(super) mod tests {
         message
     }
 
+    /// A query of this length.
+    fn padded(octets: usize) -> Vec<u8> {
+        let mut message = query(7, Some(1232));
+        let padding = octets - message.len();
+        let at = message.len() - 2;
+        message[at..].copy_from_slice(&(padding as u16).to_be_bytes());
+        message.extend(vec![0; padding]);
+        message
+    }
+
     /// A response to it with as many bytes after the question.
     pub fn response(query: &[u8], data_bytes: usize) -> Vec<u8> {
         let mut message = query[..29].to_vec();
@@ -289,6 +304,7 @@ pub(super) mod tests {
             assert_eq!(q.question(), b"\x03www\x07example\x00\x00\x01\x00\x01");
             assert_eq!(q.with_id(0x0102)[..2], [1, 2]);
         }
+        assert!(Query::parse(&padded(1024)).is_ok());
     }
 
     #[test]
@@ -320,6 +336,7 @@ pub(super) mod tests {
             ([query(7, None), vec![0]].concat(), code(Rcode::FormErr)),
             (query(7, None)[..27].to_vec(), code(Rcode::FormErr)),
             (query(7, Some(9))[..35].to_vec(), code(Rcode::FormErr)),
+            (padded(1025), code(Rcode::FormErr)),
             (long, code(Rcode::FormErr)),
         ] {
             match Query::parse(&message).unwrap_err() {

@@ -20,7 +20,7 @@ mod stub;
 mod upstream;
 
 pub use local_names::LocalNames;
-pub use message::{BadQuery, Family, Query, Rcode};
+pub use message::{BadQuery, Family, MAX_QUERY_BYTES, Query, Rcode};
 pub use reached_families::ReachedFamilies;
 pub use stub::{DnsConfig, DnsStub};
 pub use upstream::{Dial, look_up, take_message};

@@ -60,12 +60,14 @@ pub(super) async fn start(
     // channel.
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
     let (primary, here) = (Rc::clone(primary), Arc::clone(resolvers_here));
+    let service = names::NameService::new(&primary.resolver);
     tokio::task::spawn_local(async move {
         while let Some((to, answer)) = called.recv().await {
             if to == local_resolver() {
                 let here = Arc::clone(&here);
                 let servers = names::Servers::These(Rc::new(move || here.find()));
-                let _ = answer.send(Ok(names::serve(&primary.resolver, (), servers)));
+                let served = service.serve((), servers);
+                let _ = answer.send(served.ok_or(io::ErrorKind::QuotaExceeded.into()));
                 continue;
             }
             let primary = Rc::clone(&primary);

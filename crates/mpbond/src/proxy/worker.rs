@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::dial::NotReached;
 use super::{Proxy, dial};
 use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
-use crate::names::{self, Servers};
+use crate::names::{self, NameService, Servers};
 use crate::random;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
 use crate::status::{SessionStatus, TransferStatus};
@@ -73,6 +73,12 @@ impl Worker {
             .spawn(move || {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, async move {
+                    let resolver = Resolver::new(ResolverConfig {
+                        files: Files::default(),
+                        further: Vec::new(),
+                        sockets: Sockets::default(),
+                        most: MAX_LOOKUPS,
+                    });
                     let work = Rc::new(Work {
                         number,
                         proxy,
@@ -80,12 +86,8 @@ impl Worker {
                         turns: FairQueue::start(),
                         drivers: RefCell::default(),
                         draining: Cell::new(false),
-                        resolver: Resolver::new(ResolverConfig {
-                            files: Files::default(),
-                            further: Vec::new(),
-                            sockets: Sockets::default(),
-                            most: MAX_LOOKUPS,
-                        }),
+                        names: NameService::new(&resolver),
+                        resolver,
                         overloaded: Rc::default(),
                         refused: PeerLog::default(),
                     });
@@ -123,6 +125,7 @@ struct Work {
     /// Sessions take no new streams.
     draining: Cell<bool>,
     resolver: Rc<Resolver<DeviceId>>,
+    names: NameService<DeviceId>,
     /// Limits the warning that no descriptors are left.
     overloaded: Rc<RateLimitedLog>,
     /// Limits lines about refusals that a device causes.
@@ -294,7 +297,13 @@ impl Work {
                         continue;
                     }
                     if names::is_asked(&destination) && self.proxy.config.serve.is_none() {
-                        driver.attach(stream, names::serve(&self.resolver, peer, Servers::System));
+                        match self.names.serve(peer, Servers::System) {
+                            Some(served) => driver.attach(stream, served),
+                            None => {
+                                self.refused(&peer, "stream", &"too many streams of look-ups");
+                                driver.refuse(stream, ResetCode::Overloaded);
+                            }
+                        }
                         continue;
                     }
                     let (driver, proxy) = (driver.clone(), Arc::clone(&self.proxy));

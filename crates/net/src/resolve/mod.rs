@@ -275,9 +275,10 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         found
     }
 
-    /// Passes a query for a session on to these servers, or those of the system, under an id of its
+    /// Passes a query of a session on to these servers, or those of the system, under an id of its
     /// own; their answer, under that id. `is_answer` tells whether a message answers the question.
-    /// Attempts and their time limits are those of the system.
+    /// Attempts and their time limits are those of the system. The answer keeps its share of the
+    /// look-ups under way until it is dropped, so that answers that wait to be sent are bounded.
     ///
     /// # Errors
     /// [`LookupError::NoAnswer`] where no server answers.
@@ -287,10 +288,10 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
         is_answer: impl Fn(&[u8]) -> bool,
         session: K,
         servers: Option<Vec<SocketAddr>>,
-    ) -> Result<Vec<u8>, LookupError> {
+    ) -> Result<Forwarded<K>, LookupError> {
         let until = Instant::now() + LOOK_UP_WITHIN;
         let forwarded = timeout_at(until, async {
-            let _permit = self.turns.take(session).await;
+            let permit = self.turns.take(session).await;
             self.system.borrow_mut().refresh(self.now());
             let mut system = self.system.borrow().servers().clone();
             if let Some(servers) = servers {
@@ -307,11 +308,11 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
                 match timeout(within, asked).await {
                     // The next server may know more.
                     Ok(Ok(answer)) if has_failed(&answer) => failure = Some(answer),
-                    Ok(Ok(answer)) => return Some(answer),
+                    Ok(Ok(answer)) => return Some(Forwarded::new(answer, permit)),
                     Ok(Err(_)) | Err(_) => {}
                 }
             }
-            failure
+            failure.map(|answer| Forwarded::new(answer, permit))
         });
         let answer = forwarded.await.ok().flatten();
         answer.ok_or(LookupError::NoAnswer)
@@ -330,6 +331,30 @@ impl<K: Hash + Eq + Copy + 'static> Resolver<K> {
 /// Whether a server could not answer: SERVFAIL or REFUSED (RFC 1035, section 4.1.1).
 fn has_failed(answer: &[u8]) -> bool {
     matches!(answer.get(3).map(|codes| codes & 0x0f), Some(2 | 5))
+}
+
+/// Answer to a query that was passed on.
+pub struct Forwarded<K: Hash + Eq + Copy> {
+    /// The message.
+    pub octets: Vec<u8>,
+    _permit: Permit<K>,
+}
+
+impl<K: Hash + Eq + Copy> fmt::Debug for Forwarded<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forwarded")
+            .field("octets", &self.octets.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq + Copy> Forwarded<K> {
+    fn new(octets: Vec<u8>, permit: Permit<K>) -> Self {
+        Self {
+            octets,
+            _permit: permit,
+        }
+    }
 }
 
 type Pending = Pin<Box<dyn Future<Output = Found>>>;

@@ -267,7 +267,7 @@ async fn queries_are_passed_on_as_they_are() {
             .forward(&query(host), |_| true, 0, None)
             .await
             .unwrap();
-        let answer = Message::from_octets(answer).unwrap();
+        let answer = Message::from_octets(answer.octets).unwrap();
         assert_eq!(answer.header().rcode(), rcode, "{host}");
         assert!(!answer.header().tc(), "{host}");
         assert_eq!(answer.sole_question().unwrap().qname().to_string(), host);
@@ -277,12 +277,12 @@ async fn queries_are_passed_on_as_they_are() {
     resolver.system.borrow_mut().use_times(short, 2);
     for message in [query("www.dead"), vec![0], Vec::new()] {
         let answer = resolver.forward(&message, |_| true, 0, None).await;
-        assert_eq!(answer, Err(LookupError::NoAnswer));
+        assert_eq!(answer.unwrap_err(), LookupError::NoAnswer);
     }
     let other = resolver
         .forward(&query("www.good"), |_| false, 0, None)
         .await;
-    assert_eq!(other, Err(LookupError::NoAnswer));
+    assert_eq!(other.unwrap_err(), LookupError::NoAnswer);
 }
 
 /// The first packet is lost.
@@ -312,7 +312,7 @@ async fn a_query_that_is_passed_on_is_sent_again() {
         let query = query("www.good");
         let answer = resolver.forward(&query, |_| true, 0, servers);
         let answer = answer.await.unwrap();
-        let answer = Message::from_octets(answer).unwrap();
+        let answer = Message::from_octets(answer.octets).unwrap();
         assert_eq!(answer.header().rcode(), Rcode::NOERROR);
         assert!(server.asked.load(SeqCst) >= 2);
     }
@@ -329,6 +329,25 @@ async fn a_query_that_nobody_answers_is_passed_on_for_seven_seconds() {
     let start = Instant::now();
     let query = query("www.good");
     let found = resolver.forward(&query, |_| true, 0, None);
-    assert_eq!(found.await, Err(LookupError::NoAnswer));
+    assert_eq!(found.await.unwrap_err(), LookupError::NoAnswer);
     assert_eq!(start.elapsed().as_secs(), 7);
+}
+
+#[tokio::test]
+async fn answers_that_are_kept_count_as_look_ups_under_way() {
+    let server = Server::start().await;
+    let resolver = server.resolver();
+    let query = query("www.good");
+    let mut kept = Vec::new();
+    for _ in 0..MAX_LOOKUPS_EACH {
+        let answer = resolver.forward(&query, |_| true, 0, None).await;
+        kept.push(answer.unwrap());
+    }
+    let next = resolver.forward(&query, |_| true, 0, None);
+    let mut next = std::pin::pin!(next);
+    let within = Duration::from_millis(50);
+    assert!(timeout(within, next.as_mut()).await.is_err());
+    assert!(resolver.forward(&query, |_| true, 1, None).await.is_ok());
+    kept.pop();
+    next.await.unwrap();
 }
