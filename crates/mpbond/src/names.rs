@@ -145,9 +145,11 @@ where
         }
         tokio::select! {
             Some(answered) = answers.join_next() => {
-                let answer = answered.ok().flatten().ok_or(io::ErrorKind::InvalidData)?;
-                let written = timeout(WRITE_WITHIN, writer.write_all(&answer.framed));
-                written.await.map_err(|_| io::ErrorKind::TimedOut)??;
+                // A message that is no query has no answer.
+                if let Ok(Some(answer)) = answered {
+                    let written = timeout(WRITE_WITHIN, writer.write_all(&answer.framed));
+                    written.await.map_err(|_| io::ErrorKind::TimedOut)??;
+                }
             }
             read = reader.read_buf(&mut received), if room && !ended => ended = read? == 0,
         }
@@ -221,6 +223,7 @@ where
 #[cfg(test)]
 mod tests {
     use mpbond_net::resolve::{Files, ResolverConfig, Sockets};
+    use tokio::net::UdpSocket;
     use tokio::task::LocalSet;
     use tokio::time::Instant;
 
@@ -252,6 +255,32 @@ mod tests {
         let mut message = vec![0; stream.read_u16().await?.into()];
         stream.read_exact(&mut message).await?;
         Ok(message)
+    }
+
+    #[tokio::test]
+    async fn malformed_messages_do_not_end_the_look_ups_of_others() {
+        let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let servers = Servers::These(Rc::new(move || vec![address]));
+        let talk = async {
+            let mut stream = service().serve(0, servers).unwrap();
+            stream.write_all(&query(1)).await.unwrap();
+            let mut block = [0; 512];
+            let (n, from) = server.recv_from(&mut block).await.unwrap();
+            // Without a header; a response; without a question, which is answered.
+            stream.write_all(&[0, 0, 0, 1, 7]).await.unwrap();
+            let mut response = query(2);
+            response[4] = 0x81;
+            stream.write_all(&response).await.unwrap();
+            let empty = [0, 12, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            stream.write_all(&empty).await.unwrap();
+            assert_eq!(read(&mut stream).await.unwrap()[..4], [0, 3, 0x81, 0x81]);
+            block[2] = 0x81;
+            server.send_to(&block[..n], from).await.unwrap();
+            assert_eq!(read(&mut stream).await.unwrap()[..3], [0, 1, 0x81]);
+        };
+        let talk = timeout(Duration::from_secs(30), talk);
+        LocalSet::new().run_until(talk).await.unwrap();
     }
 
     #[tokio::test]
