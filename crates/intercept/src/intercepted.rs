@@ -80,8 +80,8 @@ impl Intercepted {
         &self.stream
     }
 
-    /// Whether the client is told of success before it gets bytes of the destination: by SOCKS5, and
-    /// by HTTP CONNECT.
+    /// Whether the client is told of success before it gets bytes of the destination: by SOCKS5,
+    /// and by HTTP CONNECT.
     pub fn is_told(&self) -> bool {
         matches!(self.pending, Pending::Socks5 | Pending::HttpConnect)
     }

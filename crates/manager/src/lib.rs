@@ -56,10 +56,10 @@
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
-//! | `network` | whether a local address is still the host's; length of a sleep that ends connections |
+//! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
 //! | `outage` | new connections while no path to the proxy works |
-//! | `unanswered` | streams that the proxy has not received when an outage begins: connected directly |
+//! | `unanswered` | streams that the proxy has not received in an outage: connected directly |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 

@@ -188,8 +188,8 @@ impl StatusSocket {
     }
 }
 
-/// Whether a client may read the destinations of applications: it runs as root, as this user, or with
-/// this group as its primary one.
+/// Whether a client may read the destinations of applications: it runs as root, as this user, or
+/// with this group as its primary one.
 fn is_trusted(asker: &UnixStream) -> bool {
     asker.peer_cred().is_ok_and(|who| {
         let user = Uid::from_raw(who.uid());

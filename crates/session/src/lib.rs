@@ -32,8 +32,8 @@
 //!   bytes of a lost or potentially failed subflow; of a silent subflow 2, then 4, then 8 KiB that
 //!   block the application; of a subflow that would finish much later than the others, its last
 //!   bytes.
-//! - **Resuming.** A session without subflows is kept for `resume_for` (60 s). When a peer joins again, each end sends the
-//!   final ACK counts of the last 32 lost subflows.
+//! - **Resuming.** A session without subflows is kept for `resume_for` (60 s). When a peer
+//!   joins again, each end sends the final ACK counts of the last 32 lost subflows.
 //!
 //! # A session in memory
 //!

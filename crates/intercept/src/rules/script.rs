@@ -29,7 +29,7 @@ const PORT_UNREACHABLE: &str = "reject with icmpx type port-unreachable";
 ///
 /// `addresses` are those of the interface: connections of other hosts are redirected to them, since
 /// the kernel discards packets of others for loopback addresses. Without one of a
-/// family, to the address of the interface that they came by, where nothing listens: they are reset.
+/// family, to the address of the interface that they came by, where nothing listens: a reset.
 pub(super) fn script(
     config: &RulesConfig,
     addresses: &[IpAddr],

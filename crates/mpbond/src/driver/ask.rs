@@ -29,8 +29,8 @@ impl Place {
         self.driver().shared.borrow().session.confirms()
     }
 
-    /// Opens the stream without a connection. The receiver has the answer; it fails when the session
-    /// ends first.
+    /// Opens the stream without a connection. The receiver has the answer; it fails when the
+    /// session ends first.
     ///
     /// # Errors
     /// The session is over, or takes no new streams any more.

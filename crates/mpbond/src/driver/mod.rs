@@ -278,8 +278,8 @@ impl Driver {
         self.run_stream(id);
     }
 
-    /// Refuses a stream without a connection: at a proxy since its destination cannot be reached, at
-    /// a primary since its client has left.
+    /// Refuses a stream without a connection: at a proxy since its destination cannot be reached,
+    /// at a primary since its client has left.
     pub fn refuse(&self, id: StreamId, code: ResetCode) {
         self.with(|inner| {
             inner.asked.remove(&id);

@@ -11,8 +11,8 @@ const LATELY: Duration = Duration::from_secs(600);
 /// Maximum number of destinations remembered.
 const MAX_REMEMBERED: usize = 1_024;
 
-/// Destinations that the proxy has reached lately: the next connection to one of them is confirmed to
-/// its application at once (ADR 0017).
+/// Destinations that the proxy has reached lately: the next connection to one of them is confirmed
+/// to its application at once (ADR 0017).
 #[derive(Debug, Default)]
 pub(super) struct Reached {
     at: HashMap<Destination, Instant>,

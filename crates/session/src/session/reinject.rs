@@ -3,15 +3,15 @@
 //!
 //! | State of a subflow | Bytes also given to others |
 //! | --- | --- |
-//! | gone, another works ([`Work::requeue`]) | every owed byte that no other subflow was given; owed control frames |
-//! | potentially failed, another works ([`Reinjection::recall_from_failed`]) | copies of the same |
-//! | silent, another is active ([`Reinjection::probe`]) | the oldest 2, 4, then 8 KiB that block a reader |
-//! | regular, with a larger PAD than the fastest ([`Reinjection::rebalance`]) | at most the last `(maxPAD - minPAD) * B`; B is the throughput of this subflow |
-//! | carries only copies for longer than `cut_after` ([`Reinjection::carries_only_copies`]) | none: it is cut |
+//! | gone, another works ([`Work::requeue`]) | owed bytes of no other subflow; control frames |
+//! | potentially failed, another works ([`Reinjection::recall_from_failed`]) | the same, copied |
+//! | silent, another active ([`Reinjection::probe`]) | 2, 4, then 8 KiB that block a reader |
+//! | larger PAD than the fastest ([`Reinjection::rebalance`]) | the last `(maxPAD - minPAD) * B` |
+//! | only copies for `cut_after` ([`Reinjection::carries_only_copies`]) | none: it is cut |
 //!
-//! Thresholds are in [`ReinjectionConfig`], eligible subflows in `subflow::eligibility`. Among those
-//! the scheduler chooses (`choose`, `fill`). The copies of the scheduler `redundant` are made in
-//! `fill`.
+//! B is the throughput of the subflow. Thresholds are in [`ReinjectionConfig`], eligible subflows
+//! in `subflow::eligibility`. Among those the scheduler chooses (`choose`, `fill`). The copies of
+//! the scheduler `redundant` are made in `fill`.
 //!
 //! "Given" means: queued in the stream's send buffer, from where the transmit path takes them
 //! before new bytes, on any subflow but the one that carries them already. Where a helper's queue

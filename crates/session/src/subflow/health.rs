@@ -70,8 +70,8 @@ impl Health {
         self.probes = 0;
     }
 
-    /// The ACK count has advanced. Returns the time since it last did if the subflow was potentially
-    /// failed.
+    /// The ACK count has advanced. Returns the time since it last did if the subflow had
+    /// potentially failed.
     pub(crate) fn advanced(&mut self, now: Timestamp) -> Option<Duration> {
         self.idle_survived = self.idle_survived.max(self.idle_before);
         self.idle_before = Duration::ZERO;
