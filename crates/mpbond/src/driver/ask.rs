@@ -4,7 +4,6 @@ use mpbond_session::{Destination, OpenError, ResetCode, StreamClass, StreamId};
 use tokio::sync::oneshot;
 
 use super::Driver;
-use super::inner::Inner;
 use super::place::Place;
 use crate::memory;
 
@@ -66,31 +65,5 @@ impl Driver {
             }
             waits
         })
-    }
-}
-
-impl Inner {
-    /// Answers the client that waits for a stream, if one does.
-    pub(super) fn answer(&mut self, id: StreamId, answer: Answer) {
-        if let Some(asker) = self.asked.remove(&id) {
-            // The client may have left.
-            let _ = asker.send(answer);
-        }
-    }
-
-    /// A stream without a connection has bytes, or has ended.
-    pub(super) fn hear(&mut self, id: StreamId) {
-        if !self.asked.contains_key(&id) {
-            return;
-        }
-        match self.session.reset_code(id) {
-            Some(code) => {
-                self.refuse(id, code);
-                self.account.give_back(memory::STREAM);
-                self.answer(id, Answer::Refused(code));
-            }
-            // The destination has spoken.
-            None => self.answer(id, Answer::Connected),
-        }
     }
 }

@@ -253,6 +253,14 @@ impl Inner {
         }
     }
 
+    /// Answers the client that waits for a stream, if one does.
+    pub(super) fn answer(&mut self, id: StreamId, answer: Answer) {
+        if let Some(asker) = self.asked.remove(&id) {
+            // The client may have left.
+            let _ = asker.send(answer);
+        }
+    }
+
     pub(super) fn refuse(&mut self, id: StreamId, code: ResetCode) {
         let now = self.clock.now();
         self.session.reset(now, id, code);

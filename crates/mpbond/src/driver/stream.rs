@@ -13,6 +13,7 @@ use mpbond_session::{Read, ResetCode, StreamId};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tracing::debug;
 
+use super::ask::Answer;
 use super::fair_queue::CALL;
 use super::inner::{Inner, with};
 use super::stream_io::{Sink, StreamIo};
@@ -48,6 +49,22 @@ impl Inner {
             && let Some(w) = io.waker.take()
         {
             self.wake.push(w);
+        }
+    }
+
+    /// A stream without a connection has bytes, or has ended.
+    fn hear(&mut self, id: StreamId) {
+        if !self.asked.contains_key(&id) {
+            return;
+        }
+        match self.session.reset_code(id) {
+            Some(code) => {
+                self.refuse(id, code);
+                self.account.give_back(memory::STREAM);
+                self.answer(id, Answer::Refused(code));
+            }
+            // The destination has spoken.
+            None => self.answer(id, Answer::Connected),
         }
     }
 

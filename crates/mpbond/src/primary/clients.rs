@@ -21,6 +21,10 @@ pub(super) const MAX_CLIENTS: usize = 8_192;
 /// program that opens too many leaves room for others.
 const MAX_CLIENTS_EACH: usize = 3_072;
 
+/// Maximum number of clients that are being refused since there are too many; others are closed
+/// without an answer.
+pub(super) const MAX_REFUSALS: usize = 256;
+
 /// Number of clients from which sources are looked at: half of the streams of a session.
 const LOOK_FROM: usize = 2_048;
 

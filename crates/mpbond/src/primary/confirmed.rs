@@ -10,9 +10,9 @@ use mpbond_session::{Destination, ResetCode, StreamClass};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
-use super::fronts::{self, Room, destination};
 use super::reach::Reach;
 use super::rescue;
+use super::room::{self, Room, destination};
 use super::state::Primary;
 use crate::driver::{Answer, Client, Place, refusal};
 
@@ -69,16 +69,16 @@ pub(super) async fn serve(
                 };
             }
             Some((_, Answer::Refused(code))) => return connection.refused(refusal(code)).await,
-            Some((_, Answer::Unheard)) => return fronts::without_proxy(primary, connection).await,
+            Some((_, Answer::Unheard)) => return room::without_proxy(primary, connection).await,
             // The session has ended; the next one may reach the destination.
-            None => match fronts::place(primary, &asked).await {
+            None => match room::place(primary, &asked).await {
                 Room::Free(next) => place = next,
                 Room::Full => {
                     let reason = "the proxy takes no more now";
-                    return fronts::no_room(primary, connection, reason).await;
+                    return room::no_room(primary, connection, reason).await;
                 }
                 Room::OutOfReach => return connection.refused(Refusal::HostUnreachable).await,
-                Room::WithoutProxy => return fronts::without_proxy(primary, connection).await,
+                Room::WithoutProxy => return room::without_proxy(primary, connection).await,
             },
         }
     }

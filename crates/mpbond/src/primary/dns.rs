@@ -12,10 +12,10 @@ use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
 use super::direct::connect;
-use super::fronts::{NO_EARLY, destination, usable_session};
 use super::local_names::LocalResolvers;
 use super::reach::Reach;
 use super::rescue;
+use super::room::{NO_EARLY, destination, usable_session};
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::names;

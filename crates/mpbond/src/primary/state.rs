@@ -21,12 +21,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::clients::{Clients, MAX_CLIENTS};
+use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
-use super::fronts;
 use super::handles::{Control, Rescuable};
-use super::proxy_addresses::{ProxyAddresses, Resolvers};
 use super::reached::Reached;
+use super::resolvers::{ProxyAddresses, Resolvers};
 use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
 use crate::link_problem::link_problem;
@@ -141,7 +140,7 @@ impl Primary {
             resolver: direct::resolver(),
             direct: Cell::default(),
             clients: Clients::default(),
-            refusals: Quota::new(fronts::MAX_REFUSALS, fronts::MAX_REFUSALS),
+            refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
             unreached: PeerLog::default(),

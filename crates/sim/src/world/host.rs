@@ -16,7 +16,6 @@ use super::line::{
 };
 use super::net::{Net, Report};
 use super::scenario::Exchange;
-use super::sessions::Welcome;
 use crate::tcp::{Info, State};
 
 /// End of a session.
@@ -68,6 +67,16 @@ pub(super) struct Surroundings<'a> {
     pub(super) keeps_log: bool,
     /// Whether a lost session is followed by another one.
     pub(super) is_lasting: bool,
+}
+
+/// Treatment of a hello by the proxy.
+pub(super) enum Welcome {
+    /// The connection belongs to its session.
+    Go,
+    /// It is of no use to anybody.
+    Ignore,
+    /// It belongs to a session that the proxy does not have.
+    Unknown,
 }
 
 impl Host {

@@ -2,18 +2,8 @@
 
 use mpbond_session::{CloseCode, Hello, Session, SessionId, close_record};
 
-use super::host::{Host, Surroundings};
+use super::host::{Host, Surroundings, Welcome};
 use super::line::Stage;
-
-/// Treatment of a hello by the proxy.
-pub(super) enum Welcome {
-    /// The connection belongs to its session.
-    Go,
-    /// It is of no use to anybody.
-    Ignore,
-    /// It belongs to a session that the proxy does not have.
-    Unknown,
-}
 
 impl Host {
     /// Primary: begins with its next session.

@@ -1,0 +1,126 @@
+//! Room for clients' connections: a place in the session, or what becomes of a client without one.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mpbond_intercept as intercept;
+use mpbond_intercept::dns::Family;
+use mpbond_intercept::{Intercepted, Refusal};
+use mpbond_manager::Admission;
+use mpbond_session::Destination;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, warn};
+
+use super::direct;
+use super::state::Primary;
+use crate::config::OnProxyLoss;
+use crate::driver::{Driver, Place};
+
+/// Time for which a client waits where the proxy takes no more streams.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(10);
+
+/// Room for a client's connection.
+pub(super) enum Room {
+    /// In the session.
+    Free(Place),
+    /// None in the session.
+    Full,
+    /// The proxy lacks the address family of the destination.
+    OutOfReach,
+    /// No path to the proxy works.
+    WithoutProxy,
+}
+
+/// Takes a place in the session for a connection to this destination, once the session has a path
+/// that works and takes another stream.
+pub(super) async fn place(primary: &Rc<Primary>, to: &intercept::Destination) -> Room {
+    let deadline = Instant::now() + WAIT_FOR_ROOM;
+    loop {
+        let Some(driver) = usable_session(primary).await else {
+            return Room::WithoutProxy;
+        };
+        // Another session may be with another proxy process.
+        if is_out_of_reach(primary, to) {
+            return Room::OutOfReach;
+        }
+        if let Some(place) = driver.reserve() {
+            return Room::Free(place);
+        }
+        if timeout_at(deadline, primary.room.notified()).await.is_err() {
+            return Room::Full;
+        }
+    }
+}
+
+/// Refuses a client for which there is no room, before it is told that it is connected.
+pub(super) async fn no_room(primary: &Primary, connection: Intercepted, reason: &str) {
+    let (peer, to) = (connection.peer(), connection.destination().clone());
+    debug!(%peer, %to, reason, "connection refused");
+    if primary.crowded.is_due() {
+        warn!(%peer, %to, reason, "connections are refused");
+    }
+    if let Ok(_share) = primary.refusals.take(()) {
+        connection.refused(Refusal::TooMany).await;
+    }
+}
+
+/// Whether the proxy lacks the address family of a destination.
+fn is_out_of_reach(primary: &Primary, to: &intercept::Destination) -> bool {
+    let intercept::Destination::Addr(address) = to else {
+        return false;
+    };
+    let family = match address.ip().to_canonical() {
+        IpAddr::V4(_) => Family::V4,
+        IpAddr::V6(_) => Family::V6,
+    };
+    !primary.families.has(family)
+}
+
+/// The session, once it has a path that works; `None` if none has worked for too long.
+pub(super) async fn usable_session(primary: &Rc<Primary>) -> Option<Driver> {
+    let mut changed = primary.changed.subscribe();
+    primary.manage_with_facts(|_, _| ());
+    loop {
+        let admission = primary.manager.borrow().admission(primary.clock.now());
+        match admission {
+            Admission::Session => return primary.driver.borrow().clone(),
+            Admission::WithoutProxy => return None,
+            Admission::Wait(until) => {
+                let until = primary.clock.instant(until);
+                let _ = timeout_at(until, changed.changed()).await;
+            }
+        }
+    }
+}
+
+/// No path to the proxy works.
+pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
+    let to = connection.destination().clone();
+    match primary.config.on_proxy_loss {
+        OnProxyLoss::Fail => {
+            warn!(%to, "no path to the proxy: connection refused");
+            connection.refused(Refusal::ProxyLost).await;
+        }
+        OnProxyLoss::Direct => {
+            warn!(%to, "no path to the proxy: connection goes direct, over one path");
+            primary.direct.update(|n| n + 1);
+            direct::serve(&primary.resolver, connection, &to).await;
+        }
+    }
+}
+
+/// An interceptor's destination in the session's type.
+pub(super) fn destination(to: &intercept::Destination) -> Destination {
+    match to {
+        intercept::Destination::Addr(a) => Destination::Addr(*a),
+        intercept::Destination::Name { host, port } => Destination::Name {
+            host: host.clone(),
+            port: *port,
+        },
+    }
+}
+
+/// Early data of a connection without any.
+pub(super) const NO_EARLY: Bytes = Bytes::new();
