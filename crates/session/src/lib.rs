@@ -28,10 +28,10 @@
 //!   and from helpers' reports ([`FarReport`]).
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy
 //!   needs no credit.
-//! - **Reinjection** sends on a second subflow bytes that a first one already carries: all owed
-//!   bytes of a lost or potentially failed subflow; of a silent subflow 2, then 4, then 8 KiB that
-//!   block the application; of a subflow that would finish much later than the others, its last
-//!   bytes.
+//! - **Reinjection** sends on a second subflow bytes that a first one already carries. If the first
+//!   is lost or has potentially failed, these are all bytes that it owes; if it is silent, 2, then
+//!   4, then 8 KiB of the bytes that the receiving application waits for; if it would finish much
+//!   later than the others, its last bytes.
 //! - **Resuming.** A session without subflows is kept for `resume_for` (60 s). When a peer
 //!   joins again, each end sends the final ACK counts of the last 32 lost subflows.
 //!
