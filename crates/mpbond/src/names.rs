@@ -30,7 +30,7 @@ const DUPLEX_BYTES: usize = 4 << 10;
 const MAX_STREAMS_EACH: usize = 64;
 
 /// Time limit of writing an answer: a peer that does not read holds answers no longer.
-const WRITE_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Name servers that are asked.
 #[derive(Clone)]
@@ -61,6 +61,8 @@ pub(crate) struct NameService<K: Hash + Eq + Copy> {
     resolver: Rc<Resolver<K>>,
     /// Number of streams of each session that has any.
     streams: Rc<RefCell<HashMap<K, usize>>>,
+    /// Time limit of writing an answer.
+    write_within: Duration,
 }
 
 impl<K: Hash + Eq + Copy + 'static> NameService<K> {
@@ -68,6 +70,7 @@ impl<K: Hash + Eq + Copy + 'static> NameService<K> {
         Self {
             resolver: Rc::clone(resolver),
             streams: Rc::default(),
+            write_within: WRITE_WITHIN,
         }
     }
 
@@ -77,10 +80,11 @@ impl<K: Hash + Eq + Copy + 'static> NameService<K> {
     pub(crate) fn serve(&self, session: K, servers: Servers) -> Option<DuplexStream> {
         let place = Place::take(&self.streams, session)?;
         let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
-        let resolver = Rc::clone(&self.resolver);
+        let (resolver, write_within) = (Rc::clone(&self.resolver), self.write_within);
         tokio::task::spawn_local(async move {
             let _place = place;
-            if let Err(e) = answer_all(&resolver, session, servers, ours).await {
+            let answered = answer_all(&resolver, session, servers, ours, write_within);
+            if let Err(e) = answered.await {
                 debug!(error = %e, "look-ups on a stream end");
             }
         });
@@ -128,6 +132,7 @@ async fn answer_all<K>(
     session: K,
     servers: Servers,
     stream: DuplexStream,
+    write_within: Duration,
 ) -> io::Result<()>
 where
     K: Hash + Eq + Copy + 'static,
@@ -147,7 +152,7 @@ where
             Some(answered) = answers.join_next() => {
                 // A message that is no query has no answer.
                 if let Ok(Some(answer)) = answered {
-                    let written = timeout(WRITE_WITHIN, writer.write_all(&answer.framed));
+                    let written = timeout(write_within, writer.write_all(&answer.framed));
                     written.await.map_err(|_| io::ErrorKind::TimedOut)??;
                 }
             }
@@ -304,7 +309,12 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_does_not_read_is_not_read_and_ends_in_time() {
         let talk = async {
-            let mut stream = service().serve(0, nobody()).unwrap();
+            let write_within = Duration::from_secs(1);
+            let service = NameService {
+                write_within,
+                ..service()
+            };
+            let mut stream = service.serve(0, nobody()).unwrap();
             let start = Instant::now();
             let mut written = 0;
             while stream.write_all(&query(1)).await.is_ok() {
@@ -312,7 +322,7 @@ mod tests {
             }
             // Both buffers, one read, and what waits as look-ups.
             assert!(written < 4 * DUPLEX_BYTES, "{written}");
-            assert!(start.elapsed() >= WRITE_WITHIN);
+            assert!(start.elapsed() >= write_within);
         };
         LocalSet::new().run_until(talk).await;
     }

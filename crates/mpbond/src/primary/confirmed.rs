@@ -43,6 +43,8 @@ pub(super) async fn serve(
                     Reach::of(peer.ip()),
                 );
                 tokio::select! {
+                    // An answer that is there counts, also if the client has left.
+                    biased;
                     answer = answer => answer.ok().map(|answer| (stream, answer)),
                     () = left(&connection) => {
                         debug!(%peer, %to, "client left");
