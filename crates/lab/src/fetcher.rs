@@ -184,6 +184,28 @@ impl Fetcher {
     }
 }
 
+/// Opens and closes a connection to the destination of `job`, for each user of the daemons. The
+/// proxy has then reached it, and the transfer that follows does not wait for the confirmation of
+/// the first connection to a destination (ADR 0017).
+///
+/// # Errors
+/// When the destination cannot be reached.
+pub(crate) fn reach(job: Job, way: &Way) -> Result<()> {
+    if !matches!(way, Way::Socks5(_) | Way::Http(_)) {
+        return Ok(());
+    }
+    let first = Dial {
+        host: job.network.host_in(Role::Primary)?.clone(),
+        way: way.clone(),
+        destination: v4(job.destination)?,
+    };
+    let second = job.scheme.dual.then(|| second_user(job, way)).transpose()?;
+    for user in [Some(first), second].into_iter().flatten() {
+        user.connect(READY_LIMIT)?;
+    }
+    Ok(())
+}
+
 /// Connections of the user of the first helper's device, whose daemon has the same addresses as the
 /// primary's, on another host.
 fn second_user(job: Job, way: &Way) -> Result<Dial> {

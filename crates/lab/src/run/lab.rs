@@ -17,7 +17,7 @@ use crate::daemons::{Daemons, Setup, Shares};
 use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Workload, name_of};
-use crate::fetcher::{Fetcher, Job};
+use crate::fetcher::{self, Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::links::{played_links, setting_changes, timed_changes};
 use crate::origin::{self, Listening, ORIGIN_PORT, Received};
@@ -187,11 +187,12 @@ impl<'a> Lab<'a> {
         self.progress
             .note(&format!("{}: idle ...", scheme.name.get_ref()));
         let warm = scheme.start == Start::Warm;
+        let job = self.job(scheme, workload)?;
         if let (Some(daemons), true) = (&mut daemons, warm) {
             daemons.wait_until_joined()?;
+            fetcher::reach(job, daemons.way())?;
         }
         let kept = scheme.connection == Connection::Kept;
-        let job = self.job(scheme, workload)?;
         let fetcher = Fetcher::ready(job, daemons.as_deref().map(Daemons::way))?;
         let before = match &daemons {
             Some(daemons) if kept => {
