@@ -9,7 +9,8 @@
 //! * **schemes**, the transports that are compared: `mpbond` (the daemons), `single` (plain TCP
 //!   over one link), `kibbutz` (kernel Multipath TCP over a tethered helper) and `combine`
 //!   (COMBINE: byte ranges fetched by helpers);
-//! * **workloads**: a file of a given size, a page, a video, a stream, messages beside a download;
+//! * **workloads**: a file of a given size, a download of a given duration, a page, a video, a
+//!   stream, chunks with pauses, messages beside a download;
 //! * **asserts**, which must hold, and **published figures**, which are shown beside the measured
 //!   ones.
 //!
@@ -22,8 +23,8 @@
 //! `mpbond_sim` between two network devices; one thread plays all of them ([`player`]). Daemons,
 //! baselines and clients are real programs on the kernel's TCP. All processes are in one PID
 //! namespace whose first process is a copy of the lab ([`isolate`]), so none of them outlives a
-//! run. The player measures its own lateness. An *unfit* transfer is excluded from all figures. A
-//! transfer is unfit if
+//! run. The player measures its own lateness. An *unfit* transfer is excluded from all figures. In
+//! real time a transfer is unfit if
 //!
 //! * more than 1 % of the packets were delayed beyond their due time by more than the experiment's
 //!   `max_lateness`, or packets were lost between hosts and links;
@@ -33,7 +34,8 @@
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
 //! a second. It covers the schemes `mpbond` and `single`. The schemes `kibbutz` and `combine`, and
-//! applications that are external programs, need the kernel; the report lists them as left out.
+//! applications that are external programs, need the kernel; the report lists them as left out. In
+//! virtual time a transfer is unfit if `fixed-ratio` did not keep its share, or if it did not end.
 //!
 //! Both return a [`RunReport`]:
 //!
@@ -42,7 +44,7 @@
 //! * a [`Summary`] for each scheme and workload;
 //! * a [`Judgement`] for each assert, and a [`Comparison`] for each published figure.
 //!
-//! [`report`] joins reports and draws them as HTML and Markdown.
+//! [`report`] joins reports and renders them as HTML and Markdown.
 //!
 //! ```
 //! use mpbond_lab::experiment::Experiment;

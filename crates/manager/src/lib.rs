@@ -4,16 +4,17 @@
 //!
 //! - when a session is opened;
 //! - when a primary dials each of its own paths, and each helper, and when it abandons an attempt;
-//! - when it requests from a helper a relay, or a second one (*express*) for urgent copies;
+//! - when it requests a relay from a helper, or a second one (*express*) for urgent copies;
 //! - when a connection is dropped because it cannot work any more: its local address is gone, or
 //!   the host has slept for 10 s or more;
 //! - when new connections bypass the proxy or are refused because no path to it works
-//!   ([`Manager::admission`]), and when a stream that the proxy has not received is connected
-//!   directly instead.
+//!   ([`Manager::admission`]), and when a stream of which the proxy has received nothing is
+//!   connected directly instead.
 //!
 //! It has no socket, no TLS and no clock. Its inputs are the results of dials, messages of helpers,
-//! the session's events, the host's addresses, and instants; its outputs are [`Action`]s. The
-//! daemon drives it with real connections, the simulator with virtual links in virtual time.
+//! the session's events and the state of its subflows, the host's addresses and sleep, and
+//! instants; its outputs are [`Action`]s. The daemon drives it with real connections, the simulator
+//! with virtual links in virtual time.
 //!
 //! ```
 //! use mpbond_manager::{Action, Admission, Config, Link, LinkId, Manager, Target};
@@ -51,15 +52,17 @@
 //! | `own_path` | when to join and rejoin the primary's own paths |
 //! | `pipe` | pipes: control connections to helpers, and relays |
 //! | `replacement` | connections that replace silent ones |
-//! | `segments` | segment size on own paths that drop large packets (MTU black holes) |
+//! | `segments` | segment size on own paths and pipes that drop large packets (MTU black holes) |
 //! | `nat_timeout` | idle timeouts of NATs, and the keep-alive intervals derived from them |
+//! | `resets` | what a reset after an idle time shows about the NATs on the path of a link |
+//! | `rest` | pipes that are not joined again while nothing moves |
 //! | `express` | the express beside the relay of a pipe |
 //! | `addresses` | the order of the proxy's addresses |
 //! | `backoff` | pauses between attempts |
 //! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
 //! | `outage` | new connections while no path to the proxy works |
-//! | `unanswered` | streams that the proxy has not received in an outage: connected directly |
+//! | `unanswered` | streams of which the proxy has received nothing in an outage: go direct |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 

@@ -8,8 +8,8 @@
 //!
 //! A [`Session`] is one endpoint. It has no socket, no TLS, no clock and no randomness: its inputs
 //! are records, calls of the application, measurements of paths, and instants; its outputs are
-//! records and [`Event`]s. The daemons drive it with real
-//! connections, the simulator with virtual links in virtual time, the fuzzers with arbitrary bytes.
+//! records and [`Event`]s. The daemons drive it with real connections, the simulator with virtual
+//! links in virtual time, the fuzzers with arbitrary bytes.
 //!
 //! # Overview
 //!
@@ -18,12 +18,13 @@
 //! - **Joining.** The primary's first subflow opens the session (MP_CAPABLE, MP_OK). Further ones
 //!   join it (MP_JOIN, MP_JOIN_OK); each end proves that it has the session's key.
 //! - **Late binding.** Bytes stay in the send buffer of their stream until a subflow has room. The
-//!   [`scheduler`] then chooses a subflow by its pipe-aware delay ([`pad`]): the time until a byte
-//!   that is handed to it now arrives, including queues at the sender and at a helper. Few bytes
-//!   are committed to the sender's own socket; a helper may hold up to its relay buffer.
+//!   [`scheduler`] then chooses a subflow, by default by its pipe-aware delay ([`pad`]): the time
+//!   until a byte that is handed to it now arrives, including queues at the sender and at a helper.
+//!   Few bytes are committed to the sender's own socket; a helper may hold as many as its relay
+//!   buffer takes.
 //! - **Acknowledgements.** An ACK carries, for each subflow, the number of octets of ciphertext
-//!   received. A sender keeps a list of the
-//!   frames in each record, so that the frames of a lost subflow can be sent again on others.
+//!   received. A sender keeps a list of the frames in each record, so that the frames of a lost
+//!   subflow can be sent again on others.
 //! - **Estimates** for the PAD come from the kernel ([`PathInfo`]), from ACK counts with their age,
 //!   and from helpers' reports ([`FarReport`]).
 //! - **Flow control** has a window for the session and one for each stream, in unique bytes: a copy

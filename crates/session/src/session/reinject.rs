@@ -9,13 +9,15 @@
 //! | larger PAD than the fastest ([`Reinjection::rebalance`]) | the last `(maxPAD - minPAD) * B` |
 //! | only copies for `cut_after` ([`Reinjection::carries_only_copies`]) | none: it is cut |
 //!
-//! B is the throughput of the subflow. Thresholds are in [`ReinjectionConfig`], eligible subflows
-//! in `subflow::eligibility`. Among those the scheduler chooses (`choose`, `fill`). The copies of
-//! the scheduler `redundant` are made in `fill`.
+//! B is the throughput of the subflow. Thresholds are in [`ReinjectionConfig`].
 //!
-//! "Given" means: queued in the stream's send buffer, from where the transmit path takes them
-//! before new bytes, on any subflow but the one that carries them already. Where a helper's queue
-//! would delay them on all of these, an express carries them past it ([`express_for`]).
+//! Copies are made if a subflow that may take over the data of others exists
+//! (`subflow::eligibility`). They are queued in the stream's send buffer, from where the transmit
+//! path (`choose`, `fill`) takes them as it takes new data: on a subflow that the scheduler chooses
+//! in the best tier for new data, but never on the one that carries them already. They precede new
+//! bytes, except on a subflow that would deliver them late. Where a helper's queue would delay them
+//! everywhere, an express carries them past it ([`express_for`]). The copies of the scheduler
+//! `redundant` are made in `fill`.
 //!
 //! A subflow that turns out to work brings the rest itself ([`Reinjection::undo`]).
 
