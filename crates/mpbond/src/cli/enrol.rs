@@ -69,7 +69,7 @@ fn valid(text: &str) -> Result<Duration, String> {
 }
 
 /// Source address of packets to the Internet; none is sent.
-fn outward() -> Option<IpAddr> {
+pub(super) fn outward() -> Option<IpAddr> {
     /// An address of TEST-NET-1 (RFC 5737), unassigned and reached by the default route.
     const ANYBODY: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
@@ -79,6 +79,18 @@ fn outward() -> Option<IpAddr> {
 }
 
 impl EnrolArgs {
+    /// A token for one device, with the proxy reached at this address or name.
+    pub(super) fn for_one(address: &Endpoint) -> Self {
+        Self {
+            name: None,
+            valid: Duration::from_secs(24 * 3600),
+            uses: 1,
+            address: Some(address.to_string()),
+            config: None,
+            json: false,
+        }
+    }
+
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self
             .config

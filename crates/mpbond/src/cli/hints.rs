@@ -39,12 +39,21 @@ pub(super) fn config_option(role: Role, file: &Path) -> String {
     }
 }
 
+/// Name of a role's systemd unit.
+pub(super) fn unit(role: Role) -> String {
+    format!("mpbond-{role}.service")
+}
+
+/// Whether a role's systemd unit is installed.
+pub(super) fn has_unit(role: Role) -> bool {
+    let is_there = |folder: &str| PathBuf::from(folder).join(unit(role)).exists();
+    UNITS.into_iter().any(is_there)
+}
+
 /// How to have a daemon read its new configuration, in a sentence.
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
-    let unit = format!("mpbond-{role}.service");
-    let is_unit = |folder: &str| PathBuf::from(folder).join(&unit).exists();
     let option = config_option(role, file);
-    match (running, option.is_empty() && UNITS.into_iter().any(is_unit)) {
+    match (running, option.is_empty() && has_unit(role)) {
         (true, true) => {
             format!("Restart the {role} to use it: sudo systemctl restart mpbond-{role}")
         }

@@ -9,6 +9,7 @@ mod hints;
 mod id;
 mod kill_switch;
 mod pair;
+mod setup;
 mod status;
 mod trust;
 mod upgrade;
@@ -51,6 +52,7 @@ Roles:
            need no change.
 
 Examples:
+  mpbond setup                        configure this device, with two questions
   mpbond pair                         on two devices: make them trust each other
   mpbond id                           this device's id, to be trusted by the others
   mpbond trust ID --name \"my laptop\"  on the proxy and on helpers: let that primary in
@@ -66,6 +68,7 @@ Exit codes: 0 all went well, 1 something failed, 2 wrong usage or configuration.
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Setup(setup::SetupArgs),
     Primary(daemon::PrimaryArgs),
     Helper(daemon::HelperArgs),
     Proxy(daemon::ProxyArgs),
@@ -112,6 +115,7 @@ pub(crate) fn main() -> ExitCode {
         _ => "warn",
     };
     let done = cli.logs.start(level).and_then(|()| match cli.command {
+        Command::Setup(args) => args.run(),
         Command::Primary(args) => args.run(),
         Command::Helper(args) => args.run(),
         Command::Proxy(args) => args.run(),

@@ -99,9 +99,12 @@ impl HelperConfig {
     /// # Errors
     /// One line naming file, line, key and what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::of_source(&Source::read(path)?)
+    }
+
+    pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         const PROXIES: &str = "the addresses of the proxies that relays may go to, \
                                such as [\"203.0.113.1:4433\"]; a helper relays nowhere else";
-        let source = Source::read(path)?;
         let file: HelperFile = source.parse()?;
         let proxies = match file.proxies {
             None => return Err(source.missing("proxies", PROXIES)),
@@ -125,7 +128,7 @@ impl HelperConfig {
         Ok(Self {
             name: file.name.map_or_else(host_name, |t| t.0.0),
             listen: file.listen.map_or(Self::LISTEN, |t| t.0),
-            identity: super::identity_of(&source, file.identity),
+            identity: super::identity_of(source, file.identity),
             status_socket: file.status_socket.map_or_else(
                 || place::status_socket(Role::Helper),
                 |path| source.resolve(&path),

@@ -13,11 +13,13 @@ mod place;
 mod primary;
 mod primary_edit;
 mod primary_file;
+mod primary_front;
 mod proxy;
 pub mod reference;
 mod source;
 mod trust;
 mod value;
+mod write;
 
 use std::path::{Path, PathBuf};
 
@@ -32,9 +34,11 @@ pub use primary::{
     PrimaryConfig, ProxyAddress, ProxyRef, Transparent, TransparentMode, UdpPolicy,
 };
 pub use primary_edit::{FarEnd, PrimaryEdit};
+pub use primary_front::Front;
 pub use proxy::{Destinations, ProxyConfig};
 pub use source::ConfigError;
 pub use trust::{TrustFile, TrustStore, TrustedDevice};
+pub use write::{check_config, write_config};
 
 use source::Source;
 

@@ -65,6 +65,25 @@ impl PrimaryEdit {
         Self::change(path, |source| edited(source, far, own))
     }
 
+    /// The same in the place of a file that may be there, of which nothing is kept.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn make_anew(path: &Path, far: &FarEnd, own: &[String]) -> Result<Self, ConfigError> {
+        Self::change_of(path, |_| String::new(), |source| edited(source, far, own))
+    }
+
+    /// Whether a file is there and names a proxy.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no TOML.
+    pub fn has_proxy(path: &Path) -> Result<bool, ConfigError> {
+        if !path.exists() {
+            return Ok(false);
+        }
+        Ok(parsed(&Source::read(path)?)?.get("proxy").is_some())
+    }
+
     /// Writes `on_proxy_loss` into the primary's configuration in this file.
     ///
     /// # Errors
@@ -93,8 +112,17 @@ impl PrimaryEdit {
         Ok(decides || document.get(ON_PROXY_LOSS).is_some())
     }
 
-    fn change(
+    pub(super) fn change(
         path: &Path,
+        edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        Self::change_of(path, str::to_owned, edit)
+    }
+
+    /// A change of the part of the file that is kept.
+    fn change_of(
+        path: &Path,
+        keep: impl FnOnce(&str) -> String,
         edit: impl FnOnce(&Source<'_>) -> Result<String, ConfigError>,
     ) -> Result<Self, ConfigError> {
         let wrong = |what: &str, e: &io::Error| {
@@ -102,13 +130,14 @@ impl PrimaryEdit {
         };
         let _lock = file::lock(path).map_err(|e| wrong("locked", &e))?;
         let before = file::read(path, MAX_FILE_BYTES).map_err(|e| wrong("read", &e))?;
-        let source = Source::of_text(path, before.clone().unwrap_or_default());
+        let source = Source::of_text(path, keep(before.as_deref().unwrap_or_default()));
         check_form(&source)?;
         let after = edit(&source)?;
         let result = Source::of_text(path, after);
         check_form(&result)?;
         // A file that a daemon could start with is still one afterwards.
-        if PrimaryConfig::of_source(&source).is_ok() {
+        let was = Source::of_text(path, before.clone().unwrap_or_default());
+        if PrimaryConfig::of_source(&was).is_ok() {
             PrimaryConfig::of_source(&result)?;
         }
         let edit = Self {
@@ -159,7 +188,7 @@ impl PrimaryEdit {
     }
 }
 
-fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, ConfigError> {
+pub(super) fn parsed<'a>(source: &'a Source<'_>) -> Result<Document<&'a str>, ConfigError> {
     let refused = |e: TomlError| ConfigError::about_file(source.file, e.message());
     Document::parse(source.text()).map_err(refused)
 }

@@ -24,7 +24,8 @@ use super::value::{Congestion, Interface, Name, OneOrMore, Resolver, ResumeFor, 
 
 /// Default listening addresses of fronts: this host only, since anyone who reaches a front can use
 /// the session.
-const SOCKS5: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
+pub(super) const SOCKS5: SocketAddr =
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 /// Default listening address of interception; the kernel chooses the port.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);

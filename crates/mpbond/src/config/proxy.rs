@@ -147,7 +147,10 @@ impl ProxyConfig {
     /// # Errors
     /// One line naming file, line, key and what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let source = Source::read(path)?;
+        Self::of_source(&Source::read(path)?)
+    }
+
+    pub(super) fn of_source(source: &Source<'_>) -> Result<Self, ConfigError> {
         let file: ProxyFile = source.parse()?;
         let default = Self::default();
         let listen = match file.listen {
@@ -187,7 +190,7 @@ impl ProxyConfig {
             });
         Ok(Self {
             listen,
-            identity: super::identity_of(&source, file.identity),
+            identity: super::identity_of(source, file.identity),
             status_socket: file
                 .status_socket
                 .map_or(default.status_socket, |path| source.resolve(&path)),

@@ -19,6 +19,10 @@ pub enum Book {
         path: PathBuf,
         /// Host name by which a person has called the other device: a proxy is written by it.
         called: Option<String>,
+        /// Interfaces of its own paths; otherwise all [`own_links`].
+        links: Option<Vec<String>>,
+        /// Whether a file that is there is replaced, rather than added to.
+        anew: bool,
     },
 }
 
@@ -67,9 +71,18 @@ impl Book {
                     undo: Undo::Trust(file.clone(), peer.clone(), before),
                 })
             }
-            Self::Primary { path, called } => {
+            Self::Primary {
+                path,
+                called,
+                links,
+                anew,
+            } => {
                 let far = far_end(path, called.as_deref(), peer, by)?;
-                let edit = PrimaryEdit::make(path, &far, &own_links(by))?;
+                let links = links.clone().unwrap_or_else(|| own_links(by));
+                let edit = match anew {
+                    true => PrimaryEdit::make_anew(path, &far, &links)?,
+                    false => PrimaryEdit::make(path, &far, &links)?,
+                };
                 Ok(Entry {
                     path: path.clone(),
                     is_new: edit.is_change(),
@@ -82,7 +95,7 @@ impl Book {
 
 /// Own links that may be paths: not that on which the other device, met there, is the router, since
 /// a helper's link would be used twice. None for a device that is met on this machine.
-fn own_links(by: IpAddr) -> Vec<String> {
+pub fn own_links(by: IpAddr) -> Vec<String> {
     let by = by.to_canonical();
     let Some(met) = uplinks::interface_towards(by) else {
         return Vec::new();

@@ -15,7 +15,7 @@ use mpbond_net::identity::Identity;
 use mpbond_net::pairing::{Introduction, PairingError, Peer};
 use mpbond_net::tls::TlsError;
 
-pub use book::{Book, Entry};
+pub use book::{Book, Entry, own_links};
 pub use call::{call, enrol, find};
 pub use enrol::now_s;
 pub(crate) use enrol::serve as serve_enrolment;

@@ -58,6 +58,7 @@ fn every_help_has_an_example_and_fits_a_terminal() {
         &["doctor"],
         &["id"],
         &["pair"],
+        &["setup"],
         &["proxy", "enrol"],
         &["trust"],
         &["untrust"],

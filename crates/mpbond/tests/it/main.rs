@@ -13,5 +13,7 @@ mod memory;
 mod pair;
 mod sandbox;
 mod service;
+mod setup;
 mod status;
+mod terminal;
 mod untrust;

@@ -67,6 +67,9 @@ _mpbond() {
             mpbond,proxy)
                 cmd="mpbond__subcmd__proxy"
                 ;;
+            mpbond,setup)
+                cmd="mpbond__subcmd__setup"
+                ;;
             mpbond,status)
                 cmd="mpbond__subcmd__status"
                 ;;
@@ -136,6 +139,9 @@ _mpbond() {
             mpbond__subcmd__help,proxy)
                 cmd="mpbond__subcmd__help__subcmd__proxy"
                 ;;
+            mpbond__subcmd__help,setup)
+                cmd="mpbond__subcmd__help__subcmd__setup"
+                ;;
             mpbond__subcmd__help,status)
                 cmd="mpbond__subcmd__help__subcmd__status"
                 ;;
@@ -176,7 +182,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -292,7 +298,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -546,6 +552,20 @@ _mpbond() {
         mpbond__subcmd__help__subcmd__proxy__subcmd__enrol)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__setup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -996,6 +1016,48 @@ _mpbond() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__setup)
+            opts="-y -h -V --role --server --pair --link --name --transparent --wait --yes --replace --no-service --dry-run --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -W "primary helper proxy" -- "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pair)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --link)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -23,9 +23,8 @@ use mpbond_net::pairing::{
 };
 
 use super::endpoint::endpoint;
-use screen::Screen;
-
 pub(super) use qr::picture;
+pub(super) use screen::{Screen, in_words};
 
 /// Exit code of a program that was ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -94,13 +93,16 @@ pub(super) struct PairArgs {
 }
 
 /// Device to call.
-enum Errand {
-    Listen,
+pub(super) enum Errand {
+    /// None: wait to be called, at this address, so long.
+    Listen(Option<SocketAddr>, Duration),
+    /// A device that shows a code.
     Call(Vec<Endpoint>, Option<mpbond_net::DeviceId>, PairingCode),
+    /// A proxy that has made a token.
     Enrol(EnrolmentToken),
 }
 
-fn name(name: &str) -> Result<String, String> {
+pub(super) fn name(name: &str) -> Result<String, String> {
     if pairing::is_name(name) {
         Ok(name.to_owned())
     } else {
@@ -110,7 +112,7 @@ fn name(name: &str) -> Result<String, String> {
     }
 }
 
-fn default_name() -> String {
+pub(super) fn default_name() -> String {
     let name = host_name();
     if pairing::is_name(&name) {
         name
@@ -120,10 +122,47 @@ fn default_name() -> String {
 }
 
 impl Errand {
+    /// The device that a token, the text of a QR code, or an address with a code names.
+    pub(super) fn parse(target: &str, code: Option<&str>) -> Result<Self, Failure> {
+        let spare = || match code {
+            Some(_) => Err(Failure::input(
+                "the text holds the code already: leave it out",
+            )),
+            None => Ok(()),
+        };
+        if EnrolmentToken::is_meant(target) {
+            spare()?;
+            let token = target.parse();
+            let token = token.map_err(|e| Failure::input(format_args!("the token: {e}")))?;
+            return Ok(Self::Enrol(token));
+        }
+        if Invitation::is_meant(target) {
+            spare()?;
+            let invitation = target.parse::<Invitation>();
+            let i = invitation.map_err(|e| Failure::input(format_args!("the text: {e}")))?;
+            let endpoints = i.addresses.into_iter().map(Endpoint::At).collect();
+            return Ok(Self::Call(endpoints, Some(i.id), i.code));
+        }
+        let Some(address) = endpoint(target, DEFAULT_PORT) else {
+            return Err(Failure::input(format_args!(
+                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, no host name, \
+                 and no text that begins with MPBOND:",
+                target.escape_debug()
+            )));
+        };
+        let Some(code) = code else {
+            return Err(Failure::input(
+                "the code is missing: `mpbond pair` on the other device shows one",
+            ));
+        };
+        let code = code.parse().map_err(Failure::input)?;
+        Ok(Self::Call(vec![address], None, code))
+    }
+
     /// Host name by which the other device is called.
-    fn called(&self) -> Option<&str> {
+    pub(super) fn called(&self) -> Option<&str> {
         let endpoint = match self {
-            Self::Listen => return None,
+            Self::Listen(..) => return None,
             Self::Call(endpoints, ..) => endpoints.first()?,
             Self::Enrol(token) => &token.address,
         };
@@ -145,36 +184,12 @@ impl PairArgs {
         }
         let own = self.own(role, &errand)?;
         let screen = Screen::new(own.clone(), self.json, self.yes);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::run)?;
-        let result = runtime.block_on(async {
-            let paired = self.pair(&own, errand, &screen).await;
-            // The policy is asked for when everything else has succeeded.
-            let policy = match &paired {
-                Ok(paired) => self.policy(role, paired, &screen).await,
-                Err(_) => Ok(()),
-            };
-            paired.map(|paired| (paired, policy))
-        });
-        // An unanswered question blocks a thread.
-        runtime.shutdown_background();
-        match result {
-            Ok((paired, policy)) => {
-                screen.paired(role, &paired)?;
-                policy?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(e) if e.is_given_up() => Err(Failure::with_code(e, INTERRUPTED)),
-            Err(PairError::Pairing(PairingError::Declined)) if screen.asker().is_unanswered() => {
-                Err(Failure::run(
-                    "not paired: nobody could be asked, since standard input has ended: run it in a \
-                     terminal, or use --yes",
-                ))
-            }
-            Err(e) => Err(Failure::run(explained(&e))),
-        }
+        // The policy is asked for when everything else has succeeded.
+        let then = async |paired: &Paired| self.policy(role, paired, &screen).await;
+        let (paired, policy) = carry_out(&own, errand, &screen, then)?;
+        screen.paired(role, &paired)?;
+        policy?;
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Writes the policy for new connections without a path to the proxy.
@@ -196,68 +211,11 @@ impl PairArgs {
         Ok(())
     }
 
-    async fn pair(&self, own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, PairError> {
-        let asker = screen.asker();
-        let ask = async move |peer: &pairing::Peer| asker.agrees(peer).await;
-        match errand {
-            Errand::Listen => {
-                let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
-                let local_only = self.listen.is_none();
-                let listener = Listener::bind(self.listen.unwrap_or(anywhere), local_only).await?;
-                let within = Duration::from_secs(self.wait);
-                screen.invite(&listener.invitation(own), within);
-                listener
-                    .serve(own, within, ask, |event| screen.event(&event))
-                    .await
-            }
-            Errand::Call(endpoints, expect, code) => {
-                let mut addresses = Vec::new();
-                for endpoint in &endpoints {
-                    addresses.extend(find(endpoint).await?);
-                }
-                call(own, &addresses, expect, &code, ask).await
-            }
-            Errand::Enrol(token) => enrol(own, &token, ask).await,
-        }
-    }
-
     fn errand(&self) -> Result<Errand, Failure> {
-        let Some(target) = &self.target else {
-            return Ok(Errand::Listen);
-        };
-        let spare = || match &self.code {
-            Some(_) => Err(Failure::input(
-                "the text holds the code already: leave it out",
-            )),
-            None => Ok(()),
-        };
-        if EnrolmentToken::is_meant(target) {
-            spare()?;
-            let token = target.parse();
-            let token = token.map_err(|e| Failure::input(format_args!("the token: {e}")))?;
-            return Ok(Errand::Enrol(token));
+        match &self.target {
+            None => Ok(Errand::Listen(self.listen, Duration::from_secs(self.wait))),
+            Some(target) => Errand::parse(target, self.code.as_deref()),
         }
-        if Invitation::is_meant(target) {
-            spare()?;
-            let invitation = target.parse::<Invitation>();
-            let i = invitation.map_err(|e| Failure::input(format_args!("the text: {e}")))?;
-            let endpoints = i.addresses.into_iter().map(Endpoint::At).collect();
-            return Ok(Errand::Call(endpoints, Some(i.id), i.code));
-        }
-        let Some(address) = endpoint(target, DEFAULT_PORT) else {
-            return Err(Failure::input(format_args!(
-                "\"{}\" is no address such as 10.42.0.1 or 10.42.0.1:{DEFAULT_PORT}, no host name, \
-                 and no text that begins with MPBOND:",
-                target.escape_debug()
-            )));
-        };
-        let Some(code) = &self.code else {
-            return Err(Failure::input(
-                "the code is missing: `mpbond pair` on the other device shows one",
-            ));
-        };
-        let code = code.parse().map_err(Failure::input)?;
-        Ok(Errand::Call(vec![address], None, code))
     }
 
     fn role(&self, errand: &Errand) -> Result<Role, Failure> {
@@ -287,7 +245,7 @@ impl PairArgs {
                 "this device has configurations of a {one} and a {other}: `--role` says which \
                  one pairs"
             ))),
-            (None, _, Errand::Listen) => Ok(Role::Helper),
+            (None, _, Errand::Listen(..)) => Ok(Role::Helper),
             (None, ..) => Ok(Role::Primary),
         }
     }
@@ -317,19 +275,13 @@ impl PairArgs {
         let identity = Identity::load_or_create(&key).map_err(Failure::run)?;
         let configured_name = configured_name.filter(|n| pairing::is_name(n));
         let name = self.name.clone().or(configured_name);
-        let introduction = Introduction {
-            role: match role {
-                Role::Primary => pairing::Role::Primary,
-                Role::Helper => pairing::Role::Helper,
-                Role::Proxy => pairing::Role::Proxy,
-            },
-            name: name.unwrap_or_else(default_name),
-            service,
-        };
+        let introduction = introduction(role, name.unwrap_or_else(default_name), service);
         let book = match role {
             Role::Primary => Book::Primary {
                 path: file,
                 called: errand.called().map(str::to_owned),
+                links: None,
+                anew: false,
             },
             Role::Helper | Role::Proxy => Book::Trust(TrustFile::beside(&key)),
         };
@@ -341,8 +293,76 @@ impl PairArgs {
     }
 }
 
+/// A device as it introduces itself.
+pub(super) fn introduction(role: Role, name: String, service: Option<SocketAddr>) -> Introduction {
+    let role = match role {
+        Role::Primary => pairing::Role::Primary,
+        Role::Helper => pairing::Role::Helper,
+        Role::Proxy => pairing::Role::Proxy,
+    };
+    Introduction {
+        role,
+        name,
+        service,
+    }
+}
+
+/// Pairs, and then does what `then` does, which may ask as well.
+pub(super) fn carry_out<T>(
+    own: &Own,
+    errand: Errand,
+    screen: &Screen,
+    then: impl AsyncFnOnce(&Paired) -> T,
+) -> Result<(Paired, T), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::run)?;
+    let result = runtime.block_on(async {
+        let paired = pair(own, errand, screen).await?;
+        let done = then(&paired).await;
+        Ok((paired, done))
+    });
+    // An unanswered question blocks a thread.
+    runtime.shutdown_background();
+    match result {
+        Ok(done) => Ok(done),
+        Err(e) if e.is_given_up() => Err(Failure::with_code(e, INTERRUPTED)),
+        Err(PairError::Pairing(PairingError::Declined)) if screen.asker().is_unanswered() => {
+            Err(Failure::run(
+                "not paired: nobody could be asked, since standard input has ended: run it in a \
+                 terminal, or use --yes",
+            ))
+        }
+        Err(e) => Err(Failure::run(explained(&e))),
+    }
+}
+
+async fn pair(own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, PairError> {
+    let asker = screen.asker();
+    let ask = async move |peer: &pairing::Peer| asker.agrees(peer).await;
+    match errand {
+        Errand::Listen(listen, within) => {
+            let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+            let listener = Listener::bind(listen.unwrap_or(anywhere), listen.is_none()).await?;
+            screen.invite(&listener.invitation(own), within);
+            listener
+                .serve(own, within, ask, |event| screen.event(&event))
+                .await
+        }
+        Errand::Call(endpoints, expect, code) => {
+            let mut addresses = Vec::new();
+            for endpoint in &endpoints {
+                addresses.extend(find(endpoint).await?);
+            }
+            call(own, &addresses, expect, &code, ask).await
+        }
+        Errand::Enrol(token) => enrol(own, &token, ask).await,
+    }
+}
+
 /// A primary's key, by a configuration that may be incomplete.
-fn primary_key(there: bool, file: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn primary_key(there: bool, file: &Path) -> Result<PathBuf, Failure> {
     PrimaryEdit::check(file).map_err(Failure::input)?;
     if there {
         Ok(identity_and_trust(file).map_err(Failure::input)?.0)

@@ -18,7 +18,7 @@ use super::qr::picture;
 use mpbond_units::human::span;
 
 /// Standard error has questions and events, standard output the result.
-pub(super) struct Screen {
+pub(in crate::cli) struct Screen {
     own: Own,
     json: bool,
     asker: Rc<Asker>,
@@ -43,7 +43,7 @@ fn what(i: &Introduction) -> String {
 }
 
 impl Screen {
-    pub(super) fn new(own: Own, json: bool, yes: bool) -> Self {
+    pub(in crate::cli) fn new(own: Own, json: bool, yes: bool) -> Self {
         let asker = Rc::new(Asker {
             own: own.clone(),
             yes,
@@ -155,19 +155,25 @@ impl Screen {
                 "It may connect at once; nothing needs restarting.".to_owned()
             }
         };
-        let known = if entry.is_new {
-            ""
-        } else {
-            ", as it was before"
-        };
-        print(&format!(
-            "Paired with \"{}\", {}, {}{known} ({}).\n{next}\n",
-            i.name,
-            what(i),
-            peer.id,
-            entry.path.display()
-        ))
+        print(&format!("{}\n{next}\n", in_words(paired)))
     }
+}
+
+/// Result of a pairing in a sentence.
+pub(in crate::cli) fn in_words(paired: &Paired) -> String {
+    let (peer, entry) = (&paired.peer, &paired.entry);
+    let known = if entry.is_new {
+        ""
+    } else {
+        ", as it was before"
+    };
+    format!(
+        "Paired with \"{}\", {}, {}{known} ({}).",
+        peer.introduction.name,
+        what(&peer.introduction),
+        peer.id,
+        entry.path.display()
+    )
 }
 
 impl Asker {

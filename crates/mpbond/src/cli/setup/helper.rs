@@ -1,0 +1,168 @@
+//! Setup of a helper.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mpbond::config::{HelperConfig, Role, TrustFile, check_config, config_file, identity};
+use mpbond::pairing::{Book, Own, find};
+use mpbond::uplinks::{Uplink, uplinks};
+use mpbond_command::{Failure, print};
+use mpbond_net::Identity;
+use mpbond_net::pairing::is_name;
+use toml_edit::Value;
+
+use super::super::pair::{Errand, Screen, carry_out, default_name, in_words, introduction};
+use super::questions::Questions;
+use super::{SetupArgs, kept, server, service, write};
+
+/// Port of a proxy whose address is given without one.
+const PROXY_PORT: u16 = 4433;
+
+/// A helper as it will run.
+struct Plan {
+    /// Its configuration; none where the file that is there is kept.
+    text: Option<String>,
+    name: String,
+    listen: SocketAddr,
+    /// File of its key.
+    key: PathBuf,
+}
+
+pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Failure> {
+    let file = config_file(Role::Helper);
+    let plan = match args.keeps(&file) {
+        true => of_file(args, &file)?,
+        false => of_answers(args, questions)?,
+    };
+    match &plan.text {
+        Some(text) if args.dry_run => return write(Role::Helper, text, true),
+        // Before the other device is waited for.
+        Some(text) => check_config(Role::Helper, &file, text).map_err(Failure::input)?,
+        None => kept(&file)?,
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    let own = Own {
+        identity: Identity::load_or_create(&plan.key).map_err(Failure::run)?,
+        introduction: introduction(Role::Helper, plan.name, Some(plan.listen)),
+        book: Book::Trust(TrustFile::beside(&plan.key)),
+    };
+    let screen = Screen::new(own.clone(), false, args.yes);
+    let errand = Errand::Listen(None, Duration::from_secs(args.wait));
+    let (paired, ()) = carry_out(&own, errand, &screen, async |_| ())?;
+    print(&format!("{}\n", in_words(&paired)))?;
+    if let Some(text) = &plan.text {
+        write(Role::Helper, text, false)?;
+    }
+    service::bring_up(Role::Helper, !args.no_service)
+}
+
+fn of_file(args: &SetupArgs, file: &Path) -> Result<Plan, Failure> {
+    let config = HelperConfig::load(file).map_err(Failure::input)?;
+    let name = args.name.clone().unwrap_or(config.name);
+    Ok(Plan {
+        text: None,
+        name: if is_name(&name) { name } else { default_name() },
+        listen: config.listen,
+        key: config.identity,
+    })
+}
+
+fn of_answers(args: &SetupArgs, questions: &Questions) -> Result<Plan, Failure> {
+    let proxies = match &args.server {
+        Some(text) => proxies(text).map_err(|e| Failure::input(format_args!("--server: {e}")))?,
+        None => questions.ask("Address or name of the server", "--server ADDRESS", proxies)?,
+    };
+    let link = lent_link(args, questions)?;
+    let name = args.name.clone().unwrap_or_else(default_name);
+    Ok(Plan {
+        text: Some(text(&name, &proxies, &link)),
+        name,
+        listen: HelperConfig::LISTEN,
+        key: identity(),
+    })
+}
+
+/// Addresses of the server: a helper's configuration has no names.
+fn proxies(text: &str) -> Result<Vec<SocketAddr>, String> {
+    let server = server(text, PROXY_PORT)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let found = runtime.map_err(|e| e.to_string())?.block_on(find(&server));
+    found.map_err(|e| e.to_string())
+}
+
+/// Interface of the link to lend.
+fn lent_link(args: &SetupArgs, questions: &Questions) -> Result<String, Failure> {
+    match &args.links[..] {
+        [link] => return Ok(link.clone()),
+        [_, _, ..] => {
+            return Err(Failure::input(
+                "--link: a helper lends one link, or leave `uplink` out of its file",
+            ));
+        }
+        [] => {}
+    }
+    let usable = uplinks().into_iter().filter(Uplink::is_usable);
+    let found: Vec<String> = usable.map(|u| u.interface).collect();
+    match &found[..] {
+        [] => Err(Failure::run(
+            "this device has no link with a default route: connect it, or name its interface with \
+             --link",
+        )),
+        [link] => {
+            eprintln!("Link to lend: {link}");
+            Ok(link.clone())
+        }
+        [first, ..] => {
+            let question = format!("Link to lend, of {} [{first}]", found.join(", "));
+            questions.ask(&question, "--link INTERFACE", |answer| match answer {
+                "" => Ok(first.clone()),
+                _ if found.iter().any(|link| link == answer) => Ok(answer.to_owned()),
+                _ => Err(format!("one of {}", found.join(", "))),
+            })
+        }
+    }
+}
+
+fn text(name: &str, proxies: &[SocketAddr], link: &str) -> String {
+    let quoted = |text: &str| Value::from(text).to_string();
+    let proxies: Vec<String> = proxies.iter().map(|p| quoted(&p.to_string())).collect();
+    format!(
+        "# Written by `mpbond setup`. Every key: mpbond-helper.toml(5)\n\
+         name = {}\n\
+         listen = \"{}\"             # on all networks of this device\n\
+         proxies = [{}]     # the only servers that it relays to\n\
+         uplink = {{ interface = {} }}     # the link that it lends\n\
+         # max_bytes_per_month = \"5 GB\"     # no limit\n",
+        quoted(name),
+        HelperConfig::LISTEN,
+        proxies.join(", "),
+        quoted(link)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_file_is_read_as_it_is_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("helper.toml");
+        let proxies = ["203.0.113.1:4433", "[2001:db8::1]:4433"].map(|p| p.parse().unwrap());
+        for name in ["phone", "my \"old\" phone\\", "téléphone # 2"] {
+            std::fs::write(&path, text(name, &proxies, "usb0")).unwrap();
+            let config = HelperConfig::load(&path).unwrap();
+            assert_eq!(
+                (config.name.as_str(), &config.proxies[..]),
+                (name, &proxies[..])
+            );
+            assert_eq!(config.listen, HelperConfig::LISTEN);
+            assert_eq!(config.uplink.interface.as_deref(), Some("usb0"));
+        }
+    }
+}

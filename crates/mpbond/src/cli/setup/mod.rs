@@ -1,0 +1,182 @@
+//! `mpbond setup`.
+
+mod helper;
+mod primary;
+mod proxy;
+mod questions;
+mod service;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use mpbond::config::{Role, check_config, config_file, write_config};
+use mpbond_command::{Failure, print};
+use mpbond_net::Endpoint;
+
+use super::endpoint::endpoint;
+use super::pair::name;
+use questions::Questions;
+
+/// Configure this device: find its links, pair it, write its files, start its service.
+///
+/// Asks what this device is and which device it is paired with, unless options say it. Start with
+/// the server, then the devices that lend their links, then the laptop.
+///
+/// A configuration that is there is kept: a proxy's and a helper's as it is, a primary's with the
+/// devices added with which it has been paired. Files are written whole. Ctrl-C leaves no part of
+/// one: what has been paired before it stays.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond setup                           ask for everything
+  mpbond setup --role proxy --server 203.0.113.1
+                                         the server: prints a token for the laptop
+  mpbond setup --role helper --server 203.0.113.1 --link usb0 --yes
+                                         a phone: shows a code, waits for the laptop
+  mpbond setup --role primary --pair MPBOND:ENROL/... --pair \"10.42.0.1 1234-5678\" --yes
+                                         the laptop: with the server's token and the phone's code
+  mpbond setup --role helper --server 203.0.113.1 --dry-run
+                                         print the file, change nothing")]
+pub(super) struct SetupArgs {
+    /// Role of this device. Otherwise asked.
+    #[arg(long, value_name = "ROLE", value_parser = ["primary", "helper", "proxy"])]
+    role: Option<String>,
+    /// Address or name of the server, with its port if that is not 4433. On the server, the one at
+    /// which other devices reach it; on a helper, the only one that it relays to. Otherwise asked.
+    #[arg(long, value_name = "ADDRESS|NAME[:PORT]")]
+    server: Option<String>,
+    /// On the primary, a device to pair with: a proxy's token, the text of a QR code, or address
+    /// and code as the other device shows them. May be repeated. Otherwise asked.
+    #[arg(long = "pair", value_name = "TOKEN|TEXT|\"ADDRESS CODE\"")]
+    with: Vec<String>,
+    /// Interface: on a helper, of the link that it lends; on the primary, of a link of its own, and
+    /// may be repeated. Otherwise the interfaces with a default route.
+    #[arg(long = "link", value_name = "INTERFACE")]
+    links: Vec<String>,
+    /// Name of this device. Otherwise its host name.
+    #[arg(long, value_parser = name)]
+    name: Option<String>,
+    /// On the primary: carry the traffic of all programs, without settings in them. Otherwise
+    /// programs reach it as a SOCKS5 proxy.
+    #[arg(long)]
+    transparent: bool,
+    /// Time to wait for the other device in seconds, at most 600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600,
+        value_parser = clap::value_parser!(u64).range(1..=600))]
+    wait: u64,
+    /// Trust the other devices without asking: for scripts.
+    #[arg(long, short)]
+    yes: bool,
+    /// Replace a configuration that is there.
+    #[arg(long)]
+    replace: bool,
+    /// Do not enable and start the systemd service.
+    #[arg(long)]
+    no_service: bool,
+    /// Print the files instead of writing them; pair with no device.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl SetupArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let questions = Questions::new();
+        let role = self.role(&questions)?;
+        self.check(role)?;
+        let can_agree = self.yes || self.dry_run || questions.is_terminal();
+        if role != Role::Proxy && !can_agree {
+            return Err(Failure::input(
+                "pairing asks whether to trust the other device, and standard input is no \
+                 terminal: agree beforehand with --yes, or run it in a terminal",
+            ));
+        }
+        match role {
+            Role::Primary => primary::set_up(&self, &questions)?,
+            Role::Helper => helper::set_up(&self, &questions)?,
+            Role::Proxy => proxy::set_up(&self, &questions)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn role(&self, questions: &Questions) -> Result<Role, Failure> {
+        if let Some(name) = &self.role
+            && let Some(role) = Role::ALL.into_iter().find(|r| r.name() == name)
+        {
+            return Ok(role);
+        }
+        let choices = "1  laptop: uses its own links and those of other devices (primary)\n\
+                       2  phone or second device: lends its link (helper)\n\
+                       3  server: joins the traffic of all links (proxy)\n\
+                       This device is";
+        questions.ask(choices, "--role primary, helper or proxy", |answer| {
+            let answer = answer.to_ascii_lowercase();
+            match answer.as_str() {
+                "1" | "laptop" | "primary" => Ok(Role::Primary),
+                "2" | "phone" | "helper" => Ok(Role::Helper),
+                "3" | "server" | "proxy" => Ok(Role::Proxy),
+                _ => Err("1, 2 or 3".to_owned()),
+            }
+        })
+    }
+
+    /// Refuses options that mean nothing for this role.
+    fn check(&self, role: Role) -> Result<(), Failure> {
+        let (server, pair) = (self.server.is_some(), !self.with.is_empty());
+        let (link, transparent) = (!self.links.is_empty(), self.transparent);
+        let spare = match role {
+            Role::Primary => &[("--server", server)][..],
+            Role::Helper => &[("--pair", pair), ("--transparent", transparent)],
+            Role::Proxy => &[
+                ("--pair", pair),
+                ("--link", link),
+                ("--transparent", transparent),
+            ],
+        };
+        match spare.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::input(format_args!(
+                "{option} is not for a {role}: leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file that is there stays as it is.
+    fn keeps(&self, file: &Path) -> bool {
+        !self.replace && file.exists()
+    }
+}
+
+/// The server as a person writes it; without a port it gets this one.
+fn server(text: &str, port: u16) -> Result<Endpoint, String> {
+    endpoint(text, port).ok_or_else(|| {
+        format!(
+            "\"{}\" is no address such as 203.0.113.1 and no name such as proxy.example.org",
+            text.escape_debug()
+        )
+    })
+}
+
+/// Writes a complete configuration, or prints it.
+fn write(role: Role, text: &str, dry_run: bool) -> Result<(), Failure> {
+    let file = config_file(role);
+    if dry_run {
+        check_config(role, &file, text).map_err(Failure::input)?;
+        return print(&shown(&file, text));
+    }
+    write_config(role, &file, text).map_err(Failure::input)?;
+    print(&format!("Written: {}\n", file.display()))
+}
+
+/// Says that a file is kept.
+fn kept(file: &Path) -> Result<(), Failure> {
+    print(&format!(
+        "Kept as it is: {} (--replace writes it anew)\n",
+        file.display()
+    ))
+}
+
+/// A file with its name above it.
+fn shown(file: &Path, text: &str) -> String {
+    format!("# {}\n{text}", file.display())
+}

@@ -1,0 +1,207 @@
+//! Setup of a primary.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use mpbond::config::{
+    ConfigError, FarEnd, Front, PrimaryConfig, PrimaryEdit, Role, config_file, identity,
+};
+use mpbond::pairing::{Book, Own, own_links};
+use mpbond::uplinks::{Uplink, uplinks};
+use mpbond_command::{Failure, print};
+use mpbond_net::{Endpoint, Identity};
+
+use super::super::hints::{config_option, sudo};
+use super::super::pair::{
+    Errand, Screen, carry_out, default_name, in_words, introduction, primary_key,
+};
+use super::questions::Questions;
+use super::{SetupArgs, service, shown};
+
+pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Failure> {
+    let file = config_file(Role::Primary);
+    if !args.replace {
+        PrimaryEdit::check(&file).map_err(Failure::input)?;
+    }
+    let errands = errands(args, questions, &file)?;
+    let links = links(args, &errands);
+    let front = match args.transparent {
+        true => Front::Transparent,
+        false => Front::Socks5,
+    };
+    eprintln!(
+        "Links of this device to the Internet: {}",
+        match &links[..] {
+            [] => "none; only those of other devices are used".to_owned(),
+            links => links.join(", "),
+        }
+    );
+    if args.dry_run {
+        return print(&preview(args, &file, &errands, &links, front)?);
+    }
+    let key = match args.replace {
+        true => identity(),
+        false => primary_key(file.exists(), &file)?,
+    };
+    let identity = Identity::load_or_create(&key).map_err(Failure::run)?;
+    let name = args.name.clone().unwrap_or_else(default_name);
+    for (number, errand) in errands.into_iter().enumerate() {
+        let own = Own {
+            identity: identity.clone(),
+            introduction: introduction(Role::Primary, name.clone(), None),
+            book: Book::Primary {
+                path: file.clone(),
+                called: errand.called().map(str::to_owned),
+                links: Some(links.clone()),
+                anew: args.replace && number == 0,
+            },
+        };
+        let screen = Screen::new(own.clone(), false, args.yes);
+        let (paired, ()) = carry_out(&own, errand, &screen, async |_| ())?;
+        print(&format!("{}\n", in_words(&paired)))?;
+    }
+    PrimaryEdit::add_front(&file, front).map_err(Failure::input)?;
+    PrimaryConfig::load(&file).map_err(Failure::input)?;
+    print(&format!("Complete: {}\n", file.display()))?;
+    service::bring_up(Role::Primary, !args.no_service)?;
+    print(&format!(
+        "{}mpbond doctor primary{} then shows whether all is well.\n",
+        sudo(),
+        config_option(Role::Primary, &file)
+    ))
+}
+
+/// The devices to pair with, a proxy first: without one, nothing can be used.
+fn errands(args: &SetupArgs, questions: &Questions, file: &Path) -> Result<Vec<Errand>, Failure> {
+    let has_proxy = !args.replace && PrimaryEdit::has_proxy(file).map_err(Failure::input)?;
+    let mut errands = Vec::new();
+    for text in &args.with {
+        let errand = errand(text).map_err(|e| Failure::input(format_args!("--pair: {e}")))?;
+        errands.push(errand);
+    }
+    if errands.is_empty() {
+        if !has_proxy {
+            let question = "Token that the server shows (MPBOND:ENROL/...)";
+            errands.push(questions.ask(question, "--pair TOKEN", errand)?);
+        }
+        let question = "Address and code that the second device shows, or nothing";
+        let helper = questions.ask(question, "--pair \"ADDRESS CODE\"", |answer| match answer {
+            "" => Ok(None),
+            _ => errand(answer).map(Some),
+        })?;
+        errands.extend(helper);
+    }
+    // Only a device that shows a code is asked what it is.
+    errands.sort_by_key(|errand| !matches!(errand, Errand::Enrol(_)));
+    Ok(errands)
+}
+
+/// A device to pair with: a token or text, an address and a code, or the command line with these
+/// that the other device shows.
+fn errand(text: &str) -> Result<Errand, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = match &words[..] {
+        ["sudo", rest @ ..] => rest,
+        all => all,
+    };
+    let words = match words {
+        ["mpbond", "pair", rest @ ..] => rest,
+        all => all,
+    };
+    match words {
+        [target] => Errand::parse(target, None),
+        [target, code @ ..] => Errand::parse(target, Some(&code.join(" "))),
+        [] => {
+            return Err("a token, or an address and a code such as 10.42.0.1 1234-5678".to_owned());
+        }
+    }
+    .map_err(|failure| failure.to_string())
+}
+
+/// Interfaces of own paths. A link on which a device to be paired with is the router is the link of
+/// that device.
+fn links(args: &SetupArgs, errands: &[Errand]) -> Vec<String> {
+    if !args.links.is_empty() {
+        return args.links.clone();
+    }
+    let usable = uplinks().into_iter().filter(Uplink::is_usable);
+    let mut links: Vec<String> = usable.map(|u| u.interface).collect();
+    for ip in errands.iter().flat_map(called) {
+        let own = own_links(ip.ip());
+        links.retain(|link| own.contains(link));
+    }
+    links
+}
+
+/// Addresses of a device that shows a code.
+fn called(errand: &Errand) -> Vec<SocketAddr> {
+    match errand {
+        Errand::Call(endpoints, ..) => endpoints.iter().filter_map(Endpoint::fixed).collect(),
+        Errand::Listen(..) | Errand::Enrol(_) => Vec::new(),
+    }
+}
+
+/// The file as it would be, with what is known of the other devices.
+fn preview(
+    args: &SetupArgs,
+    file: &Path,
+    errands: &[Errand],
+    links: &[String],
+    front: Front,
+) -> Result<String, Failure> {
+    let folder = tempfile::tempdir().map_err(Failure::run)?;
+    let copy = folder.path().join("primary.toml");
+    if !args.replace && file.exists() {
+        std::fs::copy(file, &copy).map_err(Failure::run)?;
+    }
+    let wrong = |e: ConfigError| {
+        let text = e.to_string();
+        Failure::input(text.replace(&copy.display().to_string(), &file.display().to_string()))
+    };
+    let mut unknown = String::new();
+    for errand in errands {
+        match errand {
+            Errand::Enrol(token) => {
+                let far = FarEnd::Proxy {
+                    address: token.address.clone(),
+                    id: token.id,
+                };
+                PrimaryEdit::make(&copy, &far, links).map_err(wrong)?;
+            }
+            Errand::Call(endpoints, ..) => {
+                let all: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+                unknown.push_str(&format!(
+                    "\n# and a section for the device at {}, which says its name and id when it is \
+                     paired\n",
+                    all.join(", ")
+                ));
+            }
+            Errand::Listen(..) => {}
+        }
+    }
+    PrimaryEdit::add_front(&copy, front).map_err(wrong)?;
+    let text = std::fs::read_to_string(&copy).map_err(Failure::run)?;
+    Ok(shown(file, &(text + &unknown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_in_every_way_in_which_it_is_shown() {
+        for text in [
+            "10.42.0.1 1234-5678",
+            "10.42.0.1 1234 5678",
+            " 10.42.0.1:4435   12345678 ",
+            "mpbond pair 10.42.0.1 1234-5678",
+            "sudo mpbond pair 10.42.0.1:4435 1234-5678",
+        ] {
+            let called = called(&errand(text).unwrap());
+            assert_eq!(called, ["10.42.0.1:4435".parse().unwrap()], "{text}");
+        }
+        for text in ["", "mpbond pair", "10.42.0.1", "MPBOND:PAIR/"] {
+            assert!(errand(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A front for applications, added to a primary's configuration by a program.
+
+use std::path::Path;
+
+use toml_edit::{Item, Table, value};
+
+use super::primary_edit::{PrimaryEdit, parsed};
+use super::primary_file::SOCKS5;
+use super::source::{ConfigError, Source};
+
+/// Sections of fronts.
+const FRONTS: [&str; 3] = ["socks5", "http", "transparent"];
+
+/// Means by which applications reach a primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// SOCKS5 on this device, for applications that are set to use it.
+    Socks5,
+    /// Transparent interception, for all applications.
+    Transparent,
+}
+
+impl PrimaryEdit {
+    /// Adds a front to the primary's configuration in this file, unless it has one.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn add_front(path: &Path, front: Front) -> Result<Self, ConfigError> {
+        Self::change(path, |source| with_front(source, front))
+    }
+}
+
+fn with_front(source: &Source<'_>, front: Front) -> Result<String, ConfigError> {
+    let mut document = parsed(source)?.into_mut();
+    if FRONTS.iter().any(|name| document.get(name).is_some()) {
+        return Ok(source.text().to_owned());
+    }
+    let (name, key, set) = match front {
+        Front::Socks5 => ("socks5", "listen", value(SOCKS5.to_string())),
+        Front::Transparent => ("transparent", "enabled", value(true)),
+    };
+    let mut table = Table::new();
+    table.insert(key, set);
+    table.decor_mut().set_prefix("\n");
+    document.insert(name, Item::Table(table));
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_is_added_where_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.toml");
+        for (before, front, added) in [
+            ("", Front::Socks5, "[socks5]\nlisten = \"127.0.0.1:1080\"\n"),
+            (
+                "# mine\n[proxy]\n",
+                Front::Transparent,
+                "[transparent]\nenabled = true\n",
+            ),
+            ("[http]\nlisten = \"127.0.0.1:8080\"\n", Front::Socks5, ""),
+            ("[transparent]\nenabled = false\n", Front::Socks5, ""),
+        ] {
+            std::fs::write(&path, before).unwrap();
+            PrimaryEdit::add_front(&path, front).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with(before) && text.ends_with(added), "{text}");
+            assert_eq!(text.len() == before.len(), added.is_empty(), "{text}");
+        }
+    }
+}
