@@ -8,6 +8,8 @@
 #   make simulate        random worlds with faults, on all cores: WORLDS=100000 FIRST=1
 #   make day             a day of a laptop and its helpers: DAYS=1000 SEED=1 HELPERS=0 JSON=FILE
 #   make upgrades        twenty upgrades of each daemon while a download runs
+#   make quickstart-test docs/quickstart.md, followed word by word on three machines in namespaces, at
+#                        the pace of a person; as root
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
@@ -28,7 +30,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day fuzz deny bench footprint \
-	load soak upgrades advisories prepare install uninstall dist clean
+	load soak upgrades quickstart-test advisories prepare install uninstall dist clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -90,6 +92,10 @@ hunt: prepare
 
 upgrades: prepare
 	cargo test -p mpbond --test failure -- --ignored upgrade --nocapture
+
+quickstart-test: prepare
+	MPBOND_TEST_PACE=person MPBOND_TEST_REQUIRE=namespaces,root,curl,dpkg,systemd,idle \
+		cargo test -p mpbond --test it quickstart -- --nocapture
 
 simulate: prepare
 	@cargo run --quiet --release --locked -p mpbond-sim --example worlds -- \

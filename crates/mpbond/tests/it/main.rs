@@ -11,6 +11,7 @@ mod links;
 mod loopback;
 mod memory;
 mod pair;
+mod quickstart;
 mod sandbox;
 mod service;
 mod setup;
