@@ -24,6 +24,8 @@ pub enum Need {
     Systemd,
     /// The program `curl`.
     Curl,
+    /// The browser Chromium.
+    Chromium,
     /// The right to send ICMP.
     Icmp,
     /// The program `dpkg-deb`.
@@ -33,7 +35,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -42,6 +44,7 @@ impl Need {
         Self::Root,
         Self::Systemd,
         Self::Curl,
+        Self::Chromium,
         Self::Icmp,
         Self::Dpkg,
         Self::Idle,
@@ -58,6 +61,7 @@ impl Need {
             Self::Root => "root",
             Self::Systemd => "systemd",
             Self::Curl => "curl",
+            Self::Chromium => "chromium",
             Self::Icmp => "icmp",
             Self::Dpkg => "dpkg",
             Self::Idle => "idle",

@@ -110,7 +110,7 @@ impl Apart {
 
     /// Starts the helper, in its own namespace.
     pub fn start_helper(&self) -> Daemon {
-        self.start_in(self.helper.as_ref().unwrap().id(), "helper")
+        self.start_in(self.helper_pid(), "helper")
     }
 
     fn start_in(&self, pid: u32, role: &str) -> Daemon {
@@ -121,6 +121,11 @@ impl Apart {
     /// A process over there.
     pub fn pid(&self) -> u32 {
         self.holder.id()
+    }
+
+    /// A process in the helper's namespace.
+    pub fn helper_pid(&self) -> u32 {
+        self.helper.as_ref().unwrap().id()
     }
 
     /// Runs a line of shell over there, which must succeed; its output.
@@ -145,7 +150,7 @@ impl Apart {
 
     /// Runs a command in the helper's namespace.
     pub fn helper_runs(&self, command: &str) {
-        let pid = self.helper.as_ref().unwrap().id();
+        let pid = self.helper_pid();
         sh(&format!("nsenter -t {pid} -n {command}"));
     }
 
