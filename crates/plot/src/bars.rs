@@ -79,7 +79,7 @@ impl BarChart {
         let width = left + plot_width + RIGHT;
 
         let mut svg = Svg::new();
-        let title = svg.wrapped_heading((8.0, 20.0), width - 8.0, &self.title);
+        let title = svg.heading((8.0, 20.0), width - 8.0, &self.title);
         let used = |i: usize| {
             self.groups
                 .iter()

@@ -92,7 +92,7 @@ impl Chart {
         let right = RIGHT.max(x.label_width() / 2.0 + 4.0);
         let width = left + PLOT.0 + right;
         let mut svg = Svg::new();
-        let title = svg.wrapped_heading((8.0, 20.0), width - 8.0, &self.title);
+        let title = svg.heading((8.0, 20.0), width - 8.0, &self.title);
         let mut entries: Vec<(Key, String)> = Vec::new();
         for s in self.series.iter().filter(|s| s.form != Form::Cloud) {
             let key = match s.form {
@@ -277,6 +277,26 @@ mod tests {
         let svg = chart.to_svg();
         let lines = svg.matches("font-weight=\"bold\"").count();
         assert!((2..5).contains(&lines), "{lines} lines: {svg}");
+    }
+
+    #[test]
+    fn a_title_without_spaces_takes_several_lines() {
+        let mut chart = chart(Form::Line);
+        let path = "/recordings/of-a-watch/".repeat(8);
+        chart.title = format!("Power, {path}");
+        let svg = chart.to_svg();
+        let headings = svg.lines().filter(|l| l.contains("font-weight=\"bold\""));
+        let text = |line: &str| line.split(['>', '<']).nth(2).unwrap().to_owned();
+        let lines: Vec<String> = headings.map(text).collect();
+        assert_eq!((lines[0].as_str(), lines[1..].concat()), ("Power,", path));
+        let longest = lines
+            .iter()
+            .map(|l| crate::text::text_width(l))
+            .max_by(f64::total_cmp);
+        assert!(
+            longest.unwrap() * 1.3 <= LEFT + PLOT.0 + RIGHT - 16.0,
+            "{lines:?}"
+        );
     }
 
     #[test]

@@ -124,35 +124,20 @@ impl Svg {
         );
     }
 
-    /// The heading of a chart.
-    pub fn heading(&mut self, (x, y): (f64, f64), text: &str) {
-        let text = escaped(text);
-        let _ = writeln!(
-            self.body,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{HEADING}\" font-weight=\"bold\">\
-             {text}</text>"
-        );
-    }
-
-    /// A heading in as many lines as it needs to end before `right`; returns the height of the
-    /// lines after the first one.
-    pub(crate) fn wrapped_heading(&mut self, (x, y): (f64, f64), right: f64, text: &str) -> f64 {
+    /// The heading of a chart, in as many lines as it needs to end before `right`; returns the
+    /// height of the lines after the first one.
+    pub fn heading(&mut self, (x, y): (f64, f64), right: f64, text: &str) -> f64 {
         // Bold, and larger than other text.
-        let ends = |line: &str| x + text_width(line) * 1.3;
-        let mut lines: Vec<String> = Vec::new();
-        for word in text.split(' ') {
-            match lines.last_mut() {
-                Some(line) if ends(&format!("{line} {word}")) <= right => {
-                    line.push(' ');
-                    line.push_str(word);
-                }
-                _ => lines.push(word.to_owned()),
-            }
-        }
+        let lines = wrapped(text, |line| x + text_width(line) * 1.3 <= right);
         let mut below = 0.0;
         for (number, line) in lines.iter().enumerate() {
             below = number as f64 * HEADING * 1.3;
-            self.heading((x, y + below), line);
+            let (line, y) = (escaped(line), y + below);
+            let _ = writeln!(
+                self.body,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{HEADING}\" \
+                 font-weight=\"bold\">{line}</text>"
+            );
         }
         below
     }
@@ -292,6 +277,32 @@ impl Svg {
             ),
         };
     }
+}
+
+/// Lines that fit, of whole words where possible: a word that fits in no line, such as a path, is
+/// divided.
+fn wrapped(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let longer = format!("{line} {word}");
+        if !line.is_empty() && fits(&longer) {
+            line = longer;
+            continue;
+        }
+        lines.push(std::mem::replace(&mut line, word.to_owned()));
+        while !fits(&line) {
+            let ends = line.char_indices().map(|(at, _)| at).skip(1);
+            let Some(end) = ends.take_while(|end| fits(&line[..*end])).last() else {
+                break;
+            };
+            let rest = line.split_off(end);
+            lines.push(std::mem::replace(&mut line, rest));
+        }
+    }
+    lines.push(line);
+    lines.retain(|line| !line.is_empty());
+    lines
 }
 
 fn tooltip(title: &str) -> String {

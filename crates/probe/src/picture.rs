@@ -34,7 +34,7 @@ impl Summary {
         .filter_map(|(name, d)| Some((name, d.as_ref()?)))
         .collect();
         let mut svg = Svg::new();
-        svg.heading((LEFT, 20.0), title);
+        let heading = svg.heading((LEFT, 20.0), WIDTH - RIGHT, title);
         let present: Vec<(&str, &Distribution, &str)> = delays
             .into_iter()
             .zip(COLOURS)
@@ -42,11 +42,12 @@ impl Summary {
             .collect();
         let x = microseconds(present.iter().map(|(_, d, _)| *d));
         let shares = Axis::exact("share", 0.0, 100.0, 5.0);
-        let panel = Panel::new((LEFT, TOP), (WIDTH - LEFT - RIGHT, PANEL), x, shares);
+        let top = TOP + heading;
+        let panel = Panel::new((LEFT, top), (WIDTH - LEFT - RIGHT, PANEL), x, shares);
         panel.draw(&mut svg, " µs", " %");
         for (i, (name, d, colour)) in present.iter().enumerate() {
             let entry = format!("{name}, n = {}", d.count);
-            let at = (LEFT + i as f64 * 180.0, 44.0);
+            let at = (LEFT + i as f64 * 180.0, top - 22.0);
             svg.coloured_text(at, Anchor::Start, &entry, colour);
             let mut steps = vec![(panel.left, panel.bottom)];
             let (mut below, mut y) = (0, panel.bottom);
@@ -60,7 +61,7 @@ impl Summary {
             steps.push((panel.right, y));
             svg.path(&steps, colour, 1.5, "");
         }
-        let top = TOP + PANEL + GAP;
+        let top = top + PANEL + GAP;
         let x = microseconds(overheads.iter().map(|(_, d)| *d));
         let height = overheads.len() as f64 * ROW;
         let rows = Axis::exact("", 0.0, 1.0, 1.0);

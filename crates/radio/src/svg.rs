@@ -54,8 +54,14 @@ impl EnergyReport {
             .map(|(_, part, from)| from + part.trace.length_s())
             .fold(begin + 1e-3, f64::max);
         let mut svg = Svg::new();
-        svg.heading((LEFT, 20.0), title);
-        let below = legend(&mut svg, &states(&panels), LEFT, WIDTH - RIGHT, 30.0);
+        let heading = svg.heading((LEFT, 20.0), WIDTH - RIGHT, title);
+        let below = legend(
+            &mut svg,
+            &states(&panels),
+            LEFT,
+            WIDTH - RIGHT,
+            30.0 + heading,
+        );
         for (i, (name, part, from)) in panels.iter().enumerate() {
             let top = below + i as f64 * (PANEL + GAP) + 16.0;
             draw(&mut svg, name, part, *from, (begin, end), top);

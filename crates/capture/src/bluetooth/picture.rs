@@ -34,7 +34,7 @@ impl BluetoothReport {
             .filter(|l| !l.drawn.modes.is_empty() || !l.throughput.is_empty())
             .collect();
         let mut svg = Svg::new();
-        svg.heading((LEFT, 20.0), title);
+        let heading = svg.heading((LEFT, 20.0), WIDTH - RIGHT, title);
         let entries = [
             ("sent", SENT),
             ("received", RECEIVED),
@@ -46,7 +46,7 @@ impl BluetoothReport {
             ("Active requested", ACTIVE_REQUEST),
         ]
         .map(|(name, colour)| (Key::Colour(colour), name.to_owned()));
-        let top = legend(&mut svg, &entries, LEFT, WIDTH - RIGHT, 30.0) + 12.0;
+        let top = legend(&mut svg, &entries, LEFT, WIDTH - RIGHT, 30.0 + heading) + 12.0;
         for (i, link) in links.iter().enumerate() {
             self.draw(&mut svg, link, top + i as f64 * LINK);
         }

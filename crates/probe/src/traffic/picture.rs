@@ -25,10 +25,10 @@ impl Summary {
             .filter_map(|(name, d)| Some((name, d.as_ref()?)))
             .collect();
         let mut svg = Svg::new();
-        svg.heading((LEFT, 20.0), title);
+        let heading = svg.heading((LEFT, 20.0), WIDTH - RIGHT, title);
         let key = "red: no data; dashed: the connection was lost";
-        svg.coloured_text((LEFT, 40.0), Anchor::Start, key, "#555555");
-        let mut top = TOP;
+        svg.coloured_text((LEFT, 40.0 + heading), Anchor::Start, key, "#555555");
+        let mut top = TOP + heading;
         for (name, d) in directions {
             let bytes = d.bins_bytes.iter();
             let mbps: Vec<Option<f64>> =
