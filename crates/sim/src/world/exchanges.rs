@@ -8,7 +8,7 @@ use mpbond_units::Timestamp;
 
 use super::World;
 use super::app::{App, Running};
-use super::host::{destination, exchange_with};
+use super::results::{destination, exchange_with};
 use super::scenario::When;
 
 /// Way of an exchange that is due.

@@ -42,6 +42,7 @@ mod net;
 mod outcome;
 mod plain;
 mod random;
+mod results;
 mod scenario;
 mod sessions;
 mod sockets;
