@@ -38,7 +38,8 @@
 //! assert_eq!(manager.admission(at(90)), Admission::Session);
 //!
 //! // The connection is lost. It is dialled again after 100 ms.
-//! manager.handle_subflow_closed(at(9_000), SubflowId(1));
+//! let quiet = std::time::Duration::from_secs(8);
+//! manager.handle_subflow_closed(at(9_000), SubflowId(1), quiet);
 //! assert_eq!(manager.poll_action(), None);
 //! assert_eq!(manager.poll_timeout(), Some(at(9_100)));
 //! manager.handle_timeout(at(9_100));

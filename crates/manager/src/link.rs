@@ -59,11 +59,10 @@ impl Link {
     }
 
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        let kind = match &self.kind {
+        match &self.kind {
             Kind::Path(path) => path.due(),
             Kind::Pipe(pipe) => pipe.due(),
-        };
-        kind.into_iter().chain(self.rest.due()).min()
+        }
     }
 
     pub(crate) fn set_available(&mut self, available: bool) {
@@ -124,8 +123,15 @@ impl Link {
         }
     }
 
-    /// A subflow is gone on which nothing came for `idle`.
-    pub(crate) fn subflow_closed(&mut self, cx: &mut Context, id: SubflowId, idle: Duration) {
+    /// A subflow is gone on which nothing came for `idle`. Stream bytes had not moved on any for
+    /// `quiet`.
+    pub(crate) fn subflow_closed(
+        &mut self,
+        cx: &mut Context,
+        id: SubflowId,
+        idle: Duration,
+        quiet: Duration,
+    ) {
         self.resets.closed(cx.now, id, idle);
         let was_up = self.state() == LinkState::Up;
         match &mut self.kind {
@@ -133,7 +139,7 @@ impl Link {
             Kind::Pipe(pipe) => pipe.subflow_closed(cx, id),
         }
         if was_up && self.state() != LinkState::Up {
-            self.rest.begin(cx.now);
+            self.rest.begin(quiet);
         }
     }
 

@@ -261,15 +261,21 @@ impl Manager {
         });
     }
 
-    /// A subflow's connection is gone.
-    pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId) {
+    /// A subflow's connection is gone. Stream bytes had not moved on any for
+    /// [`quiet`](mpbond_session::Session::quiet_for).
+    pub fn handle_subflow_closed(&mut self, now: Timestamp, id: SubflowId, quiet: Duration) {
         self.input(now, |m| {
             let idle = m.cx.subflows.rested(id, now);
             m.cx.subflows.remove(id);
             for link in &mut m.links {
-                link.subflow_closed(&mut m.cx, id, idle);
+                link.subflow_closed(&mut m.cx, id, idle, quiet);
             }
         });
+    }
+
+    /// Stream bytes move after a pause ([`Event::Moving`](mpbond_session::Event::Moving)).
+    pub fn handle_moving(&mut self, now: Timestamp) {
+        self.input(now, |m| m.links.iter_mut().for_each(Link::wake));
     }
 
     // ---- new connections ------------------------------------------------------------------

@@ -2,29 +2,26 @@
 //!
 //! A network that forgets a connection before the kernel's keep-alive comes has it reset every four
 //! or eight minutes. Each new one wakes the helper's radio for nothing while another path works.
+//! A resting pipe has no deadline: a new stream ends its rest, or bytes of an old one.
 
 use std::time::Duration;
 
-use mpbond_units::Timestamp;
+use mpbond_session::IDLE_LONG;
 
 use crate::context::Context;
 
 /// A relay that is lost this long after stream bytes last moved is not needed at once.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Time from the loss until the subflows are looked at: less than any pause before an attempt.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-
-/// Interval at which a resting pipe looks for stream bytes. A new stream ends its rest at once;
-/// here it is an old one that goes on.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+// The session tells when bytes move after `IDLE_LONG`, and so whenever they end a rest.
+const _: () = assert!(IDLE_LONG.as_nanos() <= IDLE.as_nanos());
 
 /// Whether a pipe rests.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     /// Its control connection works: the helper would tell that it leaves.
     allowed: bool,
-    look_at: Option<Timestamp>,
+    resting: bool,
 }
 
 impl Rest {
@@ -34,29 +31,18 @@ impl Rest {
         self.end();
     }
 
-    /// The relay's subflow is lost.
-    pub(crate) fn begin(&mut self, now: Timestamp) {
-        if self.allowed {
-            self.look_at = Some(now + FIRST_LOOK);
-        }
+    /// The relay's subflow is lost, when stream bytes had not moved for `quiet`.
+    pub(crate) fn begin(&mut self, quiet: Duration) {
+        self.resting = self.allowed && quiet >= IDLE;
     }
 
     pub(crate) fn end(&mut self) {
-        self.look_at = None;
+        self.resting = false;
     }
 
-    /// Whether nothing is to be joined now.
+    /// Whether nothing is to be joined now. The rest ends when no other subflow works.
     pub(crate) fn lasts(&mut self, cx: &Context) -> bool {
-        if !cx.works() {
-            self.look_at = None;
-        } else if self.look_at.is_some_and(|at| at <= cx.now) {
-            let idle = cx.subflows.quiet_for(cx.now) >= IDLE;
-            self.look_at = idle.then(|| cx.now + LOOK_EVERY);
-        }
-        self.look_at.is_some()
-    }
-
-    pub(crate) fn due(&self) -> Option<Timestamp> {
-        self.look_at
+        self.resting &= cx.works();
+        self.resting
     }
 }

@@ -66,8 +66,6 @@ struct Subflow {
 #[derive(Debug, Default)]
 pub(crate) struct Subflows {
     list: Vec<Subflow>,
-    /// When stream bytes last moved on any of them, those that are gone included.
-    moved: Timestamp,
 }
 
 impl Subflows {
@@ -104,7 +102,6 @@ impl Subflows {
             if let Some(f) = facts.iter().find(|f| f.id == s.id) {
                 s.silent = f.silent;
                 s.last_moved = f.last_moved;
-                self.moved = self.moved.max(f.last_moved.unwrap_or_default());
                 s.octets = f.octets;
                 s.heard = f.heard;
                 s.idle_before = f.idle_before;
@@ -172,11 +169,6 @@ impl Subflows {
         let s = self.get(id).filter(|s| s.heard > Timestamp::ZERO);
         let last = |s: &Subflow| s.heard.max(s.last_moved.unwrap_or_default());
         s.map_or(Duration::ZERO, |s| now.since(last(s)))
-    }
-
-    /// Time since stream bytes moved on any subflow.
-    pub(crate) fn quiet_for(&self, now: Timestamp) -> Duration {
-        now.since(self.moved)
     }
 
     /// The own address from which a subflow's connection runs.

@@ -18,6 +18,8 @@ pub fn ms(ms: u64) -> Duration {
 pub struct Bench {
     pub manager: Manager,
     pub now: Timestamp,
+    /// When stream bytes last moved, by [`fact`](Self::fact).
+    moved: Timestamp,
     next_subflow: u32,
 }
 
@@ -28,6 +30,7 @@ impl Bench {
         let mut bench = Self {
             manager: Manager::new(config, now),
             now,
+            moved: Timestamp::ZERO,
             next_subflow: 1,
         };
         assert_eq!(bench.manager.poll_action(), Some(Action::OpenSession));
@@ -119,11 +122,13 @@ impl Bench {
     }
 
     pub fn closed(&mut self, id: SubflowId) {
-        self.manager.handle_subflow_closed(self.now, id);
+        let quiet = self.now.since(self.moved);
+        self.manager.handle_subflow_closed(self.now, id, quiet);
     }
 
     /// Sets whether a subflow is silent, and when bytes last moved on it.
     pub fn fact(&mut self, id: SubflowId, silent: bool, last_moved: Option<Timestamp>) {
+        self.moved = self.moved.max(last_moved.unwrap_or_default());
         let fact = SubflowFacts {
             id,
             silent,

@@ -204,6 +204,7 @@ impl Inner {
                     self.wake_stream(id);
                     self.note_drained();
                 }
+                Event::Moving => self.notice(Notice::Moving),
                 Event::SubflowUp(id) => {
                     debug!(subflow = %id, "subflow up");
                     self.notice(Notice::SubflowUp(id));

@@ -27,6 +27,8 @@ pub enum Notice {
     SubflowCut(SubflowId, u64),
     /// A subflow is closed.
     SubflowGone(SubflowId),
+    /// Stream bytes move after a pause.
+    Moving,
     /// Primary: the proxy has answered on a subflow.
     SubflowUp(SubflowId),
     /// A subflow is silent; it may work again.

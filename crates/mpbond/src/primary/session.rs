@@ -73,7 +73,11 @@ async fn attend(
             Notice::SubflowCut(id, octets) => {
                 primary.manage(|m, now| m.handle_subflow_cut(now, id, octets));
             }
-            Notice::SubflowGone(id) => primary.manage(|m, now| m.handle_subflow_closed(now, id)),
+            Notice::SubflowGone(id) => {
+                let quiet = driver.inspect(|session, clock, _| session.quiet_for(clock.now()));
+                primary.manage(|m, now| m.handle_subflow_closed(now, id, quiet));
+            }
+            Notice::Moving => primary.manage(Manager::handle_moving),
             Notice::Silent(_) => primary.manage_with_facts(|_, _| ()),
             Notice::Distrusted => primary.manage(Manager::handle_not_trusted),
             Notice::Lost(reason) => {

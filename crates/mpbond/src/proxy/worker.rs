@@ -334,6 +334,7 @@ impl Work {
                 | Notice::SubflowUp(_)
                 | Notice::SubflowCut(..)
                 | Notice::Silent(_)
+                | Notice::Moving
                 | Notice::Refused { .. }
                 | Notice::Distrusted
                 | Notice::StreamsAllowed

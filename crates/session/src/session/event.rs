@@ -41,6 +41,9 @@ pub enum Event {
     },
     /// A stream is over, both ways, and forgotten.
     StreamClosed(Box<StreamStats>),
+    /// Stream bytes are sent or received, after none were for [`IDLE_LONG`](crate::IDLE_LONG) or
+    /// more.
+    Moving,
     /// The hello of a subflow was answered.
     SubflowUp(SubflowId),
     /// Bytes were recalled from the slowest subflow, to be sent again on others.

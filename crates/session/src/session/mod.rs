@@ -10,6 +10,7 @@
 //! | [`flow`] | windows both ways, unread bytes, stalled readers |
 //! | [`feedback`] | acknowledgements and reports, and the subflow that carries them |
 //! | [`control`] | control frames of the session as a whole |
+//! | [`movement`] | pauses in which no stream bytes move |
 //! | [`health`] | when a subflow is probed, counts as failed, is given up |
 //! | [`reinject`] | which bytes are given to another subflow as well |
 //! | [`resume`] | what is kept of lost subflows |
@@ -33,6 +34,7 @@ mod identity;
 mod join;
 mod keep_alive;
 mod lifecycle;
+mod movement;
 mod receive;
 mod reinject;
 mod resume;
@@ -65,6 +67,7 @@ use feedback::Feedback;
 use flow::Flow;
 use health::{Liveness, Watch};
 use identity::Identity;
+use movement::Movement;
 use reinject::{Reinjection, Work};
 use resume::Resume;
 use streams::Streams;
@@ -102,6 +105,7 @@ pub struct Session {
     scheduler: Box<dyn Scheduler + Send>,
     reinjection: Reinjection,
     liveness: Liveness,
+    movement: Movement,
     resume: Resume,
     /// Deadlines that do not follow from the state of other parts.
     timers: Deadlines,
@@ -161,6 +165,7 @@ impl Session {
             scheduler: config.scheduler.build(),
             reinjection: Reinjection::new(&config.reinjection),
             liveness: Liveness::default(),
+            movement: Movement::default(),
             resume: Resume::new(config.resume_for),
             timers: Deadlines::default(),
             events: VecDeque::new(),

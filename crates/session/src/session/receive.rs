@@ -372,6 +372,7 @@ impl Session {
         let len = bytes.len() as u64;
         self.stats.bytes_in += len;
         self.liveness.reset();
+        self.events.extend(self.movement.moved(now));
         if let Some(s) = self.subflows.by_id_mut(on) {
             s.counters.bytes_in += len;
             s.counters.last_in = Some(now);

@@ -135,6 +135,7 @@ impl Session {
             s.counters.last_out = Some(now);
             self.stats.bytes_out += data;
             self.scheduler.sent(s.id, data);
+            self.events.extend(self.movement.moved(now));
         }
         let octets = s.wrote(now, plaintext, frames);
         debug_assert!(octets > 0);

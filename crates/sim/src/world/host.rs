@@ -372,7 +372,11 @@ impl Host {
         }
         if self.side == Side::Primary {
             match stage {
-                Stage::Up(id) => s.manager.handle_subflow_closed(clock, id),
+                Stage::Up(id) => {
+                    let quiet = self.session.as_ref().map(|s| s.quiet_for(clock));
+                    let quiet = quiet.unwrap_or_default();
+                    s.manager.handle_subflow_closed(clock, id, quiet);
+                }
                 Stage::Handshake => {
                     let dial = s.lines[l].attempt.dial;
                     s.manager.handle_dial_failed(clock, dial, "connection lost");

@@ -67,6 +67,9 @@ impl Host {
                 Event::SubflowPotentiallyFailed(_) if self.side == Side::Primary => {
                     self.show_subflows(s);
                 }
+                Event::Moving if self.side == Side::Primary => {
+                    s.manager.handle_moving(self.clock(s.now));
+                }
                 // A primary without open exchanges need not detect that its paths are dead.
                 Event::Lost { .. } if !s.is_lasting && !someone_waits(s) => self.has_let_go = true,
                 Event::Lost { reason } if s.is_lasting => self.lost = Some(reason.to_string()),

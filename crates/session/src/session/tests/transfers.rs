@@ -18,6 +18,22 @@ fn any_subflow_may_come_first() {
     assert_eq!(p.server().subflows(at(0)).len(), 2);
 }
 
+/// The stream's first byte and its answer, each after a pause and with as many that follow at once.
+#[test]
+fn movement_after_five_seconds_without_any_is_told_once_to_both_ends() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let id = p.open();
+    let told = |events: &[Event]| events.iter().filter(|e| matches!(e, Event::Moving)).count();
+    for (pause, in_all) in [(5_100, 1), (4_000, 1), (5_100, 2)] {
+        p.run(p.now + Duration::from_millis(pause), |_| false);
+        p.client.write(id, pattern(100_000));
+        p.run(p.now + Duration::from_millis(200), |_| false);
+        assert!(p.client.quiet_for(p.now) <= Duration::from_millis(200));
+        assert_eq!(told(&p.client_events), in_all, "after {pause} ms");
+        assert_eq!(told(&p.server_events), in_all, "after {pause} ms");
+    }
+}
+
 #[test]
 fn a_first_subflow_lost_before_its_hello_delays_no_other() {
     let mut p = Pair::new(SessionConfig::default());

@@ -1,0 +1,30 @@
+//! Pauses in which no stream bytes move.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::{Event, IDLE_LONG, Session};
+
+/// When stream bytes last moved, on any subflow and in either direction.
+#[derive(Debug, Default)]
+pub(super) struct Movement {
+    last: Timestamp,
+}
+
+impl Movement {
+    /// Stream bytes move now. Returns the event if none had for long.
+    pub(super) fn moved(&mut self, now: Timestamp) -> Option<Event> {
+        let quiet = now.since(self.last);
+        self.last = now;
+        (quiet >= IDLE_LONG).then_some(Event::Moving)
+    }
+}
+
+impl Session {
+    /// Time since stream bytes last moved, on any subflow and in either direction; the time itself
+    /// if they never did.
+    pub fn quiet_for(&self, now: Timestamp) -> Duration {
+        now.since(self.movement.last)
+    }
+}
