@@ -7,10 +7,10 @@ use std::time::Duration;
 use mpbond_net::pairing::{
     Attempts, End, EnrolmentToken, Introduction, Message, PairingCode, PairingError, Peer, Role,
 };
+use mpbond_net::resolve::LookupError;
 use mpbond_net::tcp::{self, TcpError, TcpOptions, Tuning};
 use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Endpoint};
-use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -19,6 +19,7 @@ use super::{Book, Own, PairError, Paired};
 use crate::config::{KillSwitch, PrimaryConfig};
 use crate::driver::Clock;
 use crate::own_mark;
+use crate::primary::Resolvers;
 use crate::stop::Stop;
 
 /// Time limit of a connection attempt: a device on the same network answers at once, and one of
@@ -79,13 +80,23 @@ async fn with_signals<T>(
     }
 }
 
-/// Whether this device is a primary whose configuration has a kill switch.
-fn has_kill_switch(book: &Book) -> bool {
-    let Book::Primary { path, .. } = book else {
-        return false;
-    };
-    let transparent = PrimaryConfig::load(path).ok().and_then(|c| c.transparent);
-    transparent.is_some_and(|t| t.kill_switch != KillSwitch::Off)
+/// The configuration of this device, if it is a primary and has one that is valid.
+fn configuration(book: &Book) -> Option<PrimaryConfig> {
+    match book {
+        Book::Primary { path, .. } => PrimaryConfig::load(path).ok(),
+        _ => None,
+    }
+}
+
+/// The remedy where a kill switch may be in the way: this device is a primary whose configuration
+/// has one, and this process may not pass it. Otherwise nothing.
+fn kill_switch_note(book: &Book) -> &'static str {
+    let transparent = configuration(book).and_then(|c| c.transparent);
+    let has_one = transparent.is_some_and(|t| t.kill_switch != KillSwitch::Off);
+    match has_one && own_mark::if_allowed().is_none() {
+        true => " (behind the kill switch of this device, pair as root)",
+        false => "",
+    }
 }
 
 /// A connection to the first address that answers.
@@ -113,9 +124,7 @@ async fn reach(
                     TcpError::Connect { source, .. } => source.to_string(),
                     _ => format!("no answer in {} s", CONNECT_WITHIN.as_secs()),
                 };
-                if mark.is_none() && has_kill_switch(&own.book) {
-                    problem.push_str(" (behind the kill switch of this device, pair as root)");
-                }
+                problem.push_str(kill_switch_note(&own.book));
                 last = PairError::Unreached { address, problem };
                 continue;
             }
@@ -129,26 +138,28 @@ async fn reach(
     Err(last)
 }
 
-/// The addresses of an end point.
+/// The addresses of an end point, looked up as the primary whose configuration `book` names looks up
+/// those of its proxy.
 ///
 /// # Errors
 /// No address is found for its name.
-pub async fn find(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, PairError> {
+pub async fn find(book: &Book, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, PairError> {
     let (host, port) = match endpoint {
         Endpoint::At(address) => return Ok(vec![*address]),
         Endpoint::Name { host, port } => (host, *port),
     };
-    let unknown = |problem: String| PairError::Unknown {
+    let config = configuration(book);
+    let resolver = Resolvers::routed(config.as_ref());
+    let found = timeout(CONNECT_WITHIN, resolver.addresses(host, ())).await;
+    let found = found.unwrap_or(Err(LookupError::NoAnswer));
+    let found = found.map_err(|problem| PairError::Unknown {
         name: host.clone(),
-        problem,
-    };
-    let found = timeout(CONNECT_WITHIN, lookup_host((host.as_str(), port))).await;
-    let found = found.map_err(|_| unknown("no name server answers".to_owned()))?;
-    let found: Vec<SocketAddr> = found.map_err(|e| unknown(e.to_string()))?.collect();
-    match found.is_empty() {
-        true => Err(unknown("it has none".to_owned())),
-        false => Ok(found),
-    }
+        problem: format!("{problem}{}", kill_switch_note(book)),
+    })?;
+    Ok(found
+        .into_iter()
+        .map(|ip| SocketAddr::new(ip, port))
+        .collect())
 }
 
 /// Presents an enrolment token to the proxy that it names, with the person's consent.
@@ -163,7 +174,7 @@ pub async fn enrol(
 ) -> Result<Paired, PairError> {
     let mut stop = Stop::listen();
     let conversation = async {
-        let addresses = find(&token.address).await?;
+        let addresses = find(&own.book, &token.address).await?;
         let (mut tls, address) = reach(own, &addresses, Some(token.id)).await?;
         let peer = Peer {
             id: token.id,

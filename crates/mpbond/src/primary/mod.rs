@@ -37,6 +37,7 @@ use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, descriptors, metrics, sleep};
 
+pub use resolvers::{FreshAddresses, Resolvers};
 use state::Primary;
 use transparent::Interception;
 pub use transparent::install_kill_switch;

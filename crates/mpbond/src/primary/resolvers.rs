@@ -1,14 +1,16 @@
 //! Resolvers of the proxy's names, and what they have found.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use mpbond_manager::{Addresses, LinkId};
 use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig, Sockets};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use crate::config::PrimaryConfig;
+use crate::config::{PrimaryConfig, ProxyAddress, Transparent};
 use crate::own_mark::OWN_MARK;
 
 /// Maximum number of look-ups under way of one resolver, which admits half of them at once: the
@@ -16,9 +18,10 @@ use crate::own_mark::OWN_MARK;
 const MAX_LOOKUPS: usize = 64;
 
 /// Resolvers of the proxy's names. Their sockets are those of the primary's other connections:
-/// with the mark that interception and kill switch let through, and bound as a path is.
+/// with the mark that interception and kill switch let through, and bound as a path is. `doctor`
+/// and `pair` use them, too, so that they find what the primary finds.
 #[derive(Debug)]
-pub(super) struct Resolvers {
+pub struct Resolvers {
     /// It follows the routes of this host.
     routed: Rc<Resolver<()>>,
     /// Those of own paths with an address or interface of their own.
@@ -26,19 +29,11 @@ pub(super) struct Resolvers {
 }
 
 impl Resolvers {
-    pub(super) fn new(config: &PrimaryConfig) -> Self {
-        let transparent = config.transparent.as_ref();
+    /// Those of a primary with this configuration. Links are its paths, and then its helpers.
+    pub fn new(config: &PrimaryConfig) -> Self {
         let resolver = |source, interface| {
-            Resolver::new(ResolverConfig {
-                files: Files::default(),
-                further: transparent.map_or(Vec::new(), |t| t.resolvers.clone()),
-                sockets: Sockets {
-                    mark: transparent.map(|_| OWN_MARK),
-                    source,
-                    interface,
-                },
-                most: MAX_LOOKUPS,
-            })
+            let transparent = config.transparent.as_ref();
+            resolver(transparent, source, interface)
         };
         let paths = (0..).map(LinkId).zip(&config.paths);
         let bound = paths.filter(|(_, p)| p.source.is_some() || p.interface.is_some());
@@ -50,13 +45,18 @@ impl Resolvers {
         }
     }
 
+    /// One by the routes of this host, where there may be no configuration yet.
+    pub fn routed(config: Option<&PrimaryConfig>) -> Rc<Resolver<()>> {
+        let transparent = config.and_then(|config| config.transparent.as_ref());
+        resolver(transparent, None, None)
+    }
+
     /// Looks a name up for a link, over its own path and by the routes of this host at the same
-    /// time: either network may have the server that answers.
-    pub(super) async fn look_up(
-        &self,
-        link: LinkId,
-        host: &str,
-    ) -> Result<Vec<IpAddr>, LookupError> {
+    /// time: either network may have the server that answers. Runs on this thread's `LocalSet`.
+    ///
+    /// # Errors
+    /// Neither has found an address.
+    pub async fn look_up(&self, link: LinkId, host: &str) -> Result<Vec<IpAddr>, LookupError> {
         let mut look_ups = JoinSet::new();
         for resolver in [self.bound.get(&link), Some(&self.routed)] {
             let Some(resolver) = resolver.cloned() else {
@@ -76,6 +76,68 @@ impl Resolvers {
         }
         Err(error)
     }
+}
+
+impl Resolvers {
+    /// The proxy's addresses for a link, each name looked up within this time.
+    pub async fn addresses(
+        &self,
+        config: &PrimaryConfig,
+        link: LinkId,
+        within: Duration,
+    ) -> FreshAddresses {
+        let path = config.paths.get(link.0);
+        let configured = match path {
+            Some(path) if !path.proxy.is_empty() => &path.proxy,
+            _ => &config.proxy.addresses,
+        };
+        let (mut all, mut unknown) = (Vec::new(), Vec::new());
+        for address in configured {
+            match address {
+                ProxyAddress::At(address) => all.push(*address),
+                ProxyAddress::Name { host, port } => {
+                    match timeout(within, self.look_up(link, host)).await {
+                        Ok(Ok(found)) => {
+                            all.extend(found.into_iter().map(|ip| SocketAddr::new(ip, *port)));
+                        }
+                        Ok(Err(_)) | Err(_) => unknown.push(host.clone()),
+                    }
+                }
+            }
+        }
+        let source = path.and_then(|path| path.source);
+        let fallback = config.proxy.fallback_port;
+        FreshAddresses {
+            addresses: Addresses::default().order(&all, fallback, source),
+            unknown,
+        }
+    }
+}
+
+fn resolver(
+    transparent: Option<&Transparent>,
+    source: Option<IpAddr>,
+    interface: Option<String>,
+) -> Rc<Resolver<()>> {
+    Resolver::new(ResolverConfig {
+        files: Files::default(),
+        further: transparent.map_or(Vec::new(), |t| t.resolvers.clone()),
+        sockets: Sockets {
+            mark: transparent.map(|_| OWN_MARK),
+            source,
+            interface,
+        },
+        most: MAX_LOOKUPS,
+    })
+}
+
+/// The proxy's addresses for a link, where no earlier attempt is known.
+#[derive(Debug, Default)]
+pub struct FreshAddresses {
+    /// In the order in which the primary tries them.
+    pub addresses: Vec<SocketAddr>,
+    /// Names for which none is found.
+    pub unknown: Vec<String>,
 }
 
 /// What is known about the proxy's addresses.

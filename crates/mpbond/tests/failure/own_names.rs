@@ -64,6 +64,20 @@ fn at_a_public_address(address: &str, more: &str) -> Apart {
     apart
 }
 
+/// The doctor finds the proxy where the primary finds it.
+fn finds_its_proxy(apart: &Apart) {
+    let (mpbond, config) = (
+        env!("CARGO_BIN_EXE_mpbond"),
+        apart.bond.file("primary.toml"),
+    );
+    let said = apart.run_there(&format!(
+        "{mpbond} doctor primary --config {} || true",
+        config.display()
+    ));
+    let found = format!("the proxy answers at {PUBLIC}:");
+    assert!(said.contains(&found), "{said}");
+}
+
 /// Makes this address the name server of all namespaces.
 fn resolv_conf(server: &str) {
     sh(&format!(
@@ -114,6 +128,7 @@ fn role_name() {
         let mut primary = apart.start_primary();
         apart.bond.joined(1);
         assert!(primary.stop().success());
+        finds_its_proxy(&apart);
         // Started again: the rules of the first run stand before anything is looked up.
         let _primary = apart.start_primary();
         apart.bond.joined(1);
@@ -129,8 +144,11 @@ fn role_pair() {
     if !is_called_for() {
         return;
     }
-    // The configured proxy is another one, which does not answer.
+    // The configured proxy is another one, which does not answer; the system's name server is a
+    // stub on this host whose own queries the kill switch refuses.
     let apart = behind_a_kill_switch("11.0.0.9", "11.0.0.1");
+    resolv_conf("127.0.0.53");
+    let _server = Server::start();
     let (mpbond, bond) = (env!("CARGO_BIN_EXE_mpbond"), &apart.bond);
     let primary = bond.file("primary.toml");
     apart.run_there(&format!(
@@ -154,10 +172,9 @@ fn role_pair() {
         event["code"].as_str().unwrap(),
     );
     let config = text(&primary);
+    let named = address.replace(&PUBLIC.to_string(), "proxy.one.test");
     let pair = |mpbond: &str| {
-        format!(
-            "{mpbond} pair {address} {code} --yes --role primary --config {config} 2>&1 || true"
-        )
+        format!("{mpbond} pair {named} {code} --yes --role primary --config {config} 2>&1 || true")
     };
     // Without the privilege to set the mark, the reason is named.
     let user = apart.run_there(&pair(&format!(
@@ -167,7 +184,7 @@ fn role_pair() {
     let said = apart.run_there(&pair(mpbond));
     assert!(listener.wait().unwrap().success(), "{said}");
     let written = std::fs::read_to_string(&primary).unwrap();
-    let proxy = format!("address = \"{PUBLIC}:{}\"", bond.proxy.port());
+    let proxy = format!("address = \"proxy.one.test:{}\"", bond.proxy.port());
     assert!(written.contains(&proxy), "{said} {written}");
 }
 
@@ -190,4 +207,5 @@ fn role_bound() {
     let _proxy = apart.bond.start("proxy");
     let _primary = apart.start_primary();
     apart.bond.joined(1);
+    finds_its_proxy(&apart);
 }

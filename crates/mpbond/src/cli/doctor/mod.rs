@@ -11,8 +11,10 @@ mod reach;
 mod sandbox;
 mod unreachable;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use mpbond::config::{
@@ -20,15 +22,21 @@ use mpbond::config::{
     config_folder,
 };
 use mpbond::helper::budget_of;
+use mpbond::primary::{FreshAddresses, Resolvers};
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
+use mpbond_manager::LinkId;
 use mpbond_net::Identity;
+use tokio::task::LocalSet;
 
 use super::hints::config_option;
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
+
+/// Time limit of a look-up: longer than that of the primary, which tries again.
+const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Find errors in a device's set-up, with their remedies.
 ///
@@ -144,7 +152,7 @@ fn block_on(checks: impl Future<Output = ()>) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(Failure::run)?;
-    runtime.block_on(checks);
+    LocalSet::new().block_on(&runtime, checks);
     Ok(())
 }
 
@@ -233,14 +241,34 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
         return Ok(());
     };
     block_on(async {
-        for path in &config.paths {
-            let me = (&identity, known);
-            reach::proxy_over_path(findings, config, path, &interfaces, me).await;
+        let resolvers = Resolvers::new(config);
+        let me = (&identity, known);
+        for (link, path) in (0..).map(LinkId).zip(&config.paths) {
+            let check = format!("path {}", path.name);
+            let found = resolvers.addresses(config, link, LOOK_UP_WITHIN).await;
+            let remotes = addresses(findings, &check, found);
+            reach::proxy_over_path(findings, config, path, &remotes, &interfaces, me).await;
         }
-        for helper in &config.helpers {
-            reach::helper(findings, config, helper, &identity, known).await;
+        for (link, helper) in (config.paths.len()..).map(LinkId).zip(&config.helpers) {
+            let check = format!("helper {}", helper.name);
+            let found = resolvers.addresses(config, link, LOOK_UP_WITHIN).await;
+            let proxy = addresses(findings, &check, found);
+            reach::helper(findings, config, helper, &proxy, me).await;
         }
     })
+}
+
+/// The proxy's addresses, of which names may lack.
+fn addresses(findings: &mut Findings, check: &str, found: FreshAddresses) -> Vec<SocketAddr> {
+    for host in found.unknown {
+        findings.warn(
+            check,
+            format!("no address is found for {host}"),
+            "is the name right, and does a name server answer? An IP address beside it in \
+             `address` needs none",
+        );
+    }
+    found.addresses
 }
 
 fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result<(), Failure> {

@@ -5,12 +5,9 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use mpbond::config::{
-    HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig, ProxyAddress,
-};
+use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
 use mpbond::discovery::find;
 use mpbond::own_mark;
-use mpbond_manager::Addresses;
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
@@ -19,7 +16,7 @@ use mpbond_net::tls::{TlsError, TlsStream};
 use mpbond_net::{DeviceId, Identity};
 use socket2::SockRef;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::hints::sudo;
@@ -39,13 +36,17 @@ pub(super) async fn proxy_over_path(
     findings: &mut Findings,
     config: &PrimaryConfig,
     path: &PathConfig,
+    remotes: &[SocketAddr],
     interfaces: &Interfaces,
     (identity, known): (&Identity, bool),
 ) {
     let check = format!("path {}", path.name);
-    let remotes = proxy_addresses(findings, &check, config, path).await;
     let Some(first) = remotes.first() else {
-        return;
+        return findings.fail(
+            &check,
+            "the proxy has no address that this path can reach",
+            "write one of the family of the path's `source` into `address` under [proxy]",
+        );
     };
     let options = options(
         *first,
@@ -53,7 +54,7 @@ pub(super) async fn proxy_over_path(
         path.source,
         config.congestion.as_deref(),
     );
-    let Some(tcp) = connect(findings, &check, "the proxy", &options, &remotes).await else {
+    let Some(tcp) = connect(findings, &check, "the proxy", &options, remotes).await else {
         return;
     };
     let at = TcpOptions {
@@ -87,53 +88,15 @@ pub(super) async fn proxy_from_helper(
     connect(findings, &check, "the proxy", &options, &[proxy]).await;
 }
 
-/// The proxy's addresses for a path, in the order in which the primary tries them.
-async fn proxy_addresses(
-    findings: &mut Findings,
-    check: &str,
-    config: &PrimaryConfig,
-    path: &PathConfig,
-) -> Vec<SocketAddr> {
-    let configured = match path.proxy.as_slice() {
-        [] => &config.proxy.addresses,
-        own => own,
-    };
-    let mut all = Vec::new();
-    for address in configured {
-        match address {
-            ProxyAddress::At(address) => all.push(*address),
-            ProxyAddress::Name { host, port } => {
-                match timeout(PATIENCE, lookup_host((host.as_str(), *port))).await {
-                    Ok(Ok(found)) => all.extend(found),
-                    Ok(Err(_)) | Err(_) => findings.warn(
-                        check,
-                        format!("no address is found for {host}"),
-                        "is the name right, and does a name server answer? An IP address beside \
-                         it in `address` needs none",
-                    ),
-                }
-            }
-        }
-    }
-    let order = Addresses::default().order(&all, config.proxy.fallback_port, path.source);
-    if order.is_empty() {
-        findings.fail(
-            check,
-            "the proxy has no address that this path can reach",
-            "write one of the family of the path's `source` into `address` under [proxy]",
-        );
-    }
-    order
-}
-
 /// A helper: TCP, TLS and trust of its control connection, then a relay to the proxy.
 pub(super) async fn helper(
     findings: &mut Findings,
     config: &PrimaryConfig,
     helper: &HelperRef,
-    identity: &Identity,
-    known: bool,
+    proxy: &[SocketAddr],
+    me: (&Identity, bool),
 ) {
+    let (identity, known) = me;
     let check = format!("helper {}", helper.name);
     let address = match helper.address {
         HelperAddress::At(address) => address,
@@ -193,16 +156,7 @@ pub(super) async fn helper(
             return;
         }
     }
-    relay(
-        findings,
-        &check,
-        config,
-        &options,
-        &mut control,
-        identity,
-        known,
-    )
-    .await;
+    relay(findings, &check, config, &options, &mut control, proxy, me).await;
     let bye = Message::Bye {
         reason: "a doctor's visit".to_owned(),
     };
@@ -228,23 +182,20 @@ async fn relay(
     config: &PrimaryConfig,
     options: &TcpOptions,
     control: &mut ControlChannel,
-    identity: &Identity,
-    known: bool,
+    remotes: &[SocketAddr],
+    (identity, known): (&Identity, bool),
 ) {
-    let request = RequestId(1);
-    let mut others: Vec<_> = config.proxy.fixed().collect();
-    if others.is_empty() {
+    let Some((proxy, others)) = remotes.split_first() else {
         return findings.warn(
             check,
-            "no relay is asked for: the proxy's addresses are names",
-            "`mpbond status` shows whether the primary gets one",
+            "no relay is asked for: no address of the proxy is known",
+            "an IP address in `address` under [proxy] needs no name server",
         );
-    }
-    let proxy = others.remove(0);
+    };
     let ask = Message::InitMpJoin {
-        request,
-        proxy,
-        others,
+        request: RequestId(1),
+        proxy: *proxy,
+        others: others.to_vec(),
         express: false,
         max_segment_bytes: None,
     };

@@ -353,7 +353,7 @@ async fn pair(own: &Own, errand: Errand, screen: &Screen) -> Result<Paired, Pair
         Errand::Call(endpoints, expect, code) => {
             let mut addresses = Vec::new();
             for endpoint in &endpoints {
-                addresses.extend(find(endpoint).await?);
+                addresses.extend(find(&own.book, endpoint).await?);
             }
             call(own, &addresses, expect, &code, ask).await
         }

@@ -88,10 +88,11 @@ fn of_answers(args: &SetupArgs, questions: &Questions) -> Result<Plan, Failure> 
 /// Addresses of the server: a helper's configuration has no names.
 fn proxies(text: &str) -> Result<Vec<SocketAddr>, String> {
     let server = server(text, PROXY_PORT)?;
+    let book = Book::Trust(TrustFile::beside(&identity()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let found = runtime.map_err(|e| e.to_string())?.block_on(find(&server));
+    let found = runtime.map_err(|e| e.to_string())?.block_on(find(&book, &server));
     found.map_err(|e| e.to_string())
 }
 
