@@ -1,6 +1,7 @@
 //! Requirements of tests that not every machine meets.
 
 use std::fmt::Display;
+use std::process::Command;
 
 /// Environment variable: comma-separated names of requirements that must be met.
 const REQUIRED: &str = "MPBOND_TEST_REQUIRE";
@@ -95,6 +96,16 @@ impl Need {
         }
         found
     }
+}
+
+/// Whether `nft` runs. Otherwise the test is to end: this reports [`Need::Nft`] as missing.
+pub fn has_nft() -> bool {
+    let version = Command::new("nft").arg("--version").output();
+    let runs = version.is_ok_and(|o| o.status.success());
+    if !runs {
+        Need::Nft.is_missing("there is no nft");
+    }
+    runs
 }
 
 #[cfg(test)]

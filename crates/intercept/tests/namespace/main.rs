@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use mpbond_intercept::rules::{Ipv6, Method, Rules, RulesConfig, Udp};
 use mpbond_intercept::{Front, FrontConfig, Protocol, Refusal, Via};
-use mpbond_testing::Need;
+use mpbond_testing::{Need, has_nft};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::AsyncWriteExt;
 
@@ -34,9 +34,8 @@ fn in_namespaces(role: &str) {
 }
 
 fn run_role(role: &str, namespaces: &str) {
-    let nft = Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     let unshare = [namespaces, "--kill-child"];
     let allowed = Command::new("unshare").args(unshare).arg("true").output();

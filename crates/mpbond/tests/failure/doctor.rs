@@ -1,18 +1,15 @@
 //! What the doctor says of paths that fail, and of a daemon that has not read its configuration, in
 //! namespaces of the test's own.
 
-use std::process::Command;
-
 use crate::apart::Apart;
 use crate::daemons::until;
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 #[test]
 fn the_doctor_tells_reasons_of_a_failing_path_apart() {
-    let nft = Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "doctor::role");
 }

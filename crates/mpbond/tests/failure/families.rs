@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 
 use crate::apart::Apart;
 use crate::daemons::until;
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// The origin's addresses, and those of its name.
@@ -15,9 +15,8 @@ pub const V6: Ipv6Addr = Ipv6Addr::new(0x2600, 0, 0, 0, 0, 0, 0, 1);
 
 #[test]
 fn names_have_no_addresses_that_the_proxy_does_not_reach() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "families::role");
 }

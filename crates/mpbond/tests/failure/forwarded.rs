@@ -6,14 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use crate::apart::{Apart, connect_from, namespace};
 use crate::daemons::{download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
-use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, has_nft};
 
 #[test]
 fn hosts_behind_a_primary_find_names_and_download() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     if let Err(e) = File::options().write(true).open("/dev/net/tun") {
         return Need::Namespaces.is_missing(format_args!("/dev/net/tun: {e}"));

@@ -9,14 +9,13 @@ use std::thread;
 use crate::apart::{Apart, connect_from};
 use crate::daemons::{WITHIN, download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
-use mpbond_testing::Need;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, has_nft};
 
 #[test]
 fn intercepted_connections_do_without_the_primarys_own_link() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     if let Err(e) = File::options().write(true).open("/dev/net/tun") {
         return Need::Namespaces.is_missing(format_args!("/dev/net/tun: {e}"));

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use crate::apart::Apart;
 use crate::daemons::{Daemon, until};
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// Public addresses of the origin.
@@ -26,9 +26,8 @@ const OTHER: u16 = 4000;
 
 #[test]
 fn a_kill_switch_stays_when_its_primary_is_killed() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "kill_switch::role");
 }

@@ -3,21 +3,20 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener};
-use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use crate::apart::Apart;
 use crate::daemons::{Bond, WITHIN, download, origin};
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 pub const BYTES: usize = 300_000;
 
 #[test]
 fn a_path_that_drops_large_packets_is_joined_with_smaller_segments() {
-    if Command::new("nft").arg("--version").output().is_err() {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "mtu::role");
 }

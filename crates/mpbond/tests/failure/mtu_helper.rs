@@ -1,13 +1,12 @@
 //! The only path leads through a helper whose link to the proxy drops large packets and says
 //! nothing: nftables, in network namespaces of the test's own.
 
-use std::process::Command;
 use std::time::Instant;
 
 use crate::apart::Apart;
 use crate::daemons::{Bond, WITHIN};
 use crate::mtu::{BYTES, fetch, upload};
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// Largest packet that passes.
@@ -15,8 +14,8 @@ const LARGEST: u32 = 1_300;
 
 #[test]
 fn an_hs_path_that_drops_large_packets_is_joined_with_smaller_segments() {
-    if Command::new("nft").arg("--version").output().is_err() {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "mtu_helper::role");
 }

@@ -3,13 +3,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::apart::{Apart, HERE};
 use crate::restart::HELLO;
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play};
 
 /// Longer than the NAT remembers.
@@ -20,8 +19,8 @@ const SOON: Duration = Duration::from_millis(7_500);
 
 #[test]
 fn a_request_after_a_nat_has_forgotten_goes_over_a_new_connection_and_never_past_the_proxy() {
-    if Command::new("nft").arg("--version").output().is_err() {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "nat::role");
 }

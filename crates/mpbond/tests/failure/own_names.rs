@@ -9,7 +9,7 @@ use std::thread;
 use crate::apart::Apart;
 use crate::daemons::text;
 use crate::names::answer;
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// A public address of the proxy, which is also that of a name server.
@@ -31,9 +31,8 @@ fn a_name_is_looked_up_over_the_path_that_it_is_for() {
 }
 
 fn in_namespaces(role: &str) {
-    let nft = Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", role);
 }

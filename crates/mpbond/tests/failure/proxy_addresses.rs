@@ -6,13 +6,12 @@ use std::path::Path;
 use crate::apart::Apart;
 use crate::daemons::{Bond, Ways, until};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
-use mpbond_testing::{Need, free_address};
+use mpbond_testing::{free_address, has_nft};
 
 #[test]
 fn each_link_finds_an_address_of_the_proxy_that_it_reaches() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "proxy_addresses::role");
 }

@@ -7,14 +7,13 @@ use std::sync::{Arc, Mutex};
 use crate::apart::Apart;
 use crate::daemons::until;
 use crate::families::{answer_to, resolver};
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 #[test]
 fn names_are_looked_up_by_the_resolvers_of_the_proxy() {
-    let nft = std::process::Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "proxy_names::role");
 }

@@ -8,16 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_net::DeviceId;
-use mpbond_testing::Need;
+use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
 fn rules_do_not_outlive_their_primary() {
-    let nft = Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if !has_nft() {
+        return;
     }
     play("-Urnm", "interception::role");
 }
