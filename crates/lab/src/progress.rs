@@ -102,12 +102,12 @@ impl Line<'_> {
         let mbps = done as f64 * 8e-6 / elapsed.as_secs_f64();
         let of_all = match self.bytes {
             0 => String::new(),
-            bytes => format!(" of {:.1}", mebibytes(bytes)),
+            bytes => format!(" of {:.1}", megabytes(bytes)),
         };
         let text = format!(
-            "{}: {:.1}{of_all} MiB, {mbps:.1} Mbit/s, {:.1} s",
+            "{}: {:.1}{of_all} MB, {mbps:.1} Mbit/s, {:.1} s",
             self.label,
-            mebibytes(done),
+            megabytes(done),
             elapsed.as_secs_f64()
         );
         if self.progress.terminal {
@@ -118,6 +118,6 @@ impl Line<'_> {
     }
 }
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }

@@ -129,10 +129,10 @@ fn transfers(transfers: &[Transfer]) -> Grid {
 }
 
 fn share(s: &SubflowShare) -> String {
-    let mebibytes = s.bytes as f64 / f64::from(1 << 20);
+    let megabytes = s.bytes as f64 / 1e6;
     match s.finished_s {
-        Some(at) => format!("{}: {mebibytes:.2} MiB, {at:.3} s", s.name),
-        None => format!("{}: {mebibytes:.2} MiB", s.name),
+        Some(at) => format!("{}: {megabytes:.2} MB, {at:.3} s", s.name),
+        None => format!("{}: {megabytes:.2} MB", s.name),
     }
 }
 

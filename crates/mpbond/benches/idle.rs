@@ -161,7 +161,7 @@ fn main() {
     assert_eq!(whole, SESSIONS, "not all sessions are there");
     let each = (proxy.resident_kb() - empty) as f64 / SESSIONS as f64;
     println!(
-        "idle session, two subflows: {each:.1} KB   target 48 KB   {}",
+        "idle session, two subflows: {each:.1} kB   target 48 kB   {}",
         verdict(each < 48.0)
     );
     let before = proxy.wakeups();

@@ -1,4 +1,4 @@
-//! CPU time per byte of the helper's relay beside a plain loop of 64 KB reads
+//! CPU time per byte of the helper's relay beside a plain loop of 64 kB reads
 //! and writes, over two veth pairs between two fresh network namespaces.
 //!
 //! `cargo bench -p mpbond-net --bench relay_cpu`, as root or as a user who may create user

@@ -208,7 +208,7 @@ mod tests {
         Chart {
             title: "Title".into(),
             x_label: "time (s)".into(),
-            y_label: "bytes (MiB)".into(),
+            y_label: "bytes (MB)".into(),
             from_zero: (true, true),
             series: vec![Series {
                 name: "total".into(),
@@ -240,7 +240,7 @@ mod tests {
         let cross = format!("x1=\"{lx:.1}\" y1=\"{ly:.1}\" x2=\"{hx:.1}\" y2=\"{ly:.1}\"");
         assert!(svg.contains(&cross), "{cross}: {svg}");
         assert_eq!(svg.matches("<circle").count(), 3 + 1, "{svg}");
-        for text in [">time (s)<", ">bytes (MiB)<", ">total<"] {
+        for text in [">time (s)<", ">bytes (MB)<", ">total<"] {
             assert!(svg.contains(text), "{text}");
         }
     }

@@ -1,13 +1,11 @@
 //! Quantities for people: three digits are enough to compare by.
+//!
+//! Sizes have decimal units, as rates have: 10 MB take 8 s at 10 Mbit/s, and a budget of "5 GB" is
+//! shown as 5.00 GB.
 
-const STEPS: [(f64, &str); 4] = [
-    ((1u64 << 40) as f64, "TiB"),
-    ((1 << 30) as f64, "GiB"),
-    ((1 << 20) as f64, "MiB"),
-    ((1 << 10) as f64, "KiB"),
-];
+const STEPS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
 
-/// "512 B", "1.50 MiB".
+/// "512 B", "1.50 MB".
 pub fn bytes(bytes: u64) -> String {
     let value = bytes as f64;
     match STEPS.iter().find(|(step, _)| value >= *step) {
@@ -67,8 +65,11 @@ mod tests {
     #[test]
     fn read_well() {
         assert_eq!(bytes(512), "512 B");
-        assert_eq!(bytes(10 << 20), "10.0 MiB");
-        assert_eq!(bytes(123 << 30), "123 GiB");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_000), "1.00 kB");
+        assert_eq!(bytes(10_000_000), "10.0 MB");
+        assert_eq!(bytes(5_000_000_000), "5.00 GB");
+        assert_eq!(bytes(123_400_000_000_000), "123 TB");
         assert_eq!(rate(7.953), "7.95 Mbit/s");
         assert_eq!(rate(23_621.0), "23.6 Gbit/s");
         assert_eq!(millis(54.12), "54.1 ms");

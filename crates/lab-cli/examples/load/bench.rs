@@ -195,7 +195,7 @@ fn many(args: &Args, folder: &Path, descriptors: u64, table: &mut Table) -> anyh
         sleep(Duration::from_secs(3));
         let idle = proxy.daemon.usage()?;
         let each = (idle.resident_kb - empty.resident_kb) as f64 / there;
-        table.promise("idle", "memory a session", (each, "KB"), "48", each < 48.0);
+        table.promise("idle", "memory a session", (each, "kB"), "48", each < 48.0);
         let whole = idle.resident_kb as f64 / 1e3;
         let fits = each * 10.0 + empty.resident_kb as f64 / 1e3;
         table.figure("idle", "memory in all", whole, "MB");
@@ -286,7 +286,7 @@ fn busy(
     sleep(Duration::from_secs(1));
     let open = proxy.daemon.usage()?;
     let kb = (open.resident_kb as f64 - before.resident_kb as f64) / streams;
-    table.figure("active", "memory an open stream that is quiet", kb, "KB");
+    table.figure("active", "memory an open stream that is quiet", kb, "kB");
     let bytes = args.kib << 10;
     let replies = all(clients, || Command::Bulk { bytes })?;
     let after = proxy.daemon.usage()?;

@@ -93,12 +93,12 @@ impl Traffic {
 #[derive(Debug, Serialize)]
 pub struct Series {
     pub name: &'static str,
-    /// Samples: seconds, and resident KB.
+    /// Samples: seconds, and resident kB.
     samples: Vec<(f64, u64)>,
     /// Descriptors and threads before the traffic and after it.
     descriptors: (u64, u64),
     threads: (u64, u64),
-    /// Over the last two thirds: KB a minute, and the scatter about that line in KB.
+    /// Over the last two thirds: kB a minute, and the scatter about that line in kB.
     slope_kb_per_min: f64,
     noise_kb: f64,
     /// Growth over these two thirds by the line.
@@ -139,7 +139,7 @@ impl Outcome {
             let last = d.samples.last().map_or(0, |s| s.1);
             let _ = write!(
                 line,
-                "; {} {:.1} MB {:+.1} KB/min (noise {:.0} KB) fds {}>{} threads {}>{}",
+                "; {} {:.1} MB {:+.1} kB/min (noise {:.0} kB) fds {}>{} threads {}>{}",
                 d.name,
                 last as f64 / 1e3,
                 d.slope_kb_per_min,
@@ -399,8 +399,8 @@ fn judge(name: &'static str, samples: Vec<(f64, u64)>, before: &Usage, after: &U
     let growth_kb = slope * span;
     let grows = if growth_kb > TOLERATED_KB && growth_kb > TOLERATED_NOISE * noise {
         Some(format!(
-            "memory grew by {growth_kb:.0} KB in {span:.0} s; {TOLERATED_KB} KB and \
-             {TOLERATED_NOISE} times the noise of {noise:.0} KB are tolerated"
+            "memory grew by {growth_kb:.0} kB in {span:.0} s; {TOLERATED_KB} kB and \
+             {TOLERATED_NOISE} times the noise of {noise:.0} kB are tolerated"
         ))
     } else if after.descriptors > before.descriptors + TOLERATED_DESCRIPTORS {
         Some(format!(

@@ -151,14 +151,14 @@ mod tests {
     #[test]
     fn progress_is_printed_and_erased() {
         assert_eq!(
-            progress_text("a.dat", 1 << 20, Some(4 << 20)),
-            "a.dat: 25 % of 4.00 MiB read"
+            progress_text("a.dat", 1_000_000, Some(4_000_000)),
+            "a.dat: 25 % of 4.00 MB read"
         );
-        assert_eq!(progress_text("-", 1 << 20, None), "-: 1.00 MiB read");
+        assert_eq!(progress_text("-", 1_000_000, None), "-: 1.00 MB read");
         // A file that grows while it is read.
         assert_eq!(
-            progress_text("a", 5 << 20, Some(4 << 20)),
-            "a: 100 % of 4.00 MiB read"
+            progress_text("a", 5_000_000, Some(4_000_000)),
+            "a: 100 % of 4.00 MB read"
         );
         let mut p = Progress {
             inner: Box::new(&b"abc"[..]),

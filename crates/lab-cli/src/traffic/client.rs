@@ -94,7 +94,7 @@ enum Workload {
     Bulk,
     /// A constant rate, in packets.
     Cbr,
-    /// 3 KB each 160 ms, as a camera, or as by --chunk and --every.
+    /// 3 kB each 160 ms, as a camera, or as by --chunk and --every.
     Chunks,
 }
 

@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn small_segments_do_not_keep_the_rate_down() {
-        // Two seconds of the lowest rate are 11 KB, less than a round trip brings.
+        // Two seconds of the lowest rate are 11 kB, less than a round trip brings.
         let many_rates = VideoPlan {
             ladder: [0.045, 0.09, 0.13, 0.26, 0.52, 1.0, 2.1, 4.2]
                 .map(BitRate::from_mbps)

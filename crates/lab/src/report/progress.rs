@@ -51,7 +51,7 @@ fn typical<'s>(study: &'s Study, workload: &str, scheme: &str) -> Option<&'s Tra
 }
 
 fn picture(study: &Study, d: &Transfer, title: String) -> String {
-    let mebibytes = |(at, bytes): &(f64, u64)| Point::from((*at, *bytes as f64 / 1_048_576.0));
+    let megabytes = |(at, bytes): &(f64, u64)| Point::from((*at, *bytes as f64 / 1e6));
     let mut series: Vec<Series> = Vec::new();
     // A link that finished early keeps its last value.
     let ends = d.links.iter().filter_map(|l| l.points.last());
@@ -66,7 +66,7 @@ fn picture(study: &Study, d: &Transfer, title: String) -> String {
             // Skips the styles that stand for sums.
             style: if style < ARRIVED { style } else { style + 2 },
             form: Form::Line,
-            points: to_the_end(&link.points).iter().map(mebibytes).collect(),
+            points: to_the_end(&link.points).iter().map(megabytes).collect(),
         });
     }
     let last = last_links(&study.experiment, d);
@@ -75,7 +75,7 @@ fn picture(study: &Study, d: &Transfer, title: String) -> String {
             name: "arrived".into(),
             style: ARRIVED,
             form: Form::Line,
-            points: sum(&last).iter().map(mebibytes).collect(),
+            points: sum(&last).iter().map(megabytes).collect(),
         });
     }
     if !d.progress.is_empty() {
@@ -83,7 +83,7 @@ fn picture(study: &Study, d: &Transfer, title: String) -> String {
             name: "read".into(),
             style: READ,
             form: Form::Steps,
-            points: d.progress.iter().map(mebibytes).collect(),
+            points: d.progress.iter().map(megabytes).collect(),
         });
     }
     let mut ideals = study.report.ideal.iter();
@@ -93,13 +93,13 @@ fn picture(study: &Study, d: &Transfer, title: String) -> String {
             name: "ideal".into(),
             style: 0,
             form: Form::Reference,
-            points: ideal.points.iter().map(mebibytes).collect(),
+            points: ideal.points.iter().map(megabytes).collect(),
         });
     }
     let chart = Chart {
         title,
         x_label: "time (s)".into(),
-        y_label: "bytes (MiB)".into(),
+        y_label: "bytes (MB)".into(),
         from_zero: (true, true),
         series,
     };

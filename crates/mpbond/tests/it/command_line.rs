@@ -220,7 +220,7 @@ fn status_of_a_daemon() {
             subflows: vec![SubflowStatus {
                 name: "lte".into(),
                 state: "up".into(),
-                bytes_in: 10 << 20,
+                bytes_in: 10_000_000,
                 ..SubflowStatus::default()
             }],
             ..SessionStatus::default()
@@ -239,7 +239,7 @@ fn status_of_a_daemon() {
     for part in [
         "primary 9.9.9  up 1 min 15 s",
         "note: QUIC is refused",
-        "  lte   up     10.0 MiB",
+        "  lte   up     10.0 MB",
     ] {
         assert!(told.contains(part), "{part} is missing in\n{told}");
     }

@@ -54,7 +54,7 @@ impl Flow {
         }
     }
 
-    /// Periodic chunks: 3 KB each 160 ms is the camera of "Understanding the Networking Performance
+    /// Periodic chunks: 3 kB each 160 ms is the camera of "Understanding the Networking Performance
     /// of Wear OS", section 6.2.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use crate::machine::{
     LteParameters, NrParameters, UmtsParameters, WifiParameters,
 };
 
-/// Maximum size of a profile; the largest shipped one has 6 KB.
+/// Maximum size of a profile; the largest shipped one has 6 kB.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Error of loading or finding a profile.

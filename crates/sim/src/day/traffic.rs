@@ -1,7 +1,7 @@
 //! Requests of a day.
 //!
 //! Figures without a source are assumptions:
-//! - A page has 2,652 KB on the median desktop, 18 KB of it HTML (HTTP Archive, Web Almanac 2024,
+//! - A page has 2,652 kB on the median desktop, 18 kB of it HTML (HTTP Archive, Web Almanac 2024,
 //!   chapter "Page Weight"). The HTML comes first, the rest over six connections. Weights vary by a
 //!   factor of 3. Visits to pages are mostly short, with a long tail (Liu, White, Dumais, SIGIR
 //!   2010): 4 s to 5 min.

@@ -21,7 +21,7 @@ const SMALL_BYTES: usize = 32;
 const HEADERS_V4: usize = 20 + 8;
 const HEADERS_V6: usize = 40 + 8;
 
-/// Payload of TCP from 4 KB on fills packets of this size, or of the link's if it is smaller.
+/// Payload of TCP from 4 kB on fills packets of this size, or of the link's if it is smaller.
 const LARGE_PACKET: usize = 1500;
 
 /// Warns where small packets are answered and large ones are not. Where no echo is answered, or the

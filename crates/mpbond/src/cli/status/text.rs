@@ -362,12 +362,12 @@ mod tests {
             transfers: vec![TransferStatus {
                 destination: "198.51.100.1:80".into(),
                 state: "closed".into(),
-                bytes_in: 10 << 20,
+                bytes_in: 10_000_000,
                 opened_s: 1.0,
                 closed_s: Some(7.5),
                 subflows: vec![ShareStatus {
                     name: "lte".into(),
-                    bytes_in: 10 << 20,
+                    bytes_in: 10_000_000,
                     ..ShareStatus::default()
                 }],
                 ..TransferStatus::default()
@@ -415,17 +415,17 @@ links
   lte: wwan0 has no carrier
 
 session 0011 with CCCCCCC: up, pams, 0 of 0 streams open
-  PATH            STATE         IN      OUT  IN/s  OUT/s    TH   PAD   RTT
-  lte             up      1.91 MiB      0 B  8.00   0.00  8.00  25.0  50.0
-  the second la\u{2026}  silent       0 B  488 KiB  0.00   4.00     -  0.00  2400
-  total                   1.91 MiB  488 KiB  8.00   4.00
+  PATH            STATE        IN     OUT  IN/s  OUT/s    TH   PAD   RTT
+  lte             up      2.00 MB     0 B  8.00   0.00  8.00  25.0  50.0
+  the second la\u{2026}  silent      0 B  500 kB  0.00   4.00     -  0.00  2400
+  total                   2.00 MB  500 kB  8.00   4.00
 
   IN/s, OUT/s, TH: Mbit/s, TH where load has shown it lately. PAD, RTT: ms.
 
 transfers
-  DESTINATION            IN  OUT    TOOK  CARRIED BY, REASON
-  198.51.100.1:80  10.0 MiB  0 B  6.50 s  100 % lte
-  no.such.name:80       0 B  0 B  500 ms  name not found
+  DESTINATION           IN  OUT    TOOK  CARRIED BY, REASON
+  198.51.100.1:80  10.0 MB  0 B  6.50 s  100 % lte
+  no.such.name:80      0 B  0 B  500 ms  name not found
 ";
         assert_eq!(text, expected);
     }
@@ -503,29 +503,29 @@ transfers
                 RelayStatus {
                     primary: "AAAAAAA-BBBBBBB".into(),
                     proxy: "203.0.113.1:4433".into(),
-                    bytes_down: 1 << 20,
+                    bytes_down: 1_000_000,
                     ..RelayStatus::default()
                 };
                 2
             ],
             budget: Some(BudgetStatus {
                 month: "2026-11".into(),
-                used_bytes: 1 << 30,
-                max_bytes: Some(2 << 30),
+                used_bytes: 1_000_000_000,
+                max_bytes: Some(2_000_000_000),
             }),
             ..Status::default()
         };
         let text = plain(&status, None);
         assert!(
-            text.contains("lent in 2026-11: 1.00 GiB of 2.00 GiB\n"),
+            text.contains("lent in 2026-11: 1.00 GB of 2.00 GB\n"),
             "{text}"
         );
         assert!(
-            text.contains("  AAAAAAA  203.0.113.1:4433  1.00 MiB"),
+            text.contains("  AAAAAAA  203.0.113.1:4433  1.00 MB"),
             "{text}"
         );
         assert!(
-            text.contains("  total                      2.00 MiB  0 B"),
+            text.contains("  total                      2.00 MB  0 B"),
             "{text}"
         );
     }
