@@ -18,6 +18,7 @@ pub mod pairing;
 pub mod primary;
 pub mod proxy;
 pub mod sandbox;
+pub mod speed;
 pub mod status;
 pub mod status_socket;
 pub mod uplinks;

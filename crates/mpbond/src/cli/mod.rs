@@ -10,6 +10,7 @@ mod id;
 mod kill_switch;
 mod pair;
 mod setup;
+mod speed;
 mod status;
 mod trust;
 mod upgrade;
@@ -61,6 +62,7 @@ Examples:
   mpbond primary --config primary.toml
   mpbond doctor primary               find errors, with their remedies
   mpbond status --watch               the traffic of every path, once a second
+  mpbond speed                        the speed of every path, and the bottleneck
 
 `mpbond ROLE --help` shows a complete configuration for that role. Subcommands from `lab` on are part
 of the program mpbond-lab, which is built and installed beside this one.
@@ -74,6 +76,7 @@ enum Command {
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
     Doctor(doctor::DoctorArgs),
+    Speed(speed::SpeedArgs),
     Id(id::IdArgs),
     Pair(pair::PairArgs),
     Trust(trust::TrustArgs),
@@ -121,6 +124,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
         Command::Doctor(args) => args.run(),
+        Command::Speed(args) => args.run(),
         Command::Id(args) => args.run(),
         Command::Pair(args) => args.run(),
         Command::Trust(args) => args.run(),

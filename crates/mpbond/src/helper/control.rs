@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
-use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promised};
+use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised};
 use crate::admission::Visitor;
 use crate::quota::Full;
 
@@ -238,6 +238,11 @@ impl Helper {
                 };
                 (request, (proxy, others), kind, max_segment_bytes)
             }
+            Message::MeasurePipe { request, direction } => {
+                let primary = control.tls().peer_id();
+                let answer = self.promise_measurement(primary, request, direction);
+                return Ok(control.queue(&answer)?);
+            }
             Message::Ping { token } => return Ok(control.queue(&Message::Pong { token })?),
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
             other => {
@@ -349,7 +354,10 @@ impl Helper {
             control: events.clone(),
             share,
         };
-        let ticket = self.tickets.borrow_mut().issue(promised, now);
+        let ticket = self
+            .tickets
+            .borrow_mut()
+            .issue(Promise::Relay(promised), now);
         match ticket {
             Some(ticket) => Message::Relay { request, ticket },
             None => {

@@ -3,6 +3,7 @@
 
 mod budget;
 mod control;
+mod measurement;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,6 +41,7 @@ use crate::{addresses, metrics, revocation};
 
 use budget::MonthlyBudget;
 pub use budget::budget_of;
+use measurement::Measurement;
 
 /// Time within which a new connection has to identify itself as control connection or relay.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);
@@ -69,6 +71,16 @@ const MAX_CONTROLS_EACH: usize = 4;
 /// subflows.
 const MAX_RELAYS: usize = 64;
 const MAX_RELAYS_EACH: usize = 16;
+
+/// Limits of measurements, in total and per primary, which makes one at a time.
+const MAX_MEASUREMENTS: usize = 8;
+const MAX_MEASUREMENTS_EACH: usize = 2;
+
+/// A connection for which a ticket was issued.
+enum Promise {
+    Relay(Promised),
+    Measurement(Measurement),
+}
 
 /// A relay for which a ticket was issued. Its HS-Path is being opened.
 struct Promised {
@@ -118,7 +130,7 @@ struct Helper {
     revoked: watch::Sender<()>,
     /// How this process ends, once it does.
     leaving: watch::Sender<Option<Leave>>,
-    tickets: RefCell<TicketBook<Promised>>,
+    tickets: RefCell<TicketBook<Promise>>,
     relays: RefCell<HashMap<u64, Active>>,
     /// Bytes of relays that have ended, by primary: as many as are or were trusted.
     relayed: RefCell<BTreeMap<DeviceId, (u64, u64)>>,
@@ -127,6 +139,7 @@ struct Helper {
     /// Relays and control connections by primary.
     relay_quota: Quota<DeviceId>,
     control_quota: Quota<DeviceId>,
+    measurement_quota: Quota<DeviceId>,
     next_relay: Cell<u64>,
     budget: Option<MonthlyBudget>,
     clock: Clock,
@@ -160,6 +173,7 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         reached: RefCell::default(),
         relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
         control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
+        measurement_quota: Quota::new(MAX_MEASUREMENTS, MAX_MEASUREMENTS_EACH),
         next_relay: Cell::new(0),
         budget,
         clock: Clock::start(),
@@ -295,9 +309,13 @@ impl Helper {
                 let now = std::time::Instant::now().into();
                 let promised = self.tickets.borrow_mut().redeem(&ticket, now);
                 match promised {
-                    Some(promised) => {
+                    Some(Promise::Relay(promised)) => {
                         visitor.authenticated();
                         self.relay(tcp, promised).await;
+                    }
+                    Some(Promise::Measurement(measurement)) => {
+                        visitor.authenticated();
+                        self.measure(tcp, measurement).await;
                     }
                     None => {
                         if let Some(line) = said() {

@@ -22,6 +22,7 @@ use crate::driver::{Driver, FairQueue, Notice, Seat, Tcp, refuse};
 use crate::names::{self, NameService, Servers};
 use crate::random;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
+use crate::speed::{self, SpeedTests};
 use crate::status::{SessionStatus, TransferStatus};
 
 /// Maximum number of name look-ups under way on a worker, each with two sockets: enough for four
@@ -87,6 +88,7 @@ impl Worker {
                         drivers: RefCell::default(),
                         draining: Cell::new(false),
                         names: NameService::new(&resolver),
+                        tests: SpeedTests::default(),
                         resolver,
                         overloaded: Rc::default(),
                         refused: PeerLog::default(),
@@ -126,6 +128,7 @@ struct Work {
     draining: Cell<bool>,
     resolver: Rc<Resolver<DeviceId>>,
     names: NameService<DeviceId>,
+    tests: SpeedTests,
     /// Limits the warning that no descriptors are left.
     overloaded: Rc<RateLimitedLog>,
     /// Limits lines about refusals that a device causes.
@@ -301,6 +304,16 @@ impl Work {
                             Some(served) => driver.attach(stream, served),
                             None => {
                                 self.refused(&peer, "stream", &"too many streams of look-ups");
+                                driver.refuse(stream, ResetCode::Overloaded);
+                            }
+                        }
+                        continue;
+                    }
+                    if let Some(direction) = speed::asked(&destination) {
+                        match self.tests.start(peer, direction) {
+                            Some(end) => driver.attach(stream, end),
+                            None => {
+                                self.refused(&peer, "stream", &"too many speed tests");
                                 driver.refuse(stream, ResetCode::Overloaded);
                             }
                         }

@@ -33,6 +33,7 @@ mod restart;
 mod retire;
 mod retire_helper;
 mod silence;
+mod speed;
 mod status;
 mod texts;
 mod upgrade;

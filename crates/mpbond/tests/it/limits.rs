@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpbond::config::{Destinations, HelperConfig, ProxyConfig, Uplink};
-use mpbond_net::control::{ControlChannel, Message, RefusalCode, RequestId};
+use mpbond_net::control::{ControlChannel, Direction, Message, RefusalCode, RequestId};
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::{BufferDelay, FeedbackRule, Idleness, ReinjectionRule, SchedulerKind};
@@ -217,5 +217,36 @@ async fn relays_of_one_primary() {
     let other = Identity::generate().unwrap();
     let mut modest = control(listen, id, &other).await;
     let told = ask(&mut modest, 0).await;
+    assert!(matches!(told, Message::Relay { .. }), "{told:?}");
+}
+
+#[tokio::test]
+async fn measurements_of_one_primary() {
+    let (listen, id, _folder) = helper(free());
+    let ask = async |control: &mut ControlChannel| {
+        let message = Message::MeasurePipe {
+            request: RequestId(1),
+            direction: Direction::Down,
+        };
+        control.send(&message).await.unwrap();
+        answer(control).await
+    };
+    let one = Identity::generate().unwrap();
+    let mut greedy = control(listen, id, &one).await;
+    for _ in 0..2 {
+        let told = ask(&mut greedy).await;
+        assert!(matches!(told, Message::Relay { .. }), "{told:?}");
+    }
+    let told = ask(&mut greedy).await;
+    let too_many = matches!(
+        &told,
+        Message::Refused {
+            code: RefusalCode::TooMany,
+            ..
+        }
+    );
+    assert!(too_many, "{told:?}");
+    let mut modest = control(listen, id, &Identity::generate().unwrap()).await;
+    let told = ask(&mut modest).await;
     assert!(matches!(told, Message::Relay { .. }), "{told:?}");
 }

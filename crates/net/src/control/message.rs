@@ -63,14 +63,21 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_segment_bytes: Option<u16>,
     },
-    /// Helper: grants a ticket with which the relay may be opened.
+    /// Primary: measure the pipe by a connection that ends in the helper.
+    MeasurePipe {
+        /// Identifies the answer.
+        request: RequestId,
+        /// Direction in which the connection carries octets.
+        direction: Direction,
+    },
+    /// Helper: grants a ticket with which the relay or the measurement may be opened.
     Relay {
         /// The request answered; also identifies the relay in reports.
         request: RequestId,
         /// Valid for one connection within [`super::TICKET_LIFETIME`].
         ticket: Ticket,
     },
-    /// Helper: refuses to open a relay.
+    /// Helper: refuses a relay or a measurement.
     Refused {
         /// The request answered.
         request: RequestId,
@@ -103,6 +110,16 @@ pub enum Message {
     /// A message of an unknown type; ignored.
     #[serde(other, skip_serializing)]
     Unknown,
+}
+
+/// Direction of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Towards the primary.
+    Down,
+    /// Away from it.
+    Up,
 }
 
 /// Reason code for refusing a relay.

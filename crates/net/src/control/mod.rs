@@ -13,7 +13,8 @@ mod ticket;
 pub use channel::{ChannelError, ControlChannel};
 pub use codec::{DecodeError, Decoder, EncodeError, MAX_MESSAGE_BYTES, encode};
 pub use message::{
-    HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId, VERSION,
+    Direction, HelperState, LinkKind, LinkState, Message, RefusalCode, RelayReport, RequestId,
+    VERSION,
 };
 pub use ticket::{
     Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket, TicketBook, read_opening,

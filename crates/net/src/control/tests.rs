@@ -114,6 +114,13 @@ fn any_message() -> impl Strategy<Value = Message> {
                     max_segment_bytes,
                 }
             }),
+        (request(), any::<bool>()).prop_map(|(request, down)| Message::MeasurePipe {
+            request,
+            direction: match down {
+                true => Direction::Down,
+                false => Direction::Up,
+            },
+        }),
         (request(), any::<[u8; 32]>()).prop_map(|(request, t)| Message::Relay {
             request,
             ticket: Ticket::from_bytes(t),

@@ -1,0 +1,73 @@
+//! Measurements of the pipe: connections of a primary that end here, on its request.
+
+use mpbond_net::DeviceId;
+use mpbond_net::control::{Direction, Message, RefusalCode, RequestId};
+use tokio::net::TcpStream;
+use tracing::info;
+
+use super::{Helper, Promise};
+use crate::quota::Share;
+use crate::speed::measured_pipe;
+
+/// A measurement for which a ticket was issued.
+pub(super) struct Measurement {
+    primary: DeviceId,
+    direction: Direction,
+    _share: Share<DeviceId>,
+}
+
+impl Helper {
+    /// Issues a ticket for a measurement. It takes nothing of the uplink or of the budget.
+    pub(super) fn promise_measurement(
+        &self,
+        primary: DeviceId,
+        request: RequestId,
+        direction: Direction,
+    ) -> Message {
+        let refused = |code, reason: &str| Message::Refused {
+            request,
+            code,
+            reason: reason.to_owned(),
+        };
+        if !self.config.enabled {
+            return refused(RefusalCode::SwitchedOff, "lending is switched off");
+        }
+        let now = std::time::Instant::now().into();
+        // Those whose ticket was not used in time no longer count.
+        self.tickets.borrow_mut().expire(now);
+        let Ok(share) = self.measurement_quota.take(primary) else {
+            return refused(RefusalCode::TooMany, "too many measurements at a time");
+        };
+        let promised = Promise::Measurement(Measurement {
+            primary,
+            direction,
+            _share: share,
+        });
+        match self.tickets.borrow_mut().issue(promised, now) {
+            Some(ticket) => Message::Relay { request, ticket },
+            None => refused(
+                RefusalCode::TooMany,
+                "too many tickets are waiting to be used",
+            ),
+        }
+    }
+
+    /// Serves a measurement until it ends or its primary is no longer trusted.
+    pub(super) async fn measure(&self, pipe: TcpStream, measurement: Measurement) {
+        let primary = measurement.primary;
+        let mut revoked = self.revoked.subscribe();
+        let distrusted = async {
+            while self.trust.trusts(&primary) {
+                if revoked.changed().await.is_err() {
+                    return;
+                }
+            }
+            info!(primary = primary.short(), "no longer trusted");
+        };
+        tokio::select! {
+            biased;
+            () = distrusted => {}
+            () = measured_pipe(pipe, measurement.direction) => {}
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Rate at which a counter grows.
+
+use std::time::Duration;
+
+use mpbond_units::BitRate;
+use tokio::time::{Instant, sleep};
+
+/// Interval at which the counter is read.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Time of a measurement in one direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Not counted: slow start, and queues that have to fill.
+    pub warm_up: Duration,
+    /// Counted.
+    pub measured: Duration,
+}
+
+/// The rate of the counter `total` over a span that begins now.
+pub(super) async fn rate(span: Span, total: impl Fn() -> u64) -> BitRate {
+    sleep(span.warm_up).await;
+    let start = Instant::now();
+    let mut meter = Meter::new(total());
+    while start.elapsed() < span.measured {
+        sleep(LOOK_EVERY).await;
+        meter.add(start.elapsed(), total());
+    }
+    meter.rate()
+}
+
+/// Measures from the first change of a counter to its last one: what comes in large pieces, as over
+/// a slow link, is not rounded to them.
+struct Meter {
+    total: u64,
+    first: Option<(Duration, u64)>,
+    last: (Duration, u64),
+}
+
+impl Meter {
+    fn new(total: u64) -> Self {
+        Self {
+            total,
+            first: None,
+            last: (Duration::ZERO, total),
+        }
+    }
+
+    fn add(&mut self, at: Duration, total: u64) {
+        if total != self.total {
+            self.total = total;
+            self.last = (at, total);
+            self.first.get_or_insert(self.last);
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        let first = self.first.unwrap_or(self.last);
+        let span = self.last.0.saturating_sub(first.0).as_secs_f64();
+        let bytes = self.last.1.saturating_sub(first.1) as f64;
+        match span > 0.0 {
+            true => BitRate::from_bytes_per_sec(bytes / span),
+            false => BitRate::from_bps(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rate of what has arrived after so many seconds, looked at for 4 s.
+    fn measured(total: impl Fn(f64) -> u64) -> f64 {
+        let mut meter = Meter::new(total(0.0));
+        for n in 1..=200 {
+            let at = LOOK_EVERY * n;
+            meter.add(at, total(at.as_secs_f64()));
+        }
+        meter.rate().mbps()
+    }
+
+    #[test]
+    fn a_steady_rate_is_measured() {
+        let mbps = measured(|at| (at * 1e6) as u64);
+        assert!((mbps - 8.0).abs() < 0.01, "{mbps}");
+    }
+
+    /// 100 kbit/s in pieces of 16 KiB, one each 1.31 s.
+    #[test]
+    fn pieces_that_come_slowly_are_not_rounded() {
+        let mbps = measured(|at| (at * 12_500.0 / 16_384.0) as u64 * 16_384);
+        assert!((mbps - 0.1).abs() < 0.002, "{mbps}");
+    }
+
+    #[test]
+    fn a_link_that_carries_nothing_has_no_rate() {
+        assert_eq!(measured(|_| 7), 0.0);
+    }
+}

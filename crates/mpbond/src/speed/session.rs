@@ -1,0 +1,132 @@
+//! A session with a single subflow, whose throughput is measured.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use bytes::Bytes;
+use mpbond_net::DeviceId;
+use mpbond_net::control::Direction;
+use mpbond_net::tls::TlsStream;
+use mpbond_session::{HelperId, ResetCode, Session, SessionConfig, StreamClass, SubflowSetup};
+use mpbond_units::BitRate;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::STEP_WITHIN;
+use super::endless::Endless;
+use super::rate::{Span, rate};
+use super::service::destination;
+use crate::driver::{Clock, Driver, FairQueue, Notice, Seat, TransferLog};
+use crate::memory::Memory;
+use crate::random;
+
+/// Time within which what is on its way arrives once a test is over, and the interval at which that
+/// is looked for. A longer queue delays the next test.
+const DRAINED_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A session that is established. It is closed when dropped.
+pub(super) struct Measured {
+    driver: Driver,
+    notices: mpsc::UnboundedReceiver<Notice>,
+}
+
+impl Measured {
+    pub(super) async fn open(
+        tls: TlsStream,
+        proxy: DeviceId,
+        name: &str,
+        helper: bool,
+    ) -> anyhow::Result<Self> {
+        let session = Session::client(SessionConfig::default(), random::bytes()?);
+        let seat = Seat::take(&FairQueue::start(), &Memory::unbounded())
+            .map_err(|_| anyhow!("no memory is left"))?;
+        let (clock, log) = (Clock::start(), TransferLog::default());
+        let (driver, notices) = Driver::start(session, proxy, clock, log, seat);
+        let mut opened = Self { driver, notices };
+        let setup = SubflowSetup {
+            name: name.to_owned(),
+            helper: helper.then_some(HelperId(0)),
+            ..SubflowSetup::default()
+        };
+        opened.driver.add_subflow(tls, setup);
+        let established = async {
+            loop {
+                match opened.notices.recv().await {
+                    Some(Notice::Established(_)) => return Ok::<_, anyhow::Error>(()),
+                    notice => ends(notice)?,
+                }
+            }
+        };
+        match timeout(STEP_WITHIN, established).await {
+            Ok(Ok(())) => Ok(opened),
+            Ok(Err(e)) => Err(e),
+            Err(_) => bail!("the proxy does not answer"),
+        }
+    }
+
+    /// Measures one direction.
+    pub(super) async fn rate(
+        &mut self,
+        direction: Direction,
+        span: Span,
+    ) -> anyhow::Result<BitRate> {
+        let stopped = Rc::new(Cell::new(false));
+        let until = Instant::now() + span.warm_up + span.measured + STEP_WITHIN;
+        let end = Endless::new(direction == Direction::Up, until, Rc::clone(&stopped));
+        let to = destination(direction);
+        self.driver.open(to, StreamClass::Bulk, Bytes::new(), end)?;
+        let driver = self.driver.clone();
+        // Ciphertext that has arrived at its end: what the link has carried.
+        let arrived = || {
+            driver.inspect(|session, clock, _| {
+                let subflows = session.subflows(clock.now());
+                subflows.iter().map(|s| s.octets).sum::<u64>()
+            })
+        };
+        let lost = async {
+            loop {
+                if let Err(e) = ends(self.notices.recv().await) {
+                    return e;
+                }
+            }
+        };
+        let measured = tokio::select! {
+            rate = rate(span, arrived) => Ok(rate),
+            e = lost => Err(e),
+        };
+        stopped.set(true);
+        let deadline = Instant::now() + DRAINED_WITHIN;
+        while measured.is_ok() && !self.driver.is_drained() && Instant::now() < deadline {
+            sleep(LOOK_EVERY).await;
+        }
+        measured
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        // The proxy would keep the session for a return.
+        self.driver.stop("the test is over");
+        self.driver.shut_down();
+    }
+}
+
+/// Whether a notice ends the test.
+fn ends(notice: Option<Notice>) -> anyhow::Result<()> {
+    match notice {
+        Some(Notice::Distrusted) => bail!("the proxy does not trust this device"),
+        Some(Notice::Refused {
+            code: ResetCode::Overloaded,
+            ..
+        }) => bail!("too many speed tests at the proxy"),
+        Some(Notice::Refused { .. }) => {
+            bail!("the proxy offers no speed test: is its version of mpbond older?")
+        }
+        Some(Notice::Lost(reason)) => bail!("the session is lost: {reason}"),
+        Some(Notice::SubflowGone(_)) | None => bail!("the connection to the proxy is lost"),
+        Some(_) => Ok(()),
+    }
+}
