@@ -393,11 +393,14 @@ async fn shake(
                 ),
                 TlsError::Deadline | TlsError::Truncated | TlsError::Io(_) => {
                     "it takes connections, but does not finish the TLS handshake: is mpbond \
-                     behind this port, and can it reach on?"
+                     behind this port, and can it reach on? Or does a captive portal answer, until \
+                     somebody logs in?"
                         .to_owned()
                 }
                 TlsError::NotTrusted { .. } => own_id_advice(identity),
-                _ => "something else than mpbond seems to listen there".to_owned(),
+                _ => "something else than mpbond answers: another service, or a captive portal until \
+                      somebody logs in"
+                    .to_owned(),
             };
             findings.fail(check, format!("{whom}: {e}"), advice);
             None
