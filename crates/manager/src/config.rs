@@ -9,7 +9,7 @@ use crate::express::WORTH_OPENING;
 /// Links of a primary, and the policy for times without a working path.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Own paths and pipes. [`LinkId`](crate::LinkId) is an index into this list.
+    /// Own paths and pipes at the start; their [`LinkId`](crate::LinkId)s count from zero.
     pub links: Vec<Link>,
     /// Handling of new connections while no path to the proxy works.
     pub without_proxy: WithoutProxy,

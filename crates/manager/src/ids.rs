@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An own path or a pipe of the primary: its index in [`Config::links`](crate::Config::links).
+/// An own path or a pipe of the primary. Those of [`Config::links`](crate::Config::links) count
+/// from zero, and those added later go on. A number is never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
 

@@ -100,7 +100,7 @@ pub use config::{Config, Link, WithoutProxy};
 pub use express::{AGAIN_AFTER, STALE_AFTER, WORTH_OPENING};
 pub use ids::{DialId, LinkId, RequestId};
 pub use link_state::LinkState;
-pub use manager::Manager;
+pub use manager::{Manager, NOT_CONFIGURED};
 pub use nat_timeout::LEAST_KEEP_ALIVE;
 pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpbond_session::SubflowId;
 use mpbond_units::Timestamp;
 
-use crate::config::{self, Config};
+use crate::config;
 use crate::context::Context;
 use crate::ids::{DialId, LinkId};
 use crate::link_state::LinkState;
@@ -35,10 +35,10 @@ pub(crate) enum Kind {
 }
 
 impl Link {
-    pub(crate) fn new(link: LinkId, of: config::Link, config: &Config) -> Self {
+    pub(crate) fn new(link: LinkId, of: config::Link, express_at: Option<Duration>) -> Self {
         let kind = match of.helper {
             None => Kind::Path(OwnPath::new(link)),
-            Some(_) => Kind::Pipe(Pipe::new(link, config.express_at)),
+            Some(_) => Kind::Pipe(Pipe::new(link, express_at)),
         };
         Self {
             config: of,

@@ -1,6 +1,6 @@
 //! The path manager: inputs, and the results that follow from them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mpbond_session::{Role, StreamId, SubflowId, SubflowSetup};
 use mpbond_units::Timestamp;
 
 use crate::action::{Action, Notice, Target};
-use crate::config::{Config, WithoutProxy};
+use crate::config::{self, Config, WithoutProxy};
 use crate::context::Context;
 use crate::ids::{DialId, LinkId, RequestId};
 use crate::link::Link;
@@ -20,6 +20,9 @@ use crate::pipe_report::Report;
 use crate::sessions::Sessions;
 use crate::subflows::SubflowFacts;
 use crate::unanswered::Unanswered;
+
+/// Reason of the end of a subflow whose link the configuration no longer has, for people.
+pub const NOT_CONFIGURED: &str = "no longer configured";
 
 /// Decides about a primary's paths and pipes.
 ///
@@ -38,7 +41,11 @@ use crate::unanswered::Unanswered;
 #[derive(Debug)]
 pub struct Manager {
     cx: Context,
-    links: Vec<Link>,
+    links: BTreeMap<LinkId, Link>,
+    /// Number of the next link that is added.
+    next_link: usize,
+    /// Queueing delay at a helper from which an express is opened.
+    express_at: Option<Duration>,
     sessions: Sessions,
     outage: Outage,
     /// Absent where connections never go direct.
@@ -48,15 +55,18 @@ pub struct Manager {
 impl Manager {
     /// A manager that has done nothing yet. Its first actions open a session and dial.
     pub fn new(config: Config, now: Timestamp) -> Self {
-        let links = config.links.iter().cloned().enumerate();
-        let links = links.map(|(i, link)| Link::new(LinkId(i), link, &config));
         let mut manager = Self {
-            links: links.collect(),
+            links: BTreeMap::new(),
+            next_link: 0,
+            express_at: config.express_at,
             sessions: Sessions::new(now),
             outage: Outage::new(config.without_proxy, now),
             unanswered: (config.without_proxy == WithoutProxy::Direct).then(Unanswered::default),
             cx: Context::new(now),
         };
+        for link in config.links {
+            manager.add_link(link);
+        }
         manager.settle();
         manager
     }
@@ -70,7 +80,7 @@ impl Manager {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let links = self.links.iter().filter_map(Link::due);
+        let links = self.links.values().filter_map(Link::due);
         let unanswered = self.unanswered.as_ref().and_then(Unanswered::due);
         links
             .chain(self.sessions.due())
@@ -90,7 +100,7 @@ impl Manager {
     /// comes up is dialled at once. Links are up at the start.
     pub fn handle_link(&mut self, now: Timestamp, link: LinkId, up: bool) {
         self.input(now, |m| {
-            if let Some(link) = m.links.get_mut(link.0) {
+            if let Some(link) = m.links.get_mut(&link) {
                 link.set_available(up);
             }
         });
@@ -114,6 +124,23 @@ impl Manager {
         }
     }
 
+    // ---- configuration --------------------------------------------------------------------
+
+    /// The configuration has another own path or pipe, which is dialled as those of the start.
+    pub fn handle_link_added(&mut self, now: Timestamp, link: config::Link) -> LinkId {
+        self.input(now, |m| m.add_link(link))
+    }
+
+    /// The configuration no longer has this link. Its connections are dropped, its attempts
+    /// abandoned; its number is not used again.
+    pub fn handle_link_removed(&mut self, now: Timestamp, link: LinkId) {
+        self.input(now, |m| {
+            if let Some(mut link) = m.links.remove(&link) {
+                link.drop_gone(&mut m.cx, NOT_CONFIGURED, &|_| true);
+            }
+        });
+    }
+
     // ---- connection attempts --------------------------------------------------------------
 
     /// A connection to the proxy is up and was given to the session as this subflow. `local` is
@@ -127,7 +154,11 @@ impl Manager {
     ) {
         self.input(now, |m| {
             m.cx.subflows.add(subflow, local);
-            if !m.links.iter_mut().any(|l| l.dialled(&m.cx, dial, subflow)) {
+            if !m
+                .links
+                .values_mut()
+                .any(|l| l.dialled(&m.cx, dial, subflow))
+            {
                 m.cx.drop_subflow(subflow, "no longer needed");
             }
         });
@@ -137,7 +168,7 @@ impl Manager {
     /// address.
     pub fn handle_control_up(&mut self, now: Timestamp, dial: DialId, local: Option<IpAddr>) {
         self.input(now, |m| {
-            let mut pipes = m.links.iter_mut().filter_map(Link::pipe);
+            let mut pipes = m.links.values_mut().filter_map(Link::pipe);
             pipes.any(|pipe| pipe.control_up(&m.cx, dial, local));
         });
     }
@@ -145,7 +176,7 @@ impl Manager {
     /// A connection attempt has failed.
     pub fn handle_dial_failed(&mut self, now: Timestamp, dial: DialId, reason: &str) {
         self.input(now, |m| {
-            for link in &mut m.links {
+            for link in m.links.values_mut() {
                 link.dial_failed(&mut m.cx, dial, reason);
             }
         });
@@ -178,7 +209,7 @@ impl Manager {
         link: LinkId,
         report: &Report,
     ) -> Option<SubflowId> {
-        let backup = self.links.get(link.0)?.config.backup;
+        let backup = self.links.get(&link)?.config.backup;
         self.pipe_input(now, link, |pipe, cx| pipe.report(cx, report, backup))?
     }
 
@@ -201,7 +232,7 @@ impl Manager {
         self.input(now, |m| {
             m.cx.session = true;
             m.sessions.opened(now);
-            m.links.iter_mut().for_each(Link::retry);
+            m.links.values_mut().for_each(Link::retry);
         });
     }
 
@@ -255,7 +286,7 @@ impl Manager {
     /// directions. That its connection is gone is another input.
     pub fn handle_subflow_cut(&mut self, now: Timestamp, id: SubflowId, octets: u64) {
         self.input(now, |m| {
-            for link in &mut m.links {
+            for link in m.links.values_mut() {
                 link.subflow_cut(&mut m.cx, id, octets);
             }
         });
@@ -267,7 +298,7 @@ impl Manager {
         self.input(now, |m| {
             let idle = m.cx.subflows.rested(id, now);
             m.cx.subflows.remove(id);
-            for link in &mut m.links {
+            for link in m.links.values_mut() {
                 link.subflow_closed(&mut m.cx, id, idle, quiet);
             }
         });
@@ -275,7 +306,7 @@ impl Manager {
 
     /// Stream bytes move after a pause ([`Event::Moving`](mpbond_session::Event::Moving)).
     pub fn handle_moving(&mut self, now: Timestamp) {
-        self.input(now, |m| m.links.iter_mut().for_each(Link::wake));
+        self.input(now, |m| m.links.values_mut().for_each(Link::wake));
     }
 
     // ---- new connections ------------------------------------------------------------------
@@ -288,7 +319,7 @@ impl Manager {
     /// A stream was opened for an application's connection.
     pub fn handle_opened(&mut self, now: Timestamp, stream: StreamId) {
         self.input(now, |m| {
-            m.links.iter_mut().for_each(Link::wake);
+            m.links.values_mut().for_each(Link::wake);
             if let Some(unanswered) = &mut m.unanswered {
                 unanswered.watch(now, stream);
             }
@@ -308,9 +339,14 @@ impl Manager {
 
     // ---- getters --------------------------------------------------------------------------
 
-    /// State of every link, in the order of the configuration.
+    /// State of a link.
+    pub fn link(&self, link: LinkId) -> Option<LinkState<'_>> {
+        self.links.get(&link).map(Link::state)
+    }
+
+    /// State of every link, in the order of their numbers.
     pub fn links(&self) -> impl Iterator<Item = LinkState<'_>> {
-        self.links.iter().map(Link::state)
+        self.links.values().map(Link::state)
     }
 
     /// Since when no path to the proxy has worked, once that was told by
@@ -327,12 +363,12 @@ impl Manager {
     /// Maximum payload of a segment (TCP_MAXSEG) of the next connection on an own path, or of both
     /// hops of the next relay, if it is to be less than usual.
     pub fn max_segment_bytes(&self, link: LinkId) -> Option<u32> {
-        self.links.get(link.0)?.max_segment_bytes()
+        self.links.get(&link)?.max_segment_bytes()
     }
 
     /// Name, helper, role and keep-alive of the subflow to be made of a connection.
     pub fn setup(&self, target: &Target) -> SubflowSetup {
-        let Some(link) = self.links.get(target.link().0) else {
+        let Some(link) = self.links.get(&target.link()) else {
             return SubflowSetup::default();
         };
         SubflowSetup {
@@ -349,10 +385,17 @@ impl Manager {
 
     // ---- what inputs have in common -------------------------------------------------------
 
+    fn add_link(&mut self, link: config::Link) -> LinkId {
+        let id = LinkId(self.next_link);
+        self.next_link += 1;
+        self.links.insert(id, Link::new(id, link, self.express_at));
+        id
+    }
+
     fn forget_session(&mut self) {
         self.cx.session = false;
         self.cx.established = false;
-        for link in &mut self.links {
+        for link in self.links.values_mut() {
             link.session_lost(&mut self.cx);
         }
         self.cx.subflows.clear();
@@ -369,7 +412,7 @@ impl Manager {
     }
 
     fn control_lost(&mut self, link: LinkId) {
-        if let Some(link) = self.links.get_mut(link.0) {
+        if let Some(link) = self.links.get_mut(&link) {
             link.control_lost();
         }
     }
@@ -381,14 +424,14 @@ impl Manager {
         f: impl FnOnce(&mut Pipe, &mut Context) -> T,
     ) -> Option<T> {
         self.input(now, |m| {
-            let pipe = m.links.get_mut(link.0)?.pipe()?;
+            let pipe = m.links.get_mut(&link)?.pipe()?;
             Some(f(pipe, &mut m.cx))
         })
     }
 
     /// Drops connections for whose own address `gone` holds, and tries all links again.
     fn renew(&mut self, reason: &'static str, gone: &dyn Fn(Option<IpAddr>) -> bool) {
-        for link in &mut self.links {
+        for link in self.links.values_mut() {
             link.drop_gone(&mut self.cx, reason, gone);
             link.retry();
         }
@@ -397,7 +440,7 @@ impl Manager {
     /// Does everything that is due and possible now.
     fn settle(&mut self) {
         self.sessions.advance(&mut self.cx);
-        for link in &mut self.links {
+        for link in self.links.values_mut() {
             link.advance(&mut self.cx);
         }
         self.outage.advance(&mut self.cx);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod bench;
+mod configuration;
 mod network;
 mod outage;
 mod path;
