@@ -15,6 +15,8 @@ pub struct FilePage {
     pub text: &'static [&'static str],
     /// Sections of the file.
     pub sections: &'static [FileSection],
+    /// Sentence that follows the meaning of a key, by section and key; empty for none.
+    pub remark: fn(header: &str, key: &str) -> &'static str,
     /// A complete file.
     pub example: &'static str,
     /// Related pages: "mpbond-proxy(1)".
@@ -81,7 +83,7 @@ impl FilePage {
             };
             page.control("SH", [header]).text(inlines(section.about));
             for key in section.keys {
-                describe(&mut page, key);
+                describe(&mut page, key, (self.remark)(section.header, key.name));
             }
         }
         page.control("SH", ["EXAMPLES"])
@@ -98,11 +100,14 @@ impl FilePage {
     }
 }
 
-fn describe(page: &mut Roff, key: &FileKey) {
+fn describe(page: &mut Roff, key: &FileKey, remark: &str) {
     page.control("TP", [])
         .text([bold(key.name), roman(" = "), italic(key.values)])
-        .text(inlines(key.meaning))
-        .control("br", []);
+        .text(inlines(key.meaning));
+    if !remark.is_empty() {
+        page.text(inlines(remark));
+    }
+    page.control("br", []);
     match key.default {
         KeyDefault::Value(value) => page.text([roman("Default: "), bold(value)]),
         KeyDefault::Words(words) => page.text(inlines(&format!("Default: {words}"))),
@@ -154,6 +159,10 @@ mod tests {
                 about: "A link.",
                 keys: &KEYS,
             }],
+            remark: |header, key| match (header, key) {
+                ("[[link]]", "id") => "It `stays`.",
+                _ => "",
+            },
             example: "a = 1     # one\n\n'b' = 2",
             see_also: &["prog(1)"],
         };
@@ -164,7 +173,7 @@ mod tests {
             "First.\n.PP\nSecond.\n",
             ".SH [[link]]\nA link.\n.TP\n\\fBbuffer\\fR = \\fIa size\\fR\n",
             "Maximum of bytes. See \\fBuplink\\fR.\n.br\nDefault: \\fB\"4 MiB\"\\fR\n",
-            "Identity.\n.br\nRequired.\n",
+            "Identity.\nIt \\fBstays\\fR.\n.br\nRequired.\n",
             ".RS 4\n.nf\na = 1     # one\n\n\\*(Aqb\\*(Aq = 2\n.fi\n.RE\n",
             ".SH \"SEE ALSO\"\nprog(1)\n",
         ] {

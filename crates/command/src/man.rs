@@ -88,6 +88,7 @@ mod tests {
             about: "configuration of prog",
             text: &[],
             sections: &[],
+            remark: |_, _| "",
             example: "",
             see_also: &[],
         };

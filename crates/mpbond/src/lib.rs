@@ -17,6 +17,7 @@ pub mod own_mark;
 pub mod pairing;
 pub mod primary;
 pub mod proxy;
+pub mod reload;
 pub mod sandbox;
 pub mod speed;
 pub mod status;

@@ -54,13 +54,23 @@ struct Shared {
     sessions: AtomicU64,
     /// Peak since it was last read.
     peak: AtomicU64,
-    most: u64,
+    most: AtomicU64,
 }
 
 /// The bound leaves no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory left")]
 pub struct Full;
+
+/// Half of the machine's memory in bytes; no bound where its size is unknown.
+pub(crate) fn half_of_machine() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    kib.map_or(u64::MAX, |kib| kib.saturating_mul(512))
+}
 
 impl Memory {
     /// An accountant with this bound in bytes.
@@ -70,7 +80,7 @@ impl Memory {
                 used: AtomicU64::new(0),
                 sessions: AtomicU64::new(0),
                 peak: AtomicU64::new(0),
-                most,
+                most: AtomicU64::new(most),
             }),
         }
     }
@@ -80,16 +90,6 @@ impl Memory {
         Self::new(u64::MAX)
     }
 
-    /// Bound by half of the machine's memory; unbounded where its size is unknown.
-    pub fn of_machine() -> Self {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kib = text.lines().find_map(|line| {
-            let rest = line.strip_prefix("MemTotal:")?;
-            rest.split_whitespace().next()?.parse::<u64>().ok()
-        });
-        kib.map_or_else(Self::unbounded, |kib| Self::new(kib.saturating_mul(512)))
-    }
-
     /// Bytes counted now.
     pub fn used(&self) -> u64 {
         self.shared.used.load(Ordering::Relaxed)
@@ -97,7 +97,12 @@ impl Memory {
 
     /// The bound.
     pub fn most(&self) -> u64 {
-        self.shared.most
+        self.shared.most.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bound. What is counted already stays.
+    pub(crate) fn set_most(&self, bytes: u64) {
+        self.shared.most.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes free.

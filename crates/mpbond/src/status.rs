@@ -17,6 +17,12 @@ pub struct Status {
     pub process: u32,
     /// Since the daemon started.
     pub uptime_s: f64,
+    /// Since the daemon has read its configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_age_s: Option<f64>,
+    /// Keys and sections of the configuration whose change applies at the next start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_restart: Vec<String>,
     /// Sessions: at a primary the one in use, then those that retire; any number at a proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionStatus>,

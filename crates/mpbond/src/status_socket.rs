@@ -1,8 +1,9 @@
-//! Status socket: one JSON document over a Unix socket, for `mpbond status`.
+//! Status socket: a request and its answer, one JSON document, over a Unix socket, for
+//! `mpbond status` and `mpbond reload`.
 
 use std::fs::Permissions;
 use std::future::Future;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,25 +11,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use nix::unistd::{Uid, getegid, geteuid};
-use tokio::io::AsyncWriteExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use crate::reload::Answer;
 use crate::status::Status;
 
-/// Time limit for a client that does not read.
+/// Time limit for a client that does not write, and for one that does not read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Interval at which the status is made anew for clients that are not trusted: asking must not keep
 /// the thread of the data path busy.
 const PUBLIC_EVERY: Duration = Duration::from_secs(1);
 
-/// Permissions of the socket, whatever the umask. Every user may ask for the status; nothing can be
-/// changed through it.
+/// Permissions of the socket, whatever the umask: every user may ask for the status.
 const MODE: u32 = 0o666;
 
-/// Maximum size of a status.
-const MAX_STATUS_BYTES: u64 = 64 << 20;
+/// Maximum size of an answer.
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
+
+/// Maximum number of clients whose requests are being read; more are turned away, unless they are
+/// trusted.
+const MAX_ASKERS: usize = 64;
+
+/// Requests. Anything else, an empty one included, asks for the status.
+const STATUS: &str = "status";
+const RELOAD: &str = "reload";
+
+/// Maximum size of a request.
+const MAX_REQUEST_BYTES: usize = 16;
 
 /// A daemon's status socket; removes its file when dropped.
 #[derive(Debug)]
@@ -134,23 +149,50 @@ impl StatusSocket {
         self.keeps_file = true;
     }
 
-    /// Answers every connection with the current result of `status`; waits for ever without a
-    /// listener.
-    pub async fn serve<F: Future<Output = Status>>(&self, status: impl Fn() -> F) {
+    /// Answers every request for the status with the current result of `status`, and every other
+    /// one with that of `reload`; waits for ever without a listener.
+    pub async fn serve<F: Future<Output = Status>>(
+        &self,
+        status: impl Fn() -> F,
+        reload: impl Fn() -> Answer,
+    ) {
         let Some(listener) = &self.listener else {
             return std::future::pending().await;
         };
         // The last answer to a client that is not trusted.
         let mut public: Option<(Instant, Vec<u8>)> = None;
+        // In tasks, so that a slow client delays no other.
+        let mut asking = JoinSet::new();
         loop {
-            let mut asker = match listener.accept().await {
-                Ok((asker, _)) => asker,
-                Err(e) => {
-                    warn!(error = %e, "status socket");
-                    tokio::time::sleep(PATIENCE).await;
+            let (asker, request) = tokio::select! {
+                accepted = listener.accept() => {
+                    match accepted {
+                        Ok((asker, _)) if asking.len() < MAX_ASKERS || is_trusted(&asker) => {
+                            asking.spawn(request_of(asker));
+                        }
+                        Ok(_) => debug!("too many clients ask for the status"),
+                        Err(e) => {
+                            warn!(error = %e, "status socket");
+                            tokio::time::sleep(PATIENCE).await;
+                        }
+                    }
                     continue;
                 }
+                Some(asked) = asking.join_next() => match asked {
+                    Ok(Some(asked)) => asked,
+                    Ok(None) | Err(_) => continue,
+                },
             };
+            if request == RELOAD {
+                let result = match may_change(&asker) {
+                    true => reload(),
+                    false => Answer::Refused(
+                        "only root and the user of the daemon may do this".to_owned(),
+                    ),
+                };
+                answer(asker, to_json(&result));
+                continue;
+            }
             let is_trusted = is_trusted(&asker);
             let recent = public
                 .as_ref()
@@ -162,30 +204,59 @@ impl StatusSocket {
                     if !is_trusted {
                         status.withhold_transfers();
                     }
-                    match serde_json::to_vec(&status) {
-                        Ok(text) => text,
-                        Err(e) => {
-                            warn!(error = %e, "status does not serialise");
-                            continue;
-                        }
-                    }
+                    to_json(&status)
                 }
             };
             if !is_trusted && recent.is_none() {
                 public = Some((Instant::now(), text.clone()));
             }
-            // In a task, so that a slow client delays no other.
-            tokio::spawn(async move {
-                let write = async {
-                    asker.write_all(&text).await?;
-                    asker.shutdown().await
-                };
-                if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
-                    debug!(error = %e, "a status client went away");
-                }
-            });
+            answer(asker, text);
         }
     }
+}
+
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_else(|e| {
+        warn!(error = %e, "an answer does not serialise");
+        Vec::new()
+    })
+}
+
+/// Reads a client's request: a line, or what comes before the end.
+async fn request_of(mut asker: UnixStream) -> Option<(UnixStream, String)> {
+    let mut request = Vec::new();
+    let read = async {
+        while !request.ends_with(b"\n") && request.len() < MAX_REQUEST_BYTES {
+            if asker.read_buf(&mut request).await? == 0 {
+                break;
+            }
+        }
+        io::Result::Ok(())
+    };
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    let request = String::from_utf8_lossy(&request).trim().to_owned();
+    matches!(read, Ok(Ok(()))).then_some((asker, request))
+}
+
+/// Sends an answer, in a task, so that a slow client delays no other.
+fn answer(mut asker: UnixStream, text: Vec<u8>) {
+    tokio::spawn(async move {
+        let write = async {
+            asker.write_all(&text).await?;
+            asker.shutdown().await
+        };
+        if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
+            debug!(error = %e, "a status client went away");
+        }
+    });
+}
+
+/// Whether a client may change the daemon: it runs as root or as this user.
+fn may_change(asker: &UnixStream) -> bool {
+    asker.peer_cred().is_ok_and(|who| {
+        let user = Uid::from_raw(who.uid());
+        user.is_root() || user == geteuid()
+    })
 }
 
 /// Whether a client may read the destinations of applications: it runs as root, as this user, or
@@ -206,15 +277,29 @@ impl Drop for StatusSocket {
     }
 }
 
-/// Asks the daemon at `path`.
+/// Asks the daemon at `path` for its status.
 ///
 /// # Errors
 /// When nothing answers there, or not with a status.
 pub fn ask(path: &Path) -> io::Result<Status> {
-    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    request(path, STATUS)
+}
+
+/// Has the daemon at `path` read its configuration again.
+///
+/// # Errors
+/// When nothing answers there, or not with an answer to this.
+pub fn reload(path: &Path) -> io::Result<Answer> {
+    request(path, RELOAD)
+}
+
+fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
+    let mut stream = std::os::unix::net::UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(request.as_bytes())?;
+    stream.write_all(b"\n")?;
     let mut text = Vec::new();
-    stream.take(MAX_STATUS_BYTES).read_to_end(&mut text)?;
+    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(io::Error::from)
 }
 
@@ -240,9 +325,33 @@ mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         let nowhere = StatusSocket::open(&folder.path().join("file/primary.sock")).unwrap();
         assert!(nowhere.listener().is_none());
-        let served = nowhere.serve(|| async { Status::default() });
+        let served = nowhere.serve(
+            || async { Status::default() },
+            || Answer::Refused(String::new()),
+        );
         let soon = tokio::time::timeout(Duration::from_millis(50), served);
         assert!(soon.await.is_err(), "it goes on");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_delays_no_other_and_any_request_has_an_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let socket = StatusSocket::bind(&path).unwrap();
+        let _silent = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let told = Answer::Wrong("line 1".to_owned());
+        let served = socket.serve(|| async { Status::default() }, || told.clone());
+        let asked = tokio::task::spawn_blocking(move || {
+            let long = "x".repeat(MAX_REQUEST_BYTES + 1);
+            (ask(&path), reload(&path), request::<Status>(&path, &long))
+        });
+        let (status, reloaded, other) = tokio::select! {
+            () = served => panic!("it ends"),
+            asked = asked => asked.unwrap(),
+        };
+        assert_eq!(status.unwrap(), Status::default());
+        assert_eq!(reloaded.unwrap(), told);
+        assert_eq!(other.unwrap(), Status::default());
     }
 
     /// A client that asks while a daemon starts finds no socket or gets an answer, never a dead

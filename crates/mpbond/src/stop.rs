@@ -1,9 +1,8 @@
-//! Signals that stop a daemon.
+//! Signals that stop a daemon, or have it read its configuration again.
 
 use std::io::IsTerminal as _;
 
 use tokio::signal::unix::{Signal, SignalKind, signal as listen};
-use tracing::warn;
 
 /// Receiver of SIGINT and SIGTERM; none is lost between its creation and the wait.
 #[derive(Debug)]
@@ -30,23 +29,23 @@ impl Stop {
     }
 }
 
-/// Receiver of the signals that stop a daemon: SIGINT, SIGTERM, and SIGHUP of the terminal at which
-/// the daemon was started. Without a terminal SIGHUP is logged and ignored: it is customary for
-/// "read the configuration again", which would otherwise end the daemon.
-#[derive(Debug)]
+/// Receiver of the signals for a daemon. SIGINT and SIGTERM stop it. SIGHUP has it read its
+/// configuration again, unless the terminal at which it was started is gone: that stops it.
 pub(crate) struct DaemonStop {
     stop: Stop,
     hangup: Option<Signal>,
     at_terminal: bool,
+    reload: Box<dyn Fn()>,
 }
 
 impl DaemonStop {
     /// Installs the handlers. Must be called within a runtime.
-    pub(crate) fn listen() -> Self {
+    pub(crate) fn listen(reload: impl Fn() + 'static) -> Self {
         Self {
             stop: Stop::listen(),
             hangup: listen(SignalKind::hangup()).ok(),
             at_terminal: std::io::stdin().is_terminal(),
+            reload: Box::new(reload),
         }
     }
 
@@ -62,10 +61,11 @@ impl DaemonStop {
             tokio::select! {
                 reason = self.stop.wait() => return reason,
                 _ = hung_up => {
-                    if self.at_terminal {
+                    // The kernel makes it unusable before it sends the signal.
+                    if self.at_terminal && !std::io::stdin().is_terminal() {
                         return "SIGHUP";
                     }
-                    warn!("SIGHUP is ignored: restart the daemon to apply a changed configuration");
+                    (self.reload)();
                 }
             }
         }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use mpbond::config::{
     HelperConfig, PrimaryConfig, ProxyConfig, Role, TrustFile, TrustStore, config_file, example,
 };
+use mpbond::reload::Configured;
 use mpbond_command::{Failure, print};
 
 use super::hints::{config_option, sudo_for};
@@ -178,12 +179,17 @@ fn trust(
 impl PrimaryArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Primary);
-        let mut config = PrimaryConfig::load(&file).map_err(Failure::input)?;
-        config.take_over = self.take_over;
+        let configured = Configured::from_file(file.clone(), move |file| {
+            Ok(PrimaryConfig {
+                take_over: self.take_over,
+                ..PrimaryConfig::load(file)?
+            })
+        });
+        let configured = configured.map_err(Failure::input)?;
         if self.which.check {
             return fine(&file);
         }
-        mpbond::primary::run(config)?;
+        mpbond::primary::run(configured)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -191,13 +197,19 @@ impl PrimaryArgs {
 impl HelperArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let file = self.which.file(Role::Helper);
-        let mut config = HelperConfig::load(&file).map_err(Failure::input)?;
-        config.take_over = self.take_over;
+        let configured = Configured::from_file(file.clone(), move |file| {
+            Ok(HelperConfig {
+                take_over: self.take_over,
+                ..HelperConfig::load(file)?
+            })
+        });
+        let configured = configured.map_err(Failure::input)?;
         if self.which.check {
             return fine(&file);
         }
+        let config = &configured.config;
         let trust = trust(Role::Helper, &file, &config.identity, &config.trust);
-        mpbond::helper::run(config, trust)?;
+        mpbond::helper::run(configured, trust)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -208,21 +220,25 @@ impl ProxyArgs {
             return args.run();
         }
         let file = self.which.file(Role::Proxy);
-        let none = self.which.config.is_none() && !file.exists();
-        let mut config = if none {
-            ProxyConfig::default()
-        } else {
-            ProxyConfig::load(&file).map_err(Failure::input)?
-        };
-        config.take_over = self.take_over;
-        if self.serve.is_some() {
-            config.serve = self.serve;
-        }
+        let is_default = self.which.config.is_none();
+        let configured = Configured::from_file(file.clone(), move |file| {
+            let config = match is_default && !file.exists() {
+                true => ProxyConfig::default(),
+                false => ProxyConfig::load(file)?,
+            };
+            Ok(ProxyConfig {
+                take_over: self.take_over,
+                serve: self.serve.or(config.serve),
+                ..config
+            })
+        });
+        let configured = configured.map_err(Failure::input)?;
         if self.which.check {
             return fine(&file);
         }
+        let config = &configured.config;
         let trust = trust(Role::Proxy, &file, &config.identity, &config.trust);
-        mpbond::proxy::run(config, trust)?;
+        mpbond::proxy::run(configured, trust)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -50,7 +50,16 @@ pub(super) fn has_unit(role: Role) -> bool {
     UNITS.into_iter().any(is_there)
 }
 
-/// How to have a daemon read its new configuration, in a sentence.
+/// How to have a daemon that runs apply what it can of its new configuration, in a sentence.
+pub(super) fn reload(role: Role, file: &Path) -> String {
+    let option = config_option(role, file);
+    format!(
+        "Have the {role} that runs read it: {}mpbond reload {role}{option}",
+        sudo()
+    )
+}
+
+/// How to have a daemon start with its new configuration, in a sentence.
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
     let option = config_option(role, file);
     match (running, option.is_empty() && has_unit(role)) {

@@ -9,7 +9,9 @@ mod hints;
 mod id;
 mod kill_switch;
 mod pair;
+mod reload;
 mod setup;
+mod socket;
 mod speed;
 mod status;
 mod trust;
@@ -63,6 +65,7 @@ Examples:
   mpbond doctor primary               find errors, with their remedies
   mpbond status --watch               the traffic of every path, once a second
   mpbond speed                        the speed of every path, and the bottleneck
+  mpbond reload                       apply changed paths, helpers and limits
 
 `mpbond ROLE --help` shows a complete configuration for that role. Subcommands from `lab` on are part
 of the program mpbond-lab, which is built and installed beside this one.
@@ -75,6 +78,7 @@ enum Command {
     Helper(daemon::HelperArgs),
     Proxy(daemon::ProxyArgs),
     Status(status::StatusArgs),
+    Reload(reload::ReloadArgs),
     Doctor(doctor::DoctorArgs),
     Speed(speed::SpeedArgs),
     Id(id::IdArgs),
@@ -123,6 +127,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Helper(args) => args.run(),
         Command::Proxy(args) => args.run(),
         Command::Status(args) => args.run(),
+        Command::Reload(args) => args.run(),
         Command::Doctor(args) => args.run(),
         Command::Speed(args) => args.run(),
         Command::Id(args) => args.run(),

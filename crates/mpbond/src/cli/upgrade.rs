@@ -8,10 +8,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mpbond::config::{HelperConfig, PrimaryConfig, ProxyConfig, Role, config_file};
+use mpbond::config::{ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
+use super::socket::socket_of;
 use super::status::RoleName;
 
 /// Time within which the new process has to answer on the status socket.
@@ -51,21 +52,7 @@ impl UpgradeArgs {
         let none = self.config.is_none() && !file.exists();
         let socket = match role {
             Role::Proxy if none => ProxyConfig::default().status_socket,
-            Role::Proxy => {
-                ProxyConfig::load(&file)
-                    .map_err(Failure::input)?
-                    .status_socket
-            }
-            Role::Helper => {
-                HelperConfig::load(&file)
-                    .map_err(Failure::input)?
-                    .status_socket
-            }
-            Role::Primary => {
-                PrimaryConfig::load(&file)
-                    .map_err(Failure::input)?
-                    .status_socket
-            }
+            _ => socket_of(role, &file).map_err(Failure::input)?,
         };
         let old = ask(&socket).map_err(|e| {
             Failure::run(format!(

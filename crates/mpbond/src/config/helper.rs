@@ -94,6 +94,11 @@ impl HelperConfig {
     pub const LISTEN: SocketAddr =
         SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 4434);
 
+    /// Whether relays to this proxy are allowed.
+    pub fn lends_to(&self, proxy: &SocketAddr) -> bool {
+        self.enabled && self.proxies.contains(proxy)
+    }
+
     /// Reads and checks a configuration.
     ///
     /// # Errors
@@ -148,9 +153,12 @@ impl HelperConfig {
     }
 }
 
+/// File with the host name of this machine.
+pub const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
 /// Host name of this machine; "helper" where a hello cannot carry it.
 pub fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
+    std::fs::read_to_string(HOST_NAME)
         .ok()
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty() && name.len() <= mpbond_session::wire::MAX_NAME_BYTES)

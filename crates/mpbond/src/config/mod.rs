@@ -16,6 +16,7 @@ mod primary_file;
 mod primary_front;
 mod proxy;
 pub mod reference;
+mod reload;
 mod source;
 mod trust;
 mod value;
@@ -27,7 +28,7 @@ use serde::Deserialize;
 
 pub use credentials::read_credentials;
 pub use enrolment::{Enrolment, EnrolmentBook, TokenProblem};
-pub use helper::{HelperConfig, Uplink, host_name};
+pub use helper::{HOST_NAME, HelperConfig, Uplink, host_name};
 pub use place::{Role, config_file, config_folder, identity, status_socket, status_sockets};
 pub use primary::{
     FrontAddress, HelperAddress, HelperRef, Ipv6Policy, KillSwitch, OnProxyLoss, PathConfig,
@@ -36,6 +37,7 @@ pub use primary::{
 pub use primary_edit::{FarEnd, PrimaryEdit};
 pub use primary_front::Front;
 pub use proxy::{Destinations, ProxyConfig};
+pub use reload::{Changes, Reload};
 pub use source::ConfigError;
 pub use trust::{TrustFile, TrustStore, TrustedDevice};
 pub use write::{check_config, write_config};

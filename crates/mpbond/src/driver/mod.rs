@@ -322,6 +322,14 @@ impl Driver {
         });
     }
 
+    /// The same for all with this name.
+    pub fn drop_subflows_named(&self, name: &str, reason: &str) {
+        let subflows = self.inspect(|session, clock, _| session.subflows(clock.now()));
+        for subflow in subflows.iter().filter(|s| s.name == name) {
+            self.drop_subflow(subflow.id, reason);
+        }
+    }
+
     /// Tells the peer to open no new streams.
     pub fn go_away(&self, reason: &str) {
         self.with(|inner| inner.session.go_away(reason));

@@ -64,6 +64,26 @@ pub fn budget_of(identity: &Path, max_bytes: u64) -> io::Result<BudgetStatus> {
     MonthlyBudget::load(identity, max_bytes).map(|budget| budget.status())
 }
 
+/// The state in which the bytes left were last set. They tell the use since; the use before may be
+/// more than the budget, which may have been lowered.
+#[derive(Clone, Copy)]
+struct Granted {
+    max_bytes: u64,
+    used_before: u64,
+}
+
+impl Granted {
+    fn bytes(self) -> u64 {
+        self.max_bytes.saturating_sub(self.used_before)
+    }
+
+    /// Bytes used when so many are left.
+    fn used(self, left_bytes: u64) -> u64 {
+        let granted = self.used_before.saturating_add(self.bytes());
+        granted.saturating_sub(left_bytes)
+    }
+}
+
 /// A helper's monthly budget. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct MonthlyBudget {
@@ -72,7 +92,7 @@ pub(super) struct MonthlyBudget {
 
 struct Inner {
     bytes: Arc<Budget>,
-    max_bytes: u64,
+    granted: Mutex<Granted>,
     path: PathBuf,
     /// State at the last update.
     account: Mutex<Account>,
@@ -87,8 +107,9 @@ impl MonthlyBudget {
 
     /// Loads it once more, after another process has written it. Nothing has been used here yet.
     pub(super) fn load_again(&self) -> io::Result<()> {
-        let now = Self::read(self.inner.path.clone(), self.inner.max_bytes)?;
-        self.inner.bytes.set_left_bytes(now.bytes().left_bytes());
+        let max_bytes = lock(&self.inner.granted).max_bytes;
+        let now = Self::read(self.inner.path.clone(), max_bytes)?;
+        self.grant(max_bytes, now.used());
         lock(&self.inner.account).clone_from(&lock(&now.inner.account));
         lock(&self.inner.saved).clone_from(&lock(&now.inner.saved));
         Ok(())
@@ -112,11 +133,14 @@ impl MonthlyBudget {
             others: Vec::new(),
         });
         account.turn(&month);
-        let left = max_bytes.saturating_sub(account.used_bytes);
+        let granted = Granted {
+            max_bytes,
+            used_before: account.used_bytes,
+        };
         Ok(Self {
             inner: Arc::new(Inner {
-                bytes: Arc::new(Budget::new(left)),
-                max_bytes,
+                bytes: Arc::new(Budget::new(granted.bytes())),
+                granted: Mutex::new(granted),
                 path,
                 account: Mutex::new(account),
                 saved: Mutex::new(saved),
@@ -134,16 +158,29 @@ impl MonthlyBudget {
     }
 
     fn used(&self) -> u64 {
-        self.inner
-            .max_bytes
-            .saturating_sub(self.inner.bytes.left_bytes())
+        lock(&self.inner.granted).used(self.inner.bytes.left_bytes())
+    }
+
+    /// Sets the bytes left from a budget and the bytes used of it.
+    fn grant(&self, max_bytes: u64, used_before: u64) {
+        let granted = Granted {
+            max_bytes,
+            used_before,
+        };
+        *lock(&self.inner.granted) = granted;
+        self.inner.bytes.set_left_bytes(granted.bytes());
+    }
+
+    /// Changes the budget; what was used of it stays used.
+    pub(super) fn set_max_bytes(&self, max_bytes: u64) {
+        self.grant(max_bytes, self.used());
     }
 
     pub(super) fn status(&self) -> BudgetStatus {
         BudgetStatus {
             month: lock(&self.inner.account).month.clone(),
             used_bytes: self.used(),
-            max_bytes: Some(self.inner.max_bytes),
+            max_bytes: Some(lock(&self.inner.granted).max_bytes),
         }
     }
 
@@ -166,8 +203,8 @@ impl MonthlyBudget {
             account.turn(now);
             let used = account.used_bytes;
             info!(month = now, used, "new month: its budget applies");
-            let left = self.inner.max_bytes.saturating_sub(used);
-            self.inner.bytes.set_left_bytes(left);
+            let max_bytes = lock(&self.inner.granted).max_bytes;
+            self.grant(max_bytes, used);
         }
     }
 
@@ -260,6 +297,26 @@ mod tests {
         b.save();
         let b = MonthlyBudget::load(&identity, 1_000).unwrap();
         assert_eq!(b.status().used_bytes, 700, "written when it could be");
+    }
+
+    #[test]
+    fn another_budget_leaves_what_was_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = folder.path().join("identity.pem");
+        let b = MonthlyBudget::load(&identity, 1_000).unwrap();
+        let bytes = b.bytes();
+        bytes.set_left_bytes(300);
+        for (max, left) in [(1_500, 800), (700, 0), (100, 0), (701, 1), (1_000, 300)] {
+            b.set_max_bytes(max);
+            let status = b.status();
+            assert_eq!((status.used_bytes, status.max_bytes), (700, Some(max)));
+            assert_eq!(bytes.left_bytes(), left, "{max}");
+        }
+        b.set_max_bytes(100);
+        b.save();
+        let b = MonthlyBudget::load(&identity, 100).unwrap();
+        assert!(b.is_spent());
+        assert_eq!(b.status().used_bytes, 700, "also where less is allowed now");
     }
 
     #[test]

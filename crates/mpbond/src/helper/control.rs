@@ -84,7 +84,7 @@ pub(super) async fn serve(
     control
         .send(&Message::Hello {
             version: VERSION,
-            name: helper.config.name.clone(),
+            name: helper.config().name.clone(),
         })
         .await?;
     control.send(&Message::HelperState(helper.state())).await?;
@@ -282,14 +282,15 @@ impl Helper {
         &self,
         (proxy, others): (SocketAddr, Vec<SocketAddr>),
     ) -> Result<Vec<SocketAddr>, (RefusalCode, String)> {
-        if !self.config.enabled {
+        let config = self.config();
+        if !config.enabled {
             return Err((
                 RefusalCode::SwitchedOff,
                 "lending is switched off".to_owned(),
             ));
         }
         let mut proxies: Vec<_> = std::iter::once(proxy).chain(others).collect();
-        proxies.retain(|p| self.config.proxies.contains(p));
+        proxies.retain(|p| config.proxies.contains(p));
         proxies.truncate(MAX_ADDRESSES);
         if proxies.is_empty() {
             return Err((
@@ -336,9 +337,10 @@ impl Helper {
         let Some(&proxy) = proxies.first() else {
             return refused("no address of a proxy".to_owned());
         };
+        let uplink = &self.config().uplink;
         let options = TcpOptions {
-            source: self.config.uplink.source,
-            interface: self.config.uplink.interface.clone(),
+            source: uplink.source,
+            interface: uplink.interface.clone(),
             tuning,
             ..TcpOptions::to(proxy)
         };

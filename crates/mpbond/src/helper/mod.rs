@@ -28,11 +28,12 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::admission::{Door, Limits, Visitor};
-use crate::config::{HelperConfig, TrustFile};
+use crate::config::{HOST_NAME, HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
 use crate::rate_limited_log::PeerLog;
+use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::{RelayStatus, RelayedStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
@@ -123,7 +124,8 @@ enum Leave {
 
 /// State that all tasks of a helper share, on one thread.
 struct Helper {
-    config: HelperConfig,
+    /// The configuration in force.
+    config: RefCell<Rc<HelperConfig>>,
     identity: Identity,
     trust: Arc<dyn Trust>,
     /// Raised when the list of trusted devices may have changed.
@@ -153,8 +155,13 @@ struct Helper {
 ///
 /// # Errors
 /// The identity cannot be loaded, or an address or the status socket cannot be bound.
-pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+pub fn run(
+    configured: impl Into<Configured<HelperConfig>>,
+    trust: Arc<dyn Trust>,
+) -> anyhow::Result<()> {
     crate::descriptors::take_all();
+    let configured = configured.into();
+    let config = configured.config.clone();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), name = config.name, "this helper");
     let budget = config
@@ -179,17 +186,19 @@ pub fn run(config: HelperConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         clock: Clock::start(),
         refused: PeerLog::default(),
         sandboxed: RefCell::default(),
-        config,
+        config: RefCell::new(Rc::new(config)),
     });
+    let reloaded = Rc::clone(&helper);
+    let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(helper))
+    local.block_on(&runtime, serve(helper, Rc::new(reloader)))
 }
 
-async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
-    let (config, notify) = (&helper.config, Notify::connect());
+async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyhow::Result<()> {
+    let (config, notify) = (helper.config(), Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("helper", path, config.metrics, config.take_over).await?;
     let listener = own.tcp(config.listen, || {
@@ -198,18 +207,22 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let before = own.predecessor.clone();
     let status = {
         let (helper, before) = (Rc::clone(&helper), before.clone());
+        let reloader = Rc::clone(&reloader);
         move || {
             let mut status = helper.status();
+            reloader.describe(&mut status);
             let note = before.as_ref().and_then(|before| before.note());
             status.notes.extend(note);
             async move { status }
         }
     };
-    if helper.config.sandbox {
-        let entered = helper.sandbox().enter();
+    if config.sandbox {
+        let mut plan = helper.sandbox();
+        plan.further.extend(reloader.places());
+        let entered = plan.enter();
         helper.sandboxed.replace(Some(entered));
     }
-    let trusted = TrustFile::beside(&helper.config.identity).path().to_owned();
+    let trusted = TrustFile::beside(&config.identity).path().to_owned();
     let announcement = helper.announcement().map(Rc::new);
     if let Some(announcement) = announcement.clone() {
         let helper = Rc::clone(&helper);
@@ -233,7 +246,10 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
     let moved = Rc::clone(&helper);
     tokio::task::spawn_local(addresses::watch(move |own| moved.moved(own)));
     // Before another process hears that this one is ready.
-    let mut stop = DaemonStop::listen();
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(move || drop(reloader.reload()))
+    };
     own.ready().await?;
     notify.ready();
     if let Some(budget) = &helper.budget {
@@ -261,7 +277,7 @@ async fn serve(helper: Rc<Helper>) -> anyhow::Result<()> {
         accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
     let successor = tokio::select! {
-        () = own.status.serve(status) => None,
+        () = own.status.serve(status, || reloader.reload()) => None,
         successor = own.handover.wait() => Some(successor),
         reason = stop.wait() => {
             info!(reason, "stopping");
@@ -329,9 +345,33 @@ impl Helper {
         }
     }
 
+    /// The configuration in force.
+    fn config(&self) -> Rc<HelperConfig> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// Puts another configuration in force. Relays that it does not allow end, so that primaries
+    /// turn to other paths.
+    fn configure(&self, config: &HelperConfig) {
+        self.config.replace(Rc::new(config.clone()));
+        if let (Some(budget), Some(max)) = (&self.budget, config.max_bytes_per_month) {
+            budget.set_max_bytes(max);
+        }
+        for relay in self.relays.borrow().values() {
+            if !config.lends_to(&relay.proxy) {
+                info!(
+                    primary = relay.primary.short(),
+                    proxy = %relay.proxy,
+                    "the configuration no longer allows this relay"
+                );
+                relay.handle.stop();
+            }
+        }
+    }
+
     fn tuning(&self) -> Tuning {
         Tuning {
-            congestion: self.config.congestion.clone(),
+            congestion: self.config().congestion.clone(),
             user_timeout: Some(Duration::from_secs(30)),
             keepalive: Some(Duration::from_secs(240)),
             ..Tuning::default()
@@ -340,7 +380,7 @@ impl Helper {
 
     /// Privileges that it goes on needing.
     fn sandbox(&self) -> sandbox::Plan {
-        let config = &self.config;
+        let config = self.config();
         let mut plan = sandbox::Plan::default();
         plan.status_socket(&config.status_socket);
         plan.congestion(config.congestion.as_deref());
@@ -354,16 +394,16 @@ impl Helper {
             plan.places
                 .extend(Place::around(&config.identity, Access::Change));
         }
-        plan.places.push(Place::new(
-            Path::new(mpbond_net::relay::RECEIVE_BUFFER_LIMIT),
-            Access::Read,
-        ));
+        for file in [mpbond_net::relay::RECEIVE_BUFFER_LIMIT, HOST_NAME] {
+            let place = Place::new(Path::new(file), Access::Read);
+            plan.places.push(place);
+        }
         plan
     }
 
     /// The announcement on the local network, if it is configured.
     fn announcement(&self) -> Option<Announcement> {
-        let config = &self.config;
+        let config = self.config();
         let except = config.uplink.interface.as_deref();
         config
             .announce
@@ -373,8 +413,9 @@ impl Helper {
     }
 
     fn announce(&self, announcement: &Announcement) {
-        let file = TrustFile::beside(&self.config.identity).devices();
-        let mut primaries = self.config.trust.clone();
+        let config = self.config();
+        let file = TrustFile::beside(&config.identity).devices();
+        let mut primaries = config.trust.clone();
         primaries.extend(file.into_iter().flatten().map(|d| d.id));
         if let Err(e) = announcement.to(&primaries) {
             warn!(error = format!("{e:#}"), "not announced");
@@ -473,9 +514,14 @@ impl Helper {
         }
         let hs_local = hs.local_addr().ok().map(|a| a.ip());
         let proxy = hs.peer_addr().unwrap_or(proxy);
+        // So may the permission to relay.
+        if !self.config().lends_to(&proxy) {
+            info!(%proxy, "relays to this proxy are no longer allowed");
+            return;
+        }
         self.reached.borrow_mut().worked(proxy);
         let options = RelayOptions {
-            bound_bytes: self.config.buffer_bytes,
+            bound_bytes: self.config().buffer_bytes,
             budget: self.budget.as_ref().map(MonthlyBudget::bytes),
         };
         let relay = match Relay::new(pipe, hs, options) {
@@ -542,7 +588,7 @@ impl Helper {
             bytes_up: moved.1,
         });
         let mut notes = Vec::new();
-        if !self.config.enabled {
+        if !self.config().enabled {
             notes.push("lending is switched off (enabled = false)".to_owned());
         }
         if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {

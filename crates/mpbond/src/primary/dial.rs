@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::control;
-use super::state::{LinkConfig, Primary};
+use super::links::LinkConfig;
+use super::state::Primary;
 use crate::config::{HelperRef, PathConfig};
 use crate::driver::Driver;
 
@@ -59,7 +60,7 @@ async fn connect(
     ticket: Option<(SocketAddr, Ticket)>,
 ) -> anyhow::Result<Dialled> {
     let link = primary.link(target.link()).context("no such link")?;
-    match (target, link) {
+    match (target, &*link) {
         (Target::Proxy { .. }, LinkConfig::Path(path)) => {
             let tls = to_proxy(primary, target.link(), path, || label(primary)).await;
             tls.map(Dialled::Subflow)

@@ -13,10 +13,12 @@ mod direct;
 mod dns;
 mod fronts;
 mod handles;
+mod links;
 mod local_names;
 mod proxy_addresses;
 mod reach;
 mod reached;
+mod reload;
 mod repeatable;
 mod rescue;
 mod resolvers;
@@ -33,6 +35,7 @@ use mpbond_net::identity::Identity;
 use tracing::info;
 
 use crate::config::PrimaryConfig;
+use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify};
 use crate::{addresses, descriptors, metrics, sleep};
@@ -50,8 +53,10 @@ const DRAINED_EVERY: Duration = Duration::from_millis(250);
 /// # Errors
 /// The identity cannot be loaded, an address cannot be bound, or interception rules cannot be
 /// installed.
-pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
+pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<()> {
     descriptors::take_all();
+    let configured = configured.into();
+    let config = configured.config.clone();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this primary");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,7 +64,9 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
         .build()?;
     let local = tokio::task::LocalSet::new();
     let primary = Rc::new(Primary::new(config, identity));
-    let interception = local.block_on(&runtime, serve(primary))?;
+    let reloaded = Rc::clone(&primary);
+    let reloader = Reloader::new(configured, move |config| reloaded.configure_links(config));
+    let interception = local.block_on(&runtime, serve(primary, Rc::new(reloader)))?;
     // Applications' connections end while the interface that has their addresses exists.
     drop(local);
     drop(runtime);
@@ -70,7 +77,10 @@ pub fn run(config: PrimaryConfig) -> anyhow::Result<()> {
 }
 
 /// Serves until the end; returns interception, which is still in force.
-async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
+async fn serve(
+    primary: Rc<Primary>,
+    reloader: Rc<Reloader<PrimaryConfig>>,
+) -> anyhow::Result<Option<Interception>> {
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
@@ -80,8 +90,10 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
     }
     let status = {
         let (primary, before) = (Rc::clone(&primary), own.predecessor.clone());
+        let reloader = Rc::clone(&reloader);
         move || {
             let mut status = primary.status();
+            reloader.describe(&mut status);
             let note = before.as_ref().and_then(|before| before.note());
             status.notes.extend(note);
             async move { status }
@@ -92,7 +104,9 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
     // one gives up now.
     let interception = transparent::start(&primary).await?;
     if primary.config.sandbox {
-        let entered = primary.sandbox().enter();
+        let mut plan = primary.sandbox();
+        plan.further.extend(reloader.places());
+        let entered = plan.enter();
         primary.sandboxed.replace(Some(entered));
     }
     tokio::task::spawn_local(session::run(Rc::clone(&primary)));
@@ -107,7 +121,10 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
     }));
     primary.carry_out();
     // Before another process hears that this one is ready.
-    let mut stop = DaemonStop::listen();
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(move || drop(reloader.reload()))
+    };
     own.ready().await?;
     notify.ready();
     fronts
@@ -117,7 +134,7 @@ async fn serve(primary: Rc<Primary>) -> anyhow::Result<Option<Interception>> {
         tokio::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
     });
     let successor = tokio::select! {
-        () = own.status.serve(status) => None,
+        () = own.status.serve(status, || reloader.reload()) => None,
         successor = own.handover.wait() => Some(successor),
         reason = stop.wait() => {
             info!(reason, "stopping");

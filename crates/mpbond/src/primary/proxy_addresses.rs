@@ -9,7 +9,8 @@ use mpbond_manager::{Addresses, LinkId};
 use tokio::time::timeout;
 use tracing::info;
 
-use super::state::{LinkConfig, Primary};
+use super::links::LinkConfig;
+use super::state::Primary;
 use crate::config::ProxyAddress;
 
 /// Time limit of look-ups before an attempt.
@@ -18,10 +19,10 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_UP_BESIDE_WITHIN: Duration = Duration::from_millis(250);
 
 impl Primary {
-    fn configured(&self, link: LinkId) -> &[ProxyAddress] {
-        match self.link(link) {
-            Some(LinkConfig::Path(path)) if !path.proxy.is_empty() => &path.proxy,
-            _ => &self.config.proxy.addresses,
+    fn configured(&self, link: LinkId) -> Vec<ProxyAddress> {
+        match self.link(link).as_deref() {
+            Some(LinkConfig::Path(path)) if !path.proxy.is_empty() => path.proxy.clone(),
+            _ => self.config.proxy.addresses.clone(),
         }
     }
 
@@ -31,14 +32,14 @@ impl Primary {
         let mut all = Vec::new();
         for address in self.configured(link) {
             match address {
-                ProxyAddress::At(address) => all.push(*address),
+                ProxyAddress::At(address) => all.push(address),
                 ProxyAddress::Name { host, port } => {
-                    let found = known.names.get(host).into_iter().flatten();
-                    all.extend(found.map(|ip| SocketAddr::new(*ip, *port)));
+                    let found = known.names.get(&host).into_iter().flatten();
+                    all.extend(found.map(|ip| SocketAddr::new(*ip, port)));
                 }
             }
         }
-        let source = match self.link(link) {
+        let source = match self.link(link).as_deref() {
             Some(LinkConfig::Path(path)) => path.source,
             _ => None,
         };
@@ -62,9 +63,9 @@ impl Primary {
             // Tasks of their own, so that a late answer is not lost.
             let look_ups: Vec<_> = self
                 .configured(link)
-                .iter()
+                .into_iter()
                 .filter_map(|address| match address {
-                    ProxyAddress::Name { host, .. } => Some(host.clone()),
+                    ProxyAddress::Name { host, .. } => Some(host),
                     ProxyAddress::At(_) => None,
                 })
                 .map(|host| tokio::task::spawn_local(Rc::clone(self).look_up(link, host)))

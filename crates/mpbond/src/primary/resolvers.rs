@@ -1,5 +1,6 @@
 //! Resolvers of the proxy's names, and what they have found.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -10,7 +11,8 @@ use mpbond_net::resolve::{Files, LookupError, Resolver, ResolverConfig, Sockets}
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::config::{PrimaryConfig, ProxyAddress, Transparent};
+use super::links::LinkConfig;
+use crate::config::{PrimaryConfig, ProxyAddress};
 use crate::own_mark::OWN_MARK;
 
 /// Maximum number of look-ups under way of one resolver, which admits half of them at once: the
@@ -22,33 +24,51 @@ const MAX_LOOKUPS: usize = 64;
 /// and `pair` use them, too, so that they find what the primary finds.
 #[derive(Debug)]
 pub struct Resolvers {
+    /// Servers beside those of the system.
+    further: Vec<SocketAddr>,
+    mark: Option<u32>,
     /// It follows the routes of this host.
     routed: Rc<Resolver<()>>,
     /// Those of own paths with an address or interface of their own.
-    bound: HashMap<LinkId, Rc<Resolver<()>>>,
+    bound: RefCell<HashMap<LinkId, Rc<Resolver<()>>>>,
 }
 
 impl Resolvers {
     /// Those of a primary with this configuration. Links are its paths, and then its helpers.
     pub fn new(config: &PrimaryConfig) -> Self {
-        let resolver = |source, interface| {
-            let transparent = config.transparent.as_ref();
-            resolver(transparent, source, interface)
+        let (further, mark) = beside_interception(Some(config));
+        let resolvers = Self {
+            routed: resolver(&further, mark, None, None),
+            bound: RefCell::default(),
+            further,
+            mark,
         };
-        let paths = (0..).map(LinkId).zip(&config.paths);
-        let bound = paths.filter(|(_, p)| p.source.is_some() || p.interface.is_some());
-        Self {
-            routed: resolver(None, None),
-            bound: bound
-                .map(|(link, p)| (link, resolver(p.source, p.interface.clone())))
-                .collect(),
+        for (id, link) in (0..).map(LinkId).zip(LinkConfig::all(config)) {
+            resolvers.add(id, &link);
         }
+        resolvers
+    }
+
+    /// Makes the resolver of a link.
+    pub(super) fn add(&self, id: LinkId, link: &LinkConfig) {
+        if let LinkConfig::Path(path) = link
+            && (path.source.is_some() || path.interface.is_some())
+        {
+            let (source, interface) = (path.source, path.interface.clone());
+            let resolver = resolver(&self.further, self.mark, source, interface);
+            self.bound.borrow_mut().insert(id, resolver);
+        }
+    }
+
+    /// Removes the resolver of a link.
+    pub(super) fn remove(&self, id: LinkId) {
+        self.bound.borrow_mut().remove(&id);
     }
 
     /// One by the routes of this host, where there may be no configuration yet.
     pub fn routed(config: Option<&PrimaryConfig>) -> Rc<Resolver<()>> {
-        let transparent = config.and_then(|config| config.transparent.as_ref());
-        resolver(transparent, None, None)
+        let (further, mark) = beside_interception(config);
+        resolver(&further, mark, None, None)
     }
 
     /// Looks a name up for a link, over its own path and by the routes of this host at the same
@@ -58,10 +78,8 @@ impl Resolvers {
     /// Neither has found an address.
     pub async fn look_up(&self, link: LinkId, host: &str) -> Result<Vec<IpAddr>, LookupError> {
         let mut look_ups = JoinSet::new();
-        for resolver in [self.bound.get(&link), Some(&self.routed)] {
-            let Some(resolver) = resolver.cloned() else {
-                continue;
-            };
+        let bound = self.bound.borrow().get(&link).cloned();
+        for resolver in bound.into_iter().chain([Rc::clone(&self.routed)]) {
             let host = host.to_owned();
             look_ups.spawn_local(async move { resolver.addresses(&host, ()).await });
         }
@@ -114,16 +132,25 @@ impl Resolvers {
     }
 }
 
+/// Further servers and the mark of a resolver, by the interception that is configured.
+fn beside_interception(config: Option<&PrimaryConfig>) -> (Vec<SocketAddr>, Option<u32>) {
+    match config.and_then(|config| config.transparent.as_ref()) {
+        Some(transparent) => (transparent.resolvers.clone(), Some(OWN_MARK)),
+        None => (Vec::new(), None),
+    }
+}
+
 fn resolver(
-    transparent: Option<&Transparent>,
+    further: &[SocketAddr],
+    mark: Option<u32>,
     source: Option<IpAddr>,
     interface: Option<String>,
 ) -> Rc<Resolver<()>> {
     Resolver::new(ResolverConfig {
         files: Files::default(),
-        further: transparent.map_or(Vec::new(), |t| t.resolvers.clone()),
+        further: further.to_vec(),
         sockets: Sockets {
-            mark: transparent.map(|_| OWN_MARK),
+            mark,
             source,
             interface,
         },

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
-use super::state::{LinkConfig, Primary};
+use super::links::LinkConfig;
+use super::state::Primary;
 use super::{confirmed, dial};
 use crate::driver::{Driver, Notice};
 
@@ -91,13 +92,13 @@ async fn joined_again(primary: &Rc<Primary>, driver: &Driver) -> (Target, TlsStr
     if !driver.has_no_subflow() {
         return std::future::pending().await;
     }
-    let links = primary.config.paths.len() + primary.config.helpers.len();
     loop {
-        for link in (0..links).map(LinkId) {
-            match join(primary, driver, link).await {
+        let links = primary.links.borrow().all();
+        for (link, config) in links {
+            match join(primary, driver, link, &config).await {
                 Ok(joined) => return joined,
                 Err(e) => debug!(
-                    link = primary.link_name(link),
+                    link = config.name(),
                     error = format!("{e:#}"),
                     "not joined again"
                 ),
@@ -111,8 +112,9 @@ async fn join(
     primary: &Rc<Primary>,
     driver: &Driver,
     link: LinkId,
+    config: &LinkConfig,
 ) -> anyhow::Result<(Target, TlsStream)> {
-    let helper = match primary.link(link).context("no such link")? {
+    let helper = match config {
         LinkConfig::Path(path) => {
             let tls = dial::to_proxy(primary, link, path, || driver.label()).await?;
             return Ok((Target::Proxy { link }, tls));

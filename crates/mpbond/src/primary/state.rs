@@ -15,7 +15,7 @@ use mpbond_manager::{
 use mpbond_net::identity::Identity;
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
-use mpbond_session::{Families, HelperId, SessionConfig, StreamId};
+use mpbond_session::{Families, SessionConfig, StreamId};
 use mpbond_units::Timestamp;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
@@ -24,11 +24,11 @@ use tokio::task::AbortHandle;
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
 use super::handles::{Control, Rescuable};
+use super::links::{LinkConfig, Links};
 use super::reached::Reached;
 use super::resolvers::{ProxyAddresses, Resolvers};
-use crate::config::{HelperRef, KillSwitch, OnProxyLoss, PathConfig, PrimaryConfig};
+use crate::config::{KillSwitch, OnProxyLoss, PrimaryConfig};
 use crate::driver::{Clock, Driver, TransferLog};
-use crate::link_problem::link_problem;
 use crate::own_mark::OWN_MARK;
 use crate::quota::Quota;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
@@ -37,7 +37,10 @@ use crate::status::{LinkStatus, SandboxStatus, SessionStatus, Status};
 
 /// State of a primary.
 pub(super) struct Primary {
+    /// The configuration of the start. Paths and helpers may have changed since.
     pub(super) config: PrimaryConfig,
+    /// The paths and helpers in use.
+    pub(super) links: RefCell<Links>,
     pub(super) identity: Identity,
     pub(super) clock: Clock,
     pub(super) log: TransferLog,
@@ -88,41 +91,12 @@ pub(super) struct Primary {
     pub(super) sandboxed: RefCell<Option<SandboxStatus>>,
 }
 
-/// Configuration of a link.
-pub(super) enum LinkConfig<'a> {
-    Path(&'a PathConfig),
-    Pipe(&'a HelperRef),
-}
-
-impl LinkConfig<'_> {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Path(path) => &path.name,
-            Self::Pipe(helper) => &helper.name,
-        }
-    }
-
-    /// Why its interface cannot carry anything.
-    fn problem(&self) -> Option<String> {
-        match self {
-            Self::Path(path) => link_problem(path.interface.as_deref(), path.source),
-            Self::Pipe(helper) => link_problem(helper.interface.as_deref(), helper.source),
-        }
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Path(_) => "path",
-            Self::Pipe(_) => "helper",
-        }
-    }
-}
-
 impl Primary {
     /// A primary that has done nothing yet.
     pub(super) fn new(config: PrimaryConfig, identity: Identity) -> Self {
         let clock = Clock::start();
-        let manager = Manager::new(manager_config(&config), clock.now());
+        let (links, setups) = Links::new(&config);
+        let manager = Manager::new(manager_config(&config, setups), clock.now());
         Self {
             identity,
             clock,
@@ -150,6 +124,7 @@ impl Primary {
             families: Arc::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
+            links: RefCell::new(links),
             config,
         }
     }
@@ -162,16 +137,8 @@ impl Primary {
         Rc::strong_count(&self.busy) > 1 || !drivers.all(Driver::is_drained)
     }
 
-    /// Own paths come first, pipes after them.
-    pub(super) fn link(&self, link: LinkId) -> Option<LinkConfig<'_>> {
-        let paths = &self.config.paths;
-        match paths.get(link.0) {
-            Some(path) => Some(LinkConfig::Path(path)),
-            None => {
-                let helper = link.0.checked_sub(paths.len())?;
-                self.config.helpers.get(helper).map(LinkConfig::Pipe)
-            }
-        }
+    pub(super) fn link(&self, link: LinkId) -> Option<Rc<LinkConfig>> {
+        self.links.borrow().get(link)
     }
 
     /// Name of a link, for log lines.
@@ -248,23 +215,14 @@ impl Primary {
         let mut plan = sandbox::Plan::default();
         plan.status_socket(&config.status_socket);
         plan.congestion(config.congestion.as_deref());
-        let of_paths = config.paths.iter().map(|p| &p.interface);
-        let of_helpers = config.helpers.iter().map(|h| &h.interface);
-        if of_paths.chain(of_helpers).any(Option::is_some) {
-            plan.needs.push(Need::Interface);
-        }
+        // Paths and helpers that a reload adds may be bound to interfaces.
+        plan.needs.push(Need::Interface);
         if config.transparent.is_some() {
             plan.needs.push(Need::Mark);
         }
-        // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own, and local
-        // ones.
-        let names = (0..config.paths.len() + config.helpers.len()).map(LinkId);
-        if config.on_proxy_loss == OnProxyLoss::Direct
-            || config.transparent.is_some()
-            || names.into_iter().any(|l| self.has_names(l))
-        {
-            plan.places.extend(sandbox::for_names());
-        }
+        // With `on_proxy_loss = "fail"` only the proxy looks names up, except its own, which a
+        // reload may add, and local ones.
+        plan.places.extend(sandbox::for_names());
         plan
     }
 
@@ -322,10 +280,9 @@ impl Primary {
 
     fn link_status(&self) -> Vec<LinkStatus> {
         let manager = self.manager.borrow();
-        let links = (0..).map(LinkId).zip(manager.links());
-        let status = |(id, state)| {
-            let link = self.link(id)?;
-            let (state, error) = match state {
+        let links = self.links.borrow().all();
+        let status = |(id, link): (LinkId, Rc<LinkConfig>)| {
+            let (state, error) = match manager.link(id)? {
                 LinkState::Up => ("up", None),
                 LinkState::Connecting(error) => ("connecting", error),
                 LinkState::Waiting(error) => ("waiting", error),
@@ -339,7 +296,7 @@ impl Primary {
                 error: problem.or(error.map(str::to_owned)),
             })
         };
-        links.filter_map(status).collect()
+        links.into_iter().filter_map(status).collect()
     }
 
     pub(super) fn status(&self) -> Status {
@@ -382,21 +339,12 @@ impl Primary {
     }
 }
 
-fn manager_config(config: &PrimaryConfig) -> Config {
-    let paths = config.paths.iter().map(|path| Link {
-        backup: path.backup,
-        ..Link::path(&path.name)
-    });
-    let pipes = (0..).map(HelperId).zip(&config.helpers);
-    let pipes = pipes.map(|(id, helper)| Link {
-        backup: helper.backup,
-        ..Link::pipe(&helper.name, id)
-    });
+fn manager_config(config: &PrimaryConfig, links: Vec<Link>) -> Config {
     Config {
         without_proxy: match config.on_proxy_loss {
             OnProxyLoss::Direct => WithoutProxy::Direct,
             OnProxyLoss::Fail => WithoutProxy::Refuse,
         },
-        ..Config::new(paths.chain(pipes).collect())
+        ..Config::new(links)
     }
 }

@@ -77,7 +77,8 @@ pub(super) async fn dial(
 /// Connects to one address, if policy allows. A name's addresses are checked each: its owner may
 /// let it lead anywhere.
 async fn attempt(proxy: &Proxy, address: SocketAddr) -> Result<TcpStream, NotReached> {
-    let checked = proxy.internal.with(|i| proxy.policy.check_from(address, i));
+    let policy = proxy.policy();
+    let checked = proxy.internal.with(|i| policy.check_from(address, i));
     checked.map_err(|e| NotReached::new(ResetCode::Forbidden, forbidden(&e)))?;
     let tcp = connect(address).await?;
     if is_own(proxy, &tcp) {
@@ -113,7 +114,7 @@ fn is_own(proxy: &Proxy, tcp: &TcpStream) -> bool {
     }
     let listens = proxy.config.listen.iter().any(|a| a.port() == peer.port());
     let own = InternalAddresses::new([peer.ip()], "");
-    listens || proxy.policy.check_from(peer, &own).is_err()
+    listens || proxy.policy().check_from(peer, &own).is_err()
 }
 
 async fn connect(address: SocketAddr) -> Result<TcpStream, NotReached> {

@@ -12,7 +12,7 @@ mod worker;
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,9 +30,10 @@ use crate::admission::{Door, Limits, Visitor};
 use crate::config::{EnrolmentBook, ProxyConfig, TrustFile};
 use crate::driver::{Clock, TransferLog, say_close};
 use crate::internal::Internal;
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::quota::source;
 use crate::rate_limited_log::{PeerLog, RateLimitedLog};
+use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
@@ -71,14 +72,18 @@ const TRIM_BYTES: u64 = 16 << 20;
 pub(crate) struct Proxy {
     identity: Identity,
     trust: Arc<dyn Trust>,
-    policy: DestinationPolicy,
     internal: Internal,
+    /// The configuration of the start. What a reload applies may have changed since.
     config: ProxyConfig,
+    /// Allowed destinations.
+    policy: RwLock<Arc<DestinationPolicy>>,
     session: SessionConfig,
     registry: Registry,
     /// First octets of the ids of its sessions.
     label: Label,
     memory: Memory,
+    /// Maximum memory without a configured one.
+    default_memory_bytes: u64,
     log: TransferLog,
     clock: Clock,
     /// Dropped privileges.
@@ -86,6 +91,19 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
+    /// Allowed destinations, now.
+    fn policy(&self) -> Arc<DestinationPolicy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts the destinations and the memory of another configuration in force.
+    fn configure(&self, config: &ProxyConfig) {
+        let policy = Arc::new(policy_of(config));
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        let most = config.memory_bytes.unwrap_or(self.default_memory_bytes);
+        self.memory.set_most(most);
+    }
+
     /// Privileges that it keeps. Accepted connections have their congestion control from the
     /// listener.
     fn sandbox(&self) -> sandbox::Plan {
@@ -106,8 +124,13 @@ impl Proxy {
 ///
 /// # Errors
 /// When it cannot start: because of the identity, an address or the status socket.
-pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
+pub fn run(
+    configured: impl Into<Configured<ProxyConfig>>,
+    trust: Arc<dyn Trust>,
+) -> anyhow::Result<()> {
     descriptors::take_all();
+    let configured = configured.into();
+    let config = configured.config.clone();
     let identity = Identity::load_or_create(&config.identity)?;
     info!(id = %identity.id(), "this proxy");
     let session = SessionConfig {
@@ -123,10 +146,7 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         ..SessionConfig::default()
     };
     debug!(families = ?session.families, "address families with a route");
-    let policy = DestinationPolicy {
-        allow: config.destinations.allow.clone(),
-        deny: config.destinations.deny.clone(),
-    };
+    let default_memory_bytes = memory::half_of_machine();
     let workers = config
         .workers
         .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
@@ -134,14 +154,13 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
     let proxy = Arc::new(Proxy {
         identity,
         trust,
-        policy,
+        policy: RwLock::new(Arc::new(policy_of(&config))),
         internal: Internal::read(),
         session,
         registry: Registry::default(),
         label: Label(random::bytes().context("random octets")?),
-        memory: config
-            .memory_bytes
-            .map_or_else(Memory::of_machine, Memory::new),
+        memory: Memory::new(config.memory_bytes.unwrap_or(default_memory_bytes)),
+        default_memory_bytes,
         log: TransferLog::default(),
         clock: Clock::start(),
         sandboxed: OnceLock::new(),
@@ -151,10 +170,23 @@ pub fn run(config: ProxyConfig, trust: Arc<dyn Trust>) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(proxy, workers))
+    let reloaded = Arc::clone(&proxy);
+    let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
+    local.block_on(&runtime, serve(proxy, workers, Rc::new(reloader)))
 }
 
-async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
+fn policy_of(config: &ProxyConfig) -> DestinationPolicy {
+    DestinationPolicy {
+        allow: config.destinations.allow.clone(),
+        deny: config.destinations.deny.clone(),
+    }
+}
+
+async fn serve(
+    proxy: Arc<Proxy>,
+    workers: usize,
+    reloader: Rc<Reloader<ProxyConfig>>,
+) -> anyhow::Result<()> {
     let tuning = Tuning {
         congestion: proxy.config.congestion.clone(),
         user_timeout: Some(Duration::from_secs(30)),
@@ -172,15 +204,22 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let team = Rc::new(OnceCell::<Arc<Vec<Worker>>>::new());
     let status = {
         let (proxy, team) = (Arc::clone(&proxy), Rc::clone(&team));
-        let before = own.predecessor.clone();
+        let (before, reloader) = (own.predecessor.clone(), Rc::clone(&reloader));
         move || {
             let note = before.as_ref().and_then(|before| before.note());
             let team = team.get().cloned().unwrap_or_default();
-            status(Arc::clone(&proxy), team, note)
+            let (status, reloader) = (status(Arc::clone(&proxy), team, note), Rc::clone(&reloader));
+            async move {
+                let mut status = status.await;
+                reloader.describe(&mut status);
+                status
+            }
         }
     };
     if proxy.config.sandbox {
-        let _ = proxy.sandboxed.set(proxy.sandbox().enter());
+        let mut plan = proxy.sandbox();
+        plan.further.extend(reloader.places());
+        let _ = proxy.sandboxed.set(plan.enter());
     }
     let workers: Arc<Vec<Worker>> = Arc::new(
         (0..workers.max(1))
@@ -199,7 +238,10 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     let door = Door::new(HANDSHAKES, proxy.clock.clone());
     let serve = move |tcp, from, visitor| Rc::clone(&entrance).receive(tcp, from, visitor);
     // Before another process hears that this one is ready.
-    let mut stop = DaemonStop::listen();
+    let mut stop = {
+        let reloader = Rc::clone(&reloader);
+        DaemonStop::listen(move || drop(reloader.reload()))
+    };
     own.ready().await?;
     notify.ready();
     let mut accepting = tokio::task::JoinSet::new();
@@ -219,7 +261,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
     tokio::task::spawn_local(addresses::watch(move |own| moved.internal.update(own)));
     tokio::task::spawn_local(give_back(proxy.memory.clone()));
     let successor = {
-        let mut serving = std::pin::pin!(own.status.serve(status));
+        let mut serving = std::pin::pin!(own.status.serve(status, || reloader.reload()));
         let successor = tokio::select! {
             () = &mut serving => None,
             successor = own.handover.wait() => Some(successor),
@@ -234,7 +276,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             let before = own.predecessor.as_deref();
             tokio::select! {
                 () = &mut serving => {}
-                () = finish(&workers, &mut stop, config.stop_within, before) => {}
+                () = finish(&workers, &mut stop, reloader.get(|c| c.stop_within), before) => {}
             }
         }
         successor
@@ -243,7 +285,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
         own.status.hand_over();
         tokio::task::spawn_local(passing::receive(successor, door, serve));
         let all = async {
-            drain(&workers, config.drain).await;
+            drain(&workers, reloader.get(|c| c.drain)).await;
             if let Some(before) = own.predecessor {
                 before.end().await;
             }
@@ -252,7 +294,7 @@ async fn serve(proxy: Arc<Proxy>, workers: usize) -> anyhow::Result<()> {
             () = all => {}
             reason = stop.wait() => {
                 info!(reason, "stopping");
-                finish(&workers, &mut stop, config.stop_within, None).await;
+                finish(&workers, &mut stop, reloader.get(|c| c.stop_within), None).await;
             }
         }
     }

@@ -160,7 +160,7 @@ pub(super) enum FilesError {
 
 /// Confines this thread and those that it will start to these places. Where the kernel can, it also
 /// blocks signals to other processes and their abstract sockets. Returns the Landlock version.
-pub(super) fn restrict(places: &[Place]) -> Result<u32, FilesError> {
+pub(super) fn restrict<'a>(places: impl IntoIterator<Item = &'a Place>) -> Result<u32, FilesError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI_KNOWN))?

@@ -31,6 +31,8 @@ pub struct Plan {
     pub needs: Vec<Need>,
     /// Files and folders; all others are inaccessible.
     pub places: Vec<Place>,
+    /// Further ones, as far as they are accessible without capabilities.
+    pub further: Vec<Place>,
 }
 
 impl Plan {
@@ -76,7 +78,8 @@ impl Plan {
                 false
             }
         };
-        let landlock_abi = match files::restrict(&self.places) {
+        let places = self.places.iter().chain(&self.further);
+        let landlock_abi = match files::restrict(places) {
             Ok(abi) => Some(abi),
             Err(e) => {
                 problem(format!("files are not confined: {e}"));

@@ -55,7 +55,7 @@ fn role() {
         "{said}"
     );
     assert!(
-        !said.contains("FAIL") && !said.contains("is newer than the daemon"),
+        !said.contains("FAIL") && !said.contains("has changed since the daemon"),
         "{said}"
     );
 
@@ -63,10 +63,25 @@ fn role() {
     std::fs::write(&file, &bound).unwrap();
     let said = doctor(&apart, "primary.toml");
     assert!(
-        said.contains("primary.toml is newer than the daemon that runs"),
+        said.contains("primary.toml has changed since the daemon that runs has read it"),
         "{said}"
     );
+    assert!(said.contains("mpbond reload primary --config "), "{said}");
+    let reloaded = mpbond::status_socket::reload(&bond.file("primary.sock"));
+    assert!(
+        format!("{reloaded:?}").starts_with("Ok(Read"),
+        "{reloaded:?}"
+    );
+    let said = doctor(&apart, "primary.toml");
+    assert!(!said.contains("has changed since the daemon"), "{said}");
+    let restart = bound.replace("[proxy]", "scheduler = \"single\"\n[proxy]");
+    std::fs::write(&file, restart).unwrap();
+    mpbond::status_socket::reload(&bond.file("primary.sock")).unwrap();
+    let said = doctor(&apart, "primary.toml");
+    let waits = "changes of scheduler are not in force yet";
+    assert!(said.contains(waits), "{said}");
     assert!(said.contains("start it again to use it: "), "{said}");
+    std::fs::write(&file, &bound).unwrap();
 
     let port = bond.proxy.port();
     let there = format!("\"10.9.0.1:{port}\"");

@@ -244,7 +244,7 @@ fn role() {
 
         // SIGHUP ends nothing.
         primary.signal(Signal::SIGHUP);
-        primary.logs("SIGHUP is ignored");
+        primary.logs("configuration read");
         assert_eq!(applications.try_all(), ORIGIN);
 
         // Killed, with nothing running: no way out.

@@ -31,6 +31,7 @@ mod portal;
 mod proxy_addresses;
 mod proxy_names;
 mod refusals;
+mod reload;
 mod restart;
 mod retire;
 mod retire_helper;

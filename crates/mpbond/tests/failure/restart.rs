@@ -350,18 +350,3 @@ fn a_primary_that_is_told_to_stop_resets_what_is_open() {
     let error = at_client.read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
-
-#[test]
-fn a_hang_up_signal_ends_no_daemon() {
-    let origin = origin();
-    let bond = Bond::new(Ways::Helper, "", "");
-    // Without a terminal, as a service.
-    let start = |role| bond.start_by(role, "exec \"$0\" \"$@\" </dev/null");
-    let daemons = ["proxy", "helper", "primary"].map(start);
-    bond.joined(1);
-    for daemon in &daemons {
-        daemon.signal(Signal::SIGHUP);
-        daemon.logs("SIGHUP is ignored");
-    }
-    assert!(bond.works(origin));
-}

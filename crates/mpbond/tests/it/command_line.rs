@@ -1,6 +1,6 @@
 //! Command line: help, messages, exit codes.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -232,7 +232,11 @@ fn status_of_a_daemon() {
     let answer = serde_json::to_vec(&status).unwrap();
     std::thread::spawn(move || {
         for asker in listener.incoming() {
-            let _ = asker.unwrap().write_all(&answer);
+            let mut asker = asker.unwrap();
+            let mut request = [0; 7];
+            asker.read_exact(&mut request).unwrap();
+            assert_eq!(&request, b"status\n");
+            let _ = asker.write_all(&answer);
         }
     });
     let told = ok(&["status", "--socket", text(&socket)]);
@@ -256,6 +260,24 @@ fn status_of_a_daemon() {
     assert!(!coloured(&["CLICOLOR_FORCE", "NO_COLOR"]));
     let json = ok(&["status", "--json", "--socket", text(&socket)]);
     assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
+}
+
+#[test]
+fn a_reload_without_a_daemon_and_with_a_wrong_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.toml");
+    std::fs::write(&file, "status_socket = \"me.sock\"\n").unwrap();
+    let args = ["reload", "proxy", "--config", text(&file)];
+    let line = fails(&args, 1);
+    let socket = folder.path().join("me.sock");
+    let said = format!("no daemon answers here (tried {})", socket.display());
+    assert!(line.contains(&said), "{line}");
+    std::fs::write(&file, "workers = 0\n").unwrap();
+    let line = fails(&args, 2);
+    assert!(line.contains("proxy.toml:1: workers: "), "{line}");
+    // A file is one daemon's.
+    let outcome = MPBOND.run(&["reload", "--config", text(&file)]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
 }
 
 fn primary_toml(folder: &Path, proxy: SocketAddr, id: DeviceId) -> std::path::PathBuf {

@@ -98,4 +98,14 @@ fn role() {
         assert_eq!(told.code, 0, "{}", told.stderr);
         assert!(told.stdout.starts_with("proxy "), "{}", told.stdout);
     }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    command
+        .arg("reload")
+        .env("RUNTIME_DIRECTORY", folder.path());
+    command.env("CONFIGURATION_DIRECTORY", folder.path().join("none"));
+    let told = Outcome::from(command.output().unwrap());
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let file = folder.path().join("proxy.toml");
+    let said = format!("proxy: {} is read\n  no change\n", file.display());
+    assert_eq!(told.stdout, said);
 }

@@ -13,7 +13,7 @@ use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
-use super::super::hints::{start, sudo};
+use super::super::hints::{reload, start, sudo};
 use super::finding::Findings;
 
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
@@ -36,14 +36,24 @@ pub(super) fn is_read(findings: &mut Findings, role: Role, file: &Path, status: 
     let Some(status) = status else {
         return;
     };
-    let began = SystemTime::now().checked_sub(Duration::from_secs_f64(status.uptime_s.max(0.0)));
+    let age_s = status.config_age_s.unwrap_or(status.uptime_s).max(0.0);
+    let read = SystemTime::now().checked_sub(Duration::from_secs_f64(age_s));
     let changed = std::fs::metadata(file).and_then(|m| m.modified());
-    if let (Some(began), Ok(changed)) = (began, changed)
-        && changed > began
+    if let (Some(read), Ok(changed)) = (read, changed)
+        && changed > read
     {
+        let file_name = file.display();
         findings.warn(
             "configuration",
-            format!("{} is newer than the daemon that runs", file.display()),
+            format!("{file_name} has changed since the daemon that runs has read it"),
+            reload(role, file),
+        );
+    }
+    if !status.needs_restart.is_empty() {
+        let keys = status.needs_restart.join(", ");
+        findings.warn(
+            "configuration",
+            format!("changes of {keys} are not in force yet"),
             start(role, file, true),
         );
     }

@@ -296,14 +296,15 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
                 "the budget of {} is used up: no relay is opened",
                 budget.month
             ),
-            "raise `max_bytes_per_month` and restart the helper, or wait for the next month",
+            "raise `max_bytes_per_month` and run `mpbond reload helper`, or wait for the next month",
         );
     }
     if !config.enabled {
         findings.warn(
             "switch",
             "lending is switched off",
-            "set `enabled = true` in the configuration to lend this device's link",
+            "set `enabled = true` in the configuration and run `mpbond reload helper` to lend this \
+             device's link",
         );
     }
     ports::listen(findings, "listen", config.listen, status.as_ref());

@@ -9,11 +9,11 @@ use mpbond::config::{OnProxyLoss, PrimaryConfig, Role};
 use mpbond::pairing::{Event, Own, Paired};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
-use mpbond_net::pairing::{Introduction, Invitation, Peer};
+use mpbond_net::pairing::{self, Introduction, Invitation, Peer};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::super::hints::{config_option, start, sudo};
+use super::super::hints::{config_option, reload, start, sudo};
 use super::qr::picture;
 use mpbond_units::human::span;
 
@@ -146,9 +146,12 @@ impl Screen {
                 let socket = PrimaryConfig::load(file).map(|c| c.status_socket);
                 let running = socket.is_ok_and(|socket| ask(&socket).is_ok());
                 let (sudo, option) = (sudo(), config_option(role, file));
+                let hint = match i.role {
+                    pairing::Role::Helper if running => reload(role, file),
+                    _ => start(role, file, running),
+                };
                 format!(
-                    "{}\n{sudo}mpbond doctor primary{option} then shows whether all is well.",
-                    start(role, file, running)
+                    "{hint}\n{sudo}mpbond doctor primary{option} then shows whether all is well."
                 )
             }
             Role::Helper | Role::Proxy => {

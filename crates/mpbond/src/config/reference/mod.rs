@@ -6,7 +6,7 @@
 
 use mpbond_command::{FileKey, FilePage, FileSection, KeyDefault};
 
-use super::example;
+use super::{example, reload};
 
 /// The files of primary, helper and proxy.
 pub const PAGES: [FilePage; 3] = [PRIMARY, HELPER, PROXY];
@@ -18,7 +18,9 @@ const LOOKED_FOR: &str = "It is a TOML file. `--config` names it. Otherwise it i
 const NOTATION: &str = "Sizes are text with a unit: B, kB, MB, GB and TB are powers of 1000; KiB, MiB \
     and GiB are powers of 1024. Spans of time are text with a unit: ns, us, ms, s, min or h. An \
     unknown key, a wrong value and a value out of range are errors that name the line; the daemon \
-    then does not start. `--check` checks a file without starting.";
+    then does not start. `--check` checks a file without starting. A change takes effect when the \
+    daemon starts again; `mpbond reload` (or SIGHUP) applies a change of the keys that say so to one \
+    that runs, and leaves what is open as it is.";
 
 const ROOT_OR_NOT: &str =
     "A path that does not begin with a slash starts at the folder of this file.";
@@ -385,6 +387,7 @@ const PRIMARY: FilePage = FilePage {
             ],
         },
     ],
+    remark: reload::of_primary,
     example: example::PRIMARY,
     see_also: &["mpbond-primary(1)", "mpbond-pair(1)", "mpbond-doctor(1)"],
 };
@@ -503,6 +506,7 @@ const HELPER: FilePage = FilePage {
             ],
         },
     ],
+    remark: reload::of_helper,
     example: example::HELPER,
     see_also: &["mpbond-helper(1)", "mpbond-pair(1)", "mpbond-doctor(1)"],
 };
@@ -609,6 +613,7 @@ const PROXY: FilePage = FilePage {
             ],
         },
     ],
+    remark: reload::of_proxy,
     example: example::PROXY,
     see_also: &[
         "mpbond-proxy(1)",

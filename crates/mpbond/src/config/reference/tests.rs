@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::super::{ConfigError, HelperConfig, PrimaryConfig, ProxyConfig, Role};
+use super::super::{Changes, ConfigError, HelperConfig, PrimaryConfig, ProxyConfig, Reload, Role};
 use super::*;
 
 /// Sections of the shortest file of a role that is accepted, with the keys that must be there.
@@ -154,6 +154,126 @@ fn listed_values_are_those_that_the_parser_accepts() {
     }
 }
 
+/// A value of a key that is not its default.
+fn other_value(key: &FileKey) -> &'static str {
+    let values = key.values;
+    match (values, key.default) {
+        ("true or false", KeyDefault::Value("true")) => "false",
+        ("true or false", _) => "true",
+        ("path" | "name of an algorithm", _) => "\"other\"",
+        ("IP address", _) => "\"192.0.2.9\"",
+        (words, _) if words.starts_with('"') => words.rsplit(' ').next().unwrap_or_default(),
+        (words, _) => {
+            let known = [
+                ("address and port", "\"127.0.0.1:9\""),
+                ("IP address, with", "\"192.0.2.9\""),
+                ("name of a network interface", "\"eth9\""),
+                ("text of 1 to", "\"other\""),
+                ("device id", "\"OTHER\""),
+                ("span of time", "\"7s\""),
+                ("size", "\"7 MiB\""),
+                ("number from", "7"),
+                ("port, from", "7"),
+                ("network, or", "\"192.0.2.0/24\""),
+                ("rule, or", "\"192.0.2.0/24\""),
+            ];
+            let value = known.into_iter().find(|(text, _)| words.starts_with(text));
+            value.unwrap_or_else(|| panic!("{words}")).1
+        }
+    }
+}
+
+/// Difference of two configurations.
+fn difference(role: Role, [before, after]: [&str; 2]) -> Changes {
+    fn changes<C: Reload>(
+        load: fn(&Path) -> Result<C, ConfigError>,
+        [a, b]: [&Path; 2],
+    ) -> Changes {
+        load(a).unwrap().reload(load(b).unwrap()).1
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a.toml", "b.toml"].map(|name| folder.path().join(name));
+    for (file, text) in files.iter().zip([before, after]) {
+        let id = |n| format!("\"{}\"", mpbond_net::DeviceId::from_bytes([n; 32]));
+        let text = text.replace("\"ID\"", &id(7)).replace("\"OTHER\"", &id(9));
+        std::fs::write(file, text).unwrap();
+    }
+    let files = [&*files[0], &*files[1]];
+    match role {
+        Role::Primary => changes(PrimaryConfig::load, files),
+        Role::Helper => changes(HelperConfig::load, files),
+        Role::Proxy => changes(ProxyConfig::load, files),
+    }
+}
+
+#[test]
+fn a_reload_applies_the_keys_of_which_the_reference_says_so_and_names_the_others() {
+    for (role, header, key) in keys() {
+        let value = match key.name {
+            // It permits addresses, and has no effect of its own.
+            "open" => continue,
+            "scheduler" => "\"single\"",
+            _ => other_value(key),
+        };
+        // Another budget, not the first one.
+        let line = match key.name {
+            "max_bytes_per_month" => "max_bytes_per_month = \"1 MiB\"",
+            _ => "",
+        };
+        let before = file(role, header, line, "");
+        let after = file(role, header, &format!("{} = {value}", key.name), key.name);
+        let changes = difference(role, [&before, &after]);
+        let remark = (PAGES[role as usize].remark)(header, key.name);
+        let place = format!("{role} {header} {}: {changes:?}", key.name);
+        assert_eq!(changes.applied.is_empty(), remark.is_empty(), "{place}");
+        assert_eq!(changes.restart.is_empty(), !remark.is_empty(), "{place}");
+        let mut named = changes.applied.iter().chain(&changes.restart);
+        let words = if header.is_empty() { key.name } else { header };
+        assert!(named.any(|n| n.starts_with(words)), "{place}");
+    }
+}
+
+/// The account is a file beside the identity, which the sandbox opens only where there is a budget.
+#[test]
+fn the_first_budget_of_a_helper_needs_a_restart_and_so_does_its_removal() {
+    let with = file(Role::Helper, "", "max_bytes_per_month = \"1 MiB\"", "");
+    let without = file(Role::Helper, "", "", "");
+    for texts in [[&*with, &without], [&without, &with]] {
+        let changes = difference(Role::Helper, texts);
+        let (applied, restart) = (Vec::<String>::new(), ["max_bytes_per_month".to_owned()]);
+        assert_eq!(
+            (changes.applied, &*changes.restart),
+            (applied, &restart[..])
+        );
+    }
+}
+
+#[test]
+fn paths_and_helpers_are_named_with_the_kind_of_their_change() {
+    let head = "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"ID\"\n";
+    let path = |name, more| format!("[[path]]\nname = \"{name}\"\nsource = \"192.0.2.{more}\"\n");
+    let helper = "[[helper]]\nname = \"phone\"\naddress = \"discover\"\nid = \"ID\"\n";
+    let before = format!("{head}{}{}{helper}", path("one", 1), path("two", 2));
+    let after = format!(
+        "scheduler = \"single\"\n{head}{}{}",
+        path("three", 3),
+        path("two", 4)
+    );
+    let changes = difference(Role::Primary, [&before, &after]);
+    let expected = [
+        "[[path]] \"three\" added",
+        "[[path]] \"two\" changed",
+        "[[path]] \"one\" removed",
+        "[[helper]] \"phone\" removed",
+    ];
+    assert_eq!(changes.applied, expected);
+    assert_eq!(changes.restart, ["scheduler"]);
+    // The order of sections is none of them.
+    let swapped = format!("{head}{}{helper}{}", path("two", 2), path("one", 1));
+    let none = difference(Role::Primary, [&before, &swapped]);
+    assert_eq!(none, Changes::default());
+}
+
 /// docs/configuration.md.
 fn document() -> String {
     let mut text = String::from(
@@ -184,7 +304,12 @@ fn document() -> String {
                     KeyDefault::Required => "**required**".to_owned(),
                 };
                 let (name, values, meaning) = (key.name, key.values, key.meaning);
-                let _ = writeln!(text, "| `{name}` | {values} | {default} | {meaning} |");
+                let remark = (page.remark)(section.header, name);
+                let space = if remark.is_empty() { "" } else { " " };
+                let _ = writeln!(
+                    text,
+                    "| `{name}` | {values} | {default} | {meaning}{space}{remark} |"
+                );
             }
         }
         let _ = writeln!(

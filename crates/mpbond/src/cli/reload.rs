@@ -1,0 +1,157 @@
+//! `mpbond reload`.
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use mpbond::config::{Changes, Role, config_file, status_sockets};
+use mpbond::reload::Answer;
+use mpbond::status_socket;
+use mpbond_command::{Failure, print};
+use serde_json::json;
+
+use super::hints;
+use super::socket::socket_of;
+use super::status::RoleName;
+
+/// Have a running daemon read its configuration again.
+///
+/// Changed paths, helpers, limits and destinations apply at once, and open connections go on. Other
+/// changes need a restart, and are listed. A wrong configuration changes nothing. SIGHUP does the
+/// same; the daemon's log has the result.
+///
+/// Only root and the daemon's own user may do this. The manual pages of the configuration files,
+/// such as mpbond-primary.toml(5), name the keys that apply.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mpbond reload                      every daemon of this machine
+  mpbond reload primary              after a change of /etc/mpbond/primary.toml
+  mpbond reload helper --config helper.toml --json
+
+Exit code 0 when the configuration was read, 1 when no daemon answers, 2 when it is wrong.")]
+pub(super) struct ReloadArgs {
+    /// Role of the daemon; otherwise all that run here.
+    #[arg(value_enum)]
+    role: Option<RoleName>,
+    /// Its configuration, which names its status socket. Otherwise ROLE.toml in /etc/mpbond (root)
+    /// or ~/.config/mpbond.
+    #[arg(long, short, value_name = "FILE", requires = "role")]
+    config: Option<PathBuf>,
+    /// Print JSON, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A daemon that has read its configuration.
+struct Reloaded {
+    role: Role,
+    file: PathBuf,
+    changes: Changes,
+}
+
+impl ReloadArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let (mut tried, mut any, mut failure) = (Vec::new(), false, None);
+        let roles = match self.role {
+            Some(role) => vec![Role::from(role)],
+            None => Role::ALL.to_vec(),
+        };
+        for role in roles {
+            for socket in self.sockets(role)? {
+                match reload(role, &socket) {
+                    Ok(Some(reloaded)) => {
+                        any = true;
+                        print(&self.text(&reloaded))?;
+                        break;
+                    }
+                    Ok(None) => tried.push(socket.display().to_string()),
+                    // The daemons of other roles are not left out.
+                    Err(e) => {
+                        failure.get_or_insert(e);
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        if any {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Failure::run(format_args!(
+            "no daemon answers here (tried {}): is one running? --config names the configuration of \
+             one that has a `status_socket`",
+            tried.join(", ")
+        )))
+    }
+
+    /// Places where the daemon may have its status socket.
+    fn sockets(&self, role: Role) -> Result<Vec<PathBuf>, Failure> {
+        let file = self.config.clone().unwrap_or_else(|| config_file(role));
+        if self.config.is_none() && !file.exists() {
+            return Ok(status_sockets(role));
+        }
+        match socket_of(role, &file) {
+            Ok(socket) => Ok(vec![socket]),
+            // The daemon itself says that its configuration is wrong, if one runs.
+            Err(_) if self.role.is_none() => Ok(status_sockets(role)),
+            Err(e) => Err(Failure::input(e)),
+        }
+    }
+
+    fn text(&self, reloaded: &Reloaded) -> String {
+        let Reloaded {
+            role,
+            file,
+            changes,
+        } = reloaded;
+        if self.json {
+            let line = json!({
+                "role": role.name(),
+                "file": file.display().to_string(),
+                "applied": changes.applied,
+                "restart": changes.restart,
+            });
+            return format!("{line}\n");
+        }
+        let mut text = format!("{role}: {} is read\n", file.display());
+        // Writing to a text cannot fail.
+        for key in &changes.applied {
+            let _ = writeln!(text, "  applied: {key}");
+        }
+        for key in &changes.restart {
+            let _ = writeln!(text, "  not applied, needs a restart: {key}");
+        }
+        if changes.applied.is_empty() && changes.restart.is_empty() {
+            text += "  no change\n";
+        }
+        if !changes.restart.is_empty() {
+            let _ = writeln!(text, "{}", hints::start(*role, file, true));
+        }
+        text
+    }
+}
+
+/// Has the daemon at this socket read its configuration; `None` where there is no daemon.
+fn reload(role: Role, socket: &Path) -> Result<Option<Reloaded>, Failure> {
+    let at = socket.display();
+    match status_socket::reload(socket) {
+        Ok(Answer::Read { file, changes }) => Ok(Some(Reloaded {
+            role,
+            file,
+            changes,
+        })),
+        Ok(Answer::Wrong(error)) => Err(Failure::input(format_args!(
+            "{error} (the {role} goes on as before)"
+        ))),
+        Ok(Answer::Refused(reason)) => Err(Failure::run(format_args!("{role} at {at}: {reason}"))),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
+        Err(e) => Err(Failure::run(format_args!("{role} at {at}: {e}"))),
+    }
+}

@@ -1,0 +1,108 @@
+//! The own paths and helpers of a primary, which a reload may change.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use mpbond_manager::{Link, LinkId};
+use mpbond_session::HelperId;
+
+use crate::config::{HelperRef, PathConfig, PrimaryConfig};
+use crate::link_problem::link_problem;
+
+/// Configuration of a link.
+#[derive(PartialEq)]
+pub(super) enum LinkConfig {
+    Path(PathConfig),
+    Pipe(HelperRef),
+}
+
+impl LinkConfig {
+    /// All of a configuration: own paths come first, pipes after them.
+    pub(super) fn all(config: &PrimaryConfig) -> Vec<Self> {
+        let paths = config.paths.iter().cloned().map(Self::Path);
+        let pipes = config.helpers.iter().cloned().map(Self::Pipe);
+        paths.chain(pipes).collect()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Path(path) => &path.name,
+            Self::Pipe(helper) => &helper.name,
+        }
+    }
+
+    /// Why its interface cannot carry anything.
+    pub(super) fn problem(&self) -> Option<String> {
+        match self {
+            Self::Path(path) => link_problem(path.interface.as_deref(), path.source),
+            Self::Pipe(helper) => link_problem(helper.interface.as_deref(), helper.source),
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Path(_) => "path",
+            Self::Pipe(_) => "helper",
+        }
+    }
+}
+
+/// The links in use, by the manager's numbers.
+#[derive(Default)]
+pub(super) struct Links {
+    by_id: BTreeMap<LinkId, Rc<LinkConfig>>,
+    /// Number of the next helper.
+    next_helper: u32,
+}
+
+impl Links {
+    /// Those of the start, and what the manager has to know of them, which numbers them in this
+    /// order.
+    pub(super) fn new(config: &PrimaryConfig) -> (Self, Vec<Link>) {
+        let mut links = Self::default();
+        let mut setups = Vec::new();
+        for (id, link) in (0..).map(LinkId).zip(LinkConfig::all(config)) {
+            setups.push(links.setup(&link));
+            links.insert(id, link);
+        }
+        (links, setups)
+    }
+
+    /// Own paths come first, pipes after them.
+    pub(super) fn all(&self) -> Vec<(LinkId, Rc<LinkConfig>)> {
+        let all = self.by_id.iter().map(|(id, link)| (*id, Rc::clone(link)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(_, link)| matches!(**link, LinkConfig::Pipe(_)));
+        all
+    }
+
+    pub(super) fn get(&self, id: LinkId) -> Option<Rc<LinkConfig>> {
+        self.by_id.get(&id).cloned()
+    }
+
+    pub(super) fn insert(&mut self, id: LinkId, link: LinkConfig) {
+        self.by_id.insert(id, Rc::new(link));
+    }
+
+    pub(super) fn remove(&mut self, id: LinkId) {
+        self.by_id.remove(&id);
+    }
+
+    /// What the manager has to know of a link.
+    pub(super) fn setup(&mut self, link: &LinkConfig) -> Link {
+        match link {
+            LinkConfig::Path(path) => Link {
+                backup: path.backup,
+                ..Link::path(&path.name)
+            },
+            LinkConfig::Pipe(helper) => {
+                let id = HelperId(self.next_helper);
+                self.next_helper = self.next_helper.wrapping_add(1);
+                Link {
+                    backup: helper.backup,
+                    ..Link::pipe(&helper.name, id)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Paths and helpers that the configuration gains and loses while the primary runs.
+
+use std::rc::Rc;
+
+use mpbond_manager::{LinkId, NOT_CONFIGURED};
+
+use super::links::LinkConfig;
+use super::state::Primary;
+use crate::config::PrimaryConfig;
+
+impl Primary {
+    /// Takes the paths and helpers of another configuration into use, and the others out of use.
+    /// One that is configured otherwise than before is another one.
+    pub(super) fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
+        let before = self.links.borrow().all();
+        let wanted = LinkConfig::all(config);
+        let gone: Vec<_> = before
+            .iter()
+            .filter(|(_, link)| !wanted.contains(link))
+            .collect();
+        // First those that are new: the others' bytes may move over.
+        for link in wanted {
+            if !before.iter().any(|(_, known)| **known == link) {
+                self.add_link(link);
+            }
+        }
+        for (id, link) in gone {
+            self.remove_link(*id, link.name());
+        }
+    }
+
+    fn add_link(self: &Rc<Self>, link: LinkConfig) {
+        self.manage(|m, now| {
+            let mut links = self.links.borrow_mut();
+            let id = m.handle_link_added(now, links.setup(&link));
+            self.resolvers.add(id, &link);
+            links.insert(id, link);
+        });
+    }
+
+    fn remove_link(self: &Rc<Self>, id: LinkId, name: &str) {
+        self.links.borrow_mut().remove(id);
+        self.resolvers.remove(id);
+        self.addresses.borrow_mut().by_link.remove(&id);
+        self.manage(|m, now| m.handle_link_removed(now, id));
+        // The manager is told nothing of the subflows of sessions that retire.
+        let retiring = self.retiring.borrow().clone();
+        for driver in retiring {
+            driver.drop_subflows_named(name, NOT_CONFIGURED);
+        }
+    }
+}
