@@ -32,6 +32,7 @@ mod proxy_addresses;
 mod proxy_names;
 mod refusals;
 mod reload;
+mod reload_intercepted;
 mod restart;
 mod retire;
 mod retire_helper;
