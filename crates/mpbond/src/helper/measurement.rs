@@ -29,7 +29,7 @@ impl Helper {
             code,
             reason: reason.to_owned(),
         };
-        if !self.config.enabled {
+        if !self.config().enabled {
             return refused(RefusalCode::SwitchedOff, "lending is switched off");
         }
         let now = std::time::Instant::now().into();

@@ -92,7 +92,9 @@ fn proxies(text: &str) -> Result<Vec<SocketAddr>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let found = runtime.map_err(|e| e.to_string())?.block_on(find(&book, &server));
+    let found = runtime
+        .map_err(|e| e.to_string())?
+        .block_on(find(&book, &server));
     found.map_err(|e| e.to_string())
 }
 
