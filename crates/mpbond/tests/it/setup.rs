@@ -261,6 +261,11 @@ fn a_wrong_answer_is_asked_for_again_and_ctrl_c_leaves_nothing() {
         terminal.type_in(answer);
     }
     terminal.shows("\"a b\" is no address such as 203.0.113.1");
+    let deadline = Instant::now() + WITHIN;
+    while terminal.question().as_deref() != Some("Address or name of the server:") {
+        assert!(Instant::now() < deadline, "{}", terminal.screen());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     terminal.interrupt();
     assert_eq!(terminal.ends(), 130, "{}", terminal.screen());
     assert_eq!(device.files(), BTreeMap::new());
@@ -278,8 +283,46 @@ fn role() {
         return;
     }
     sh("ip link set lo up");
+    links_are_found();
     cancelled();
     three_devices();
+}
+
+/// Links are those with a default route; one on which the other device is the router is not own.
+fn links_are_found() {
+    let device = Device::new();
+    let helper = ["--role", "helper", "--server", "203.0.113.1", "--dry-run"];
+    let line = device.setup(&helper).error(1);
+    assert!(line.contains("no link with a default route"), "{line}");
+    sh("for n in 1 2; do
+            ip link add net$n type veth peer name far$n
+            ip addr add 10.1.$n.2/24 dev net$n
+            ip link set net$n up
+            ip link set far$n up
+            ip route add default via 10.1.$n.1 metric $n
+        done");
+    let line = device.setup(&helper).error(2);
+    assert!(line.contains("--link INTERFACE"), "{line}");
+
+    let id = "EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC";
+    let token = format!("MPBOND:ENROL/203.0.113.1:4433/{id}/{}", "0".repeat(32));
+    let primary = ["--role", "primary", "--dry-run", "--pair", &token];
+    for (second, expected) in [
+        ("10.1.2.7 1234-5678", &["net1", "net2"][..]),
+        ("10.1.2.1 1234-5678", &["net1"]),
+    ] {
+        let outcome = device.setup(&[&primary[..], &["--pair", second]].concat());
+        let lines = outcome.stdout.lines();
+        let found = lines.filter_map(|line| line.strip_prefix("interface = "));
+        let expected = expected.iter().map(|name| format!("\"{name}\""));
+        assert!(found.eq(expected), "{outcome:?}");
+    }
+
+    sh("ip link del net2");
+    let outcome = device.setup(&helper);
+    let expected = "uplink = { interface = \"net1\" }";
+    assert!(outcome.stdout.contains(expected), "{outcome:?}");
+    sh("ip link del net1");
 }
 
 /// Starts a helper's setup, up to its code; returns address and code.

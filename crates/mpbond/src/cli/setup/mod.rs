@@ -20,12 +20,12 @@ use questions::Questions;
 
 /// Configure this device: find its links, pair it, write its files, start its service.
 ///
-/// Asks what this device is and which device it is paired with, unless options say it. Start with
-/// the server, then the devices that lend their links, then the laptop.
+/// Asks what this device is, and which devices it is paired with; options answer beforehand. Start
+/// with the server, then the devices that lend their links, then the laptop.
 ///
-/// A configuration that is there is kept: a proxy's and a helper's as it is, a primary's with the
-/// devices added with which it has been paired. Files are written whole. Ctrl-C leaves no part of
-/// one: what has been paired before it stays.
+/// An existing configuration is kept: that of a proxy or helper unchanged, that of a primary with
+/// the new devices added. Files are written whole, so that Ctrl-C leaves no part of one; devices
+/// that were paired before it stay paired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,19 +39,20 @@ Examples:
   mpbond setup --role helper --server 203.0.113.1 --dry-run
                                          print the file, change nothing")]
 pub(super) struct SetupArgs {
-    /// Role of this device. Otherwise asked.
+    /// Role of this device. Asked for when left out.
     #[arg(long, value_name = "ROLE", value_parser = ["primary", "helper", "proxy"])]
     role: Option<String>,
     /// Address or name of the server, with its port if that is not 4433. On the server, the one at
-    /// which other devices reach it; on a helper, the only one that it relays to. Otherwise asked.
+    /// which other devices reach it; on a helper, the only one that it relays to, where a name is
+    /// looked up now and its addresses are written. Asked for when left out.
     #[arg(long, value_name = "ADDRESS|NAME[:PORT]")]
     server: Option<String>,
     /// On the primary, a device to pair with: a proxy's token, the text of a QR code, or address
-    /// and code as the other device shows them. May be repeated. Otherwise asked.
+    /// and code as the other device shows them. May be repeated. Asked for when left out.
     #[arg(long = "pair", value_name = "TOKEN|TEXT|\"ADDRESS CODE\"")]
     with: Vec<String>,
-    /// Interface: on a helper, of the link that it lends; on the primary, of a link of its own, and
-    /// may be repeated. Otherwise the interfaces with a default route.
+    /// Interface of a link: on a helper, the link that it lends; on the primary, a link of its own,
+    /// and the option may be repeated. Otherwise the interfaces with a default route are used.
     #[arg(long = "link", value_name = "INTERFACE")]
     links: Vec<String>,
     /// Name of this device. Otherwise its host name.
@@ -61,14 +62,14 @@ pub(super) struct SetupArgs {
     /// programs reach it as a SOCKS5 proxy.
     #[arg(long)]
     transparent: bool,
-    /// Time to wait for the other device in seconds, at most 600.
+    /// On a helper, time to wait for the primary in seconds, at most 600.
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
         value_parser = clap::value_parser!(u64).range(1..=600))]
     wait: u64,
     /// Trust the other devices without asking: for scripts.
     #[arg(long, short)]
     yes: bool,
-    /// Replace a configuration that is there.
+    /// Replace an existing configuration.
     #[arg(long)]
     replace: bool,
     /// Do not enable and start the systemd service.
