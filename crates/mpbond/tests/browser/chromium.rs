@@ -61,6 +61,7 @@ impl Chromium {
             ))
             .arg("https://one.test/")
             .env("HOME", folder)
+            .env("TMPDIR", folder)
             .stdout(out.try_clone().unwrap())
             .stderr(out)
             .spawn()
