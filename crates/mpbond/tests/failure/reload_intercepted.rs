@@ -1,5 +1,5 @@
-//! A helper that a primary with interception and a kill switch gains while it runs: the rules do not
-//! name its address. In namespaces of the test's own.
+//! A helper that a primary with interception and a kill switch gains while it runs: the rules do
+//! not name its address. In namespaces of the test's own.
 
 use std::process::Command;
 
