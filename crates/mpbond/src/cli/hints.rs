@@ -44,10 +44,11 @@ pub(super) fn unit(role: Role) -> String {
     format!("mpbond-{role}.service")
 }
 
-/// Whether a role's systemd unit is installed.
+/// Whether a role's systemd unit is installed, and reads the configuration that this user writes.
+/// That of an ordinary user is another one.
 pub(super) fn has_unit(role: Role) -> bool {
     let is_there = |folder: &str| PathBuf::from(folder).join(unit(role)).exists();
-    UNITS.into_iter().any(is_there)
+    geteuid().is_root() && UNITS.into_iter().any(is_there)
 }
 
 /// How to have a daemon that runs apply what it can of its new configuration, in a sentence.

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use mpbond::config::{Role, config_file, status_sockets};
+use mpbond::config::{Role, config_file, status_socket};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
-use nix::unistd::geteuid;
 
 use super::super::hints::{has_unit, start, unit};
 
@@ -19,11 +18,9 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// # Errors
 /// When systemctl fails.
 pub(super) fn bring_up(role: Role, wanted: bool) -> Result<(), Failure> {
-    let has_service = geteuid().is_root() && Path::new(SYSTEMD).exists() && has_unit(role);
+    let has_service = Path::new(SYSTEMD).exists() && has_unit(role);
     if !wanted || !has_service {
-        let running = status_sockets(role)
-            .iter()
-            .any(|socket| ask(socket).is_ok());
+        let running = ask(&status_socket(role)).is_ok();
         return print(&format!("{}\n", start(role, &config_file(role), running)));
     }
     let unit = unit(role);

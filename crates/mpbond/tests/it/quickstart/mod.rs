@@ -240,6 +240,20 @@ impl Quickstart {
         self.pair(&server, &second, &section("5. The laptop"));
         self.download(&section("6. The first bonded download"));
         self.files(&section("What has been written"));
+        self.ordinary_user();
+    }
+
+    /// An ordinary user has files and daemons of its own: a service would not read them.
+    fn ordinary_user(&self) {
+        let said = self.runs(
+            &self.server,
+            "install -d -o nobody /tmp/nobody
+             setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/tmp/nobody \
+                 mpbond setup --role proxy --server 203.0.113.1",
+        );
+        let hint =
+            "Written: /tmp/nobody/.config/mpbond/proxy.toml\nStart the proxy: mpbond proxy\n";
+        assert!(said.contains(hint), "{said}");
     }
 
     /// Sets the server up; returns what it shows.
