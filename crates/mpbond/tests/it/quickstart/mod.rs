@@ -349,8 +349,8 @@ impl Quickstart {
     /// A download over both links is faster than over one, and comes from the server.
     fn download(&self, section: &Section) {
         let commands = section.commands();
-        let [download, status] = &commands[..] else {
-            panic!("two commands: {commands:?}");
+        let [download, status, others @ ..] = &commands[..] else {
+            panic!("two commands or more: {commands:?}");
         };
         let download = download.replace("URL-OF-A-LARGE-FILE", URL);
         let direct = self.duration(&format!("curl --interface wwan0 -o /dev/null {URL}"));
@@ -376,6 +376,9 @@ impl Quickstart {
         }
         let seen = self.seen.lock().unwrap();
         assert_eq!(*seen, [IpAddr::from(LAPTOP), IpAddr::from(SERVER)]);
+        for command in others {
+            self.runs(&self.laptop, command);
+        }
     }
 
     /// The files are those of the document.
