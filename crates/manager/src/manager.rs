@@ -141,6 +141,17 @@ impl Manager {
         });
     }
 
+    /// The configuration has another policy for new connections while no path to the proxy works.
+    pub fn handle_without_proxy(&mut self, now: Timestamp, policy: WithoutProxy) {
+        self.input(now, |m| {
+            m.outage.set_policy(policy);
+            match policy {
+                WithoutProxy::Direct => drop(m.unanswered.get_or_insert_default()),
+                WithoutProxy::Refuse => m.unanswered = None,
+            }
+        });
+    }
+
     // ---- connection attempts --------------------------------------------------------------
 
     /// A connection to the proxy is up and was given to the session as this subflow. `local` is

@@ -48,6 +48,10 @@ impl Outage {
         }
     }
 
+    pub(crate) fn set_policy(&mut self, policy: WithoutProxy) {
+        self.policy = policy;
+    }
+
     fn has_path(&self, cx: &Context) -> bool {
         match self.policy {
             WithoutProxy::Direct => cx.works(),

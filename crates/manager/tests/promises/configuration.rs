@@ -2,8 +2,9 @@
 
 use mpbond_manager::{
     Action, Admission, Config, Link, LinkId, LinkState, NOT_CONFIGURED, Notice, Target,
+    WAIT_FOR_PATH, WithoutProxy,
 };
-use mpbond_session::{HelperId, SubflowId};
+use mpbond_session::{HelperId, StreamId, SubflowId};
 
 use crate::bench::{Bench, ms, notices};
 
@@ -123,4 +124,32 @@ fn without_any_link_the_proxy_is_lost_until_one_is_added() {
     let (dial, _) = b.dial();
     b.joined(dial);
     assert_eq!(notices(&b.actions()), [Notice::ProxyReached]);
+}
+
+/// A silent path counts only where connections are refused otherwise.
+#[test]
+fn another_policy_for_a_lost_proxy_holds_from_then_on() {
+    let (mut b, own) = joined();
+    b.manager.handle_without_proxy(b.now, WithoutProxy::Refuse);
+    b.fact(own, true, None);
+    b.pass(WAIT_FOR_PATH);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
+    // Nobody is asked about streams that may not go direct.
+    let stream = StreamId(0);
+    b.manager.handle_opened(b.now, stream);
+    assert!(!b.pass(ms(10_000)).contains(&Action::CheckStream { stream }));
+    b.manager.handle_without_proxy(b.now, WithoutProxy::Direct);
+    let until = Admission::Wait(b.now + WAIT_FOR_PATH);
+    assert_eq!(b.manager.admission(b.now), until);
+    b.manager.handle_opened(b.now, stream);
+    let actions = b.pass(WAIT_FOR_PATH);
+    assert!(
+        actions.contains(&Action::CheckStream { stream }),
+        "{actions:?}"
+    );
+    assert_eq!(b.manager.admission(b.now), Admission::WithoutProxy);
+    b.manager.handle_stream(b.now, stream, false);
+    assert!(b.actions().contains(&Action::GoDirect { stream }));
+    b.manager.handle_without_proxy(b.now, WithoutProxy::Refuse);
+    assert_eq!(b.manager.admission(b.now), Admission::Session);
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HelperConfig, PrimaryConfig, ProxyConfig};
+use super::{HelperConfig, KillSwitch, PrimaryConfig, ProxyConfig, Transparent};
 
 /// Sentence about a key that a reload applies.
 const APPLIED: &str = "`mpbond reload` applies a change.";
@@ -61,6 +61,11 @@ pub trait Reload: Clone {
     fn reload(&self, new: Self) -> (Self, Changes);
 }
 
+fn kill_switch(transparent: &Option<Transparent>) -> KillSwitch {
+    let transparent = transparent.as_ref();
+    transparent.map_or(KillSwitch::Off, |t| t.kill_switch)
+}
+
 impl Reload for PrimaryConfig {
     fn reload(&self, new: Self) -> (Self, Changes) {
         let mut changes = Changes::default();
@@ -77,7 +82,7 @@ impl Reload for PrimaryConfig {
             buffer_delay,
             congestion,
             resume_for,
-            on_proxy_loss,
+            mut on_proxy_loss,
             proxy,
             paths,
             helpers,
@@ -87,6 +92,14 @@ impl Reload for PrimaryConfig {
         } = new;
         changes.sections("[[path]]", (&self.paths, &paths), |p| &p.name);
         changes.sections("[[helper]]", (&self.helpers, &helpers), |h| &h.name);
+        // A kill switch goes with its policy.
+        let (now, key) = (self.on_proxy_loss, "on_proxy_loss");
+        if kill_switch(&self.transparent) == kill_switch(&transparent) {
+            changes.applied(key, &now, &on_proxy_loss);
+        } else {
+            changes.restart(key, &now, &on_proxy_loss);
+            on_proxy_loss = now;
+        }
         changes.restart("identity", &self.identity, &identity);
         changes.restart("status_socket", &self.status_socket, &status_socket);
         changes.restart("metrics", &self.metrics, &metrics);
@@ -98,12 +111,12 @@ impl Reload for PrimaryConfig {
         changes.restart("buffer_delay", &self.buffer_delay, &buffer_delay);
         changes.restart("congestion", &self.congestion, &congestion);
         changes.restart("resume_for", &self.resume_for, &resume_for);
-        changes.restart("on_proxy_loss", &self.on_proxy_loss, &on_proxy_loss);
         changes.restart("[proxy]", &self.proxy, &proxy);
         changes.restart("[socks5]", &self.socks5, &socks5);
         changes.restart("[http]", &self.http, &http);
         changes.restart("[transparent]", &self.transparent, &transparent);
         let in_force = Self {
+            on_proxy_loss,
             paths,
             helpers,
             ..self.clone()
@@ -222,9 +235,9 @@ impl Reload for ProxyConfig {
 }
 
 /// Sentence about a key of a primary in its reference; empty where a change needs a restart.
-pub(super) fn of_primary(header: &str, _key: &str) -> &'static str {
-    match header {
-        "[[path]]" | "[[helper]]" => APPLIED,
+pub(super) fn of_primary(header: &str, key: &str) -> &'static str {
+    match (header, key) {
+        ("[[path]]" | "[[helper]]", _) | ("", "on_proxy_loss") => APPLIED,
         _ => "",
     }
 }

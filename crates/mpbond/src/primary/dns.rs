@@ -97,7 +97,7 @@ fn local_resolver() -> Destination {
 /// A look-up without the proxy, for connections that go direct: the resolver is reached direct,
 /// too.
 async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
-    if primary.config.on_proxy_loss == OnProxyLoss::Fail {
+    if primary.on_proxy_loss.get() == OnProxyLoss::Fail {
         return Err(io::ErrorKind::NotConnected.into());
     }
     // The configuration names the resolvers.

@@ -65,7 +65,7 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
     let local = tokio::task::LocalSet::new();
     let primary = Rc::new(Primary::new(config, identity));
     let reloaded = Rc::clone(&primary);
-    let reloader = Reloader::new(configured, move |config| reloaded.configure_links(config));
+    let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
     let interception = local.block_on(&runtime, serve(primary, Rc::new(reloader)))?;
     // Applications' connections end while the interface that has their addresses exists.
     drop(local);

@@ -1,17 +1,30 @@
-//! Paths and helpers that the configuration gains and loses while the primary runs.
+//! Changes of the configuration while the primary runs.
 
 use std::rc::Rc;
 
 use mpbond_manager::{LinkId, NOT_CONFIGURED};
 
 use super::links::LinkConfig;
-use super::state::Primary;
-use crate::config::PrimaryConfig;
+use super::state::{Primary, policy};
+use crate::config::{OnProxyLoss, PrimaryConfig};
 
 impl Primary {
+    /// Puts another configuration in force.
+    pub(super) fn configure(self: &Rc<Self>, config: &PrimaryConfig) {
+        self.configure_links(config);
+        let before = self.on_proxy_loss.replace(config.on_proxy_loss);
+        if config.on_proxy_loss != before {
+            if config.on_proxy_loss == OnProxyLoss::Fail {
+                self.rescuable.borrow_mut().clear();
+            }
+            let policy = policy(config.on_proxy_loss);
+            self.manage_with_facts(|m, now| m.handle_without_proxy(now, policy));
+        }
+    }
+
     /// Takes the paths and helpers of another configuration into use, and the others out of use.
     /// One that is configured otherwise than before is another one.
-    pub(super) fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
+    fn configure_links(self: &Rc<Self>, config: &PrimaryConfig) {
         let before = self.links.borrow().all();
         let wanted = LinkConfig::all(config);
         let gone: Vec<_> = before

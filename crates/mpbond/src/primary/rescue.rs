@@ -24,7 +24,7 @@ pub(super) fn watch(
     may_repeat: fn(&[u8]) -> bool,
     reach: Reach,
 ) {
-    if primary.config.on_proxy_loss == OnProxyLoss::Direct {
+    if primary.on_proxy_loss.get() == OnProxyLoss::Direct {
         let rescuable = Rescuable {
             to,
             may_repeat,

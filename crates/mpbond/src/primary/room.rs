@@ -98,7 +98,7 @@ pub(super) async fn usable_session(primary: &Rc<Primary>) -> Option<Driver> {
 /// No path to the proxy works.
 pub(super) async fn without_proxy(primary: &Primary, connection: Intercepted) {
     let to = connection.destination().clone();
-    match primary.config.on_proxy_loss {
+    match primary.on_proxy_loss.get() {
         OnProxyLoss::Fail => {
             warn!(%to, "no path to the proxy: connection refused");
             connection.refused(Refusal::ProxyLost).await;

@@ -37,10 +37,12 @@ use crate::status::{LinkStatus, SandboxStatus, SessionStatus, Status};
 
 /// State of a primary.
 pub(super) struct Primary {
-    /// The configuration of the start. Paths and helpers may have changed since.
+    /// The configuration of the start. What a reload applies may have changed since.
     pub(super) config: PrimaryConfig,
     /// The paths and helpers in use.
     pub(super) links: RefCell<Links>,
+    /// Handling of new connections while no path to the proxy works.
+    pub(super) on_proxy_loss: Cell<OnProxyLoss>,
     pub(super) identity: Identity,
     pub(super) clock: Clock,
     pub(super) log: TransferLog,
@@ -125,6 +127,7 @@ impl Primary {
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             links: RefCell::new(links),
+            on_proxy_loss: Cell::new(config.on_proxy_loss),
             config,
         }
     }
@@ -264,7 +267,7 @@ impl Primary {
 
     /// What becomes of new connections in an outage, for people.
     pub(super) fn without_proxy(&self) -> &'static str {
-        match self.config.on_proxy_loss {
+        match self.on_proxy_loss.get() {
             OnProxyLoss::Direct => "new connections go direct, over one path",
             OnProxyLoss::Fail => "new connections are refused",
         }
@@ -325,7 +328,7 @@ impl Primary {
             direct_total: Some(self.direct.get()),
             transfers,
             links,
-            on_proxy_loss: Some(self.config.on_proxy_loss.name().to_owned()),
+            on_proxy_loss: Some(self.on_proxy_loss.get().name().to_owned()),
             kill_switch: self.kill_switch().map(str::to_owned),
             proxy_lacks: self.proxy_lacks(),
             sandbox: self.sandboxed.borrow().clone(),
@@ -339,12 +342,17 @@ impl Primary {
     }
 }
 
+/// The manager's form of a policy.
+pub(super) fn policy(on_proxy_loss: OnProxyLoss) -> WithoutProxy {
+    match on_proxy_loss {
+        OnProxyLoss::Direct => WithoutProxy::Direct,
+        OnProxyLoss::Fail => WithoutProxy::Refuse,
+    }
+}
+
 fn manager_config(config: &PrimaryConfig, links: Vec<Link>) -> Config {
     Config {
-        without_proxy: match config.on_proxy_loss {
-            OnProxyLoss::Direct => WithoutProxy::Direct,
-            OnProxyLoss::Fail => WithoutProxy::Refuse,
-        },
+        without_proxy: policy(config.on_proxy_loss),
         ..Config::new(links)
     }
 }

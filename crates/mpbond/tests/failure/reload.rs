@@ -395,6 +395,22 @@ fn destinations_that_are_denied_are_for_new_connections_only() {
 }
 
 #[test]
+fn another_policy_for_a_lost_proxy_applies_to_new_connections() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "on_proxy_loss = \"fail\"", "");
+    // There is no proxy.
+    let _primary = bond.start("primary");
+    assert!(!bond.works(origin));
+    let key = "on_proxy_loss";
+    apply(&bond, "primary", ("\"fail\"", "\"direct\""), &[key]);
+    until("connections go direct", || bond.works(origin));
+    let status = bond.status("primary").unwrap();
+    assert_eq!(status.on_proxy_loss.as_deref(), Some("direct"));
+    apply(&bond, "primary", ("\"direct\"", "\"fail\""), &[key]);
+    assert!(!bond.works(origin));
+}
+
+#[test]
 fn other_users_cannot_have_a_daemon_read_its_configuration() {
     if !nix::unistd::geteuid().is_root() {
         return Need::Root.is_missing("only root can become another user");

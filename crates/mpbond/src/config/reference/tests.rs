@@ -248,6 +248,23 @@ fn the_first_budget_of_a_helper_needs_a_restart_and_so_does_its_removal() {
     }
 }
 
+/// Without it, connections would go direct past the rules that are in force until then.
+#[test]
+fn a_kill_switch_that_is_removed_keeps_its_policy_until_a_restart() {
+    let with = file(
+        Role::Primary,
+        "[transparent]",
+        "kill_switch = \"permanent\"",
+        "",
+    );
+    let without = file(Role::Primary, "[transparent]", "", "");
+    for texts in [[&*with, &without], [&without, &with]] {
+        let changes = difference(Role::Primary, texts);
+        assert_eq!(changes.applied, Vec::<String>::new());
+        assert_eq!(changes.restart, ["on_proxy_loss", "[transparent]"]);
+    }
+}
+
 #[test]
 fn paths_and_helpers_are_named_with_the_kind_of_their_change() {
     let head = "[proxy]\naddress = \"203.0.113.1:4433\"\nid = \"ID\"\n";
