@@ -320,31 +320,55 @@ impl Running {
 mod tests {
     use super::*;
 
-    /// Two hours around noon: a restarted proxy, a captive portal, other networks, sleep.
-    fn noon(seed: u64) -> Report {
-        let day = Day {
+    /// Two hours around noon: an upgraded proxy, a captive portal, other networks, sleep.
+    fn noon(seed: u64) -> Day {
+        Day {
             seed,
             from: Duration::from_secs(11 * 3_600 + 1_800),
             length: Duration::from_secs(2 * 3_600),
             alone: seed == 2,
-        };
-        day.live().unwrap()
+        }
     }
 
     #[test]
     fn two_hours_around_noon_lose_nothing() {
         for seed in 1..=3 {
-            let report = noon(seed);
-            assert!(report.sessions_lost > 0, "the proxy was restarted");
+            let report = noon(seed).live().unwrap();
             let served: usize = report.kinds.iter().map(|k| k.waits_s.len()).sum();
             assert!(served > 3 && report.quiet_hours > 0.5, "{report:?}");
             assert_eq!(report.links.len(), 5);
         }
     }
 
+    /// The upgrade is half an hour after the beginning. An old process serves what is open for ten
+    /// minutes.
+    #[test]
+    fn requests_over_noon_do_not_notice_that_the_proxy_is_upgraded() {
+        let s = Duration::from_secs;
+        let (noon_at, end) = (s(1_800), s(2_370));
+        let mut long_polls = 0;
+        for seed in (1..=12).filter(|seed| *seed != 2) {
+            let mut day = noon(seed).plan();
+            let length = Timestamp::ZERO + s(7_200);
+            day.world.live_until(length, &mut |_, _| ()).unwrap();
+            for (e, r) in day.requests.iter().enumerate() {
+                let takes = r.exchange.origin.thinks + s(5);
+                let over_noon = r.at < noon_at && r.at + takes > noon_at && r.at + takes < end;
+                if over_noon && day.schedule.is_awake(r.at, takes) {
+                    let served = day.world.served(e).unwrap();
+                    let wait = day.longest_wait(&served);
+                    assert_eq!(served.repeated, 0, "day {seed}: {r:?}, {wait:?}");
+                    assert!(wait.seconds < 1.5, "day {seed}: {r:?}, {wait:?}");
+                    long_polls += 1;
+                }
+            }
+        }
+        assert!(long_polls >= 4, "{long_polls}");
+    }
+
     #[test]
     fn a_seed_gives_the_same_day() {
-        let day = |seed| format!("{:?}", noon(seed));
+        let day = |seed| format!("{:?}", noon(seed).live());
         assert_eq!(day(4), day(4));
     }
 }

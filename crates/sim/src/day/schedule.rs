@@ -102,8 +102,8 @@ impl Schedule {
         day.places(dice);
         day.phone(dice);
         day.watch(dice);
-        day.add(s(12 * HOUR), Happening::Restart);
-        day.note(s(12 * HOUR), s(10), "the proxy was restarted");
+        day.add(s(12 * HOUR), Happening::Upgrade);
+        day.note(s(12 * HOUR), s(10), "the proxy was upgraded");
         for who in [Daemon::Primary, Daemon::Primary, Daemon::Proxy] {
             let by = dice.ms(1, 10_000);
             let at = dice.ms(0, 24 * HOUR * 1_000);

@@ -87,7 +87,7 @@ impl World {
         let mut shares: Vec<Share> = Vec::new();
         for share in closed.map_or(&[][..], |c| &c.subflows) {
             // A route that was lost and joined again counts once.
-            let name = self.route_name(share.subflow);
+            let name = self.route_name(r.session, share.subflow);
             let finished = share.last_in.map(|t| t.since(r.started));
             match shares.iter_mut().find(|s| s.route == name) {
                 Some(s) => {
@@ -121,11 +121,11 @@ impl World {
         }
     }
 
-    fn route_name(&self, id: SubflowId) -> String {
+    fn route_name(&self, session: u64, id: SubflowId) -> String {
         let line = self
             .lines
             .iter()
-            .find(|line| line.subflow == Some(id))
+            .find(|line| line.session == session && line.subflow == Some(id))
             .map(|line| self.scenario.routes[line.route].name.clone());
         line.unwrap_or_else(|| id.to_string())
     }

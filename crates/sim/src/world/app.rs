@@ -365,6 +365,8 @@ impl fmt::Display for App {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) started: Timestamp,
+    /// The primary's session, by number.
+    pub(super) session: u64,
     pub(super) stream: StreamId,
     pub(super) client: App,
     /// Once its OPEN has arrived.

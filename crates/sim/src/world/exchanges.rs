@@ -8,6 +8,7 @@ use mpbond_units::Timestamp;
 
 use super::World;
 use super::app::{App, Running};
+use super::host::Side;
 use super::results::{destination, exchange_with};
 use super::scenario::When;
 
@@ -47,12 +48,13 @@ impl World {
                 Entry::Direct => self.direct_at[e] = Some(self.now),
             }
         }
-        for (side, host) in self.hosts.iter_mut().enumerate() {
+        for host in self.hosts.iter_mut().chain(&mut self.leaving) {
             for &e in &self.active {
-                let app = match (side, &self.running[e]) {
-                    (0, Some(r)) => Some(&r.client),
-                    (_, Some(r)) => r.origin.as_ref(),
-                    (_, None) => None,
+                let running = self.running[e].as_ref();
+                let app = match running.filter(|r| r.session == host.number) {
+                    Some(r) if host.side == Side::Primary => Some(&r.client),
+                    Some(r) => r.origin.as_ref(),
+                    None => None,
                 };
                 if app.is_some_and(|a| a.resumes().any(|t| t == self.now)) {
                     host.wake(e);
@@ -94,6 +96,7 @@ impl World {
             .map_err(|error| format!("exchange {e} cannot be opened: {error}"))?;
         self.running[e] = Some(Running {
             started: self.now,
+            session: host.number,
             stream,
             client: App::new(self.now, e, true, x.client, x.up_bytes, false)
                 .expecting(x.by_length.then_some(x.down_bytes))
@@ -110,7 +113,8 @@ impl World {
     /// The primary takes a connection back from the session and connects it direct.
     pub(super) fn go_direct(&mut self, stream: StreamId) {
         let clock = self.primary_clock();
-        let found = exchange_with(&self.running, &self.active, stream);
+        let number = self.hosts[0].number;
+        let found = exchange_with(&self.running, &self.active, (number, stream));
         if let (Some(e), Some(session)) = (found, &mut self.hosts[0].session)
             && session.unheard(stream).is_some()
         {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mpbond_manager::LinkId;
 use mpbond_units::Timestamp;
 
+use super::host::Host;
 use super::line::Stage;
 use super::nat::Gate;
 use super::scenario::Happening;
@@ -65,12 +66,16 @@ impl World {
                     self.kill(route);
                 }
                 Happening::Restart => self.restart_proxy(),
+                Happening::Upgrade => self.upgrade_proxy(),
                 Happening::Freeze { who, length } => {
-                    let host = &mut self.hosts[who as usize];
                     let until = self.now + length;
-                    host.frozen_until = host.frozen_until.max(Some(until));
+                    for host in self.hosts_of(who as usize) {
+                        host.frozen_until = host.frozen_until.max(Some(until));
+                    }
                 }
-                Happening::ClockJump { who, by } => self.hosts[who as usize].jump(by),
+                Happening::ClockJump { who, by } => {
+                    self.hosts_of(who as usize).for_each(|host| host.jump(by));
+                }
             }
         }
     }
@@ -123,7 +128,7 @@ impl World {
                 let stage = self.lines[l].ends[side].stage;
                 let by_address = side == 0 && moves && matches!(stage, Stage::Up(_));
                 if told[side] && stage != Stage::Gone && !by_address {
-                    self.with_host(side, |host, s| host.lose_line(s, l));
+                    self.lose_line(side, l);
                 }
             }
         }
@@ -135,7 +140,7 @@ impl World {
         }
         for side in [0, 1] {
             // What was lost has to be settled, and its timers anew.
-            self.hosts[side].look_again();
+            self.hosts_of(side).for_each(Host::look_again);
         }
     }
 
@@ -145,8 +150,8 @@ impl World {
         let due: Vec<usize> = self.severed.extract_if(.., due).map(|(l, _)| l).collect();
         for l in due {
             if self.lines[l].ends[0].stage != Stage::Gone {
-                self.with_host(0, |host, s| host.lose_line(s, l));
-                self.hosts[0].look_again();
+                self.lose_line(0, l);
+                self.hosts_of(0).for_each(Host::look_again);
             }
         }
         let lines = &self.lines;

@@ -47,9 +47,25 @@ pub(super) struct Host {
     pub(super) has_let_go: bool,
     /// Exchanges whose application has something to do.
     pub(super) awake: Vec<usize>,
-    /// Number of its session.
+    /// Number of its session: at the primary, of the next one while there is none.
     pub(super) number: u64,
+    /// Proxy: number of its process, which is the label of its sessions.
+    pub(super) process: u32,
+    /// Proxy: the process that it has replaced.
+    pub(super) before: Option<u32>,
+    /// Primary: the proxy takes no new streams in its session.
+    pub(super) retires: bool,
+    /// Set for a session that takes no new streams, and for a process that was replaced.
+    pub(super) leaving: Option<Leaving>,
     pub(super) record: Vec<u8>,
+}
+
+/// End of a host that only serves what is open.
+pub(super) struct Leaving {
+    /// When it ends at the latest.
+    pub(super) until: Timestamp,
+    /// Primary: joins without a subflow.
+    pub(super) joins: Joins,
 }
 
 /// State of the world that a host reads and changes.
@@ -63,9 +79,21 @@ pub(super) struct Surroundings<'a> {
     pub(super) running: &'a mut [Option<Running>],
     /// The primary's path manager.
     pub(super) manager: &'a mut Manager,
+    /// Processes of the proxy that were replaced and run.
+    pub(super) processes: &'a [u32],
     pub(super) keeps_log: bool,
     /// Whether a lost session is followed by another one.
     pub(super) is_lasting: bool,
+}
+
+/// Attempts to join a session again that has no subflow, over one route after the other.
+pub(super) struct Joins {
+    /// The next route.
+    pub(super) route: usize,
+    /// When it is tried.
+    pub(super) at: Timestamp,
+    /// An attempt is under way.
+    pub(super) tries: bool,
 }
 
 /// Treatment of a hello by the proxy.
@@ -74,13 +102,14 @@ pub(super) enum Welcome {
     Go,
     /// It is of no use to anybody.
     Ignore,
-    /// It belongs to a session that the proxy does not have.
-    Unknown,
+    /// It belongs to a session that the process does not have; the code for the primary.
+    Unknown(CloseCode),
 }
 
 impl Host {
     pub(super) fn primary(config: SessionConfig) -> Self {
         let mut host = Self::new(Side::Primary, config);
+        host.number = 1;
         host.open_session();
         host
     }
@@ -104,8 +133,46 @@ impl Host {
             has_let_go: false,
             awake: Vec::new(),
             number: 0,
+            process: 0,
+            before: None,
+            retires: false,
+            leaving: None,
             record: Vec::new(),
         }
+    }
+
+    /// Its successor: the next session of a primary, the next process of a proxy.
+    pub(super) fn next(&self) -> Self {
+        let mut next = Self::new(self.side, self.config.clone());
+        match self.side {
+            Side::Primary => next.number = self.number + 1,
+            Side::Proxy => {
+                next.process = self.process + 1;
+                next.before = Some(self.process);
+            }
+        }
+        Self {
+            frozen_until: self.frozen_until,
+            ahead: self.ahead,
+            slept: self.slept,
+            asleep_since: self.asleep_since,
+            ..next
+        }
+    }
+
+    /// Whether its end of a connection is its own.
+    pub(super) fn owns(&self, line: &Line) -> bool {
+        match (self.side, line.process) {
+            (Side::Primary, _) => line.session == self.number,
+            (Side::Proxy, Some(process)) => process == self.process,
+            // The newest process accepts.
+            (Side::Proxy, None) => self.leaving.is_none(),
+        }
+    }
+
+    /// Whether its session is that of the manager.
+    pub(super) fn is_managed(&self) -> bool {
+        self.side == Side::Primary && self.leaving.is_none()
     }
 
     /// The present instant by its own clock, which its session uses.
@@ -171,7 +238,7 @@ impl Host {
             any = true;
         }
         for &l in s.live {
-            if std::mem::take(&mut self.io(s.lines, l).dirty) {
+            if self.owns(&s.lines[l]) && std::mem::take(&mut self.io(s.lines, l).dirty) {
                 any |= self.service(s, l)?;
             }
         }
@@ -233,14 +300,27 @@ impl Host {
         if s.net.socket(conn, io.end).state() != State::Established {
             return false;
         }
-        if self.side == Side::Primary {
-            s.lines[l].established.get_or_insert(s.now);
+        match self.side {
+            Side::Primary => {
+                s.lines[l].established.get_or_insert(s.now);
+            }
+            Side::Proxy => {
+                s.lines[l].process.get_or_insert(self.process);
+                if let Some(before) = self.passes_to(s, l) {
+                    s.lines[l].process = Some(before);
+                    self.io(s.lines, l).dirty = true;
+                    return true;
+                }
+            }
         }
-        let io = self.io(s.lines, l);
+        let label = self.label();
+        let line = &mut s.lines[l];
+        let io = &mut line.ends[self.side as usize];
         let mut ready = false;
         match self.side {
             Side::Primary => {
                 if io.tx_octets == 0 {
+                    line.label = label;
                     io.put_flight(CLIENT_HELLO);
                 } else if io.take_flight(SERVER_FLIGHT) {
                     io.put_flight(CLIENT_FLIGHT);
@@ -267,6 +347,25 @@ impl Host {
         ready
     }
 
+    /// Primary: label of the process that holds its session, once that has answered.
+    fn label(&self) -> Option<u32> {
+        let session = self
+            .session
+            .as_ref()
+            .filter(|_| self.side == Side::Primary)?;
+        Some(u32::from_be_bytes(session.id()?.label()))
+    }
+
+    /// Proxy: the process before this one, if a ClientHello that has arrived names another one
+    /// than this.
+    fn passes_to(&self, s: &mut Surroundings, l: usize) -> Option<u32> {
+        let before = self.before.filter(|before| s.processes.contains(before))?;
+        let io = self.io(s.lines, l);
+        let has_come = io.tx_octets == 0 && io.holds(CLIENT_HELLO);
+        let names_another = s.lines[l].label.is_some_and(|label| label != self.process);
+        (has_come && names_another).then_some(before)
+    }
+
     /// Primary: gives a connection to the session, and its number to the manager.
     fn add_subflow(&mut self, s: &mut Surroundings, l: usize) {
         let Line { route, attempt, .. } = &s.lines[l];
@@ -287,8 +386,10 @@ impl Host {
             let id = session.add_subflow(clock, setup);
             io.stage = Stage::Up(id);
             s.lines[l].subflow = Some(id);
-            let local = Some(attempt.local);
-            s.manager.handle_dialled(clock, attempt.dial, id, local);
+            if self.is_managed() {
+                let local = Some(attempt.local);
+                s.manager.handle_dialled(clock, attempt.dial, id, local);
+            }
             self.flush(s, l);
         }
     }
@@ -306,7 +407,12 @@ impl Host {
                 _ => return Ok(any),
             };
             if let Err(e) = taken {
-                if s.is_lasting && e.code == CloseCode::UnknownSession {
+                let end = [
+                    CloseCode::UnknownSession,
+                    CloseCode::Done,
+                    CloseCode::GoingAway,
+                ];
+                if s.is_lasting && end.contains(&e.code) {
                     self.lose_line(s, l);
                     return Ok(true);
                 }
@@ -331,11 +437,11 @@ impl Host {
                 self.lose_line(s, l);
                 return Ok(Ok(()));
             }
-            Welcome::Unknown if s.is_lasting => {
-                self.refuse_join(s, l);
+            Welcome::Unknown(code) if s.is_lasting => {
+                self.say_close(s, l, code, "no such session");
                 return Ok(Ok(()));
             }
-            Welcome::Unknown => return Err("a join before any session".to_owned()),
+            Welcome::Unknown(_) => return Err("a join before any session".to_owned()),
         }
         let Some(session) = &mut self.session else {
             return Err("no session was opened".to_owned());
@@ -370,7 +476,7 @@ impl Host {
         if let (Stage::Up(id), Some(session)) = (stage, &mut self.session) {
             session.handle_subflow_closed(clock, id);
         }
-        if self.side == Side::Primary {
+        if self.is_managed() {
             match stage {
                 Stage::Up(id) => {
                     let quiet = self.session.as_ref().map(|s| s.quiet_for(clock));

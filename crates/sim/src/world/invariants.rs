@@ -11,7 +11,7 @@ impl World {
     /// Checks the invariants after a step.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         let mut arrived = 0;
-        for host in &self.hosts {
+        for host in self.hosts.iter().chain(&self.leaving) {
             let Some(s) = &host.session else {
                 continue;
             };
@@ -66,16 +66,17 @@ impl World {
 
     /// A failure now, with the state of both ends.
     pub(super) fn failure(&self, what: String) -> Failure {
-        let ends = self.hosts.iter().filter_map(|h| h.session.as_ref());
+        let hosts = self.hosts.iter().chain(&self.leaving);
+        let ends = hosts.filter_map(|h| Some((h.side, h.session.as_ref()?)));
         let state: Vec<String> = ends
-            .map(|s| {
+            .map(|(side, s)| {
                 let subflows: Vec<String> = s
                     .subflows(self.now)
                     .iter()
                     .map(|s| format!("{} {} {:?} pad {:?}", s.id, s.name, s.state, s.pad))
                     .collect();
                 format!(
-                    "unscheduled {}, held {}, waiting {}, timeout {:?}, {}",
+                    "[{side:?}: unscheduled {}, held {}, waiting {}, timeout {:?}, {}]",
                     s.unscheduled_bytes(),
                     s.held_bytes(),
                     s.waiting_bytes(),
@@ -100,11 +101,7 @@ impl World {
             .collect();
         Failure {
             at: self.now,
-            what: format!(
-                "{what} [primary: {}] [open: {}]",
-                state.join("] [proxy: "),
-                open.join("; ")
-            ),
+            what: format!("{what} {} [open: {}]", state.join(" "), open.join("; ")),
         }
     }
 }

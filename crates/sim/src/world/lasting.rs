@@ -7,6 +7,7 @@ use mpbond_units::Timestamp;
 
 use super::World;
 use super::app::{App, End};
+use super::host::Side as HostSide;
 use super::line::Stage;
 use super::scenario::{Lasting, Scenario};
 use crate::tcp::{End as Side, State};
@@ -87,7 +88,8 @@ impl World {
         let until = self.now + length;
         self.lasting.asleep_until = Some(until);
         self.net.asleep = true;
-        self.hosts[0].sleep(self.now, until);
+        let now = self.now;
+        self.hosts_of(0).for_each(|host| host.sleep(now, until));
     }
 
     /// Wakes the primary's host if its sleep is over.
@@ -95,10 +97,14 @@ impl World {
         let over = |until: &mut Timestamp| *until <= self.now;
         if self.lasting.asleep_until.take_if(over).is_some() {
             self.net.asleep = false;
-            let length = self.hosts[0].wake_up(self.now);
+            let now = self.now;
+            let mut length = Duration::ZERO;
+            for host in self.hosts_of(0) {
+                length = host.wake_up(now);
+                host.look_again();
+            }
             let clock = self.primary_clock();
             self.manager.handle_slept(clock, length);
-            self.hosts[0].look_again();
         }
     }
 
@@ -106,10 +112,11 @@ impl World {
     pub(super) fn restart_proxy(&mut self) {
         for l in self.live.clone() {
             if self.lines[l].ends[1].stage != Stage::Gone {
-                self.with_host(1, |host, s| host.lose_line(s, l));
+                self.lose_line(1, l);
             }
         }
         self.hosts[1].drop_session();
+        self.leaving.retain(|host| host.side == HostSide::Primary);
     }
 
     /// Settles lost sessions at both ends. Returns whether there was one.
@@ -120,26 +127,52 @@ impl World {
             self.hosts[1].drop_session();
         }
         let primary = self.hosts[0].lost.take();
-        let any = proxy || primary.is_some();
+        let mut any = proxy || primary.is_some();
         if let Some(reason) = primary {
             self.lose_session(reason);
+        } else if std::mem::take(&mut self.hosts[0].retires) {
+            self.retire_session();
+            any = true;
         }
-        any
+        any | self.end_leaving()
     }
 
     /// The primary's session is over: all connections are closed, and applications see a reset.
     fn lose_session(&mut self, reason: String) {
-        let what = Noted::SessionLost(reason);
-        self.lasting.notes.push(Note { at: self.now, what });
+        let session = self.hosts[0].number;
+        self.close_connections(session);
+        self.hosts[0] = self.hosts[0].next();
+        self.repeat(session, Some(reason));
+        let clock = self.primary_clock();
+        self.manager.handle_session_lost(clock);
+    }
+
+    /// The primary closes all connections of a session.
+    pub(super) fn close_connections(&mut self, session: u64) {
         for l in self.live.clone() {
-            if self.lines[l].ends[0].stage != Stage::Gone {
-                self.with_host(0, |host, s| host.lose_line(s, l));
+            let line = &self.lines[l];
+            if line.session == session && line.ends[0].stage != Stage::Gone {
+                self.lose_line(0, l);
             }
         }
-        self.hosts[0].drop_session();
+    }
+
+    /// One of the primary's sessions is over, for this reason if it was lost: what was open is
+    /// repeated in the next one.
+    pub(super) fn repeat(&mut self, session: u64, reason: Option<String>) {
+        if let Some(reason) = reason {
+            let what = Noted::SessionLost(reason);
+            self.lasting.notes.push(Note { at: self.now, what });
+        }
         let pause = self.scenario.lasting.as_ref().map(|l| l.repeat_after);
         let again = self.now + pause.unwrap_or_default();
-        for e in std::mem::take(&mut self.active) {
+        let running = &self.running;
+        let of_session = |e: &mut usize| {
+            let running = running[*e].as_ref();
+            running.is_some_and(|r| r.session == session)
+        };
+        let ended: Vec<usize> = self.active.extract_if(.., of_session).collect();
+        for e in ended {
             let Some(running) = self.running[e].take() else {
                 continue;
             };
@@ -165,8 +198,6 @@ impl World {
             before.attempts += 1;
             self.waiting.put(again, e);
         }
-        let clock = self.primary_clock();
-        self.manager.handle_session_lost(clock);
     }
 
     /// The manager opens a session. That of the beginning is open already.
@@ -194,7 +225,7 @@ impl World {
             let [near, far] = &self.lines[l].ends;
             let never_up = matches!(far.stage, Stage::Handshake | Stage::AwaitHello);
             if near.stage == Stage::Gone && never_up && !self.hosts[0].is_frozen(self.now) {
-                self.with_host(1, |host, s| host.lose_line(s, l));
+                self.lose_line(1, l);
             }
             let line = &self.lines[l];
             if line.is_over() {

@@ -84,9 +84,14 @@ impl Io {
         (self.input.len() - before) as u64
     }
 
+    /// Whether so many octets have arrived that were not taken yet.
+    pub(super) fn holds(&self, octets: u64) -> bool {
+        self.input.len() as u64 >= octets
+    }
+
     /// Takes a flight of the handshake, if all of its octets have arrived.
     pub(super) fn take_flight(&mut self, octets: u64) -> bool {
-        let there = self.input.len() as u64 >= octets;
+        let there = self.holds(octets);
         if there {
             self.input.advance(octets as usize);
             self.rx_octets += octets;
@@ -216,6 +221,12 @@ pub(super) struct Attempt {
 pub(super) struct Line {
     pub(super) route: usize,
     pub(super) attempt: Attempt,
+    /// The primary's session, by number.
+    pub(super) session: u64,
+    /// Label in the ClientHello.
+    pub(super) label: Option<u32>,
+    /// The proxy's process that has accepted it.
+    pub(super) process: Option<u32>,
     /// The pipe, or the PS-Path.
     pub(super) first: usize,
     /// The HS-Path, once the helper has connected.
@@ -244,12 +255,15 @@ impl Line {
         route: usize,
         first: usize,
         relay: Option<Relay>,
-        attempt: Attempt,
+        (session, attempt): (u64, Attempt),
     ) -> Self {
         let server = relay.is_none().then_some(first);
         Self {
             route,
             attempt,
+            session,
+            label: None,
+            process: None,
             first,
             second: None,
             relay,

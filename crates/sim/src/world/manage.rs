@@ -13,6 +13,7 @@ use mpbond_session::FarReport;
 use mpbond_units::Timestamp;
 
 use super::World;
+use super::host::Host;
 use super::line::{Attempt, Line, Stage};
 use super::net::Report;
 use super::scenario::Scenario;
@@ -89,12 +90,18 @@ impl World {
         match action {
             Action::Dial { dial, target } => match target {
                 Target::Control { .. } => self.manager.handle_control_up(clock, dial, None),
-                Target::Proxy { link } => self.connect(link.0, dial, None, false),
+                Target::Proxy { link } => {
+                    let session = self.hosts[0].number;
+                    self.connect(session, link.0, dial, None, false);
+                }
                 Target::Relay {
                     link,
                     request,
                     express,
-                } => self.connect(link.0, dial, Some(request), express),
+                } => {
+                    let session = self.hosts[0].number;
+                    self.connect(session, link.0, dial, Some(request), express);
+                }
             },
             Action::AskRelay { link, request, .. } => {
                 match self.lasting.refused_until[link.0] > self.now {
@@ -109,8 +116,8 @@ impl World {
                 self.lose(attempt);
             }
             Action::Drop { subflow, .. } => {
-                let up = Stage::Up(subflow);
-                self.lose(|line| line.ends[0].stage == up);
+                let (session, up) = (self.hosts[0].number, Stage::Up(subflow));
+                self.lose(|line| line.session == session && line.ends[0].stage == up);
             }
             Action::CheckStream { stream } => {
                 let session = self.hosts[0].session.as_ref();
@@ -127,13 +134,20 @@ impl World {
     fn lose(&mut self, which: impl Fn(&Line) -> bool) {
         let found = self.live.iter().find(|&&l| which(&self.lines[l]));
         if let Some(&l) = found {
-            self.with_host(0, |host, s| host.lose_line(s, l));
-            self.hosts[0].look_again();
+            self.lose_line(0, l);
+            self.hosts_of(0).for_each(Host::look_again);
         }
     }
 
-    /// The primary connects on a route.
-    fn connect(&mut self, route: usize, dial: DialId, request: Option<RequestId>, express: bool) {
+    /// One of the primary's sessions connects on a route.
+    pub(super) fn connect(
+        &mut self,
+        session: u64,
+        route: usize,
+        dial: DialId,
+        request: Option<RequestId>,
+        express: bool,
+    ) {
         let r = &self.scenario.routes[route];
         let bound = self.scenario.relay_bound_bytes;
         let relay = r.helper.map(|_| relay(bound));
@@ -153,7 +167,7 @@ impl World {
             local: self.address(route),
         };
         self.lines
-            .push(Line::new(self.now, route, first, relay, attempt));
+            .push(Line::new(self.now, route, first, relay, (session, attempt)));
         self.live.push(l);
     }
 
@@ -177,7 +191,7 @@ impl World {
                     .handshake_limit(l)
                     .is_some_and(|limit| limit <= self.now)
                 {
-                    self.with_host(0, |host, s| host.lose_line(s, l));
+                    self.lose_line(0, l);
                 }
             }
         }

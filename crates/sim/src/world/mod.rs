@@ -46,6 +46,7 @@ mod results;
 mod scenario;
 mod sessions;
 mod sockets;
+mod upgrade;
 mod watch;
 
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub(crate) use watch::Served;
 use crate::link::LinkChange;
 use agenda::Agenda;
 use app::{App, Running};
-use host::{Host, Surroundings};
+use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
 use net::Net;
@@ -101,7 +102,10 @@ pub struct World {
     /// By route: how often the primary's address has changed.
     moves: Vec<u16>,
     manager: Manager,
+    /// The primary with its present session, the proxy's newest process.
     hosts: [Host; 2],
+    /// Sessions and processes of before, which serve what is open.
+    leaving: Vec<Host>,
     running: Vec<Option<Running>>,
     /// Exchanges that have started and are not over, in the order of their indices.
     active: Vec<usize>,
@@ -143,6 +147,7 @@ impl World {
                 Host::primary(scenario.client.clone()),
                 Host::proxy(scenario.server.clone()),
             ],
+            leaving: Vec::new(),
             running: scenario.exchanges.iter().map(|_| None).collect(),
             active: Vec::new(),
             waiting: Agenda::new(scenario.exchanges.iter().map(|x| x.start)),
@@ -244,6 +249,7 @@ impl World {
             for side in [0, 1] {
                 moved |= self.with_host(side, Host::drive)?;
             }
+            moved |= self.drive_leaving()?;
             moved |= self.renew_sessions();
             moved |= self.manage();
             if !moved {
@@ -259,6 +265,15 @@ impl World {
         side: usize,
         f: impl FnOnce(&mut Host, &mut Surroundings) -> T,
     ) -> T {
+        self.with_hosts(|hosts, _, s| f(&mut hosts[side], s))
+    }
+
+    fn with_hosts<T>(
+        &mut self,
+        f: impl FnOnce(&mut [Host; 2], &mut [Host], &mut Surroundings) -> T,
+    ) -> T {
+        let processes = self.leaving.iter().filter(|h| h.side == Side::Proxy);
+        let processes: Vec<u32> = processes.map(|h| h.process).collect();
         let mut surroundings = Surroundings {
             now: self.now,
             net: &mut self.net,
@@ -268,10 +283,30 @@ impl World {
             exchanges: &self.scenario.exchanges,
             running: &mut self.running,
             manager: &mut self.manager,
+            processes: &processes,
             keeps_log: self.scenario.keeps_log,
             is_lasting: self.scenario.lasting.is_some(),
         };
-        f(&mut self.hosts[side], &mut surroundings)
+        f(&mut self.hosts, &mut self.leaving, &mut surroundings)
+    }
+
+    /// An end of a connection closes it.
+    fn lose_line(&mut self, side: usize, l: usize) {
+        self.with_hosts(|hosts, leaving, s| {
+            let owns = |h: &&mut Host| h.side as usize == side && h.owns(&s.lines[l]);
+            let host = match leaving.iter_mut().find(owns) {
+                Some(host) => host,
+                None => &mut hosts[side],
+            };
+            host.lose_line(s, l);
+        });
+    }
+
+    /// All hosts of a side, those that leave included.
+    fn hosts_of(&mut self, side: usize) -> impl Iterator<Item = &mut Host> {
+        let of_side = move |h: &&mut Host| h.side as usize == side;
+        let all = self.hosts.iter_mut().chain(&mut self.leaving);
+        all.filter(of_side)
     }
 
     /// Notes the first instant at which both ends have a subflow on every route.
@@ -289,9 +324,9 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Timestamp> {
-        let hosts = self.hosts.iter().filter_map(|h| {
+        let hosts = self.hosts.iter().chain(&self.leaving).filter_map(|h| {
             let frozen = h.frozen_until.filter(|t| *t > self.now);
-            frozen.or(h.due)
+            frozen.or_else(|| h.due.into_iter().chain(self.leaving_due(h)).min())
         });
         // A suspended primary does nothing.
         let awake = !self.hosts[0].is_frozen(self.now);

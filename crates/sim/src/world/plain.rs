@@ -163,6 +163,7 @@ impl Plain<'_> {
                 | Happening::Network { .. }
                 | Happening::Refuse { .. }
                 | Happening::Restart
+                | Happening::Upgrade
                 | Happening::Freeze { .. }
                 | Happening::ClockJump { .. } => {}
             }

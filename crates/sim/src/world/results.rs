@@ -33,12 +33,12 @@ impl Host {
                     self.answer(s, exchange, stream)?;
                 }
                 Event::StreamReadable(id) | Event::StreamWritable(id) => {
-                    if let Some(e) = exchange_with(s.running, s.active, id) {
+                    if let Some(e) = exchange_with(s.running, s.active, (self.number, id)) {
                         self.wake(e);
                     }
                 }
                 Event::StreamStopped { stream, .. } => {
-                    if let Some(e) = exchange_with(s.running, s.active, stream) {
+                    if let Some(e) = exchange_with(s.running, s.active, (self.number, stream)) {
                         if let Some(app) = self.app(s.running, e) {
                             app.stop_writing();
                         }
@@ -46,30 +46,30 @@ impl Host {
                     }
                 }
                 Event::StreamClosed(stats) => {
-                    let found = exchange_with(s.running, s.active, stats.id);
+                    let found = exchange_with(s.running, s.active, (self.number, stats.id));
                     if let Some(app) = found.and_then(|e| self.app(s.running, e)) {
                         app.closed = Some(stats);
                     }
                 }
                 Event::SubflowClosed { subflow, .. } => {
-                    let side = self.side as usize;
-                    let up = Stage::Up(subflow);
-                    let found = s.live.iter().find(|l| s.lines[**l].ends[side].stage == up);
-                    if let Some(&l) = found {
+                    if let Some(l) = self.line_of(s, subflow) {
                         self.lose_line(s, l);
                     }
                 }
-                Event::Established { .. } => s.manager.handle_established(self.clock(s.now)),
-                Event::SubflowUp(id) if self.side == Side::Primary => {
+                Event::Established { .. } if self.is_managed() => {
+                    s.manager.handle_established(self.clock(s.now));
+                }
+                Event::SubflowUp(id) if self.is_managed() => {
                     self.show_subflows(s);
                     s.manager.handle_subflow_up(self.clock(s.now), id);
                 }
-                Event::SubflowPotentiallyFailed(_) if self.side == Side::Primary => {
+                Event::SubflowPotentiallyFailed(_) if self.is_managed() => {
                     self.show_subflows(s);
                 }
-                Event::Moving if self.side == Side::Primary => {
+                Event::Moving if self.is_managed() => {
                     s.manager.handle_moving(self.clock(s.now));
                 }
+                Event::GoAway { .. } => self.retires = true,
                 // A primary without open exchanges need not detect that its paths are dead.
                 Event::Lost { .. } if !s.is_lasting && !someone_waits(s) => self.has_let_go = true,
                 Event::Lost { reason } if s.is_lasting => self.lost = Some(reason.to_string()),
@@ -91,10 +91,16 @@ impl Host {
 
     /// Connects a new stream to its origin.
     fn answer(&self, s: &mut Surroundings, e: usize, stream: StreamId) -> Result<(), String> {
-        let (Some(x), Some(Some(running))) = (s.exchanges.get(e), s.running.get_mut(e)) else {
-            return Err(format!(
-                "{stream} leads to exchange {e}, which has not started"
-            ));
+        let running = s.running.get_mut(e).and_then(Option::as_mut);
+        let running = running.filter(|r| r.session == self.number);
+        let (Some(x), Some(running)) = (s.exchanges.get(e), running) else {
+            // The primary may have lost the session meanwhile.
+            return match s.is_lasting {
+                true => Ok(()),
+                false => Err(format!(
+                    "{stream} leads to exchange {e}, which has not started"
+                )),
+            };
         };
         if running.stream != stream || running.origin.is_some() {
             return Err(format!("exchange {e} was dialled twice, now by {stream}"));
@@ -177,7 +183,7 @@ impl Host {
         let up = Stage::Up(id);
         let side = self.side as usize;
         let mut live = s.live.iter().copied();
-        live.find(|l| s.lines[*l].ends[side].stage == up)
+        live.find(|l| self.owns(&s.lines[*l]) && s.lines[*l].ends[side].stage == up)
     }
 
     /// Writes queued records, and updates the session's room.
@@ -208,16 +214,18 @@ impl Host {
     /// Reads the kernel's view of all paths while data flows.
     fn refresh_paths(&mut self, s: &mut Surroundings) {
         let clock = self.clock(s.now);
-        let Some(session) = &mut self.session else {
-            return;
-        };
-        let sending = session.is_sending();
+        let sending = self.session.as_ref().is_some_and(Session::is_sending);
         for &l in s.live {
+            if !self.owns(&s.lines[l]) {
+                continue;
+            }
             let io = &mut s.lines[l].ends[self.side as usize];
             let (Some(conn), Stage::Up(id)) = (io.conn, io.stage) else {
                 continue;
             };
-            if let Some(path) = io.read_path(s.now, s.net.socket_mut(conn, io.end), sending) {
+            if let Some(path) = io.read_path(s.now, s.net.socket_mut(conn, io.end), sending)
+                && let Some(session) = &mut self.session
+            {
                 session.handle_path(clock, id, path);
             }
         }
@@ -247,12 +255,13 @@ fn someone_waits(s: &Surroundings) -> bool {
     })
 }
 
-/// The exchange of a stream, of those that run.
+/// The exchange of a session's stream, of those that run.
 pub(super) fn exchange_with(
     running: &[Option<Running>],
     active: &[usize],
-    id: StreamId,
+    (session, stream): (u64, StreamId),
 ) -> Option<usize> {
-    let is = |e: &&usize| running[**e].as_ref().is_some_and(|r| r.stream == id);
+    let is = |r: &Running| r.session == session && r.stream == stream;
+    let is = |e: &&usize| running[**e].as_ref().is_some_and(is);
     active.iter().find(is).copied()
 }

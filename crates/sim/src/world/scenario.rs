@@ -270,8 +270,12 @@ pub enum Happening {
         /// Time for which relays are refused.
         length: Duration,
     },
-    /// The proxy's process is replaced: all its connections are reset, and it knows no session.
+    /// The proxy's process is replaced: all its connections are reset, and it knows no session. In
+    /// lasting worlds only.
     Restart,
+    /// A new process of the proxy takes over from the one that runs, which serves what is open
+    /// (docs/upgrade.md). In lasting worlds only.
+    Upgrade,
     /// A daemon is suspended, as by SIGSTOP; its kernel continues.
     Freeze {
         /// The daemon.

@@ -8,7 +8,6 @@ use super::line::Stage;
 impl Host {
     /// Primary: begins with its next session.
     pub(super) fn open_session(&mut self) {
-        self.number += 1;
         let random = session_random(self.number);
         self.session = Some(Session::client(self.config.clone(), random));
         self.lost = None;
@@ -38,22 +37,40 @@ impl Host {
                 // If the answer to an earlier hello was lost, that session is never used.
                 self.abandon(s);
                 self.number = number;
-                let (config, id) = (self.config.clone(), session_id(number));
-                self.session = Some(Session::server(config, id, [2; 32], hello));
+                let (config, id) = (self.config.clone(), session_id(self.process, number));
+                let mut session = Session::server(config, id, [2; 32], hello);
+                if self.leaving.is_some() {
+                    session.go_away(LEAVING);
+                }
+                self.session = Some(session);
                 Welcome::Go
             }
             Hello::Join { session, .. } => match &self.session {
                 Some(own) if own.id() == Some(*session) => Welcome::Go,
-                _ => Welcome::Unknown,
+                // The primary dials again, with the label of the process that holds it.
+                _ if self
+                    .before
+                    .is_some_and(|before| s.processes.contains(&before))
+                    && session.label() != self.process.to_be_bytes() =>
+                {
+                    Welcome::Unknown(CloseCode::Done)
+                }
+                _ => Welcome::Unknown(CloseCode::UnknownSession),
             },
         }
     }
 
-    /// Proxy: tells the primary that its session is unknown, and closes the connection.
-    pub(super) fn refuse_join(&mut self, s: &mut Surroundings, l: usize) {
+    /// Tells the other end why a connection is closed, and closes it.
+    pub(super) fn say_close(
+        &mut self,
+        s: &mut Surroundings,
+        l: usize,
+        code: CloseCode,
+        reason: &str,
+    ) {
         let io = self.io(s.lines, l);
         io.stage = Stage::Gone;
-        io.queue_record(&close_record(CloseCode::UnknownSession, "no such session"));
+        io.queue_record(&close_record(code, reason));
         if let Some(conn) = io.conn {
             let end = io.end;
             io.write(s.net.socket_mut(conn, end));
@@ -64,12 +81,15 @@ impl Host {
     /// Closes all subflows of its session.
     pub(super) fn abandon(&mut self, s: &mut Surroundings) {
         for &l in s.live {
-            if matches!(self.io(s.lines, l).stage, Stage::Up(_)) {
+            if self.owns(&s.lines[l]) && matches!(self.io(s.lines, l).stage, Stage::Up(_)) {
                 self.lose_line(s, l);
             }
         }
     }
 }
+
+/// Reason of GO_AWAY, for people.
+pub(super) const LEAVING: &str = "the proxy leaves";
 
 /// Random number of the primary in its session of this number.
 fn session_random(number: u64) -> [u8; 32] {
@@ -84,8 +104,8 @@ fn session_number(random: &[u8; 32]) -> u64 {
     u64::from_be_bytes(number)
 }
 
-fn session_id(number: u64) -> SessionId {
-    let mut id = [7; 16];
-    id[..8].copy_from_slice(&number.to_be_bytes());
-    SessionId(id)
+fn session_id(process: u32, number: u64) -> SessionId {
+    let mut random = [7; 12];
+    random[..8].copy_from_slice(&number.to_be_bytes());
+    SessionId::new(process.to_be_bytes(), random)
 }

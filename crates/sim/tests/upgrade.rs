@@ -1,0 +1,153 @@
+//! Upgrade of the proxy while a session is in use: nothing that is open notices it, as long as it
+//! ends before the old process does.
+
+use std::time::Duration;
+
+use mpbond_sim::world::{
+    Exchange, Failure, Fault, Happening, Lasting, Outcome, Scenario, StreamEnd, When, World,
+};
+
+const WWAN: Duration = Duration::from_millis(25);
+const PIPE: Duration = Duration::from_millis(2);
+const MIB: u64 = 1 << 20;
+
+const START: Duration = Duration::from_secs(2);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn fault(after_start: Duration, what: Happening) -> Fault {
+    let when = When::AfterStart(0, after_start);
+    Fault { when, what }
+}
+
+/// Over an own path and a helper, a download that starts at 2 s, and takes some 5 s.
+fn download() -> Scenario {
+    let mut scenario = Scenario::bonded(8.0, &[(10.0, 5.0)], WWAN, PIPE)
+        .with_exchange(Exchange::download(When::At(START), 8 * MIB));
+    scenario.lasting = Some(Lasting {
+        repeat_after: Duration::from_secs(1),
+        ..Lasting::default()
+    });
+    scenario
+}
+
+fn run(scenario: Scenario) -> Result<Outcome, Failure> {
+    World::new(scenario).run()
+}
+
+/// Whether an exchange was served by its first attempt.
+fn is_first(outcome: &Outcome, e: usize, start: Duration) -> bool {
+    let x = &outcome.exchanges[e];
+    assert_eq!(x.client_saw, Some(StreamEnd::Finished), "{x:?}");
+    x.started.as_secs_f64() == start.as_secs_f64()
+}
+
+#[test]
+fn a_download_does_not_notice_that_its_proxy_is_upgraded() {
+    let before = run(download()).unwrap();
+    for at in [ms(0), ms(100), ms(1_000), ms(4_000)] {
+        let mut scenario = download();
+        scenario.faults.push(fault(at, Happening::Upgrade));
+        let outcome = run(scenario).unwrap();
+        assert!(is_first(&outcome, 0, START), "{at:?}: {outcome:?}");
+        let [with, without] = [&outcome, &before].map(|o| &o.exchanges[0]);
+        let later = with.took.unwrap().as_secs_f64() / without.took.unwrap().as_secs_f64();
+        assert!(later < 1.02, "{at:?}: {with:?} {without:?}");
+        assert!(
+            with.longest_stall < without.longest_stall + ms(50),
+            "{at:?}: {with:?}"
+        );
+        assert_eq!(outcome.client.streams_total, 0, "another session is in use");
+        assert!(outcome.joins > before.joins, "it has its own subflows");
+    }
+    // A process that is stopped and started again is noticed.
+    let mut scenario = download();
+    scenario.faults.push(fault(ms(1_000), Happening::Restart));
+    assert!(!is_first(&run(scenario).unwrap(), 0, START));
+}
+
+#[test]
+fn new_connections_go_to_the_new_process() {
+    let mut scenario = download();
+    for after in [ms(1_000), ms(1_020), ms(1_500), ms(2_000)] {
+        let small = Exchange::download(When::AfterStart(0, after), 1_000);
+        scenario.exchanges.push(small);
+    }
+    scenario.faults.push(fault(ms(1_000), Happening::Upgrade));
+    let outcome = run(scenario).unwrap();
+    assert!(is_first(&outcome, 0, START), "{outcome:?}");
+    // The first ones come before GO_AWAY has arrived, and are served by the old process.
+    assert_eq!(outcome.client.streams_total, 2, "{outcome:?}");
+    for x in &outcome.exchanges[1..] {
+        let took = x.took.unwrap();
+        assert!(took < ms(600), "{x:?}");
+    }
+}
+
+/// All connections break after one upgrade, and after two.
+#[test]
+fn a_session_of_an_old_process_is_joined_again_through_the_new_one() {
+    for upgrades in [1, 2] {
+        let mut scenario = download();
+        for n in 0..upgrades {
+            let at = ms(500 + 500 * n);
+            scenario.faults.push(fault(at, Happening::Upgrade));
+        }
+        for route in [0, 1] {
+            let at = ms(1_500);
+            scenario.faults.push(fault(at, Happening::Kill { route }));
+        }
+        let outcome = run(scenario).unwrap();
+        assert!(is_first(&outcome, 0, START), "{upgrades}: {outcome:?}");
+        let x = &outcome.exchanges[0];
+        assert!(x.longest_stall < ms(1_000), "{upgrades}: {x:?}");
+    }
+}
+
+/// An origin that answers after 590 s is waited for, one that answers after 610 s is not: the
+/// request is repeated.
+#[test]
+fn an_old_process_serves_what_is_open_for_ten_minutes() {
+    let waits = |s: u64| {
+        let mut scenario = download();
+        scenario.exchanges[0].origin.thinks = Duration::from_secs(s);
+        scenario.limit = Duration::from_secs(3_600);
+        scenario.stall_limit = scenario.limit;
+        scenario.faults.push(fault(ms(1_000), Happening::Upgrade));
+        let outcome = run(scenario).unwrap();
+        (is_first(&outcome, 0, START), outcome)
+    };
+    let (is_first, outcome) = waits(590);
+    assert!(is_first, "{outcome:?}");
+    let (is_first, outcome) = waits(610);
+    let x = &outcome.exchanges[0];
+    let reset = START + Duration::from_secs(601);
+    let after = x.started.as_secs_f64() - reset.as_secs_f64();
+    assert!(!is_first && (1.0..1.1).contains(&after), "{x:?}");
+}
+
+/// Random worlds with faults of all kinds, in which the proxy is upgraded once or twice.
+#[test]
+fn two_hundred_random_worlds_with_upgrades_end_well() {
+    let failures: Vec<String> = (1..=200)
+        .filter_map(|seed| {
+            let mut scenario = Scenario::random(seed);
+            scenario.lasting = Some(Lasting::default());
+            // What an origin has not read is lost with a session whose primary has no open stream.
+            scenario
+                .exchanges
+                .iter_mut()
+                .for_each(|x| x.origin.pause = None);
+            for n in 0..=seed % 2 {
+                let when = When::At(ms(1_000 + seed * 73 % 5_000 + n * 3_000));
+                let what = Happening::Upgrade;
+                scenario.faults.push(Fault { when, what });
+            }
+            let failure = World::new(scenario).run().err()?;
+            Some(format!("{seed}: {failure}"))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
