@@ -10,20 +10,27 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
 
-use super::interface::{self, INTERFACE};
+use super::interface;
 use super::owner::Owner;
-use super::routing::{self, Family};
+use super::routing::{self, ALL_TABLES, Family, Slot};
 use super::script::script;
-use super::{Method, RulesConfig};
+use super::{Method, RulesConfig, stale};
+
+/// Smallest number of the first routing table: smaller ones may be the system's.
+const MIN_ROUTE_TABLE: u32 = 256;
+/// Numbers from here on leave no room for all tables.
+const NO_ROUTE_TABLE: u32 = u32::MAX - ALL_TABLES;
+const MAX_ROUTE_TABLE: u32 = NO_ROUTE_TABLE - 1;
 
 /// Maximum length of an interface name in bytes (IFNAMSIZ without the terminating zero).
 const MAX_INTERFACE_BYTES: usize = 15;
 
 /// The guard. `$1` is the nftables table; the others are batches of `ip`: `$2` (IPv4) and `$3`
-/// (IPv6) remove the routing rules that lead to the interface, `$4` and `$5` all. It ignores
-/// signals, which are meant for the daemon, and exits at the end of its standard input. Its
-/// standard error is the descriptor of the interface, which exists as long as the guard's
-/// processes. A nonexistent home directory keeps `nft -i` from writing a history file.
+/// (IPv6) remove the routing rules that lead to the interface, `$4` and `$5` all; `$6` is the
+/// process that intercepted before, if this daemon has taken over. It ignores signals, which are
+/// meant for the daemon, and exits at the end of its standard input. Its standard error is the
+/// descriptor of the interface, which exists as long as the guard's processes. A nonexistent home
+/// directory keeps `nft -i` from writing a history file.
 ///
 /// Only two lines of the input, the script and [`SENTINEL`], reach `nft`: later input of a daemon
 /// that has dropped its privileges must not be executed with those of the guard. The end of the
@@ -31,9 +38,9 @@ const MAX_INTERFACE_BYTES: usize = 15;
 /// that it gets no connection that is not intercepted, and those of TPROXY last, so that marked
 /// packets, which pass a kill switch, do not leave the host; the function `feed` keeps the pipe to
 /// `nft` open meanwhile. Without [`STOPPED`] as the last line, the daemon has been killed: its last
-/// packets reset applications' connections, and the interface has their address until the daemon
-/// has ended. If `nft` exits first, USR1 ends `tail` and with it the guard, which the daemon
-/// notices.
+/// packets reset applications' connections, as do those of the process before it, and the interface
+/// has their address until both have ended. If `nft` exits first, USR1 ends `tail` and with it the
+/// guard, which the daemon notices.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 trap : USR1
@@ -42,10 +49,10 @@ routing() {
     printf %s "$1" | ip -4 -force -batch - >/dev/null 2>&1
     printf %s "$2" | ip -6 -force -batch - >/dev/null 2>&1
 }
-has_ended() {
-    case $(cat "/proc/$PPID/stat" 2>/dev/null) in
-        '' | *') Z '*) true ;;
-        *) false ;;
+runs() {
+    case $(cat "/proc/$1/stat" 2>/dev/null) in
+        '' | *') Z '*) false ;;
+        *) true ;;
     esac
 }
 feed() {
@@ -54,7 +61,7 @@ feed() {
     stopped=$(tail -n 1)
     routing "$2" "$3"
     tries=100
-    until [ -n "$stopped" ] || [ "$tries" = 0 ] || has_ended; do
+    until [ -n "$stopped" ] || [ "$tries" = 0 ] || ! { runs "$PPID" || runs "${6:-$PPID}"; }; do
         sleep 0.02
         tries=$((tries - 1))
     done
@@ -78,6 +85,9 @@ const SENTINEL_ANSWER: &str = "payload expression";
 
 /// Maximum time to wait for the guard to clean up.
 pub(super) const GUARD_TIME: Duration = Duration::from_secs(3);
+
+/// Interval at which the rules or the interface of an earlier guard are looked at.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Maximum length of a tool's error message in bytes.
 const MAX_COMPLAINT_BYTES: u64 = 2000;
@@ -108,14 +118,19 @@ pub enum RulesError {
     #[error("{0:?} is not a valid interface name")]
     Interface(String),
     /// The interface cannot be created.
-    #[error("cannot create the interface {INTERFACE}: {0}")]
-    Tun(io::Error),
+    #[error("cannot create the interface {name}: {source}")]
+    Tun {
+        /// Its name.
+        name: &'static str,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// `own_mark` and `route_mark` are the same, or one is zero.
     #[error("own_mark and route_mark must be two different marks, neither of them zero")]
     Marks,
     /// A routing table that is or may be the system's own (`rt_tables` names 0 and 253 to 255): the
     /// table is flushed.
-    #[error("route_table must be 256 to 4294967293, not {0}")]
+    #[error("route_table must be 256 to {MAX_ROUTE_TABLE}, not {0}")]
     RouteTable(u32),
     /// `/proc` or a pipe failed.
     #[error("cannot set up the rules: {0}")]
@@ -150,22 +165,44 @@ impl Rules {
     /// # Errors
     /// [`RulesError`]; no rules remain then.
     pub fn install(config: &RulesConfig) -> Result<Self, RulesError> {
+        Self::install_with(config, None)
+    }
+
+    /// Installs the rules beside those of another process, which goes on intercepting until its
+    /// [`begin_removal`](Self::begin_removal).
+    ///
+    /// # Errors
+    /// [`RulesError`]; none of these rules remain then, and the other ones are as they were.
+    pub fn install_beside(config: &RulesConfig, other: u32) -> Result<Self, RulesError> {
+        Self::install_with(config, Some(other))
+    }
+
+    fn install_with(config: &RulesConfig, other: Option<u32>) -> Result<Self, RulesError> {
         check(config)?;
-        let tables = Tables::read()?;
-        if let Some(owner) = tables.living.first() {
-            return Err(RulesError::Busy(*owner));
+        no_one_but(other)?;
+        let slots = match other {
+            Some(_) => &Slot::BOTH[..],
+            None => &[Slot::First],
+        };
+        // Both wait for the end of an earlier guard, which still removes rules.
+        if config.interface && other.is_none() {
+            interface::wait_until_free(Slot::Second);
         }
-        // Waits for the end of an earlier guard, which still removes rules.
-        let interface = match config.interface {
-            true => Some(interface::create()),
-            false => None,
+        let created = config.interface.then(|| interface::create(slots));
+        let (slot, created) = match created {
+            Some(Ok((slot, held))) => (slot, Some(Ok(held))),
+            Some(Err(e)) => (stale::unused_slot(config)?, Some(Err(e))),
+            None => (stale::unused_slot(config)?, None),
         };
         Tables::read()?.remove_dead()?;
-        remove_routing(config);
+        match other {
+            Some(_) => remove_routing(config, &[slot]),
+            None => remove_routing(config, &Slot::BOTH),
+        }
         let owner = Owner::current()?;
         let table = owner.table();
-        let (interface, held) = match interface {
-            Some(Ok(held)) => (interface::set_up(config), Some(held)),
+        let (interface, held) = match created {
+            Some(Ok(held)) => (interface::set_up(config, slot), Some(held)),
             Some(Err(e)) => (Err(e), None),
             None => (Ok(Vec::new()), None),
         };
@@ -182,15 +219,15 @@ impl Rules {
                 simple
             }
         };
-        let mut rules = Self::start_guard(config, table, held)?;
+        let mut rules = Self::start_guard(config, slot, table, held, other)?;
         if config.method == Method::Tproxy {
             for family in Family::intercepted(config) {
-                batch(*family, &routing::tproxy(config, *family))?;
+                batch(*family, &routing::tproxy(config, slot, *family))?;
             }
         }
         rules.load(&text)?;
         rules.interface = interface.and_then(|families| {
-            interface::lead_to(config, &families)?;
+            interface::lead_to(config, slot, &families)?;
             Ok(addresses)
         });
         Ok(rules)
@@ -217,6 +254,15 @@ impl Rules {
         matches!(self.guard.try_wait(), Ok(None))
     }
 
+    /// Begins to remove the rules, and does not wait: for a process beside whose rules another one
+    /// has [installed](Self::install_beside) its own.
+    pub fn begin_removal(&mut self) {
+        if let Some(mut commands) = self.commands.take() {
+            // Fails where the guard has gone already.
+            let _ = commands.write_all(STOPPED);
+        }
+    }
+
     /// Removes the rules and waits until they are removed, as dropping does.
     pub fn remove(self) {
         drop(self);
@@ -224,14 +270,17 @@ impl Rules {
 
     fn start_guard(
         config: &RulesConfig,
+        slot: Slot,
         table: String,
         interface: Option<File>,
+        other: Option<u32>,
     ) -> Result<Self, RulesError> {
-        let first = Family::BOTH.map(|family| routing::away_from_interface(config, family));
-        let last = Family::BOTH.map(|family| routing::removal(config, family));
+        let first = Family::BOTH.map(|family| routing::away_from_interface(config, slot, family));
+        let last = Family::BOTH.map(|family| routing::removal(config, slot, family));
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "mpbond-rules", &table])
             .args(first.iter().chain(&last))
+            .arg(other.map(|process| process.to_string()).unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(interface.map_or_else(Stdio::null, Stdio::from))
@@ -279,10 +328,7 @@ impl Rules {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        if let Some(mut commands) = self.commands.take() {
-            // Fails where the guard has gone already.
-            let _ = commands.write_all(STOPPED);
-        }
+        self.begin_removal();
         drop(self.answers.take());
         let deadline = Instant::now() + GUARD_TIME;
         loop {
@@ -310,7 +356,7 @@ pub(super) fn check(config: &RulesConfig) -> Result<(), RulesError> {
         return Err(RulesError::Marks);
     }
     match config.route_table {
-        0..=255 | 0xffff_fffe.. => Err(RulesError::RouteTable(config.route_table)),
+        ..MIN_ROUTE_TABLE | NO_ROUTE_TABLE.. => Err(RulesError::RouteTable(config.route_table)),
         _ => Ok(()),
     }
 }
@@ -342,6 +388,23 @@ impl Tables {
     }
 }
 
+/// Fails while a process intercepts. With the exception of one, waits for others, which may be
+/// those before that one: their guards still remove rules.
+fn no_one_but(exception: Option<u32>) -> Result<(), RulesError> {
+    let deadline = Instant::now() + GUARD_TIME;
+    loop {
+        let tables = Tables::read()?;
+        let mut others = tables.living.iter();
+        let Some(owner) = others.find(|owner| Some(owner.pid) != exception) else {
+            return Ok(());
+        };
+        if exception.is_none() || Instant::now() > deadline {
+            return Err(RulesError::Busy(*owner));
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
 /// A dry run in the kernel, whose error messages name the line.
 fn check_script(text: &str) -> Result<(), RulesError> {
     run("nft", &["-c", "-f", "-"], Some(text)).map(drop)
@@ -352,10 +415,12 @@ pub(super) fn batch(family: Family, text: &str) -> Result<(), RulesError> {
     run("ip", &[family.option(), "-batch", "-"], Some(text)).map(drop)
 }
 
-/// Removes the routing rules of an earlier process that was killed together with its guard.
-pub(super) fn remove_routing(config: &RulesConfig) {
-    for family in Family::BOTH {
-        try_batch(family, &routing::removal(config, family));
+/// Removes the routing rules of earlier processes that were killed together with their guards.
+pub(super) fn remove_routing(config: &RulesConfig, slots: &[Slot]) {
+    for slot in slots {
+        for family in Family::BOTH {
+            try_batch(family, &routing::removal(config, *slot, family));
+        }
     }
 }
 

@@ -6,56 +6,76 @@
 //! a default route. The interface, a TUN that nothing reads, has addresses that stay, and
 //! [routes](super::routing) that hold for intercepted destinations only
 //! ([ADR 0016](../../../../docs/adr/0016-interface-of-interception.md)).
+//!
+//! A daemon that takes over creates a second one with the same addresses, and the first goes with
+//! its guard: sockets are bound to the address, and not to an interface
+//! ([ADR 0019](../../../../docs/adr/0019-upgrade-of-interception.md)).
 
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::warn;
 
-use super::guard::{GUARD_TIME, RulesError, batch, run, try_batch};
-use super::routing::{self, Family};
+use super::guard::{GUARD_TIME, LOOK_EVERY, RulesError, batch, run, try_batch};
+use super::routing::{self, Family, Slot};
 use super::{RulesConfig, tun};
-
-/// Name of the interface.
-pub const INTERFACE: &str = "mpbond0";
 
 /// Its addresses, in networks that are not used on the Internet: for benchmarks (RFC 2544, appendix
 /// C.2.2), with "mp" in ASCII, and unique local (RFC 4193), with "mpbond".
 pub(super) const V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0x6d, 0x70);
 pub(super) const V6: Ipv6Addr = Ipv6Addr::new(0xfd6d, 0x7062, 0x6f6e, 0x64, 0, 0, 0, 1);
 
-/// Interval at which an interface of an earlier guard is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
-/// Creates the interface, without addresses. Waits while an earlier guard holds it.
-pub(super) fn create() -> Result<File, RulesError> {
+/// Creates the interface of the first of these slots that is free, without addresses. Waits while
+/// guards hold all of them.
+pub(super) fn create(slots: &[Slot]) -> Result<(Slot, File), RulesError> {
     let deadline = Instant::now() + GUARD_TIME;
     loop {
-        match tun::create(INTERFACE) {
-            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {
+        let mut last = None;
+        for slot in slots {
+            let name = slot.interface();
+            match tun::create(name) {
+                Ok(held) => return Ok((*slot, held)),
+                Err(source) => last = Some(RulesError::Tun { name, source }),
+            }
+        }
+        match last {
+            Some(RulesError::Tun { source, .. })
+                if source.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
+            {
                 sleep(LOOK_EVERY);
             }
-            result => return result.map_err(RulesError::Tun),
+            Some(error) => return Err(error),
+            None => return Err(io::Error::from(io::ErrorKind::InvalidInput).into()),
         }
+    }
+}
+
+/// Waits while a guard holds the interface of this slot.
+pub(super) fn wait_until_free(slot: Slot) {
+    let deadline = Instant::now() + GUARD_TIME;
+    let is_there = || run("ip", &["link", "show", "dev", slot.interface()], None).is_ok();
+    while is_there() && Instant::now() < deadline {
+        sleep(LOOK_EVERY);
     }
 }
 
 /// Sets the interface up: its addresses, and routes that nothing leads to yet. Returns the families
 /// for which that has worked, IPv4 among them.
-pub(super) fn set_up(config: &RulesConfig) -> Result<Vec<Family>, RulesError> {
+pub(super) fn set_up(config: &RulesConfig, slot: Slot) -> Result<Vec<Family>, RulesError> {
+    let set = |change: &[&str]| {
+        let arguments = [&["link", "set", slot.interface()], change].concat();
+        run("ip", &arguments, None)
+    };
     // No address of its own accord, hence no packet.
-    run(
-        "ip",
-        &["link", "set", INTERFACE, "addrgenmode", "none"],
-        None,
-    )?;
-    run("ip", &["link", "set", INTERFACE, "up"], None)?;
+    set(&["addrgenmode", "none"])?;
+    set(&["up"])?;
     let mut families = Vec::new();
     for family in Family::intercepted(config) {
-        match (batch(*family, &routing::interface(config, *family)), family) {
+        let lines = routing::interface(config, slot, *family);
+        match (batch(*family, &lines), family) {
             (Ok(()), _) => families.push(*family),
             (Err(error), Family::V4) => return Err(error),
             // Most often because new interfaces have no IPv6 (`disable_ipv6`).
@@ -68,11 +88,18 @@ pub(super) fn set_up(config: &RulesConfig) -> Result<Vec<Family>, RulesError> {
 }
 
 /// Leads applications' sockets to the interface.
-pub(super) fn lead_to(config: &RulesConfig, families: &[Family]) -> Result<(), RulesError> {
+pub(super) fn lead_to(
+    config: &RulesConfig,
+    slot: Slot,
+    families: &[Family],
+) -> Result<(), RulesError> {
     for family in families {
-        if let Err(error) = batch(*family, &routing::to_interface(config, *family)) {
+        if let Err(error) = batch(*family, &routing::to_interface(config, slot, *family)) {
             for family in families {
-                try_batch(*family, &routing::away_from_interface(config, *family));
+                try_batch(
+                    *family,
+                    &routing::away_from_interface(config, slot, *family),
+                );
             }
             return Err(error);
         }

@@ -16,8 +16,12 @@
 //!   table, in case the kernel (before 5.12) does not support the flag.
 //! * The table's name contains the process id and start time of its owner. [`Rules::install`]
 //!   removes tables of dead owners, and fails while a living owner has one.
-//! * The [interface](INTERFACE) is a TUN that the guard holds: the kernel removes it, and the
-//!   routes through it, with the last process of the guard.
+//! * The interface is a TUN that the guard holds: the kernel removes it, and the routes through
+//!   it, with the last process of the guard.
+//!
+//! A daemon that takes over from one that runs installs rules of its own beside the other's
+//! ([`Rules::install_beside`]): another table, guard and interface, with other routing rules. For a
+//! moment both sets intercept, and lead to the same listeners. Each guard removes its own.
 //!
 //! Only a SIGKILL of daemon *and* guard at the same moment leaves stale rules, and not the table:
 //! the routing rules, which match nothing without its marks or lead to empty tables, stay until the
@@ -57,7 +61,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 pub use guard::{Rules, RulesError};
-pub use interface::INTERFACE;
 pub use owner::Owner;
 pub use stale::{StaleRules, find_stale, remove_stale};
 
@@ -117,11 +120,12 @@ pub struct RulesConfig {
     pub ipv6: Ipv6,
     /// For TPROXY: mark of packets routed to this host. It must differ from `own_mark`.
     pub route_mark: u32,
-    /// First of three routing tables, which are flushed first: for packets marked by TPROXY, for
-    /// connections and for name look-ups that get the address of the interface.
+    /// First of six routing tables, which are flushed first: for packets marked by TPROXY, for
+    /// connections and for name look-ups that get the address of the interface; the same again for
+    /// a daemon that takes over.
     pub route_table: u32,
-    /// Whether connections get the address of an [interface](INTERFACE) of their own, which stays
-    /// when other interfaces lose theirs.
+    /// Whether connections get the address of an interface of their own, which stays when other
+    /// interfaces lose theirs.
     pub interface: bool,
 }
 

@@ -3,7 +3,7 @@
 use super::RulesConfig;
 use super::guard::{RulesError, Tables, remove_routing, run};
 use super::owner::Owner;
-use super::routing::{self, Family};
+use super::routing::{self, Family, Slot};
 
 /// Rules that dead daemons have left in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,9 +39,15 @@ pub fn remove_stale() -> Result<StaleRules, RulesError> {
     let found = of(&tables)?;
     tables.remove_dead()?;
     if found.routing_rules > 0 {
-        remove_routing(&config());
+        remove_routing(&config(), &Slot::BOTH);
     }
     Ok(found)
+}
+
+/// Whether a line of `ip rule show` is a rule of ours.
+fn is_ours(line: &str, config: &RulesConfig) -> bool {
+    let mut slots = Slot::BOTH.iter();
+    slots.any(|slot| routing::is_of(*slot, line, config))
 }
 
 /// Marks and routing tables are the same for all daemons, and all but the user's rule.
@@ -54,19 +60,29 @@ fn config() -> RulesConfig {
 
 fn of(tables: &Tables) -> Result<StaleRules, RulesError> {
     let mut routing_rules = 0;
-    // One daemon intercepts at a time: routing rules belong to the living one.
+    // Routing rules belong to the living daemons, of which there are two during an upgrade.
     if tables.living.is_empty() {
-        let config = config();
-        for family in Family::BOTH {
-            let rules = run("ip", &[family.option(), "rule", "show"], None)?;
-            let ours = |line: &&str| routing::is_ours(line, &config);
-            routing_rules += rules.lines().filter(ours).count();
-        }
+        let (lines, config) = (routing_rules_of_all()?, config());
+        routing_rules = lines.lines().filter(|line| is_ours(line, &config)).count();
     }
     Ok(StaleRules {
         tables: tables.dead.clone(),
         routing_rules,
     })
+}
+
+/// The first slot without routing rules.
+pub(super) fn unused_slot(config: &RulesConfig) -> Result<Slot, RulesError> {
+    let lines = routing_rules_of_all()?;
+    let is_used = |slot: &Slot| lines.lines().any(|l| routing::is_of(*slot, l, config));
+    let unused = Slot::BOTH.into_iter().find(|slot| !is_used(slot));
+    Ok(unused.unwrap_or(Slot::First))
+}
+
+/// All routing rules of this host, of both address families, one per line.
+fn routing_rules_of_all() -> Result<String, RulesError> {
+    let rules = |family: Family| run("ip", &[family.option(), "rule", "show"], None);
+    Ok(rules(Family::V4)? + &rules(Family::V6)?)
 }
 
 #[cfg(test)]
@@ -76,7 +92,7 @@ mod tests {
     #[test]
     fn routing_rules_of_others_are_not_ours() {
         let config = config();
-        let is_ours = |line: &str| routing::is_ours(line, &config);
+        let is_ours = |line: &str| is_ours(line, &config);
         for own in [
             "9000:\tfrom all fwmark 0x6d700002 lookup 28016",
             "9001:\tfrom all fwmark 0x6d700001 goto 9009",
@@ -84,6 +100,10 @@ mod tests {
             "9006:\tfrom all ipproto udp dport 53 lookup 28018",
             "9008:\tfrom all ipproto tcp lookup 28017",
             "9009:\tfrom all nop",
+            "9010:\tfrom all fwmark 0x6d700002 lookup 28019",
+            "9011:\tfrom all fwmark 0x6d700001 goto 9019",
+            "9018:\tfrom all ipproto tcp lookup 28020",
+            "9019:\tfrom all nop",
         ] {
             assert!(is_ours(own), "{own}");
         }
@@ -92,7 +112,9 @@ mod tests {
             "9000:\tfrom all lookup main",
             "9001:\tfrom all fwmark 0x6d700001 goto 32766",
             "9008:\tfrom all ipproto tcp lookup main",
-            "9010:\tfrom all fwmark 0x6d700002 lookup 28016",
+            "9008:\tfrom all ipproto tcp lookup 28020",
+            "9010:\tfrom all lookup main",
+            "9020:\tfrom all fwmark 0x6d700002 lookup 28016",
             "0:\tfrom all lookup local",
             "",
         ] {

@@ -134,7 +134,7 @@ fn start_holder() -> (Child, String) {
     (holder, table)
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
         assert!(since.elapsed() < LIMIT, "waited too long: {what}");

@@ -8,6 +8,7 @@
 
 mod lifetime;
 mod source;
+mod succession;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -88,6 +89,11 @@ fn refused_ipv6_and_udp() {
 #[test]
 fn lifetime() {
     in_namespaces("lifetime::role_lifetime");
+}
+
+#[test]
+fn succession() {
+    in_namespaces("succession::role_succession");
 }
 
 #[test]
@@ -520,12 +526,12 @@ fn role_refuse() {
 /// Whether no table, no routing rule, no route and no interface of mpbond is left.
 fn is_clean() -> bool {
     let left = sh(LEFT);
-    !left.contains("mpbond") && !left.contains("\n900")
+    !left.contains("mpbond") && !left.contains("\n900") && !left.contains("\n901")
 }
 
 /// Shows what rules might leave.
 const LEFT: &str = "nft list tables; ip link; ip rule; ip -6 rule
-    for table in 28016 28017 28018; do
+    for table in 28016 28017 28018 28019 28020 28021; do
         ip route show table $table 2>/dev/null | sed s/^/mpbond:/
         ip -6 route show table $table 2>/dev/null | sed s/^/mpbond:/
     done";
