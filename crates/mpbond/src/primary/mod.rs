@@ -31,8 +31,9 @@ mod transparent;
 use std::rc::Rc;
 use std::time::Duration;
 
+use mpbond_manager::Admission;
 use mpbond_net::identity::Identity;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::config::PrimaryConfig;
 use crate::reload::{Configured, Reloader};
@@ -47,6 +48,9 @@ pub use transparent::install_kill_switch;
 
 /// Interval at which a primary that was upgraded looks whether connections are left.
 const DRAINED_EVERY: Duration = Duration::from_millis(250);
+
+/// Time for which a process that takes over waits for a path to the proxy.
+const JOINED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs a primary until SIGINT or SIGTERM.
 ///
@@ -120,6 +124,9 @@ async fn serve(
         slept.manage(|m, now| m.handle_slept(now, span));
     }));
     primary.carry_out();
+    if own.predecessor.is_some() {
+        joined(&primary).await;
+    }
     // Before another process hears that this one is ready.
     let mut stop = {
         let reloader = Rc::clone(&reloader);
@@ -162,6 +169,20 @@ async fn serve(
         driver.shut_down();
     }
     Ok(interception)
+}
+
+/// Waits for a path to the proxy, since the process before serves new connections meanwhile.
+async fn joined(primary: &Primary) {
+    let mut changed = primary.changed.subscribe();
+    let joined = async {
+        while primary.manager.borrow().admission(primary.clock.now()) != Admission::Session {
+            // The sender is there as long as the primary.
+            let _ = changed.changed().await;
+        }
+    };
+    if tokio::time::timeout(JOINED_WITHIN, joined).await.is_err() {
+        warn!("taking over without a path to the proxy");
+    }
 }
 
 /// Waits until no application's connection is open, and for the acknowledgements of the last bytes.

@@ -192,10 +192,31 @@ fn a_new_process_tells_the_service_manager_that_it_is_the_daemon() {
     told(new.process);
 }
 
+/// The paths of the new primary take longer than a connection waits for one.
+#[test]
+fn the_old_primary_serves_new_connections_until_the_new_one_has_a_path() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Own, "on_proxy_loss = \"fail\"", "");
+    let wire = Wire::to(bond.proxy);
+    let file = bond.file("primary.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let config = config.replace(&bond.proxy.to_string(), &wire.address.to_string());
+    std::fs::write(&file, config).unwrap();
+    let _proxy = bond.start("proxy");
+    let mut old = bond.start("primary");
+    bond.joined(1);
+    *wire.pause.lock().unwrap() = Duration::from_millis(2500);
+    let new = bond.upgrade("primary").unwrap();
+    assert!(bond.works(origin), "{}", new.log());
+    assert!(old.ends().success());
+}
+
 /// Connections to a daemon that a test can cut.
 pub struct Wire {
     pub address: SocketAddr,
     open: Arc<Mutex<Vec<TcpStream>>>,
+    /// Before each connection goes on to the daemon.
+    pub pause: Arc<Mutex<Duration>>,
 }
 
 impl Wire {
@@ -203,10 +224,13 @@ impl Wire {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-        let all = Arc::clone(&open);
+        let pause: Arc<Mutex<Duration>> = Arc::default();
+        let (all, before) = (Arc::clone(&open), Arc::clone(&pause));
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
+                let pause = *before.lock().unwrap();
+                thread::sleep(pause);
                 let Ok(far) = TcpStream::connect(proxy) else {
                     continue;
                 };
@@ -226,7 +250,11 @@ impl Wire {
                 open.extend([near, far]);
             }
         });
-        Self { address, open }
+        Self {
+            address,
+            open,
+            pause,
+        }
     }
 
     pub fn cut(&self) {
