@@ -102,7 +102,7 @@ const fn status_socket(place: &'static str) -> FileKey {
         name: "status_socket",
         values: "path",
         default: KeyDefault::Words(place),
-        meaning: "Socket by which `mpbond status` asks the daemon.",
+        meaning: "Socket by which `mpbond status` and `mpbond reload` reach the daemon.",
     }
 }
 
