@@ -16,8 +16,8 @@ use tokio::task::LocalSet;
 
 use super::hints::sudo_for;
 
-/// Time before each measurement: slow start, and queues that have to fill.
-const WARM_UP: Duration = Duration::from_secs(1);
+/// Time before each measurement: slow start, the repair of its losses, queues that have to fill.
+const WARM_UP: Duration = Duration::from_secs(2);
 
 /// A way through a helper that carries this part of what its pipe carries alone is limited by the
 /// pipe: the rest is overhead, and the difference between two measurements.

@@ -55,6 +55,12 @@ impl Helper {
     /// Serves a measurement until it ends or its primary is no longer trusted.
     pub(super) async fn measure(&self, pipe: TcpStream, measurement: Measurement) {
         let primary = measurement.primary;
+        let direction = measurement.direction;
+        info!(
+            primary = primary.short(),
+            ?direction,
+            "the pipe is measured"
+        );
         let mut revoked = self.revoked.subscribe();
         let distrusted = async {
             while self.trust.trusts(&primary) {
@@ -67,7 +73,7 @@ impl Helper {
         tokio::select! {
             biased;
             () = distrusted => {}
-            () = measured_pipe(pipe, measurement.direction) => {}
+            () = measured_pipe(pipe, direction) => {}
         }
     }
 }

@@ -67,8 +67,14 @@ _mpbond() {
             mpbond,proxy)
                 cmd="mpbond__subcmd__proxy"
                 ;;
+            mpbond,reload)
+                cmd="mpbond__subcmd__reload"
+                ;;
             mpbond,setup)
                 cmd="mpbond__subcmd__setup"
+                ;;
+            mpbond,speed)
+                cmd="mpbond__subcmd__speed"
                 ;;
             mpbond,status)
                 cmd="mpbond__subcmd__status"
@@ -139,8 +145,14 @@ _mpbond() {
             mpbond__subcmd__help,proxy)
                 cmd="mpbond__subcmd__help__subcmd__proxy"
                 ;;
+            mpbond__subcmd__help,reload)
+                cmd="mpbond__subcmd__help__subcmd__reload"
+                ;;
             mpbond__subcmd__help,setup)
                 cmd="mpbond__subcmd__help__subcmd__setup"
+                ;;
+            mpbond__subcmd__help,speed)
+                cmd="mpbond__subcmd__help__subcmd__speed"
                 ;;
             mpbond__subcmd__help,status)
                 cmd="mpbond__subcmd__help__subcmd__status"
@@ -182,7 +194,7 @@ _mpbond() {
 
     case "${cmd}" in
         mpbond)
-            opts="-h -V --log --log-json --help --version setup primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="-h -V --log --log-json --help --version setup primary helper proxy status reload doctor speed id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -298,7 +310,7 @@ _mpbond() {
             return 0
             ;;
         mpbond__subcmd__help)
-            opts="setup primary helper proxy status doctor id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
+            opts="setup primary helper proxy status reload doctor speed id pair trust untrust kill-switch upgrade completions man lab link probe probe-server traffic capture trace energy cpulog help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -563,7 +575,35 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__help__subcmd__reload)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__help__subcmd__setup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__help__subcmd__speed)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1023,6 +1063,32 @@ _mpbond() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mpbond__subcmd__reload)
+            opts="-c -h -V --config --json --log --log-json --help --version primary helper proxy"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mpbond__subcmd__setup)
             opts="-y -h -V --role --server --pair --link --name --transparent --wait --yes --replace --no-service --dry-run --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1051,6 +1117,36 @@ _mpbond() {
                     return 0
                     ;;
                 --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond__subcmd__speed)
+            opts="-c -h -V --config --seconds --json --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
