@@ -63,7 +63,7 @@
 //! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
 //! | `outage` | new connections while no path to the proxy works |
-//! | `unanswered` | streams of which the proxy has received nothing in an outage: go direct |
+//! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 

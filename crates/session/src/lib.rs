@@ -33,8 +33,9 @@
 //!   is lost or has potentially failed, these are all bytes that it owes; if it is silent, 2, then
 //!   4, then 8 KiB of the bytes that the receiving application waits for; if it would finish much
 //!   later than the others, its last bytes.
-//! - **Resuming.** A session without subflows is kept for `resume_for` (60 s). When a peer
-//!   joins again, each end sends the final ACK counts of the last 32 lost subflows.
+//! - **Resuming.** A session without subflows, or with expresses only, is kept for `resume_for`
+//!   (60 s). When a peer joins again, each end sends the final ACK counts of the last 32 lost
+//!   subflows.
 //!
 //! # A session in memory
 //!

@@ -138,8 +138,7 @@ async fn reach(
     Err(last)
 }
 
-/// The addresses of an end point, looked up as the primary whose configuration `book` names looks up
-/// those of its proxy.
+/// The addresses of an end point, looked up as the primary with the configuration in `book` does.
 ///
 /// # Errors
 /// No address is found for its name.

@@ -11,13 +11,13 @@
 //!
 //! B is the throughput of the subflow. Thresholds are in [`ReinjectionConfig`].
 //!
-//! Copies are made if a subflow that may take over the data of others exists
-//! (`subflow::eligibility`). They are queued in the stream's send buffer, from where the transmit
-//! path (`choose`, `fill`) takes them as it takes new data: on a subflow that the scheduler chooses
-//! in the best tier for new data, but never on the one that carries them already. They precede new
-//! bytes, except on a subflow that would deliver them late. Where a helper's queue would delay them
-//! everywhere, an express carries them past it ([`express_for`]). The copies of the scheduler
-//! `redundant` are made in `fill`.
+//! Probing and rebalancing make copies only if a subflow that may take over the data of others
+//! exists (`subflow::eligibility`). Copies are queued in the stream's send buffer, from where the
+//! transmit path (`choose`, `fill`) takes them as it takes new data: on a subflow that the
+//! scheduler chooses in the best tier for new data, but never on the one that carries them already.
+//! They precede new bytes, except on a subflow that would deliver them late. Where a helper's queue
+//! would delay them everywhere, an express carries them past it ([`express_for`]). The copies of
+//! the scheduler `redundant` are made in `fill`.
 //!
 //! A subflow that turns out to work brings the rest itself ([`Reinjection::undo`]).
 

@@ -12,8 +12,9 @@
 //! *New data* and *feedback* go to subflows of the best tier that there is: a worse one is used
 //! only where no better one exists. Which of the tier is chosen is for the scheduler, or the
 //! feedback rule. *Data of others* are bytes that another subflow carries and is late with. They
-//! are copied while a subflow that may take them exists, and are then sent as new data is. A
-//! subflow whose hello is not written, or whose first one is not answered, is given nothing.
+//! are copied by probing and rebalancing only while a subflow that may take them exists, and are
+//! then sent as new data is. A subflow whose hello is not written, or whose first one is not
+//! answered, is given nothing.
 
 use super::Subflow;
 use super::health::Standing;
