@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mpbond_intercept::Destination;
-use mpbond_intercept::dns::{Dial, DnsConfig, DnsStub};
+use mpbond_intercept::dns::{Dial, DnsConfig, DnsSockets, DnsStub};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -44,10 +45,12 @@ async fn write_message(stream: &mut (impl AsyncWriteExt + Unpin), message: &[u8]
     stream.write_all(message).await.unwrap();
 }
 
-/// Stops the stub with the test.
+/// Ends the stub with the test.
 struct Stub {
     addr: SocketAddr,
     task: JoinHandle<()>,
+    /// Tells it to stop.
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl Drop for Stub {
@@ -57,16 +60,28 @@ impl Drop for Stub {
 }
 
 async fn stub(dial: impl Dial) -> Stub {
-    let mut config = DnsConfig::new(vec!["127.0.0.1:0".parse().unwrap()]);
-    config.resolvers = vec![resolver(1), resolver(2)];
-    start(config, dial).await
+    start(config(), dial).await
+}
+
+fn config() -> DnsConfig {
+    DnsConfig {
+        resolvers: vec![resolver(1), resolver(2)],
+        ..DnsConfig::default()
+    }
 }
 
 async fn start(config: DnsConfig, dial: impl Dial) -> Stub {
-    let stub = DnsStub::bind(config).await.unwrap();
-    let addr = stub.local_addrs().unwrap()[0];
-    let task = tokio::spawn(stub.run(dial));
-    Stub { addr, task }
+    let sockets = DnsSockets::bind("127.0.0.1:0".parse().unwrap(), None);
+    let sockets = sockets.await.unwrap();
+    let addr = sockets.udp.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let stub = DnsStub::new(vec![sockets], config);
+    let task = tokio::spawn(stub.run(dial, async { drop(stopped.await) }));
+    Stub {
+        addr,
+        task,
+        stop: Some(stop),
+    }
 }
 
 fn resolver(n: u8) -> Destination {
@@ -224,7 +239,7 @@ async fn silence_means_servfail() {
         std::future::pending::<()>().await;
         drop(far);
     });
-    let mut config = DnsConfig::new(vec!["127.0.0.1:0".parse().unwrap()]);
+    let mut config = config();
     assert_eq!(config.timeout, Duration::from_secs(4));
     config.timeout = Duration::from_millis(50);
     let stub = start(config, dial).await;
@@ -232,9 +247,44 @@ async fn silence_means_servfail() {
     assert_eq!(answer[..4], [0, 1, 0x81, 0x82]);
 }
 
+/// As at an upgrade, when another process has the same sockets.
+#[tokio::test]
+async fn a_stub_that_is_told_to_stop_answers_what_it_has_received_and_ends() {
+    let (asked, answers) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (here, there) = (Arc::clone(&asked), Arc::clone(&answers));
+    let (dial, _log) = dialled(move |mut far| {
+        let (asked, answers) = (Arc::clone(&here), Arc::clone(&there));
+        async move {
+            while let Ok(query) = read_message(&mut far).await {
+                asked.notify_one();
+                answers.notified().await;
+                write_message(&mut far, &response(&query, 4)).await;
+            }
+        }
+    });
+    let mut stub = stub(dial).await;
+    let (client, query) = (client(&stub).await, query(3, "a"));
+    client.send(&query).await.unwrap();
+    asked.notified().await;
+    drop(stub.stop.take());
+    // It waits for this answer, and receives nothing more.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!stub.task.is_finished());
+    client.send(&query).await.unwrap();
+    answers.notify_one();
+    assert_eq!(receive(&client).await, response(&query, 4));
+    let end = timeout(Duration::from_secs(60), &mut stub.task).await;
+    end.unwrap().unwrap();
+    // The second query was not passed on.
+    let passed_on = timeout(Duration::from_millis(20), asked.notified()).await;
+    assert!(passed_on.is_err());
+}
+
 #[tokio::test]
 async fn all_addresses_at_once_are_refused() {
-    let config = DnsConfig::new(vec!["0.0.0.0:0".parse().unwrap()]);
-    let error = DnsStub::bind(config).await.unwrap_err();
+    let error = DnsSockets::bind("0.0.0.0:0".parse().unwrap(), None);
+    let error = error.await.unwrap_err();
     assert!(error.to_string().contains("0.0.0.0:0"), "{error}");
 }

@@ -22,5 +22,5 @@ mod upstream;
 pub use local_names::LocalNames;
 pub use message::{BadQuery, Family, MAX_QUERY_BYTES, Query, Rcode};
 pub use reached_families::ReachedFamilies;
-pub use stub::{DnsConfig, DnsStub};
+pub use stub::{DnsConfig, DnsSockets, DnsStub};
 pub use upstream::{Dial, look_up, take_message};

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use socket2::SockRef;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, warn};
@@ -44,32 +44,24 @@ const ERROR_PAUSE: Duration = Duration::from_millis(100);
 /// Configuration of a stub.
 #[derive(Clone, Debug)]
 pub struct DnsConfig {
-    /// Addresses to listen on for UDP and TCP. Unspecified addresses are not allowed: a response
-    /// must come from the address that the query was sent to.
-    pub listen: Vec<SocketAddr>,
     /// Resolvers that speak DNS over TCP, in order of preference.
     pub resolvers: Vec<Destination>,
     /// Time after which a look-up without a response gets SERVFAIL. Clients usually repeat a query
     /// after 5 s; the default of 4 s precedes that.
     pub timeout: Duration,
-    /// `SO_MARK` of the sockets, which keeps their answers to other hosts from being routed as
-    /// packets of applications.
-    pub mark: Option<u32>,
     /// Resolver of local names, which the others do not know.
     pub local: Option<LocalNames>,
     /// ReachedFamilies of addresses that names have.
     pub families: Arc<ReachedFamilies>,
 }
 
-impl DnsConfig {
+impl Default for DnsConfig {
     /// Default timeout, and Quad9 as the resolver.
-    pub fn new(listen: Vec<SocketAddr>) -> Self {
+    fn default() -> Self {
         let quad9 = [[9, 9, 9, 9], [149, 112, 112, 112]];
         Self {
-            listen,
             resolvers: quad9.map(|ip| Destination::from_ip(ip.into(), 53)).into(),
             timeout: Duration::from_secs(4),
-            mark: None,
             local: None,
             families: Arc::default(),
         }
@@ -80,65 +72,69 @@ impl DnsConfig {
 /// for TCP, of which some hundreds may be.
 const PORT_TRIES: usize = 16;
 
-/// Binds UDP and TCP sockets to the same address and port.
-async fn bind_both(addr: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
-    let tries = if addr.port() == 0 { PORT_TRIES } else { 1 };
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..tries {
-        let udp = UdpSocket::bind(addr).await?;
-        match plain_listener(udp.local_addr()?) {
-            Ok(tcp) => return Ok((udp, tcp)),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
-            Err(e) => return Err(e),
+/// Sockets of a stub, of the same address and port.
+#[derive(Debug)]
+pub struct DnsSockets {
+    /// For queries in datagrams.
+    pub udp: UdpSocket,
+    /// For queries over connections.
+    pub tcp: TcpListener,
+}
+
+impl DnsSockets {
+    /// Binds both, with port 0 to the same port. `mark` is their `SO_MARK`, which keeps answers to
+    /// other hosts from being routed as packets of applications.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or is unspecified: a response must come from the address that
+    /// the query was sent to.
+    pub async fn bind(addr: SocketAddr, mark: Option<u32>) -> io::Result<Self> {
+        if addr.ip().is_unspecified() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("the DNS stub cannot listen on {addr}: specify single addresses"),
+            ));
         }
+        let sockets = Self::bind_both(addr).await?;
+        if let Some(mark) = mark {
+            SockRef::from(&sockets.udp).set_mark(mark)?;
+            SockRef::from(&sockets.tcp).set_mark(mark)?;
+        }
+        Ok(sockets)
     }
-    Err(last)
+
+    async fn bind_both(addr: SocketAddr) -> io::Result<Self> {
+        let tries = if addr.port() == 0 { PORT_TRIES } else { 1 };
+        let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..tries {
+            let udp = UdpSocket::bind(addr).await?;
+            match plain_listener(udp.local_addr()?) {
+                Ok(tcp) => return Ok(Self { udp, tcp }),
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+                Err(e) => return Err(e),
+            }
+        }
+        Err(last)
+    }
 }
 
 /// A listening DNS stub. See the [module](super).
 #[derive(Debug)]
 pub struct DnsStub {
-    sockets: Vec<(UdpSocket, TcpListener)>,
+    sockets: Vec<DnsSockets>,
     config: DnsConfig,
 }
 
 impl DnsStub {
-    /// Binds the addresses.
-    ///
-    /// # Errors
-    /// When an address cannot be bound, or is unspecified.
-    pub async fn bind(config: DnsConfig) -> io::Result<Self> {
-        let mut sockets = Vec::new();
-        for &addr in &config.listen {
-            if addr.ip().is_unspecified() {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    format!("the DNS stub cannot listen on {addr}: specify single addresses"),
-                ));
-            }
-            let (udp, tcp) = bind_both(addr).await?;
-            if let Some(mark) = config.mark {
-                SockRef::from(&udp).set_mark(mark)?;
-                SockRef::from(&tcp).set_mark(mark)?;
-            }
-            sockets.push((udp, tcp));
-        }
-        Ok(Self { sockets, config })
+    /// A stub with these sockets.
+    pub fn new(sockets: Vec<DnsSockets>, config: DnsConfig) -> Self {
+        Self { sockets, config }
     }
 
-    /// The local addresses, in the order of the configuration.
-    ///
-    /// # Errors
-    /// Error of getsockname(2).
-    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
-        self.sockets
-            .iter()
-            .map(|(udp, _)| udp.local_addr())
-            .collect()
-    }
-
-    /// Answers look-ups until it is dropped.
-    pub async fn run(self, dial: impl Dial) {
+    /// Answers look-ups until it is dropped, or until `stop`: then it answers those that it has
+    /// received, and ends.
+    pub async fn run(self, dial: impl Dial, stop: impl Future<Output = ()>) {
+        let (stopping, stopped) = watch::channel(false);
         let (lookups, receiver) = mpsc::channel(MAX_LOOKUPS);
         let mut tasks = JoinSet::new();
         let dial = Arc::new(dial);
@@ -157,16 +153,35 @@ impl DnsStub {
             families: self.config.families,
         };
         tasks.spawn(upstream.run());
-        for (udp, tcp) in self.sockets {
-            tasks.spawn(serve_udp(Arc::new(udp), forwarder.clone()));
-            tasks.spawn(serve_tcp(tcp, forwarder.clone()));
+        for DnsSockets { udp, tcp } in self.sockets {
+            tasks.spawn(serve_udp(Arc::new(udp), forwarder.clone(), stopped.clone()));
+            tasks.spawn(serve_tcp(tcp, forwarder.clone(), stopped.clone()));
         }
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                warn!(%error, "task of the DNS stub failed");
+        // The upstream ends with the last of them.
+        drop(forwarder);
+        let end = async {
+            while let Some(ended) = tasks.join_next().await {
+                if let Err(error) = ended {
+                    warn!(%error, "task of the DNS stub failed");
+                }
             }
+        };
+        let stop = async {
+            stop.await;
+            stopping.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = end => {}
+            () = stop => {}
         }
     }
+}
+
+/// Waits until the stub is told to stop.
+async fn stopping(stopped: &mut watch::Receiver<bool>) {
+    // The sender is there as long as the stub.
+    drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
 /// Forwards look-ups of clients to [`Upstream`].
@@ -236,12 +251,20 @@ fn has_failed(response: &[u8]) -> bool {
         .contains(&rcode)
 }
 
-async fn serve_udp(socket: Arc<UdpSocket>, forwarder: Forwarder) {
+async fn serve_udp(
+    socket: Arc<UdpSocket>,
+    forwarder: Forwarder,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut lookups = JoinSet::new();
     let mut buffer = vec![0; MAX_UDP_QUERY_BYTES];
     loop {
         while lookups.try_join_next().is_some() {}
-        let (length, from) = match socket.recv_from(&mut buffer).await {
+        let received = tokio::select! {
+            received = socket.recv_from(&mut buffer) => received,
+            () = stopping(&mut stopped) => break,
+        };
+        let (length, from) = match received {
             Ok(received) => received,
             Err(error) => {
                 debug!(%error, "cannot receive a DNS query");
@@ -271,6 +294,7 @@ async fn serve_udp(socket: Arc<UdpSocket>, forwarder: Forwarder) {
             Err(BadQuery::Ignore) => {}
         }
     }
+    while lookups.join_next().await.is_some() {}
 }
 
 async fn send(socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
@@ -279,7 +303,11 @@ async fn send(socket: &UdpSocket, answer: &[u8], to: SocketAddr) {
     }
 }
 
-async fn serve_tcp(listener: TcpListener, forwarder: Forwarder) {
+async fn serve_tcp(
+    listener: TcpListener,
+    forwarder: Forwarder,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut clients = JoinSet::new();
     loop {
         let room = clients.len() < MAX_TCP_CLIENTS;
@@ -299,8 +327,11 @@ async fn serve_tcp(listener: TcpListener, forwarder: Forwarder) {
                     sleep(ERROR_PAUSE).await;
                 }
             },
+            () = stopping(&mut stopped) => break,
         }
     }
+    drop(listener);
+    while clients.join_next().await.is_some() {}
 }
 
 /// Serves the queries of one client sequentially.
@@ -386,7 +417,7 @@ mod tests {
                     names,
                     lookups: resolver(local),
                 }),
-                timeout: DnsConfig::new(Vec::new()).timeout,
+                timeout: DnsConfig::default().timeout,
                 room: Arc::new(Semaphore::new(1)),
                 families: Arc::default(),
             };

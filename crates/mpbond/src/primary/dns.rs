@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mpbond_intercept::Destination;
-use mpbond_intercept::dns::{DnsConfig, DnsStub, LocalNames};
+use mpbond_intercept::dns::{DnsConfig, DnsSockets, DnsStub, LocalNames};
 use mpbond_session::StreamClass;
 use tokio::io::{DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
@@ -19,6 +19,7 @@ use super::room::{NO_EARLY, destination, usable_session};
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::names;
+use crate::upgrade::Listeners;
 
 /// Resolvers for proxies that do not answer look-ups themselves, and while connections go direct:
 /// two public ones of different operators.
@@ -32,17 +33,33 @@ const DUPLEX_BYTES: usize = 4 << 10;
 
 type Call = (Destination, oneshot::Sender<io::Result<DuplexStream>>);
 
-/// Starts the stub. Returns its addresses.
-pub(super) async fn start(
+/// Opens the sockets of a stub at this address, or takes them over.
+pub(super) async fn open(
+    own: &mut Listeners,
+    listen: SocketAddr,
+    mark: Option<u32>,
+) -> io::Result<DnsSockets> {
+    let [of_udp, of_tcp] = ["UDP", "TCP"].map(|kind| format!("names {kind} {}", listen.ip()));
+    let sockets = match (own.inherit_udp(&of_udp)?, own.inherit(&of_tcp)?) {
+        (Some(udp), Some(tcp)) => DnsSockets { udp, tcp },
+        _ => DnsSockets::bind(listen, mark).await?,
+    };
+    own.offer(of_udp, &sockets.udp)?;
+    own.offer(of_tcp, &sockets.tcp)?;
+    Ok(sockets)
+}
+
+/// Starts a stub, which answers until another process has taken over.
+pub(super) fn start(
     primary: &Rc<Primary>,
-    listen: Vec<SocketAddr>,
+    sockets: Vec<DnsSockets>,
     resolvers: &[SocketAddr],
     resolvers_here: &Arc<LocalResolvers>,
-    mark: Option<u32>,
-) -> io::Result<Vec<SocketAddr>> {
-    let mut config = DnsConfig::new(listen);
-    config.mark = mark;
-    config.families = Arc::clone(&primary.families);
+) {
+    let mut config = DnsConfig {
+        families: Arc::clone(&primary.families),
+        ..DnsConfig::default()
+    };
     let used = match resolvers {
         [] => &PUBLIC,
         _ => resolvers,
@@ -54,14 +71,16 @@ pub(super) async fn start(
         resolver: local_resolver(),
         is_present: Arc::new(move || !known.find().is_empty()),
     });
-    let stub = DnsStub::bind(config).await?;
-    let local = stub.local_addrs()?;
+    let stub = DnsStub::new(sockets, config);
+    let mut handed_over = primary.handed_over.subscribe();
     // The stub's tasks may run on any thread, the session's only on this one: calls go over a
     // channel.
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
     let (primary, here) = (Rc::clone(primary), Arc::clone(resolvers_here));
     let service = names::NameService::new(&primary.resolver);
     tokio::task::spawn_local(async move {
+        // As long as the stub.
+        let _busy = Rc::clone(&primary.busy);
         while let Some((to, answer)) = called.recv().await {
             if to == local_resolver() {
                 let here = Arc::clone(&here);
@@ -77,7 +96,7 @@ pub(super) async fn start(
             });
         }
     });
-    tokio::spawn(stub.run(move |to| {
+    let dial = move |to| {
         let calls = calls.clone();
         async move {
             let (answer, answered) = oneshot::channel();
@@ -85,8 +104,10 @@ pub(super) async fn start(
             calls.send((to, answer)).map_err(|_| gone())?;
             answered.await.map_err(|_| gone())?
         }
-    }));
-    Ok(local)
+    };
+    // The sender is there as long as the primary.
+    let stop = async move { drop(handed_over.wait_for(|over| *over).await) };
+    tokio::spawn(stub.run(dial, stop));
 }
 
 /// Stands for the resolvers of the local network.

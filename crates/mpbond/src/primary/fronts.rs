@@ -1,5 +1,6 @@
 //! Fronts: listeners for applications' connections, which go into the session or past it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use super::{confirmed, rescue};
 use crate::config::{FrontAddress, read_credentials};
 use crate::driver::Client;
 use crate::quota::Full;
-use crate::upgrade::Listeners;
+use crate::upgrade::{self, Listeners};
 
 /// Interval at which a closed front is looked at for handshakes under way.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -39,14 +40,8 @@ pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result
         {
             let mut config = FrontConfig::new(protocol);
             config.credentials = credentials.as_deref().map(read_credentials).transpose()?;
-            let front = match own.inherit(*listen)? {
-                Some(listener) => Front::with_listener(listener, config),
-                None => Front::bind(*listen, config),
-            };
+            let front = open(own, upgrade::at(*listen), *listen, config);
             let front = front.with_context(|| format!("{name} front on {listen}"))?;
-            if let Some(listener) = front.listener() {
-                own.offer(*listen, listener)?;
-            }
             info!(address = %front.local_addr(), "{name} front");
             opened.push(front);
         }
@@ -54,18 +49,21 @@ pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result
     Ok(opened)
 }
 
-/// Opens one front; returns its address.
+/// Opens one front, or takes over the listener of this name.
 pub(super) fn open(
-    primary: &Rc<Primary>,
+    own: &mut Listeners,
+    name: String,
     address: SocketAddr,
     config: FrontConfig,
-    name: &str,
-) -> anyhow::Result<SocketAddr> {
-    let front =
-        Front::bind(address, config).with_context(|| format!("{name} front on {address}"))?;
-    let local = front.local_addr();
-    run(primary, front);
-    Ok(local)
+) -> io::Result<Front> {
+    let front = match own.inherit(&name)? {
+        Some(listener) => Front::with_listener(listener, config),
+        None => Front::bind(address, config),
+    }?;
+    if let Some(listener) = front.listener() {
+        own.offer(name, listener)?;
+    }
+    Ok(front)
 }
 
 /// Serves a front's clients until another process has taken over.

@@ -38,7 +38,7 @@ use tracing::{info, warn};
 use crate::config::PrimaryConfig;
 use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
-use crate::upgrade::{self, Listeners, Notify};
+use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
 use crate::{addresses, descriptors, metrics, sleep};
 
 pub use resolvers::{FreshAddresses, Resolvers};
@@ -51,6 +51,9 @@ const DRAINED_EVERY: Duration = Duration::from_millis(250);
 
 /// Time for which a process that takes over waits for a path to the proxy.
 const JOINED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time in which the process before, which is told to end, does.
+const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs a primary until SIGINT or SIGTERM.
 ///
@@ -70,28 +73,28 @@ pub fn run(configured: impl Into<Configured<PrimaryConfig>>) -> anyhow::Result<(
     let primary = Rc::new(Primary::new(config, identity));
     let reloaded = Rc::clone(&primary);
     let reloader = Reloader::new(configured, move |config| reloaded.configure(config));
-    let interception = local.block_on(&runtime, serve(primary, Rc::new(reloader)))?;
-    // Applications' connections end while the interface that has their addresses exists.
+    let serving = serve(primary, Rc::new(reloader));
+    let (interception, successor) = local.block_on(&runtime, serving)?;
+    // Applications' connections end while the interface that has their addresses exists, be it the
+    // successor's.
     drop(local);
     drop(runtime);
     if let Some(interception) = interception {
         interception.stop();
     }
+    drop(successor);
     Ok(())
 }
 
-/// Serves until the end; returns interception, which is still in force.
+/// Serves until the end; returns interception, which is still in force, and the process that has
+/// taken over, if any.
 async fn serve(
     primary: Rc<Primary>,
     reloader: Rc<Reloader<PrimaryConfig>>,
-) -> anyhow::Result<Option<Interception>> {
+) -> anyhow::Result<(Option<Interception>, Option<Successor>)> {
     let (config, notify) = (&primary.config, Notify::connect());
     let path = &config.status_socket;
     let mut own = Listeners::open("primary", path, config.metrics, config.take_over).await?;
-    if config.transparent.is_some() {
-        own.handover
-            .refuse("with [transparent] it cannot be upgraded: stop it and start it again");
-    }
     let status = {
         let (primary, before) = (Rc::clone(&primary), own.predecessor.clone());
         let reloader = Rc::clone(&reloader);
@@ -104,9 +107,12 @@ async fn serve(
         }
     };
     let fronts = fronts::open_all(&primary, &mut own)?;
+    // Whose connections need the rules and the interface that this process has.
+    let before = own.predecessor.clone();
+    let before = before.filter(|_| transparent::is_handed_over(&own));
     // Dropping it removes the rules. A process of their own does it, with the privileges that this
     // one gives up now.
-    let interception = transparent::start(&primary).await?;
+    let mut interception = transparent::start(&primary, &mut own).await?;
     if primary.config.sandbox {
         let mut plan = primary.sandbox();
         plan.further.extend(reloader.places());
@@ -137,6 +143,9 @@ async fn serve(
     fronts
         .into_iter()
         .for_each(|front| fronts::run(&primary, front));
+    if let Some(interception) = &mut interception {
+        interception.serve(&primary);
+    }
     let metrics = own.metrics.map(|listener| {
         tokio::task::spawn_local(metrics::serve(listener, status.clone())).abort_handle()
     });
@@ -150,15 +159,19 @@ async fn serve(
     };
     // With it go copies of all listeners.
     drop(own.handover);
-    // The end of the successor's connection is the end of this process.
-    if let Some(_successor) = successor {
+    if let Some(successor) = &successor {
         own.status.hand_over();
         if let Some(metrics) = metrics {
             metrics.abort();
         }
+        if let Some(interception) = &mut interception {
+            interception.hand_over().await;
+        }
         primary.handed_over.send_replace(true);
+        let intercepts = interception.is_some();
         tokio::select! {
-            () = drain(&primary) => {}
+            () = drain(&primary, before.as_deref()) => {}
+            () = end(successor), if intercepts => info!("stopping with the process that took over"),
             reason = stop.wait() => info!(reason, "stopping"),
         }
     }
@@ -168,7 +181,16 @@ async fn serve(
         driver.stop("the primary stops");
         driver.shut_down();
     }
-    Ok(interception)
+    if let Some(before) = before {
+        before.leave();
+        if tokio::time::timeout(STOPS_WITHIN, before.end())
+            .await
+            .is_err()
+        {
+            warn!("the process before this one has not ended: its connections lose their address");
+        }
+    }
+    Ok((interception, successor))
 }
 
 /// Waits for a path to the proxy, since the process before serves new connections meanwhile.
@@ -185,15 +207,24 @@ async fn joined(primary: &Primary) {
     }
 }
 
-/// Waits until no application's connection is open, and for the acknowledgements of the last bytes.
-async fn drain(primary: &Primary) {
+/// Waits until no application's connection is open, neither here nor at the process before, and for
+/// the acknowledgements of the last bytes.
+async fn drain(primary: &Primary, before: Option<&Predecessor>) {
     let over = async {
         while primary.is_busy() {
             tokio::time::sleep(DRAINED_EVERY).await;
         }
         tokio::time::sleep(retiring::LINGER).await;
+        if let Some(before) = before {
+            before.end().await;
+        }
     };
     if tokio::time::timeout(upgrade::DRAIN, over).await.is_err() {
         info!("connections are still open, and are reset");
     }
+}
+
+/// Waits for the end of the process that has taken over.
+async fn end(successor: &Successor) {
+    while successor.connection().await.is_some() {}
 }

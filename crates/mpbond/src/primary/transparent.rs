@@ -1,10 +1,13 @@
 //! Transparent interception: applications need no settings.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use mpbond_intercept::dns::DnsSockets;
 use mpbond_intercept::rules::kill_switch::Remover;
 use mpbond_intercept::rules::{
     Ipv6, Method, Rules, RulesConfig, Udp, kill_switch, private_networks, remove_stale,
@@ -20,11 +23,42 @@ use crate::config::{
     HelperAddress, Ipv6Policy, KillSwitch, PrimaryConfig, Transparent, TransparentMode, UdpPolicy,
 };
 use crate::own_mark::OWN_MARK;
+use crate::upgrade::Listeners;
 
-/// Sets interception up, if configured. Dropping the result removes the rules, except those of the
-/// kill switch.
-pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interception>> {
+/// Beginning of the names of its listeners at an upgrade.
+const FRONT: &str = "transparent";
+
+/// Interval at which a process from which another one has taken over looks whether its rules are
+/// removed, and the time after which it looks no longer.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const REMOVED_WITHIN: Duration = Duration::from_secs(3);
+
+/// Interception in force.
+pub(super) struct Interception {
+    rules: Rules,
+    /// Fronts, and sockets of stubs, which are not served yet.
+    fronts: Vec<Front>,
+    stubs: Vec<Vec<DnsSockets>>,
+    names: Arc<LocalResolvers>,
+    /// Of the kill switch of an earlier run, which the configuration does not have any more.
+    earlier: Option<Remover>,
+    /// Of a kill switch that ends with an orderly stop.
+    remover: Option<Remover>,
+}
+
+/// Sets interception up, if configured, beside that of the process before, if there is one.
+/// Dropping the result removes the rules, except those of the kill switch.
+pub(super) async fn start(
+    primary: &Primary,
+    own: &mut Listeners,
+) -> anyhow::Result<Option<Interception>> {
     let Some(config) = primary.config.transparent.clone() else {
+        if is_handed_over(own) {
+            bail!(
+                "the primary that runs intercepts connections, and this configuration has no \
+                 [transparent]: stop it, and start this one"
+            );
+        }
         clean();
         return Ok(None);
     };
@@ -32,29 +66,33 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
         TransparentMode::Redirect => (Protocol::Redirect, Method::Redirect),
         TransparentMode::Tproxy => (Protocol::Tproxy, Method::Tproxy),
     };
-    let front = || FrontConfig::new(protocol);
-    let local = fronts::open(primary, config.listen, front(), "transparent")?;
+    if is_handed_over(own) && !own.has_any(&format!("{FRONT} {protocol:?}")) {
+        bail!(
+            "the primary that runs has another `mode` of [transparent], in which its connections \
+             go on: stop it, and start this one"
+        );
+    }
+    let front = open(own, config.listen, protocol)?;
+    let port = front.local_addr().port();
+    let mut fronts = vec![front];
     let ipv6 = config.ipv6 == Ipv6Policy::Intercept && ipv6_works();
     if ipv6 {
-        let (v6, name) = (Ipv6Addr::LOCALHOST, "transparent IPv6");
-        fronts::open(primary, SocketAddr::from((v6, local.port())), front(), name)?;
+        let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        fronts.push(open(own, v6, protocol)?);
     }
-    let names = Arc::new(LocalResolvers::new(config.exclude.clone()));
-    let loopback = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
-    let bound = dns::start(primary, loopback, &config.resolvers, &names, None)
-        .await
-        .context("DNS stub")?;
-    let dns_port = bound.first().map(SocketAddr::port);
-    if ipv6 && let Some(port) = dns_port {
-        let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-        dns::start(primary, vec![address], &config.resolvers, &names, None)
-            .await
-            .context("DNS stub for IPv6")?;
+    let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let sockets = dns::open(own, v4, None).await.context("DNS stub")?;
+    let dns_port = sockets.udp.local_addr()?.port();
+    let mut stubs = vec![vec![sockets]];
+    if ipv6 {
+        let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, dns_port));
+        let sockets = dns::open(own, v6, None).await;
+        stubs.push(vec![sockets.context("DNS stub for IPv6")?]);
     }
     let rules = RulesConfig {
         method,
-        port: local.port(),
-        dns_port,
+        port,
+        dns_port: Some(dns_port),
         udp: match config.udp {
             UdpPolicy::Pass => Udp::Pass,
             UdpPolicy::Reject => Udp::Reject,
@@ -78,15 +116,20 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
     }
     // On this thread, though it blocks for a moment: another thread would keep privileges that this
     // one is about to give up.
-    let installed = Rules::install(&rules).with_context(|| advice(&config))?;
+    let installed = match &own.predecessor {
+        Some(before) => Rules::install_beside(&rules, before.process()),
+        None => Rules::install(&rules),
+    };
+    let installed = installed.with_context(|| advice(&config))?;
     match installed.addresses() {
         Ok(addresses) if !config.forwarded.is_empty() => {
-            serve_others(primary, &config, &names, addresses, &rules).await?;
+            fronts.extend(fronts_for_others(own, &config, addresses, &rules)?);
+            stubs.push(stub_for_others(own, addresses, dns_port).await?);
         }
         Ok(_) => {}
         Err(error) if !config.forwarded.is_empty() => {
             let advice = advice(&config);
-            bail!("transparent.forwarded needs the interface mpbond0: {error}; {advice}")
+            bail!("transparent.forwarded needs an interface of its own: {error}; {advice}")
         }
         Err(error) => {
             warn!(%error, "connections have the addresses of links");
@@ -95,24 +138,39 @@ pub(super) async fn start(primary: &Rc<Primary>) -> anyhow::Result<Option<Interc
             ));
         }
     }
-    info!(
-        table = installed.table(),
-        port = local.port(),
-        "interception is on"
-    );
+    info!(table = installed.table(), port, "interception is on");
     if has_kill_switch {
         info!("kill switch is on");
-    } else if kill_switch::remove()? {
-        warn!("the kill switch of an earlier run is off now, as the configuration says");
     }
+    // Processes of their own, with the privileges that this one gives up before.
+    let earlier = match has_kill_switch {
+        false if kill_switch::is_installed()? => Some(Remover::start()?),
+        _ => None,
+    };
     let remover = match config.kill_switch {
         KillSwitch::UntilStop => Some(Remover::start()?),
         KillSwitch::Off | KillSwitch::Permanent => None,
     };
     Ok(Some(Interception {
         rules: installed,
+        fronts,
+        stubs,
+        names: Arc::new(LocalResolvers::new(config.exclude)),
+        earlier,
         remover,
     }))
+}
+
+/// Whether the process before intercepts, and hands that over.
+pub(super) fn is_handed_over(own: &Listeners) -> bool {
+    own.has_any(FRONT)
+}
+
+/// Opens the front at this address, or takes it over.
+fn open(own: &mut Listeners, address: SocketAddr, protocol: Protocol) -> anyhow::Result<Front> {
+    let name = format!("{FRONT} {protocol:?} {address}");
+    let front = fronts::open(own, name, address, FrontConfig::new(protocol));
+    front.with_context(|| format!("transparent front on {address}"))
 }
 
 /// What to do where the start fails after the kill switch is on.
@@ -125,64 +183,90 @@ fn advice(config: &Transparent) -> &'static str {
     }
 }
 
-/// Opens fronts and a stub for other hosts, at the addresses of the interface.
-async fn serve_others(
-    primary: &Rc<Primary>,
+/// Opens fronts for other hosts, at the addresses of the interface.
+fn fronts_for_others(
+    own: &mut Listeners,
     config: &Transparent,
-    names: &Arc<LocalResolvers>,
     addresses: &[IpAddr],
     rules: &RulesConfig,
-) -> anyhow::Result<()> {
-    if config.mode == TransparentMode::Redirect {
-        for ip in addresses {
-            // Of the same family, it is open there already.
-            if config.listen.ip().is_unspecified() && ip.is_ipv4() == config.listen.is_ipv4() {
-                continue;
-            }
-            let address = SocketAddr::new(*ip, rules.port);
-            let front = Front::bind(address, FrontConfig::new(Protocol::Redirect));
-            let front = front.with_context(|| format!("front for other hosts on {address}"))?;
-            if let Some(listener) = front.listener() {
-                SockRef::from(listener).set_mark(OWN_MARK)?;
-            }
-            fronts::run(primary, front);
+) -> anyhow::Result<Vec<Front>> {
+    let mut opened = Vec::new();
+    if config.mode == TransparentMode::Tproxy {
+        return Ok(opened);
+    }
+    for ip in addresses {
+        // Of the same family, it is open there already.
+        if config.listen.ip().is_unspecified() && ip.is_ipv4() == config.listen.is_ipv4() {
+            continue;
         }
+        let front = open(own, SocketAddr::new(*ip, rules.port), Protocol::Redirect)?;
+        if let Some(listener) = front.listener() {
+            SockRef::from(listener).set_mark(OWN_MARK)?;
+        }
+        opened.push(front);
     }
-    if let Some(port) = rules.dns_port {
-        let listen = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
-        dns::start(
-            primary,
-            listen.collect(),
-            &config.resolvers,
-            names,
-            Some(OWN_MARK),
-        )
-        .await
-        .context("DNS stub for other hosts")?;
-    }
-    Ok(())
+    Ok(opened)
 }
 
-/// Interception in force.
-pub(super) struct Interception {
-    rules: Rules,
-    /// Of a kill switch that ends with an orderly stop.
-    remover: Option<Remover>,
+/// Opens the sockets of the stub for other hosts, at the addresses of the interface.
+async fn stub_for_others(
+    own: &mut Listeners,
+    addresses: &[IpAddr],
+    port: u16,
+) -> anyhow::Result<Vec<DnsSockets>> {
+    let mut sockets = Vec::new();
+    for ip in addresses {
+        let opened = dns::open(own, SocketAddr::new(*ip, port), Some(OWN_MARK)).await;
+        sockets.push(opened.context("DNS stub for other hosts")?);
+    }
+    Ok(sockets)
 }
 
 impl Interception {
+    /// Serves applications. Until now the process before did, if there is one.
+    pub(super) fn serve(&mut self, primary: &Rc<Primary>) {
+        let fronts = std::mem::take(&mut self.fronts);
+        fronts
+            .into_iter()
+            .for_each(|front| fronts::run(primary, front));
+        let config = primary.config.transparent.as_ref();
+        let resolvers = config.map(|c| &*c.resolvers).unwrap_or_default();
+        for stub in std::mem::take(&mut self.stubs) {
+            dns::start(primary, stub, resolvers, &self.names);
+        }
+        match self.earlier.take().map(Remover::remove) {
+            Some(Ok(())) => {
+                warn!("the kill switch of an earlier run is off now, as the configuration says");
+            }
+            Some(Err(e)) => not_removed(e),
+            None => {}
+        }
+    }
+
+    /// Removes the rules once another process has installed its own. Until that is done, fronts and
+    /// stubs have to be served. The kill switch is the other process's.
+    pub(super) async fn hand_over(&mut self) {
+        self.remover = None;
+        self.rules.begin_removal();
+        let deadline = Instant::now() + REMOVED_WITHIN;
+        while self.rules.in_force() && Instant::now() < deadline {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Ends interception when the primary is told to stop.
     pub(super) fn stop(self) {
         self.rules.remove();
         match self.remover.map(Remover::remove) {
             Some(Ok(())) => info!("kill switch is off"),
-            Some(Err(e)) => warn!(
-                error = %e,
-                "the kill switch is not removed: run `mpbond kill-switch off`"
-            ),
+            Some(Err(e)) => not_removed(e),
             None => {}
         }
     }
+}
+
+fn not_removed(error: io::Error) {
+    warn!(%error, "the kill switch is not removed: run `mpbond kill-switch off`");
 }
 
 /// What is never intercepted, and passes the kill switch.

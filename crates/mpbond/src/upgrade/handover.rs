@@ -33,8 +33,6 @@ pub(crate) struct Handover {
     role: &'static str,
     /// What is handed over, by name.
     listeners: Vec<(String, OwnedFd)>,
-    /// Why nothing is handed over, if so.
-    refusal: Option<&'static str>,
     /// The file is another process's.
     keeps_file: bool,
 }
@@ -84,7 +82,6 @@ impl Handover {
             path,
             role,
             listeners: vec![own],
-            refusal: None,
             keeps_file,
         })
     }
@@ -96,7 +93,6 @@ impl Handover {
             path: PathBuf::new(),
             role,
             listeners: Vec::new(),
-            refusal: None,
             keeps_file: true,
         }
     }
@@ -109,11 +105,6 @@ impl Handover {
         let copy = listener.as_fd().try_clone_to_owned()?;
         self.listeners.push((name, copy));
         Ok(())
-    }
-
-    /// Refuses all new processes.
-    pub(crate) fn refuse(&mut self, reason: &'static str) {
-        self.refusal = Some(reason);
     }
 
     /// The file is this process's from now on.
@@ -159,13 +150,6 @@ impl Handover {
             }
             other => bail!("it began with {other:?}"),
         };
-        if let Some(reason) = self.refusal {
-            let refused = Message::Refused {
-                reason: reason.to_owned(),
-            };
-            line.send(&refused, &[]).await?;
-            bail!("{reason}");
-        }
         if self.listeners.len() > MAX_LISTENERS {
             let reason = format!("more than {MAX_LISTENERS} listeners: stop it and start it again");
             line.send(&Message::Refused { reason }, &[]).await?;
@@ -275,17 +259,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_daemon_that_cannot_be_upgraded_says_why() {
+    async fn a_daemon_with_too_many_listeners_refuses() {
         let folder = tempfile::tempdir().unwrap();
         let status_socket = folder.path().join("primary.sock");
         let mut none = Inherited::default();
         let mut old = Handover::bind(&status_socket, "primary", &mut none).unwrap();
-        old.refuse("the reason");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for n in 0..MAX_LISTENERS {
+            old.offer(n.to_string(), &listener).unwrap();
+        }
         let error = tokio::select! {
             _ = old.wait() => panic!("it was taken over"),
             taken = take_over(&status_socket, "primary") => taken.unwrap_err(),
         };
-        assert!(error.to_string().contains("refuses: the reason"), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("refuses: more than 64 listeners"), "{said}");
         drop(old);
         let error = take_over(&status_socket, "primary").await.unwrap_err();
         assert!(

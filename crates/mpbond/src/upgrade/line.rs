@@ -8,7 +8,7 @@ use nix::unistd::geteuid;
 use rustix::cmsg_space;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
 };
 use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
@@ -64,6 +64,11 @@ impl Line {
         }
         let reason = format!("the other process runs as user {theirs}, this one as user {ours}");
         Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// Ends this side: the other one receives no further message.
+    pub(super) fn end(&self) -> io::Result<()> {
+        Ok(shutdown(&self.stream, Shutdown::Write)?)
     }
 
     /// Sends a message with copies of these descriptors.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::Context as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tracing::info;
 
 use super::{Handover, Inherited, Predecessor, take_over};
@@ -89,29 +89,42 @@ impl Listeners {
     where
         anyhow::Error: From<E>,
     {
-        let listener = match self.inherit(address)? {
+        let listener = match self.inherit(&at(address))? {
             Some(listener) => listener,
             None => open()?,
         };
-        self.offer(address, &listener)?;
+        self.offer(at(address), &listener)?;
         info!(%address, "listening");
         Ok(listener)
     }
 
-    /// The listener that the process before has at this address.
+    /// The listener of this name that the process before has.
     ///
     /// # Errors
     /// It is no listener.
-    pub(crate) fn inherit(&mut self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
-        self.inherited.tcp(&name(address))
+    pub(crate) fn inherit(&mut self, name: &str) -> io::Result<Option<TcpListener>> {
+        self.inherited.tcp(name)
     }
 
-    /// Hands this listener over to the next process.
+    /// The UDP socket of this name that the process before has.
+    ///
+    /// # Errors
+    /// It is no UDP socket.
+    pub(crate) fn inherit_udp(&mut self, name: &str) -> io::Result<Option<UdpSocket>> {
+        self.inherited.udp(name)
+    }
+
+    /// Whether the process before has any whose names begin like this, and which were not taken.
+    pub(crate) fn has_any(&self, beginning: &str) -> bool {
+        self.inherited.has_any(beginning)
+    }
+
+    /// Hands this listener or socket over to the next process.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn offer(&mut self, address: SocketAddr, listener: &impl AsFd) -> io::Result<()> {
-        self.handover.offer(name(address), listener)
+    pub(crate) fn offer(&mut self, name: String, listener: &impl AsFd) -> io::Result<()> {
+        self.handover.offer(name, listener)
     }
 
     /// Ends the part of the process before in accepting connections; listeners of its that were
@@ -130,6 +143,7 @@ impl Listeners {
     }
 }
 
-fn name(address: SocketAddr) -> String {
+/// Name of the listener at this address.
+pub(crate) fn at(address: SocketAddr) -> String {
     format!("listen {address}")
 }

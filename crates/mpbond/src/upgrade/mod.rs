@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use handover::{Handover, Successor};
-pub(crate) use listeners::Listeners;
+pub(crate) use listeners::{Listeners, at};
 pub(crate) use notify::Notify;
 pub(crate) use predecessor::Predecessor;
 

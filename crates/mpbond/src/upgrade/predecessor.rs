@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -38,6 +38,21 @@ impl Inherited {
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener).map(Some)
+    }
+
+    /// The UDP socket of this name.
+    pub(crate) fn udp(&mut self, name: &str) -> io::Result<Option<UdpSocket>> {
+        let Some(socket) = self.take(name) else {
+            return Ok(None);
+        };
+        let socket = std::net::UdpSocket::from(socket);
+        socket.set_nonblocking(true)?;
+        UdpSocket::from_std(socket).map(Some)
+    }
+
+    /// Whether there are any whose names begin like this.
+    pub(crate) fn has_any(&self, beginning: &str) -> bool {
+        self.0.keys().any(|name| name.starts_with(beginning))
     }
 }
 
@@ -116,6 +131,20 @@ impl Predecessor {
     /// Whether its process has ended, and with it all that was open there.
     pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow()
+    }
+
+    /// Number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Tells it that this process ends.
+    pub(crate) fn leave(&self) {
+        if !self.has_ended()
+            && let Err(e) = self.line.end()
+        {
+            warn!(process = self.process, error = %e, "the old process is not told to end");
+        }
     }
 
     /// Waits for its end.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
 
-use crate::daemons::{Bond, Daemon, Ways};
+use crate::daemons::{Bond, Daemon, Upgraded, Ways};
 use mpbond_testing::namespaces::sh;
 
 /// This host's address towards the application, over a link that stays as it is: a public one,
@@ -108,14 +108,18 @@ impl Apart {
         self.start_in(self.holder.id(), "primary")
     }
 
+    /// Replaces the primary that runs there by a new process.
+    pub fn upgrade_primary(&self) -> Result<Upgraded, String> {
+        self.bond.upgrade_by("primary", &enter(self.holder.id()))
+    }
+
     /// Starts the helper, in its own namespace.
     pub fn start_helper(&self) -> Daemon {
         self.start_in(self.helper_pid(), "helper")
     }
 
     fn start_in(&self, pid: u32, role: &str) -> Daemon {
-        let enter = format!("exec nsenter -t {pid} -n \"$0\" \"$@\"");
-        self.bond.start_by(role, &enter)
+        self.bond.start_by(role, &enter(pid))
     }
 
     /// A process over there.
@@ -170,6 +174,11 @@ impl Drop for Apart {
             let _ = holder.wait();
         }
     }
+}
+
+/// A line of shell that runs a command in the network namespace of a process.
+fn enter(pid: u32) -> String {
+    format!("exec nsenter -t {pid} -n \"$0\" \"$@\"")
 }
 
 /// Connects from the network namespace of a process.

@@ -244,13 +244,19 @@ impl Bond {
 
     /// Replaces the daemon that runs by a new process, as `systemctl reload` does.
     pub fn upgrade(&self, role: &str) -> Result<Upgraded, String> {
+        self.upgrade_by(role, "exec \"$0\" \"$@\"")
+    }
+
+    /// The same by a line of shell, in which `"$0" "$@"` is the command.
+    pub fn upgrade_by(&self, role: &str, line: &str) -> Result<Upgraded, String> {
         let log = self.file(&format!("{role}.log"));
         let out = File::options()
             .create(true)
             .append(true)
             .open(&log)
             .unwrap();
-        let done = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        let done = Command::new("sh")
+            .args(["-c", line, env!("CARGO_BIN_EXE_mpbond")])
             .args(["upgrade", role, "--config"])
             .arg(self.file(&format!("{role}.toml")))
             .args(["--", "--log", "debug"])

@@ -43,3 +43,4 @@ mod texts;
 mod upgrade;
 mod upgrade_refused;
 mod upgrade_stop;
+mod upgrade_transparent;

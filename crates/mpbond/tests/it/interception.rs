@@ -23,7 +23,7 @@ fn rules_do_not_outlive_their_primary() {
 
 fn is_clean() -> bool {
     let left = sh("nft list tables; ip link; ip rule; ip -6 rule");
-    !left.contains("mpbond") && !left.contains("\n900")
+    !left.contains("mpbond") && !left.contains("\n900") && !left.contains("\n901")
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -72,6 +72,29 @@ fn start(folder: &Path) -> Child {
     child
 }
 
+/// Replaces the primary by a new process; its number, or what was said.
+fn upgrade(folder: &Path) -> Result<u32, String> {
+    // The new process keeps it open.
+    let log = folder.join("upgrade.log");
+    let status = Command::new(env!("CARGO_BIN_EXE_mpbond"))
+        .args(["upgrade", "primary", "--config"])
+        .arg(folder.join("primary.toml"))
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .status()
+        .unwrap();
+    match status.code() {
+        Some(0) => {
+            let status = mpbond::status_socket::ask(&folder.join("primary.sock"));
+            Ok(status.unwrap().process)
+        }
+        code => {
+            assert_eq!(code, Some(1));
+            Err(std::fs::read_to_string(&log).unwrap())
+        }
+    }
+}
+
 fn doctor(folder: &Path, more: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_mpbond"))
         .args(["doctor", "primary", "--config"])
@@ -106,17 +129,45 @@ fn role() {
     let said = doctor(folder, &["--clean"]);
     assert!(said.contains("nothing is left of earlier runs"), "{said}");
     assert!(!is_clean(), "those of a running primary stay");
-    let upgrade = Command::new(env!("CARGO_BIN_EXE_mpbond"))
-        .args(["upgrade", "primary", "--config"])
-        .arg(folder.join("primary.toml"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&upgrade.stderr);
-    assert_eq!(upgrade.status.code(), Some(1), "{said}");
-    assert!(said.contains("with [transparent] it cannot be"), "{said}");
+
+    // A process that would not intercept, or otherwise, does not take over.
+    let file = folder.join("primary.toml");
+    let right = std::fs::read_to_string(&file).unwrap();
+    for (from, to, reason) in [
+        (
+            "[transparent]\nmode = \"tproxy\"\n",
+            "",
+            "has no [transparent]",
+        ),
+        (
+            "\"tproxy\"",
+            "\"redirect\"",
+            "another `mode` of [transparent]",
+        ),
+    ] {
+        let wrong = right.replace(from, to);
+        assert_ne!(wrong, right);
+        std::fs::write(&file, wrong).unwrap();
+        let said = upgrade(folder).unwrap_err();
+        assert!(said.contains(reason), "{said}");
+        let status = mpbond::status_socket::ask(&folder.join("primary.sock")).unwrap();
+        assert_eq!(status.process, primary.id());
+        assert!(sh("nft list tables").contains(&format!("mpbond_{}_", primary.id())));
+    }
+    std::fs::write(&file, right).unwrap();
+
+    // One that does has rules of its own, and gives up the same privileges.
+    let process = upgrade(folder).unwrap();
+    assert!(primary.wait().unwrap().success());
+    let tables = sh("nft list tables");
+    assert_eq!(tables.lines().count(), 1, "{tables}");
+    assert!(tables.contains(&format!("mpbond_{process}_")), "{tables}");
+    assert!(doctor(folder, &[]).contains("nothing is left of earlier runs"));
     let status = mpbond::status_socket::ask(&folder.join("primary.sock")).unwrap();
-    assert_eq!(status.process, primary.id());
-    assert!(!is_clean());
+    assert_eq!(status.sandbox.unwrap().capabilities, kept);
+    sh(&format!("kill -TERM {process}"));
+    wait_until("nothing is left", is_clean);
+    let mut primary = start(folder);
 
     // Told to stop, it takes them away, though it has given up what that takes: its guard has not.
     sh(&format!("kill -TERM {}", primary.id()));
