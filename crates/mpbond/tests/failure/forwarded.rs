@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::apart::{Apart, connect_from, namespace};
 use crate::daemons::{download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
@@ -101,7 +104,25 @@ fn role() {
             let stream = connect_from(pid, origin).unwrap();
             assert_eq!(download_over(stream, 1_000_000).end().unwrap(), 1_000_000);
         }
-        primary.stop();
+
+        // They do not notice an upgrade either.
+        let begin = |bytes| origins.map(|o| download_over(connect_from(pid, o).unwrap(), bytes));
+        let running = begin(10_000_000);
+        let new = apart.upgrade_primary().unwrap();
+        let ask = format!("nsenter -t {pid} -n getent ahosts dual.test");
+        assert!(sh(&ask).contains("11.0.0.1"));
+        for (downloads, bytes) in [(begin(1_000_000), 1_000_000), (running, 10_000_000)] {
+            for download in downloads {
+                assert_eq!(download.end().unwrap(), bytes);
+            }
+        }
+        assert!(primary.ends().success());
+        kill(Pid::from_raw(new.process as i32), Signal::SIGTERM).unwrap();
+        until("the rules are removed", || {
+            !apart
+                .run_there("nft list tables; ip link")
+                .contains("mpbond")
+        });
     }
     guest.kill().unwrap();
     guest.wait().unwrap();
