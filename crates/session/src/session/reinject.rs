@@ -176,7 +176,8 @@ impl Reinjection {
     ///
     /// Bytes that the slow subflow carries and another one has been given too no longer delay the
     /// transfer, so they do not count into its PAD here; without that, every feedback would recall
-    /// the same imbalance anew.
+    /// the same imbalance anew. On the fast subflow they do count: what it is given waits for them,
+    /// and without them two slow subflows would recall from each other without end.
     pub(super) fn rebalance(&self, now: Timestamp, credit: u64, work: &mut Work) -> Rebalanced {
         let config = &self.config;
         let held_off = match config.trigger {
@@ -201,11 +202,11 @@ impl Reinjection {
         // Bytes of a probed one are given to others, which may have more to do than it seems.
         let Some(fastest) = subflows
             .filter(|s| s.id != slowest.id && s.may_take_over())
-            .min_by_key(|s| pad(s))
+            .min_by_key(|s| s.pad(now))
         else {
             return Rebalanced::Nothing;
         };
-        let (most, least) = (pad(slowest), pad(fastest));
+        let (most, least) = (pad(slowest), fastest.pad(now));
         let gain = most.saturating_sub(least);
         if gain <= config.least_gain || gain.as_secs_f64() <= config.eta * least.as_secs_f64() {
             return Rebalanced::Nothing;
@@ -470,6 +471,19 @@ mod tests {
         let (reinjection, mut work) = bench.work();
         let again = reinjection.rebalance(ms(0), 0, &mut work);
         assert!(!matches!(again, Rebalanced::Recalled { .. }), "{again:?}");
+    }
+
+    #[test]
+    fn copies_on_the_fastest_delay_what_it_is_given() {
+        for (copies, recalls) in [(200_000, true), (600_000, false)] {
+            let mut bench = Bench::new(700_000);
+            bench.subflows[1].give(ms(0), 0, 0..copies);
+            let (reinjection, mut work) = bench.work();
+            assert_eq!(work.recall(1, u64::MAX), copies);
+            let done = reinjection.rebalance(ms(0), 0, &mut work);
+            let is_recalled = matches!(done, Rebalanced::Recalled { subflow: SLOW, .. });
+            assert_eq!(is_recalled, recalls, "{copies}: {done:?}");
+        }
     }
 
     #[test]
