@@ -141,7 +141,16 @@ fn role_succession() {
         assert_eq!(there(), [tables, interfaces, rules]);
     }
 
-    // One that is killed beside another leaves that one's rules.
+    // One that is killed beside another leaves that one's rules, be it the newer or the older.
+    let mut new = Holder::start(Some(&old));
+    new.child.kill().unwrap();
+    new.child.wait().unwrap();
+    wait_until("the older one's are left", || {
+        let [tables, interfaces, rules] = there();
+        tables == [old.table.clone()] && interfaces == ["mpbond0"] && rules == ["900"]
+    });
+    let before = asked.load(SeqCst);
+    wait_until("connections are made", || asked.load(SeqCst) > before + 4);
     let mut new = Holder::start(Some(&old));
     old.child.kill().unwrap();
     old.child.wait().unwrap();
