@@ -167,6 +167,10 @@ impl Handover {
             None => bail!("process {process} has ended before it was ready"),
             other => bail!("process {process} answered with {other:?}"),
         }
+        // No status of this process after that of the new one. The new one goes on in any case.
+        if let Err(e) = line.send(&Message::TakenOver, &[]).await {
+            warn!(process, error = %e, "the new process is not told");
+        }
         info!(
             process,
             "a new process has taken over; this one serves what is open"

@@ -32,6 +32,8 @@ pub(super) enum Message {
     Refused { reason: String },
     /// New process: it accepts connections from now on.
     Ready,
+    /// Old process: it answers on the status socket no longer.
+    TakenOver,
     /// New process: an unread connection that is for the old one, with its descriptor.
     Connection,
 }

@@ -112,12 +112,22 @@ pub(crate) async fn take_over(
 }
 
 impl Predecessor {
-    /// Ends the old one's part in accepting connections. Must be called within a `LocalSet`.
+    /// Ends the old one's part in accepting connections, and waits for its answer. Must be called
+    /// within a `LocalSet`.
     ///
     /// # Errors
     /// It is gone.
     pub(crate) async fn ready(&self) -> io::Result<()> {
         self.line.send(&Message::Ready, &[]).await?;
+        match timeout(ANSWER_WITHIN, self.line.receive()).await {
+            Ok(Ok(Some((Message::TakenOver, _)))) => {}
+            // Nobody else is there to accept connections.
+            other => warn!(
+                process = self.process,
+                ?other,
+                "the old process does not answer"
+            ),
+        }
         let (line, ended, process) = (Rc::clone(&self.line), self.ended.clone(), self.process);
         tokio::task::spawn_local(async move {
             // It sends nothing more: this is its end.
