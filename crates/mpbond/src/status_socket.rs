@@ -4,6 +4,7 @@
 use std::fs::Permissions;
 use std::future::Future;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -38,8 +39,9 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// trusted.
 const MAX_ASKERS: usize = 64;
 
-/// Requests. Anything else, an empty one included, asks for the status.
-const STATUS: &str = "status";
+/// Requests. Anything else, an empty one included, asks for the status. Daemons of older versions
+/// read no request: what they have not read would reset the connection.
+const STATUS: &str = "";
 const RELOAD: &str = "reload";
 
 /// Maximum size of a request.
@@ -222,7 +224,8 @@ fn to_json(value: &impl Serialize) -> Vec<u8> {
     })
 }
 
-/// Reads a client's request: a line, or what comes before the end.
+/// Reads a client's request: a line, or what comes before the end. Clients of older versions send
+/// nothing, and leave the connection open.
 async fn request_of(mut asker: UnixStream) -> Option<(UnixStream, String)> {
     let mut request = Vec::new();
     let read = async {
@@ -233,9 +236,12 @@ async fn request_of(mut asker: UnixStream) -> Option<(UnixStream, String)> {
         }
         io::Result::Ok(())
     };
-    let read = tokio::time::timeout(PATIENCE, read).await;
+    let is_whole = match tokio::time::timeout(PATIENCE, read).await {
+        Ok(read) => read.is_ok(),
+        Err(_) => request.is_empty(),
+    };
     let request = String::from_utf8_lossy(&request).trim().to_owned();
-    matches!(read, Ok(Ok(()))).then_some((asker, request))
+    is_whole.then_some((asker, request))
 }
 
 /// Sends an answer, in a task, so that a slow client delays no other.
@@ -297,7 +303,7 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> io::Result<T> {
     let mut stream = std::os::unix::net::UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(request.as_bytes())?;
-    stream.write_all(b"\n")?;
+    stream.shutdown(Shutdown::Write)?;
     let mut text = Vec::new();
     stream.take(MAX_ANSWER_BYTES).read_to_end(&mut text)?;
     serde_json::from_slice(&text).map_err(io::Error::from)
@@ -352,6 +358,37 @@ mod tests {
         assert_eq!(status.unwrap(), Status::default());
         assert_eq!(reloaded.unwrap(), told);
         assert_eq!(other.unwrap(), Status::default());
+    }
+
+    #[tokio::test]
+    async fn clients_and_daemons_that_know_no_requests_have_their_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let older = folder.path().join("older.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&older).unwrap();
+        let answers = std::thread::spawn(move || {
+            let (mut asker, _) = listener.accept().unwrap();
+            asker.write_all(&to_json(&Status::default())).unwrap();
+        });
+        let status = tokio::task::spawn_blocking(move || ask(&older));
+        assert_eq!(status.await.unwrap().unwrap(), Status::default());
+        answers.join().unwrap();
+
+        let path = folder.path().join("newer.sock");
+        let socket = StatusSocket::bind(&path).unwrap();
+        let served = socket.serve(
+            || async { Status::default() },
+            || Answer::Refused(String::new()),
+        );
+        let silent = tokio::task::spawn_blocking(move || {
+            let mut silent = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            let mut text = Vec::new();
+            silent.read_to_end(&mut text).unwrap();
+            serde_json::from_slice::<Status>(&text).unwrap()
+        });
+        tokio::select! {
+            () = served => panic!("it ends"),
+            status = silent => assert_eq!(status.unwrap(), Status::default()),
+        }
     }
 
     /// A client that asks while a daemon starts finds no socket or gets an answer, never a dead
