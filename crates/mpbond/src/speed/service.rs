@@ -12,6 +12,7 @@ use mpbond_net::control::Direction;
 use mpbond_session::Destination;
 use socket2::SockRef;
 use tokio::net::TcpStream;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout};
 
 use super::endless::Endless;
@@ -115,6 +116,8 @@ pub(super) async fn fill_or_drain(
 ) -> io::Error {
     let mut block = vec![0; BLOCK_BYTES];
     loop {
+        // A peer that keeps up would leave no turn to time limits and other tasks.
+        consume_budget().await;
         let done = match sends {
             true => match tcp.writable().await {
                 Ok(()) => tcp.try_write(&block),
@@ -154,6 +157,24 @@ mod tests {
         };
         assert_eq!(asked(&other(HOST, 80)), None);
         assert_eq!(asked(&other("example.com", DISCARD)), None);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_keeps_up_does_not_delay_the_time_limit() {
+        use std::io::Write as _;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = listener.local_addr().unwrap();
+        let writer = std::thread::spawn(move || {
+            let mut peer = std::net::TcpStream::connect(to).unwrap();
+            let block = vec![0; 1 << 20];
+            while peer.write_all(&block).is_ok() {}
+        });
+        let (tcp, _) = listener.accept().await.unwrap();
+        let (limit, begun) = (Duration::from_millis(100), Instant::now());
+        let discarding = timeout(limit, fill_or_drain(&tcp, false, |_| ())).await;
+        assert!(discarding.is_err() && begun.elapsed() < Duration::from_secs(10));
+        drop(tcp);
+        writer.join().unwrap();
     }
 
     #[test]
