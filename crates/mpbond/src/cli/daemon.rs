@@ -220,9 +220,11 @@ impl ProxyArgs {
             return args.run();
         }
         let file = self.which.file(Role::Proxy);
-        let is_default = self.which.config.is_none();
+        // Without a file at the start there is none at a reload, either, unless it has come since.
+        // One that was there and cannot be found is an error: its limits would be lost.
+        let may_be_missing = self.which.config.is_none() && matches!(file.try_exists(), Ok(false));
         let configured = Configured::from_file(file.clone(), move |file| {
-            let config = match is_default && !file.exists() {
+            let config = match may_be_missing && matches!(file.try_exists(), Ok(false)) {
                 true => ProxyConfig::default(),
                 false => ProxyConfig::load(file)?,
             };

@@ -309,7 +309,9 @@ impl Work {
                         }
                         continue;
                     }
-                    if let Some(direction) = speed::asked(&destination) {
+                    if let Some(direction) = speed::asked(&destination)
+                        && self.proxy.config.serve.is_none()
+                    {
                         match self.tests.start(peer, direction) {
                             Some(end) => driver.attach(stream, end),
                             None => {
