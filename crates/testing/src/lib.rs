@@ -1,6 +1,7 @@
 //! Helpers of tests.
 //!
-//! - [`Need`], [`has_nft`], [`sample`], [`recording`]: requirements that not every machine meets.
+//! - [`Need`], [`has_nft`], [`has_script`], [`has_tbf`], [`sample`], [`recording`]: requirements
+//!   that not every machine meets.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`Program`]: a program under test.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
@@ -19,7 +20,7 @@ mod ports;
 mod program;
 mod samples;
 
-pub use need::{Need, has_nft};
+pub use need::{Need, has_nft, has_script, has_tbf};
 pub use ports::free_address;
 pub use program::{Outcome, Program};
 pub use samples::{recording, sample};

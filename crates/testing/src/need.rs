@@ -31,12 +31,16 @@ pub enum Need {
     Icmp,
     /// The program `dpkg-deb`.
     Dpkg,
+    /// The program `script`, which opens a terminal.
+    Script,
+    /// The kernel's queueing discipline TBF.
+    Tbf,
     /// A machine with time left for links that are played in real time.
     Idle,
 }
 
 impl Need {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -48,6 +52,8 @@ impl Need {
         Self::Chromium,
         Self::Icmp,
         Self::Dpkg,
+        Self::Script,
+        Self::Tbf,
         Self::Idle,
     ];
 
@@ -65,6 +71,8 @@ impl Need {
             Self::Chromium => "chromium",
             Self::Icmp => "icmp",
             Self::Dpkg => "dpkg",
+            Self::Script => "script",
+            Self::Tbf => "tbf",
             Self::Idle => "idle",
         }
     }
@@ -100,10 +108,26 @@ impl Need {
 
 /// Whether `nft` runs. Otherwise the test is to end: this reports [`Need::Nft`] as missing.
 pub fn has_nft() -> bool {
-    let version = Command::new("nft").arg("--version").output();
-    let runs = version.is_ok_and(|o| o.status.success());
+    runs(Need::Nft, "nft", &["--version"])
+}
+
+/// Whether `script` runs. Otherwise the test is to end: this reports [`Need::Script`] as missing.
+pub fn has_script() -> bool {
+    runs(Need::Script, "script", &["--version"])
+}
+
+/// Whether links can be limited by TBF. Otherwise the test is to end: this reports [`Need::Tbf`] as
+/// missing.
+pub fn has_tbf() -> bool {
+    let limit = "tc qdisc add dev lo root tbf rate 8mbit burst 32kb latency 100ms";
+    runs(Need::Tbf, "unshare", &["-Urn", "sh", "-c", limit])
+}
+
+fn runs(need: Need, program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    let runs = output.is_ok_and(|o| o.status.success());
     if !runs {
-        Need::Nft.is_missing("there is no nft");
+        need.is_missing(format_args!("{program} {}: it fails", arguments.join(" ")));
     }
     runs
 }

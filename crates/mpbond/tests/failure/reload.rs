@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use mpbond_testing::{Need, Outcome};
+use mpbond_testing::{Need, Outcome, has_script};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -251,6 +251,9 @@ fn sighup_has_every_daemon_read_its_configuration_and_ends_none() {
 /// SIGHUP of a terminal that is closed is the end, as of any program that was started there.
 #[test]
 fn a_daemon_at_a_terminal_ends_with_it_and_not_by_a_signal() {
+    if !has_script() {
+        return;
+    }
     let bond = Bond::new(Ways::Own, "", "");
     let log = bond.file("terminal.log");
     let line = format!(

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::apart::Apart;
 use crate::daemons::until;
+use mpbond_testing::has_tbf;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// Rates of the links in Mbit/s, towards the primary and away from it.
@@ -23,12 +24,16 @@ const PART: std::ops::Range<f64> = 0.55..1.02;
 
 #[test]
 fn the_speed_of_each_path_and_pipe_is_measured_and_the_bottleneck_named() {
-    play("-Urnm", "speed::role");
+    if has_tbf() {
+        play("-Urnm", "speed::role");
+    }
 }
 
 #[test]
 fn a_speed_test_that_is_interrupted_stops_at_once() {
-    play("-Urnm", "speed::role_interrupted");
+    if has_tbf() {
+        play("-Urnm", "speed::role_interrupted");
+    }
 }
 
 /// A line of shell that limits an interface. Each packet is one of the wire.
