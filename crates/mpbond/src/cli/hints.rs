@@ -56,7 +56,7 @@ pub(super) fn reload(role: Role, file: &Path) -> String {
     let option = config_option(role, file);
     format!(
         "Have the {role} that runs read it: {}mpbond reload {role}{option}",
-        sudo()
+        sudo_for(file)
     )
 }
 
@@ -64,8 +64,9 @@ pub(super) fn reload(role: Role, file: &Path) -> String {
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
     let option = config_option(role, file);
     match (running, option.is_empty() && has_unit(role)) {
+        // A new process takes over from the one that runs (docs/upgrade.md).
         (true, true) => {
-            format!("Restart the {role} to use it: sudo systemctl restart mpbond-{role}")
+            format!("Have the {role} use it: sudo systemctl reload mpbond-{role}")
         }
         (false, true) => format!("Start the {role}: sudo systemctl enable --now mpbond-{role}"),
         (true, false) => format!(

@@ -55,7 +55,7 @@ Roles:
            need no change.
 
 Examples:
-  mpbond setup                        configure this device, with two questions
+  mpbond setup                        ask what is needed, pair, write files, start the service
   mpbond pair                         on two devices: make them trust each other
   mpbond id                           this device's id, to be trusted by the others
   mpbond trust ID --name \"my laptop\"  on the proxy and on helpers: let that primary in

@@ -31,7 +31,8 @@ Examples:
   mpbond reload primary              after a change of /etc/mpbond/primary.toml
   mpbond reload helper --config helper.toml --json
 
-Exit code 0 when the configuration was read, 1 when no daemon answers, 2 when it is wrong.")]
+Exit code 0 when the configuration was read, 1 when no daemon answers or it refuses, 2 when it is
+wrong.")]
 pub(super) struct ReloadArgs {
     /// Role of the daemon; otherwise all that run here.
     #[arg(value_enum)]

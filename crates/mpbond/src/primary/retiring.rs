@@ -74,8 +74,11 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
             },
             () = sleep_until(end) => break,
             (target, tls) = joined_again(&primary, &driver) => {
-                let setup = primary.manager.borrow().setup(&target);
-                driver.add_subflow(tls, setup);
+                // A reload may have removed its link meanwhile.
+                if primary.link(target.link()).is_some() {
+                    let setup = primary.manager.borrow().setup(&target);
+                    driver.add_subflow(tls, setup);
+                }
             }
         }
     }

@@ -66,19 +66,19 @@ pub(super) async fn start(
         TransparentMode::Redirect => (Protocol::Redirect, Method::Redirect),
         TransparentMode::Tproxy => (Protocol::Tproxy, Method::Tproxy),
     };
-    if is_handed_over(own) && !own.has_any(&format!("{FRONT} {protocol:?}")) {
+    if is_handed_over(own) && !own.has_any(&front_name(config.mode)) {
         bail!(
             "the primary that runs has another `mode` of [transparent], in which its connections \
              go on: stop it, and start this one"
         );
     }
-    let front = open(own, config.listen, protocol)?;
+    let front = open(own, config.mode, config.listen, protocol)?;
     let port = front.local_addr().port();
     let mut fronts = vec![front];
     let ipv6 = config.ipv6 == Ipv6Policy::Intercept && ipv6_works();
     if ipv6 {
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-        fronts.push(open(own, v6, protocol)?);
+        fronts.push(open(own, config.mode, v6, protocol)?);
     }
     let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let sockets = dns::open(own, v4, None).await.context("DNS stub")?;
@@ -167,10 +167,24 @@ pub(super) fn is_handed_over(own: &Listeners) -> bool {
 }
 
 /// Opens the front at this address, or takes it over.
-fn open(own: &mut Listeners, address: SocketAddr, protocol: Protocol) -> anyhow::Result<Front> {
-    let name = format!("{FRONT} {protocol:?} {address}");
+fn open(
+    own: &mut Listeners,
+    mode: TransparentMode,
+    address: SocketAddr,
+    protocol: Protocol,
+) -> anyhow::Result<Front> {
+    let name = format!("{} {address}", front_name(mode));
     let front = fronts::open(own, name, address, FrontConfig::new(protocol));
     front.with_context(|| format!("transparent front on {address}"))
+}
+
+/// Name of the fronts of a mode, by which processes of other versions find them.
+fn front_name(mode: TransparentMode) -> String {
+    let mode = match mode {
+        TransparentMode::Redirect => "Redirect",
+        TransparentMode::Tproxy => "Tproxy",
+    };
+    format!("{FRONT} {mode}")
 }
 
 /// What to do where the start fails after the kill switch is on.
@@ -199,7 +213,8 @@ fn fronts_for_others(
         if config.listen.ip().is_unspecified() && ip.is_ipv4() == config.listen.is_ipv4() {
             continue;
         }
-        let front = open(own, SocketAddr::new(*ip, rules.port), Protocol::Redirect)?;
+        let to = SocketAddr::new(*ip, rules.port);
+        let front = open(own, TransparentMode::Redirect, to, Protocol::Redirect)?;
         if let Some(listener) = front.listener() {
             SockRef::from(listener).set_mark(OWN_MARK)?;
         }
