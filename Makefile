@@ -15,7 +15,7 @@
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make footprint       sizes of the programs and CPU seconds of their builds, beside their bounds
 #   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
-#   make soak            all daemons under mixed traffic for TIME=30m: nothing may grow
+#   make soak            all daemons under mixed traffic for TIME=30m: nothing may grow (QUICK=1: 5m)
 #   make experiments     every experiment, and a report of them (QUICK=1: a glance, 15 minutes);
 #                        stopped, it goes on where it was when it is called again
 #   make install         programs, manual pages, completions, systemd units and their user, as root
@@ -129,7 +129,7 @@ load: release
 
 soak: release
 	cargo build --release --locked -p mpbond-lab-cli --example load
-	@'$(BUILT)/examples/load' soak --mpbond '$(MPBOND)' --time '$(or $(TIME),30m)' $(RECORD)
+	@'$(BUILT)/examples/load' soak --mpbond '$(MPBOND)' --time '$(or $(TIME),$(if $(QUICK),5m,30m))' $(RECORD)
 # Known holes in what we depend on; the list of them comes from the network.
 advisories:
 	cargo deny --locked check advisories

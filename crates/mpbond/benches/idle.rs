@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -84,8 +85,15 @@ impl Daemon {
     }
 }
 
+/// Whether a target was missed.
+static MISSED: AtomicBool = AtomicBool::new(false);
+
 fn verdict(reached: bool) -> &'static str {
-    if reached { "reached" } else { "MISSED" }
+    if reached {
+        return "reached";
+    }
+    MISSED.store(true, Ordering::Relaxed);
+    "MISSED"
 }
 
 fn main() {
@@ -174,6 +182,9 @@ fn main() {
     drop(drivers);
     drop(proxy);
     joined_with_a_helper();
+    if MISSED.load(Ordering::Relaxed) {
+        std::process::exit(1);
+    }
 }
 
 /// Wake-ups of a primary, a helper and a proxy that are joined over both paths and have nothing to

@@ -11,11 +11,10 @@ use mpbond_testing::namespaces::{is_called_for, play};
 /// Questions of a primary that waits and the last reports of a helper are over by then.
 const SETTLED: Duration = Duration::from_secs(8);
 
-/// Half a minute, with half of the packets that a minute may have.
-const WATCHED: Duration = Duration::from_secs(30);
+const WATCHED: Duration = Duration::from_secs(60);
 
 #[test]
-fn joined_daemons_with_a_helper_send_nothing_for_half_a_minute_and_sleep() {
+fn joined_daemons_with_a_helper_send_nothing_for_a_minute_and_sleep() {
     play("-Urnm", "idle::role");
 }
 

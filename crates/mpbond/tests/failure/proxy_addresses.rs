@@ -21,6 +21,23 @@ fn a_proxy_is_found_under_its_name_when_its_address_changes() {
     play("-Urnm", "proxy_addresses::role_name");
 }
 
+#[test]
+fn a_path_uses_an_address_of_the_proxy_of_its_own() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let primary = bond.file("primary.toml");
+    // Nobody answers at the other one.
+    let [own, other] = [bond.proxy, free_address()].map(|a| format!("\"{a}\""));
+    rewrite(&primary, &format!("address = {own}"), &format!("address = {other}"));
+    rewrite(
+        &primary,
+        "name = \"own\"\n",
+        &format!("name = \"own\"\nproxy = {own}\n"),
+    );
+    let _proxy = bond.start("proxy");
+    let _primary = bond.start("primary");
+    bond.joined(1);
+}
+
 /// Replaces a part of a file that has to be there.
 fn rewrite(file: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
