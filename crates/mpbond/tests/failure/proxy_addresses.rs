@@ -27,7 +27,11 @@ fn a_path_uses_an_address_of_the_proxy_of_its_own() {
     let primary = bond.file("primary.toml");
     // Nobody answers at the other one.
     let [own, other] = [bond.proxy, free_address()].map(|a| format!("\"{a}\""));
-    rewrite(&primary, &format!("address = {own}"), &format!("address = {other}"));
+    rewrite(
+        &primary,
+        &format!("address = {own}"),
+        &format!("address = {other}"),
+    );
     rewrite(
         &primary,
         "name = \"own\"\n",
