@@ -30,21 +30,42 @@ impl RateLimitedLog {
 
 /// Rate of lines: so many at once, and then one in each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
-    pub(crate) burst: u32,
-    pub(crate) interval: Duration,
+struct Rate {
+    burst: u32,
+    interval: Duration,
 }
 
-/// Lines that one peer causes, about its own connections.
-pub(crate) const OF_ONE: Rate = Rate {
-    burst: 10,
-    interval: Duration::from_secs(10),
+/// Rates of lines that one peer and that all peers cause.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    one: Rate,
+    all: Rate,
+}
+
+/// Lines about what goes wrong or is refused: of all peers some 10 MB a day.
+const REFUSALS: Rates = Rates {
+    one: Rate {
+        burst: 10,
+        interval: Duration::from_secs(10),
+    },
+    all: Rate {
+        burst: 100,
+        interval: Duration::from_secs(1),
+    },
 };
 
-/// Lines that all peers of a daemon cause: some 10 MB a day.
-pub(crate) const OF_ALL: Rate = Rate {
-    burst: 100,
-    interval: Duration::from_secs(1),
+/// Lines about connections of trusted devices that come and go. A device that changes networks
+/// causes about four lines for each change, and a thousand devices return at once when a proxy has
+/// been restarted; of one device some 1 MB a day.
+const CONNECTIONS: Rates = Rates {
+    one: Rate {
+        burst: 60,
+        interval: Duration::from_secs(10),
+    },
+    all: Rate {
+        burst: 5_000,
+        interval: Duration::from_millis(100),
+    },
 };
 
 /// Use of a [`Rate`] (GCRA): the instant at which all of it is available again.
@@ -74,6 +95,7 @@ pub(crate) struct PeerLog<K>(RefCell<Peers<K>>);
 
 #[derive(Debug)]
 struct Peers<K> {
+    rates: Rates,
     each: HashMap<K, Used>,
     /// Of peers that are not counted apart.
     others: Used,
@@ -82,8 +104,21 @@ struct Peers<K> {
 }
 
 impl<K> Default for PeerLog<K> {
+    /// For lines about what goes wrong or is refused.
     fn default() -> Self {
+        Self::at(REFUSALS)
+    }
+}
+
+impl<K> PeerLog<K> {
+    /// For lines about connections of trusted devices that come and go.
+    pub(crate) fn of_connections() -> Self {
+        Self::at(CONNECTIONS)
+    }
+
+    fn at(rates: Rates) -> Self {
         Self(RefCell::new(Peers {
+            rates,
             each: HashMap::new(),
             others: Used::default(),
             all: Used::default(),
@@ -104,12 +139,13 @@ impl<K: Hash + Eq> PeerLog<K> {
             true => peers.each.entry(peer).or_default(),
             false => &mut peers.others,
         };
-        if !own.is_due(OF_ONE, now) || !peers.all.is_due(OF_ALL, now) {
+        let Rates { one, all } = peers.rates;
+        if !own.is_due(one, now) || !peers.all.is_due(all, now) {
             peers.left_out += 1;
             return None;
         }
-        own.take(OF_ONE, now);
-        peers.all.take(OF_ALL, now);
+        own.take(one, now);
+        peers.all.take(all, now);
         let left_out = std::mem::take(&mut peers.left_out);
         Some(Line {
             left_out: (left_out > 0).then_some(left_out),
@@ -144,6 +180,18 @@ mod tests {
         assert_eq!(written(&log, 2, ms(10_005)), Some(Some(1)), "another peer");
         for _ in 0..10 {
             assert_eq!(written(&log, 1, ms(120_005)), Some(None));
+        }
+    }
+
+    #[test]
+    fn connections_of_a_device_get_60_lines_then_one_each_10_s_and_leave_room_for_others() {
+        let log = PeerLog::of_connections();
+        let lines = |peer, now| (0..5_000).filter_map(|_| written(&log, peer, now)).count();
+        assert_eq!(lines(1, ms(0)), 60);
+        assert_eq!(lines(1, ms(9_999)), 0);
+        assert_eq!(written(&log, 1, ms(10_000)), Some(Some(9_940)));
+        for peer in 2..50 {
+            assert_eq!(lines(peer, ms(10_000)), 60);
         }
     }
 

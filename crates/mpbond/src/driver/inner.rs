@@ -26,6 +26,7 @@ use super::subflow_io::SubflowIo;
 use super::timer::Timer;
 use super::view;
 use crate::memory::{self, Account};
+use crate::rate_limited_log::{Line, PeerLog};
 
 /// Streams that are woken at once when their own session has given memory back.
 const FED_AT_ONCE: usize = 4;
@@ -46,6 +47,8 @@ pub(super) struct Inner {
     pub(super) timer: Timer,
     pub(super) turn: Turn,
     pub(super) account: Account,
+    /// Limits lines about connections that come and go.
+    pub(super) lines: Rc<PeerLog<DeviceId>>,
     /// Bytes that wait for applications' sockets, over all streams.
     pub(super) pending: u64,
     /// Primary: streams that will be opened for clients that are being answered.
@@ -168,7 +171,9 @@ impl Inner {
         while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Established { session } => {
-                    info!(%session, "session established");
+                    if let Some(line) = self.line() {
+                        info!(%session, left_out = line.left_out, "session established");
+                    }
                     self.notice(Notice::Established(session));
                 }
                 Event::StreamOpened {
@@ -215,11 +220,15 @@ impl Inner {
                     gain,
                 } => debug!(%subflow, bytes, ?gain, "recalled from the slowest subflow"),
                 Event::SubflowPotentiallyFailed(id) => {
-                    self.silences.begin(self.clock.now(), id, &self.name(id));
+                    let (now, name) = (self.clock.now(), self.name(id));
+                    let line = || self.lines.line(self.peer, now);
+                    self.silences.begin(now, id, &name, line);
                     self.notice(Notice::Silent(id));
                 }
                 Event::SubflowRecovered { subflow, silent } => {
-                    self.silences.end(subflow, &self.name(subflow), silent);
+                    let (now, name) = (self.clock.now(), self.name(subflow));
+                    let line = || self.lines.line(self.peer, now);
+                    self.silences.end(subflow, &name, silent, line);
                 }
                 Event::SubflowClosed {
                     subflow,
@@ -227,22 +236,29 @@ impl Inner {
                     code,
                     reason,
                 } => {
-                    let name = self.name(subflow);
-                    warn!(%subflow, name, %code, reason, "subflow given up");
+                    if let Some(line) = self.line() {
+                        let (name, left_out) = (self.name(subflow), line.left_out);
+                        warn!(%subflow, name, %code, reason, left_out, "subflow given up");
+                    }
                     self.silences.forget(subflow);
                     self.notice(Notice::SubflowCut(subflow, octets));
                     self.close_subflow(subflow);
                 }
                 Event::StreamsAllowed => self.notice(Notice::StreamsAllowed),
                 Event::GoAway { reason } => {
-                    info!(reason, "the other end takes no new streams");
+                    if let Some(line) = self.line() {
+                        let left_out = line.left_out;
+                        info!(reason, left_out, "the other end takes no new streams");
+                    }
                     self.notice(Notice::GoAway);
                 }
                 Event::Lost { reason } => {
-                    if self.is_drained() {
-                        info!(reason, "session over");
-                    } else {
-                        warn!(reason, "session lost; its streams are reset");
+                    if let Some(Line { left_out }) = self.line() {
+                        if self.is_drained() {
+                            info!(reason, left_out, "session over");
+                        } else {
+                            warn!(reason, left_out, "session lost; its streams are reset");
+                        }
                     }
                     let ids: Vec<_> = self.subflows.keys().copied().collect();
                     for id in ids {
@@ -283,6 +299,11 @@ impl Inner {
     pub(super) fn notice(&self, n: Notice) {
         // Nobody listens any more while the daemon stops.
         let _ = self.notices.send(n);
+    }
+
+    /// The line about the peer's connections that may be written now, if any.
+    pub(super) fn line(&self) -> Option<Line> {
+        self.lines.line(self.peer, self.clock.now())
     }
 
     pub(super) fn name(&self, id: SubflowId) -> String {

@@ -43,6 +43,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use crate::memory::{self, Account, Full, Memory};
+use crate::rate_limited_log::PeerLog;
 
 pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
 pub use ask::Answer;
@@ -63,10 +64,11 @@ use stream_io::StreamIo;
 use subflow_io::SubflowIo;
 use timer::Timer;
 
-/// A session's share of its thread and of memory.
+/// A session's share of its thread, of memory and of the log.
 pub struct Seat {
     turn: Turn,
     account: Account,
+    lines: Rc<PeerLog<DeviceId>>,
 }
 
 impl Seat {
@@ -78,7 +80,16 @@ impl Seat {
         Ok(Self {
             turn: queue.join(),
             account: memory.session()?,
+            lines: Rc::new(PeerLog::of_connections()),
         })
+    }
+
+    /// With a limit of log lines that this session shares with others.
+    pub(crate) fn logging(self, lines: &Rc<PeerLog<DeviceId>>) -> Self {
+        Self {
+            lines: Rc::clone(lines),
+            ..self
+        }
     }
 }
 
@@ -113,6 +124,7 @@ impl Driver {
                 timer: Timer::default(),
                 turn: seat.turn,
                 account: seat.account,
+                lines: seat.lines,
                 pending: 0,
                 reserved: 0,
                 condemned: false,
@@ -146,7 +158,10 @@ impl Driver {
             let _ = inner.account.take(memory::SUBFLOW);
             let (name, role) = (setup.name.clone(), setup.role);
             let id = inner.session.add_subflow(now, setup);
-            info!(subflow = %id, name, "subflow connected");
+            if let Some(line) = inner.line() {
+                let left_out = line.left_out;
+                info!(subflow = %id, name, left_out, "subflow connected");
+            }
             if role != Role::Express {
                 inner.log.totals().joined(&inner.peer.to_string(), &name);
             }
@@ -182,7 +197,10 @@ impl Driver {
                 }
             };
             let (Hello::Capable { path, .. } | Hello::Join { path, .. }) = hello;
-            info!(subflow = %id, name = path.name, "subflow joined");
+            if let Some(line) = inner.line() {
+                let left_out = line.left_out;
+                info!(subflow = %id, name = path.name, left_out, "subflow joined");
+            }
             if path.role != Role::Express {
                 inner
                     .log
@@ -315,8 +333,10 @@ impl Driver {
     pub fn drop_subflow(&self, id: SubflowId, reason: &str) {
         self.with(|inner| {
             if inner.subflows.contains_key(&id) {
-                let name = inner.name(id);
-                info!(subflow = %id, name, why = reason, "subflow given up");
+                if let Some(line) = inner.line() {
+                    let (name, left_out) = (inner.name(id), line.left_out);
+                    info!(subflow = %id, name, why = reason, left_out, "subflow given up");
+                }
                 inner.close_subflow(id);
             }
         });

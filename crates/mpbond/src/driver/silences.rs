@@ -7,6 +7,8 @@ use mpbond_session::SubflowId;
 use mpbond_units::{Timestamp, human};
 use tracing::{debug, info};
 
+use crate::rate_limited_log::Line;
+
 /// Interval between two lines that a path of this name is silent: a path with a full queue falls
 /// silent many times a minute.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -27,22 +29,36 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// A subflow has potentially failed.
-    pub(super) fn begin(&mut self, now: Timestamp, id: SubflowId, name: &str) {
+    /// A subflow has potentially failed. `line` is the line that its peer may cause, if any.
+    pub(super) fn begin(
+        &mut self,
+        now: Timestamp,
+        id: SubflowId,
+        name: &str,
+        line: impl FnOnce() -> Option<Line>,
+    ) {
         if !self.is_due(now, name) {
             return debug!(subflow = %id, path = name, "path is silent");
         }
         self.told.push(id);
-        info!(subflow = %id, path = name, "path is silent: others take over");
+        if let Some(Line { left_out }) = line() {
+            info!(subflow = %id, path = name, left_out, "path is silent: others take over");
+        }
     }
 
     /// A subflow is acknowledged again.
-    pub(super) fn end(&mut self, id: SubflowId, name: &str, silent: Duration) {
+    pub(super) fn end(
+        &mut self,
+        id: SubflowId,
+        name: &str,
+        silent: Duration,
+        line: impl FnOnce() -> Option<Line>,
+    ) {
         let span = human::millis(silent.as_secs_f64() * 1e3);
-        if self.forget(id) || silent >= LONG {
-            info!(subflow = %id, path = name, "path is back after {span}");
-        } else {
+        if !self.forget(id) && silent < LONG {
             debug!(subflow = %id, path = name, "path is back after {span}");
+        } else if let Some(Line { left_out }) = line() {
+            info!(subflow = %id, path = name, left_out, "path is back after {span}");
         }
     }
 
@@ -74,7 +90,8 @@ mod tests {
         let id = SubflowId(1);
         let mut told = 0;
         for second in 0..180 {
-            silences.begin(Timestamp::from_millis(second * 1_000), id, "mobile");
+            let now = Timestamp::from_millis(second * 1_000);
+            silences.begin(now, id, "mobile", || Some(Line::default()));
             told += usize::from(silences.forget(id));
         }
         assert_eq!(told, 3);
@@ -85,7 +102,7 @@ mod tests {
         let mut silences = Silences::default();
         let now = Timestamp::from_millis(5);
         for n in 0..1_000 {
-            silences.begin(now, SubflowId(n), &n.to_string());
+            silences.begin(now, SubflowId(n), &n.to_string(), || None);
             assert!(silences.forget(SubflowId(n)));
             assert!(silences.last.len() <= MAX_NAMES);
         }

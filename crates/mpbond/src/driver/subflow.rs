@@ -119,8 +119,10 @@ impl Inner {
 
     /// A connection failed.
     fn broken(&mut self, id: SubflowId, e: &dyn std::fmt::Display) {
-        let name = self.name(id);
-        info!(subflow = %id, name, error = %e, "subflow's connection is gone");
+        if let Some(line) = self.line() {
+            let (name, left_out) = (self.name(id), line.left_out);
+            info!(subflow = %id, name, error = %e, left_out, "subflow's connection is gone");
+        }
         self.close_subflow(id);
     }
 
@@ -194,9 +196,12 @@ impl Inner {
     }
 
     fn misbehaved(&mut self, id: SubflowId, e: &mpbond_session::SubflowError) {
-        let name = self.name(id);
-        let who = if e.by_peer { "the other end" } else { "we" };
-        info!(subflow = %id, name, code = %e.code, reason = e.reason, "{who} closed the subflow");
+        if let Some(line) = self.line() {
+            let (name, left_out) = (self.name(id), line.left_out);
+            let (code, reason) = (e.code, &e.reason);
+            let who = if e.by_peer { "the other end" } else { "we" };
+            info!(subflow = %id, name, %code, reason, left_out, "{who} closed the subflow");
+        }
         if e.by_peer && e.code == CloseCode::NotTrusted {
             self.notice(Notice::Distrusted);
         }

@@ -70,7 +70,15 @@ pub(super) async fn serve(
         .context("no hello in time")??;
     match hello {
         Some(Message::Hello { name, .. }) => {
-            info!(primary = primary.short(), calls_itself = name, "primary");
+            if let Some(line) = helper.line(primary) {
+                let left_out = line.left_out;
+                info!(
+                    primary = primary.short(),
+                    calls_itself = name,
+                    left_out,
+                    "primary"
+                );
+            }
         }
         Some(other) => bail!("it began with {other:?}"),
         None => bail!("it closed without a hello"),

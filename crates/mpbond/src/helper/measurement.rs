@@ -56,11 +56,14 @@ impl Helper {
     pub(super) async fn measure(&self, pipe: TcpStream, measurement: Measurement) {
         let primary = measurement.primary;
         let direction = measurement.direction;
-        info!(
-            primary = primary.short(),
-            ?direction,
-            "the pipe is measured"
-        );
+        if let Some(line) = self.line(primary) {
+            info!(
+                primary = primary.short(),
+                ?direction,
+                left_out = line.left_out,
+                "the pipe is measured"
+            );
+        }
         let mut revoked = self.revoked.subscribe();
         let distrusted = async {
             while self.trust.trusts(&primary) {

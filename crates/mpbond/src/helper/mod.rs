@@ -32,7 +32,7 @@ use crate::config::{HOST_NAME, HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
 use crate::quota::{Quota, Share, source};
-use crate::rate_limited_log::PeerLog;
+use crate::rate_limited_log::{Line, PeerLog};
 use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::{RelayStatus, RelayedStatus, SandboxStatus, Status};
@@ -147,6 +147,8 @@ struct Helper {
     clock: Clock,
     /// Lines about connections that end badly.
     refused: PeerLog<IpAddr>,
+    /// Lines about connections of primaries that come and go.
+    lines: PeerLog<DeviceId>,
     /// Privileges given up, for status.
     sandboxed: RefCell<Option<SandboxStatus>>,
 }
@@ -185,6 +187,7 @@ pub fn run(
         budget,
         clock: Clock::start(),
         refused: PeerLog::default(),
+        lines: PeerLog::of_connections(),
         sandboxed: RefCell::default(),
         config: RefCell::new(Rc::new(config)),
     });
@@ -482,6 +485,11 @@ impl Helper {
         }
     }
 
+    /// The line about a primary's connections that may be written now, if any.
+    fn line(&self, primary: DeviceId) -> Option<Line> {
+        self.lines.line(primary, self.clock.now())
+    }
+
     /// Relays between a new pipe and the HS-Path that was opened for it.
     async fn relay(&self, pipe: TcpStream, promised: Promised) {
         let Promised {
@@ -496,7 +504,9 @@ impl Helper {
         let hs = match hs.await {
             Ok(Ok(hs)) => hs,
             Ok(Err(e)) => {
-                info!(%proxy, error = %e, "proxy not reached");
+                if let Some(line) = self.line(primary) {
+                    info!(%proxy, error = %e, left_out = line.left_out, "proxy not reached");
+                }
                 let _ = control.send(control::Event::Unreachable(request, e.to_string()));
                 return;
             }
@@ -516,7 +526,9 @@ impl Helper {
         let proxy = hs.peer_addr().unwrap_or(proxy);
         // So may the permission to relay.
         if !self.config().lends_to(&proxy) {
-            info!(%proxy, "relays to this proxy are no longer allowed");
+            if let Some(Line { left_out }) = self.line(primary) {
+                info!(%proxy, left_out, "relays to this proxy are no longer allowed");
+            }
             return;
         }
         self.reached.borrow_mut().worked(proxy);
@@ -526,7 +538,12 @@ impl Helper {
         };
         let relay = match Relay::new(pipe, hs, options) {
             Ok(relay) => relay,
-            Err(e) => return warn!(error = %e, "cannot relay"),
+            Err(e) => {
+                if let Some(line) = self.line(primary) {
+                    warn!(error = %e, left_out = line.left_out, "cannot relay");
+                }
+                return;
+            }
         };
         let handle = relay.handle();
         let number = self.next_relay.get();
@@ -540,18 +557,23 @@ impl Helper {
                 hs_local,
             },
         );
-        info!(primary = primary.short(), %proxy, "relay opened");
+        if let Some(Line { left_out }) = self.line(primary) {
+            info!(primary = primary.short(), %proxy, left_out, "relay opened");
+        }
         // The control connection may be closed already.
         let told = control.send(control::Event::Opened(request, handle.clone(), kind));
         if express && told.is_err() {
             handle.stop();
         }
         let end = relay.run().await;
-        match end {
-            RelayEnd::Failed { side, error } => {
-                info!(primary = primary.short(), ?side, %error, "relay broke");
+        if let Some(Line { left_out }) = self.line(primary) {
+            let primary = primary.short();
+            match end {
+                RelayEnd::Failed { side, error } => {
+                    info!(primary, ?side, %error, left_out, "relay broke");
+                }
+                end => info!(primary, ?end, left_out, "relay closed"),
             }
-            end => info!(primary = primary.short(), ?end, "relay closed"),
         }
         if let Some(ended) = self.relays.borrow_mut().remove(&number) {
             let mut relayed = self.relayed.borrow_mut();

@@ -13,10 +13,11 @@ use super::{confirmed, retiring};
 use crate::driver::{Driver, FairQueue, Notice, Seat};
 use crate::memory::Memory;
 use crate::random;
+use crate::rate_limited_log::PeerLog;
 
 /// Opens a session whenever the manager wants one, and hands its notices to the manager.
 pub(super) async fn run(primary: Rc<Primary>) {
-    let queue = FairQueue::start();
+    let (queue, lines) = (FairQueue::start(), Rc::new(PeerLog::of_connections()));
     loop {
         primary.open_session.notified().await;
         // The session's own windows bound the memory of a primary.
@@ -34,7 +35,7 @@ pub(super) async fn run(primary: Rc<Primary>) {
             primary.config.proxy.id,
             primary.clock.clone(),
             primary.log.clone(),
-            seat,
+            seat.logging(&lines),
         );
         primary.driver.replace(Some(driver.clone()));
         primary.manage(Manager::handle_session_opened);

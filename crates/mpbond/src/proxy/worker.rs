@@ -92,6 +92,7 @@ impl Worker {
                         resolver,
                         overloaded: Rc::default(),
                         refused: PeerLog::default(),
+                        lines: Rc::new(PeerLog::of_connections()),
                     });
                     work.run(receiver).await;
                 });
@@ -133,6 +134,8 @@ struct Work {
     overloaded: Rc<RateLimitedLog>,
     /// Limits lines about refusals that a device causes.
     refused: PeerLog<DeviceId>,
+    /// Limits lines about a device's sessions and subflows.
+    lines: Rc<PeerLog<DeviceId>>,
 }
 
 impl Work {
@@ -269,9 +272,12 @@ impl Work {
             peer,
             self.proxy.clock.clone(),
             self.proxy.log.clone(),
-            seat,
+            seat.logging(&self.lines),
         );
-        info!(session = %id, peer = peer.short(), "session opened");
+        if let Some(line) = self.lines.line(peer, self.proxy.clock.now()) {
+            let left_out = line.left_out;
+            info!(session = %id, peer = peer.short(), left_out, "session opened");
+        }
         if self.draining.get() {
             driver.go_away(LEAVING);
         }
@@ -356,7 +362,9 @@ impl Work {
                 | Notice::GoAway => {}
             }
         }
-        info!(session = %id, "session closed");
+        if let Some(line) = self.lines.line(peer, self.proxy.clock.now()) {
+            info!(session = %id, left_out = line.left_out, "session closed");
+        }
         self.proxy.registry.remove(id);
         self.drivers.borrow_mut().remove(&id);
         self.count.fetch_sub(1, Ordering::Relaxed);

@@ -4,10 +4,15 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use mpbond::driver::{Clock, Driver, FairQueue, Notice, Seat, TransferLog};
+use mpbond::memory::Memory;
+use mpbond_net::control::{ControlChannel, Message, VERSION};
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::wire::Frame;
-use mpbond_session::{Capabilities, CloseCode, Limits, PathLabel, SubflowId};
+use mpbond_session::{
+    Capabilities, CloseCode, Limits, PathLabel, Session, SessionConfig, SubflowId, SubflowSetup,
+};
 use socket2::{Domain, Socket, Type};
 
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, origin};
@@ -15,6 +20,9 @@ use crate::daemons::{Bond, Daemon, WITHIN, Ways, origin};
 /// Lines of one source at once, and the interval of further ones.
 const AT_ONCE: u64 = 10;
 const EVERY: Duration = Duration::from_secs(10);
+
+/// Lines at once about connections of a trusted device.
+const OF_TRUSTED: u64 = 60;
 
 /// Connections of a stranger.
 const CALLS: u64 = 400;
@@ -68,6 +76,116 @@ fn four_hundred_calls_of_a_stranger_are_ten_lines_and_those_of_another_one_ten_m
             assert!((AT_ONCE..=most).contains(&count), "{count} lines: {log}");
         }
     }
+    let _primary = start(&bond, "primary");
+    bond.joined(2);
+    assert!(bond.works(origin()));
+}
+
+/// The number of lines since `before`, and the number of those left out as the log tells it.
+fn told(daemon: &Daemon, before: usize) -> (u64, u64) {
+    let log = daemon.log()[before..].to_owned();
+    let left_out = log.lines().filter_map(|line| {
+        let (_, count) = line.split_once("left_out=")?;
+        let digits = count.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u64>().ok()
+    });
+    (log.lines().count() as u64, left_out.sum())
+}
+
+/// Runs `device` with many TLS connections to a daemon, as the primary that it trusts: the lines
+/// that this causes are few, and the rest is counted.
+fn reconnects<D: AsyncFnMut(TlsStream)>(
+    bond: &Bond,
+    (role, to, daemon): (&str, SocketAddr, &Daemon),
+    mut device: D,
+) {
+    let identity = |name: &str| Identity::load_or_create(bond.file(name)).unwrap();
+    let own = identity("primary.pem");
+    let expected = identity(&format!("{role}.pem")).id();
+    let before = daemon.log().len();
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async {
+        let mut connect = async || {
+            let tcp = tokio::net::TcpStream::connect(to).await.unwrap();
+            tcp.set_nodelay(true).unwrap();
+            let soon = tokio::time::Instant::now() + WITHIN;
+            let tls = TlsStream::connect(tcp, &own, expected, soon).await;
+            device(tls.unwrap()).await;
+        };
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            connect().await;
+        }
+        let (lines, _) = told(daemon, before);
+        let most = OF_TRUSTED + 1 + began.elapsed().as_secs() / EVERY.as_secs();
+        let log = daemon.log();
+        assert!((OF_TRUSTED..=most).contains(&lines), "{lines} lines: {log}");
+        // The next line tells the number of those left out.
+        let deadline = Instant::now() + EVERY + WITHIN;
+        loop {
+            let (lines, left_out) = told(daemon, before);
+            if lines + left_out >= CALLS {
+                return;
+            }
+            let log = daemon.log();
+            assert!(Instant::now() < deadline, "{lines}, {left_out}: {log}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            connect().await;
+        }
+    });
+}
+
+/// A trusted device whose only subflow joins and breaks again and again.
+#[test]
+fn four_hundred_subflows_of_a_trusted_device_are_60_lines_and_the_number_left_out() {
+    let bond = Bond::new(Ways::Own, "", "");
+    let proxy = start(&bond, "proxy");
+    let mut session = None;
+    reconnects(&bond, ("proxy", bond.proxy, &proxy), async |tls| {
+        let (driver, notices) = session.get_or_insert_with(|| {
+            let session = Session::client(SessionConfig::default(), [1; 32]);
+            let seat = Seat::take(&FairQueue::start(), &Memory::unbounded()).unwrap();
+            let (clock, log) = (Clock::start(), TransferLog::default());
+            Driver::start(session, tls.peer_id(), clock, log, seat)
+        });
+        let setup = SubflowSetup {
+            name: "own".to_owned(),
+            ..SubflowSetup::default()
+        };
+        let id = driver.add_subflow(tls, setup);
+        loop {
+            match notices.recv().await.unwrap() {
+                Notice::SubflowUp(up) if up == id => break,
+                Notice::Lost(reason) => panic!("{reason}"),
+                _ => {}
+            }
+        }
+        driver.drop_subflow(id, "it is dropped");
+    });
+    let _primary = start(&bond, "primary");
+    bond.joined(1);
+    assert!(bond.works(origin()));
+}
+
+/// A trusted device that opens and closes its control connection again and again.
+#[test]
+fn four_hundred_visits_of_a_primary_at_a_helper_are_60_lines_and_the_number_left_out() {
+    let bond = Bond::new(Ways::Both, "", "");
+    let (_proxy, helper) = (start(&bond, "proxy"), start(&bond, "helper"));
+    reconnects(&bond, ("helper", bond.helper, &helper), async |tls| {
+        let mut control = ControlChannel::new(tls);
+        let (version, name) = (VERSION, "primary".to_owned());
+        control
+            .send(&Message::Hello { version, name })
+            .await
+            .unwrap();
+        let answer = control.receive().await.unwrap();
+        assert!(matches!(answer, Some(Message::Hello { .. })), "{answer:?}");
+        control.close().await.unwrap();
+        while let Ok(Some(_)) = control.receive().await {}
+    });
     let _primary = start(&bond, "primary");
     bond.joined(2);
     assert!(bond.works(origin()));
