@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use thiserror::Error;
 
-use crate::wire::{Capabilities, Frame, Limits, PathLabel, WireError};
+use crate::wire::{Capabilities, Frame, Limits, PathLabel, Secret, WireError};
 use crate::{CloseCode, SessionId, SubflowId};
 
 /// Label of the TLS exporter (RFC 8446, section 7.5) that MP_JOIN's proof is bound to.
@@ -101,7 +101,7 @@ pub enum Hello {
     /// Open a session.
     Capable {
         /// The primary's share of the key.
-        random: [u8; 32],
+        random: Secret,
         /// Number of the subflow.
         subflow: SubflowId,
         /// Limits that the primary grants.
@@ -118,7 +118,7 @@ pub enum Hello {
         /// Number of the subflow.
         subflow: SubflowId,
         /// Proof, which the session verifies.
-        proof: [u8; 32],
+        proof: Secret,
         /// Path of the subflow.
         path: PathLabel,
     },

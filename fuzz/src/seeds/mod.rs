@@ -13,7 +13,7 @@ use mpbond_net::control::{
     relay_preamble,
 };
 use mpbond_net::pairing;
-use mpbond_session::wire::{AckCount, Frame, FrameType, PathReport};
+use mpbond_session::wire::{AckCount, Frame, FrameType, PathReport, Secret};
 use mpbond_session::{
     Capabilities, CloseCode, Destination, Families, HelperId, Limits, PathLabel, ResetCode, Role,
     SessionId, StreamClass, StreamId, SubflowId,
@@ -177,7 +177,7 @@ fn capabilities(families: Option<Families>) -> Capabilities {
 
 fn capable() -> Frame {
     Frame::MpCapable {
-        random: [1; 32],
+        random: Secret([1; 32]),
         subflow: SubflowId(1),
         limits: limits(),
         path: path(),
@@ -189,7 +189,7 @@ fn join() -> Frame {
     Frame::MpJoin {
         session: SessionId([9; 16]),
         subflow: SubflowId(2),
-        proof: [3; 32],
+        proof: Secret([3; 32]),
         path: PathLabel::default(),
     }
 }
@@ -255,7 +255,7 @@ fn session_frames() -> Vec<Frame> {
         capable(),
         join(),
         Frame::MpOk {
-            random: [2; 32],
+            random: Secret([2; 32]),
             session: SessionId([9; 16]),
             limits: limits(),
             capabilities: capabilities(Some(Families {
@@ -263,7 +263,9 @@ fn session_frames() -> Vec<Frame> {
                 ipv6: false,
             })),
         },
-        Frame::MpJoinOk { proof: [4; 32] },
+        Frame::MpJoinOk {
+            proof: Secret([4; 32]),
+        },
         open(),
         at(addresses[0]),
         at(addresses[1]),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mpbond_session::wire::{AckCount, Frame, FrameType, MAX_RECORD_BYTES, PathReport};
+use mpbond_session::wire::{AckCount, Frame, FrameType, MAX_RECORD_BYTES, PathReport, Secret};
 use mpbond_session::{
     Capabilities, CloseCode, Destination, Limits, PathInfo, ResetCode, Role, Session,
     SessionConfig, SessionId, StreamClass, StreamId, SubflowId, SubflowSetup, parse_hello,
@@ -72,7 +72,7 @@ pub fn hostile_proxy(octets: &[u8]) {
         // Most runs are of a session that exists.
         if choices.octet() & 7 != 0 {
             let answer = Frame::MpOk {
-                random: [5; 32],
+                random: Secret([5; 32]),
                 session: SessionId([9; 16]),
                 limits: Limits {
                     max_data: choices.number() >> 2,
@@ -296,7 +296,9 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             1 => Frame::Cut {
                 subflow: subflow(choices),
             },
-            2 => Frame::MpJoinOk { proof: [0; 32] },
+            2 => Frame::MpJoinOk {
+                proof: Secret([0; 32]),
+            },
             4 => Frame::Connected {
                 stream: stream(choices),
             },

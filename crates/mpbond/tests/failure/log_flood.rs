@@ -9,7 +9,7 @@ use mpbond::memory::Memory;
 use mpbond_net::control::{ControlChannel, Message, VERSION};
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
-use mpbond_session::wire::Frame;
+use mpbond_session::wire::{Frame, Secret};
 use mpbond_session::{
     Capabilities, CloseCode, Limits, PathLabel, Session, SessionConfig, SubflowId, SubflowSetup,
 };
@@ -227,7 +227,7 @@ async fn flood(proxy: SocketAddr, own: &Identity, expected: DeviceId) {
         std::future::poll_fn(|cx| tls.poll_flush(cx)).await
     };
     let hello = Frame::MpCapable {
-        random: [1; 32],
+        random: Secret([1; 32]),
         subflow: SubflowId(0),
         limits: Limits {
             max_data: 1 << 20,

@@ -174,8 +174,7 @@ fn dead_names() {
     bond.joined(1);
     other.joined(1);
     let before = first_byte(&other, "a.one.test", origin);
-    // In three rounds: the descriptors of this process are fewer. Look-ups go on when they are given
-    // up.
+    // In three rounds: the descriptors of this process are fewer. Look-ups that are given up go on.
     let mut longest = Duration::ZERO;
     for round in 0..3 {
         let names = (0..1_000).map(|n| format!("r{round}n{n}.dead.test"));

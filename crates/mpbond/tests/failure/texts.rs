@@ -8,7 +8,7 @@ use mpbond::driver::refuse;
 use mpbond_net::Identity;
 use mpbond_net::control::{ControlChannel, Message, Opening, RefusalCode, VERSION, read_opening};
 use mpbond_net::tls::TlsStream;
-use mpbond_session::wire::Frame;
+use mpbond_session::wire::{Frame, Secret};
 use mpbond_session::{
     Capabilities, CloseCode, Destination, Limits, PathLabel, StreamClass, StreamId, SubflowError,
     SubflowId,
@@ -114,7 +114,7 @@ fn primary(bond: &Bond, to: SocketAddr) {
             max_streams: 8,
         };
         let hello = Frame::MpCapable {
-            random: [1; 32],
+            random: Secret([1; 32]),
             subflow: SubflowId(0),
             limits: windows,
             path: PathLabel {

@@ -7,7 +7,7 @@ use super::error::SubflowError;
 use super::subflows::IdError;
 use crate::handshake::Hello;
 use crate::subflow::{Phase, Subflow, SubflowSetup};
-use crate::wire::{Capabilities, Frame, PathLabel};
+use crate::wire::{Capabilities, Frame, PathLabel, Secret};
 use crate::{CloseCode, Role, SubflowId};
 
 impl Session {
@@ -58,11 +58,11 @@ impl Session {
             (Some(key), Some(session)) => Frame::MpJoin {
                 session,
                 subflow: s.id,
-                proof: key.prove(true, session, s.id, &s.exporter),
+                proof: Secret(key.prove(true, session, s.id, &s.exporter)),
                 path,
             },
             _ => Frame::MpCapable {
-                random: self.identity.random,
+                random: Secret(self.identity.random),
                 subflow: s.id,
                 limits: self.flow.limits(),
                 path,
@@ -93,7 +93,7 @@ impl Session {
                 *subflow,
                 path,
                 Frame::MpOk {
-                    random: self.identity.random,
+                    random: Secret(self.identity.random),
                     session,
                     limits: self.flow.limits(),
                     capabilities: self.capabilities(),
@@ -105,13 +105,13 @@ impl Session {
                 path,
                 ..
             } => {
-                if !key.verify(true, session, *subflow, &setup.exporter, proof) {
+                if !key.verify(true, session, *subflow, &setup.exporter, &proof.0) {
                     return Err(SubflowError::ours(
                         CloseCode::BadProof,
                         format!("subflow {subflow}"),
                     ));
                 }
-                let proof = key.prove(false, session, *subflow, &setup.exporter);
+                let proof = Secret(key.prove(false, session, *subflow, &setup.exporter));
                 (*subflow, path, Frame::MpJoinOk { proof })
             }
         };

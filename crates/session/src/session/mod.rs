@@ -148,7 +148,7 @@ impl Session {
         } = hello
         {
             s.identity.peer = Some(*capabilities);
-            s.identity.key = Some(SessionKey::derive(client, &random, id));
+            s.identity.key = Some(SessionKey::derive(&client.0, &random, id));
             s.flow.peer = *limits;
         }
         s

@@ -231,7 +231,7 @@ impl Session {
             ) => {
                 let identity = &mut self.identity;
                 identity.id = Some(session);
-                let key = SessionKey::derive(&identity.random, &random, session);
+                let key = SessionKey::derive(&identity.random, &random.0, session);
                 identity.key = Some(key);
                 identity.established = true;
                 identity.peer = Some(capabilities);
@@ -254,7 +254,7 @@ impl Session {
                 let s = &self.subflows[i];
                 let ok = match (&self.identity.key, self.identity.id) {
                     (Some(key), Some(session)) => {
-                        key.verify(false, session, id, &s.exporter, &proof)
+                        key.verify(false, session, id, &s.exporter, &proof.0)
                     }
                     _ => false,
                 };

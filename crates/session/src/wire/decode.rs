@@ -14,6 +14,7 @@ use super::fields::{FieldId, Fields};
 use super::frame::{AckCount, CHUNK_END, FIN, Frame, Limits, PathLabel, PathReport};
 use super::frame_type::FrameType;
 use super::role::Role;
+use super::secret::Secret;
 use super::varint::{self, VARINT_MAX};
 use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
@@ -40,14 +41,14 @@ impl Frame {
         let mut frame = match kind {
             FrameType::DATA => return b.data(),
             FrameType::MP_CAPABLE => Self::MpCapable {
-                random: b.version()?.array()?,
+                random: Secret(b.version()?.array()?),
                 subflow: b.subflow()?,
                 limits: b.limits()?,
                 path: b.path()?,
                 capabilities: Capabilities::unannounced(),
             },
             FrameType::MP_OK => Self::MpOk {
-                random: b.version()?.array()?,
+                random: Secret(b.version()?.array()?),
                 session: SessionId(b.array()?),
                 limits: b.limits()?,
                 capabilities: Capabilities::unannounced(),
@@ -55,10 +56,12 @@ impl Frame {
             FrameType::MP_JOIN => Self::MpJoin {
                 session: SessionId(b.version()?.array()?),
                 subflow: b.subflow()?,
-                proof: b.array()?,
+                proof: Secret(b.array()?),
                 path: b.path()?,
             },
-            FrameType::MP_JOIN_OK => Self::MpJoinOk { proof: b.array()? },
+            FrameType::MP_JOIN_OK => Self::MpJoinOk {
+                proof: Secret(b.array()?),
+            },
             FrameType::CLOSE => Self::Close {
                 code: CloseCode::from_wire(b.u16()?),
                 reason: b.reason()?,

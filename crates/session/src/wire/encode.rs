@@ -91,7 +91,7 @@ impl Frame {
                 capabilities,
             } => {
                 out.put_u16(VERSION);
-                out.put_slice(random);
+                out.put_slice(&random.0);
                 varint::put(out, u64::from(subflow.0));
                 put_limits(out, limits);
                 put_path(out, path);
@@ -104,7 +104,7 @@ impl Frame {
                 capabilities,
             } => {
                 out.put_u16(VERSION);
-                out.put_slice(random);
+                out.put_slice(&random.0);
                 out.put_slice(&session.0);
                 put_limits(out, limits);
                 put_capabilities(out, capabilities);
@@ -118,10 +118,10 @@ impl Frame {
                 out.put_u16(VERSION);
                 out.put_slice(&session.0);
                 varint::put(out, u64::from(subflow.0));
-                out.put_slice(proof);
+                out.put_slice(&proof.0);
                 put_path(out, path);
             }
-            Self::MpJoinOk { proof } => out.put_slice(proof),
+            Self::MpJoinOk { proof } => out.put_slice(&proof.0),
             Self::Close { code, reason } => {
                 out.put_u16(code.to_wire());
                 put_text(out, reason, MAX_REASON_BYTES);

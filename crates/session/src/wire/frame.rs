@@ -9,6 +9,7 @@ use super::capabilities::Capabilities;
 use super::destination::Destination;
 use super::frame_type::FrameType;
 use super::role::Role;
+use super::secret::Secret;
 use crate::class::StreamClass;
 use crate::code::{CloseCode, ResetCode};
 use crate::ids::{HelperId, SessionId, StreamId, SubflowId};
@@ -79,7 +80,7 @@ pub enum Frame {
     /// First frame of the session's first subflow.
     MpCapable {
         /// The primary's share of the session key.
-        random: [u8; 32],
+        random: Secret,
         /// Number of this subflow.
         subflow: SubflowId,
         /// Limits that the primary grants.
@@ -92,7 +93,7 @@ pub enum Frame {
     /// The proxy's answer to MP_CAPABLE.
     MpOk {
         /// The proxy's share of the session key.
-        random: [u8; 32],
+        random: Secret,
         /// Id of the new session.
         session: SessionId,
         /// Limits that the proxy grants.
@@ -107,14 +108,14 @@ pub enum Frame {
         /// Number of this subflow, never used before in the session.
         subflow: SubflowId,
         /// Proof of the session key, bound to this TLS session.
-        proof: [u8; 32],
+        proof: Secret,
         /// Path of the subflow.
         path: PathLabel,
     },
     /// The proxy's answer to MP_JOIN.
     MpJoinOk {
         /// The proxy's proof.
-        proof: [u8; 32],
+        proof: Secret,
     },
     /// The subflow ends here.
     Close {

@@ -15,6 +15,7 @@ mod fields;
 mod frame;
 mod frame_type;
 mod role;
+mod secret;
 mod varint;
 
 pub use bounds::{
@@ -28,6 +29,7 @@ pub use error::WireError;
 pub use frame::{AckCount, Frame, Limits, PathLabel, PathReport};
 pub use frame_type::FrameType;
 pub use role::Role;
+pub use secret::Secret;
 pub use varint::{VARINT_MAX, varint_len};
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Host {
     pub(super) fn welcome(&mut self, s: &mut Surroundings, hello: &Hello) -> Welcome {
         match hello {
             Hello::Capable { random, .. } => {
-                let number = session_number(random);
+                let number = session_number(&random.0);
                 let used = |session: &Session| session.stats().streams_total > 0;
                 let in_use = self.session.as_ref().is_some_and(used);
                 // A delayed hello, of a connection that the primary has given up: a proxy would

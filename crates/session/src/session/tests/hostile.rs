@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::handshake::parse_hello;
 use crate::session::Session;
-use crate::wire::{AckCount, Frame};
+use crate::wire::{AckCount, Frame, Secret};
 use crate::*;
 
 const NOW: Timestamp = Timestamp::from_millis(5);
@@ -127,7 +127,9 @@ fn every_misbehaviour_has_its_code() {
         ),
         (
             "a second hello",
-            record(&[Frame::MpJoinOk { proof: [0; 32] }]),
+            record(&[Frame::MpJoinOk {
+                proof: Secret([0; 32]),
+            }]),
             CloseCode::UnexpectedFrame,
         ),
         (
@@ -158,7 +160,7 @@ fn a_join_needs_the_key_and_this_connection() {
     let forged = Hello::Join {
         session: SessionId([9; 16]),
         subflow: SubflowId(2),
-        proof: [0; 32],
+        proof: Secret([0; 32]),
         path: Default::default(),
     };
     let err = s
@@ -201,7 +203,7 @@ fn expresses_are_joins_and_leave_room_for_paths() {
         let hello = Hello::Join {
             session,
             subflow,
-            proof: proof.unwrap_or_else(right),
+            proof: Secret(proof.unwrap_or_else(right)),
             path,
         };
         let accepted = s.accept_subflow(NOW, SubflowSetup::default(), &hello);
@@ -267,7 +269,7 @@ fn subflow_numbers_with_gaps_are_bounded() {
         let hello = Hello::Join {
             session,
             subflow,
-            proof: key.prove(true, session, subflow, &setup.exporter),
+            proof: Secret(key.prove(true, session, subflow, &setup.exporter)),
             path: Default::default(),
         };
         match s.accept_subflow(NOW, setup, &hello) {

@@ -82,7 +82,7 @@ fn texts_of_session_frames_are_printable() {
         let join = Frame::MpJoin {
             session: SessionId([0; 16]),
             subflow: SubflowId(1),
-            proof: [0; 32],
+            proof: Secret([0; 32]),
             path,
         };
         join.encode(&mut octets);

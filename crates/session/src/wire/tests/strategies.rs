@@ -93,7 +93,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         )
             .prop_map(
                 |(random, subflow, limits, path, capabilities)| Frame::MpCapable {
-                    random,
+                    random: Secret(random),
                     subflow,
                     limits,
                     path,
@@ -107,7 +107,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             capabilities()
         )
             .prop_map(|(random, session, limits, capabilities)| Frame::MpOk {
-                random,
+                random: Secret(random),
                 session: SessionId(session),
                 limits,
                 capabilities
@@ -116,11 +116,13 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
             |(session, subflow, proof, path)| Frame::MpJoin {
                 session: SessionId(session),
                 subflow,
-                proof,
+                proof: Secret(proof),
                 path
             }
         ),
-        any::<[u8; 32]>().prop_map(|proof| Frame::MpJoinOk { proof }),
+        any::<[u8; 32]>().prop_map(|proof| Frame::MpJoinOk {
+            proof: Secret(proof)
+        }),
         (any::<u16>(), ".{0,60}").prop_map(|(c, reason)| Frame::Close {
             code: CloseCode::from_wire(c),
             // Others are replaced when they are decoded.

@@ -68,7 +68,7 @@ fn limits() -> Limits {
 fn ok(ipv6: bool) -> Frame {
     let families = Families { ipv4: true, ipv6 };
     Frame::MpOk {
-        random: rising(0x20),
+        random: Secret(rising(0x20)),
         session: SessionId(rising(SESSION)),
         limits: limits(),
         capabilities: Capabilities::of_this_version(Some(families)),
@@ -88,7 +88,7 @@ fn join(role: Role) -> Frame {
     Frame::MpJoin {
         session: SessionId(rising(SESSION)),
         subflow: SubflowId(2),
-        proof: proof(true),
+        proof: Secret(proof(true)),
         path: PathLabel {
             helper: Some(HelperId(0)),
             role,
@@ -165,7 +165,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         (
             "mp-capable",
             Frame::MpCapable {
-                random: rising(0),
+                random: Secret(rising(0)),
                 subflow: SubflowId(1),
                 limits: limits(),
                 path: PathLabel {
@@ -184,7 +184,7 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         (
             "mp-join-ok",
             Frame::MpJoinOk {
-                proof: proof(false),
+                proof: Secret(proof(false)),
             },
         ),
         (
