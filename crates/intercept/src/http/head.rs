@@ -54,7 +54,7 @@ pub enum BadRequest {
     #[error("the address has a user name or a fragment, which are not allowed")]
     OddTarget,
     /// The target is not a valid destination.
-    #[error("{0}")]
+    #[error(transparent)]
     Destination(#[from] BadDestination),
     /// Content-Length and Transfer-Encoding are both present, repeated, or malformed.
     #[error("the length of the request's body is ambiguous")]

@@ -96,12 +96,12 @@ const MAX_COMPLAINT_BYTES: u64 = 2000;
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// `nft`, `ip` or `sh` cannot be run.
-    #[error("cannot run {tool}: {source}; transparent interception needs nftables and iproute2")]
+    #[error("cannot run {tool}: {cause}; transparent interception needs nftables and iproute2")]
     Missing {
         /// Name of the program.
         tool: &'static str,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The tool failed; most often for lack of CAP_NET_ADMIN.
     #[error("{tool} failed: {complaint}")]
@@ -118,12 +118,12 @@ pub enum RulesError {
     #[error("{0:?} is not a valid interface name")]
     Interface(String),
     /// The interface cannot be created.
-    #[error("cannot create the interface {name}: {source}")]
+    #[error("cannot create the interface {name}: {cause}")]
     Tun {
         /// Its name.
         name: &'static str,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// `own_mark` and `route_mark` are the same, or one is zero.
     #[error("own_mark and route_mark must be two different marks, neither of them zero")]
@@ -134,7 +134,13 @@ pub enum RulesError {
     RouteTable(u32),
     /// `/proc` or a pipe failed.
     #[error("cannot set up the rules: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for RulesError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 /// Installed rules. See the [module](super) for their lifetime.
@@ -287,7 +293,7 @@ impl Rules {
             // Ctrl-C at a terminal signals a whole process group.
             .process_group(0)
             .spawn()
-            .map_err(|source| RulesError::Missing { tool: "sh", source })?;
+            .map_err(|cause| RulesError::Missing { tool: "sh", cause })?;
         let broken = || RulesError::Io(io::ErrorKind::BrokenPipe.into());
         let commands = Some(guard.stdin.take().ok_or_else(broken)?);
         let answers = Some(BufReader::new(guard.stdout.take().ok_or_else(broken)?));
@@ -446,7 +452,7 @@ pub(super) fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|source| RulesError::Missing { tool, source })?;
+        .map_err(|cause| RulesError::Missing { tool, cause })?;
     if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
         // If a tool fails early, its own error message is better than EPIPE. Scripts are much
         // shorter than the pipe's capacity.

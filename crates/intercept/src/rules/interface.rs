@@ -38,12 +38,12 @@ pub(super) fn create(slots: &[Slot]) -> Result<(Slot, File), RulesError> {
             let name = slot.interface();
             match tun::create(name) {
                 Ok(held) => return Ok((*slot, held)),
-                Err(source) => last = Some(RulesError::Tun { name, source }),
+                Err(cause) => last = Some(RulesError::Tun { name, cause }),
             }
         }
         match last {
-            Some(RulesError::Tun { source, .. })
-                if source.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
+            Some(RulesError::Tun { cause, .. })
+                if cause.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
             {
                 sleep(LOOK_EVERY);
             }

@@ -73,7 +73,7 @@ impl Remover {
             // Ctrl-C at a terminal signals a whole process group.
             .process_group(0)
             .spawn()
-            .map_err(|source| RulesError::Missing { tool: "sh", source })?;
+            .map_err(|cause| RulesError::Missing { tool: "sh", cause })?;
         Ok(Self(child))
     }
 

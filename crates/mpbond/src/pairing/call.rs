@@ -121,7 +121,7 @@ async fn reach(
             Ok(tcp) => tcp,
             Err(e) => {
                 let mut problem = match e {
-                    TcpError::Connect { source, .. } => source.to_string(),
+                    TcpError::Connect { cause, .. } => cause.to_string(),
                     _ => format!("no answer in {} s", CONNECT_WITHIN.as_secs()),
                 };
                 problem.push_str(kill_switch_note(&own.book));

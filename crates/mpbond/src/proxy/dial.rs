@@ -125,7 +125,7 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, NotReached> {
     tcp::connect(&options).await.map_err(|e| {
         let code = match &e {
             TcpError::TimedOut { .. } => ResetCode::TimedOut,
-            TcpError::Connect { source, .. } => reset_code(source),
+            TcpError::Connect { cause, .. } => reset_code(cause),
             _ => ResetCode::Unreachable,
         };
         NotReached::new(code, e)

@@ -154,7 +154,7 @@ pub(super) enum FilesError {
     #[error("Landlock is switched off in this kernel")]
     Off,
     /// Another error.
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] landlock::RulesetError),
 }
 

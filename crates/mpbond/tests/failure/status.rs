@@ -41,6 +41,27 @@ fn status_shows_rates_of_each_path_and_their_sum() {
 }
 
 #[test]
+fn the_cause_of_a_failed_connection_is_named_once() {
+    let bond = Bond::new(Ways::Both, "", "");
+    let primary = bond.start("primary");
+    let mut links = Vec::new();
+    until("both links have failed", || {
+        links = bond.status("primary").unwrap().links;
+        links.iter().all(|l| l.error.is_some())
+    });
+    let errors = links.iter().map(|l| l.error.as_deref().unwrap());
+    let (errors, log) = (errors.collect::<Vec<_>>(), primary.log());
+    assert_eq!(errors.len(), 2);
+    let refused = "Connection refused (os error 111)";
+    for text in errors.into_iter().chain(log.lines()) {
+        assert!(text.matches(refused).count() <= 1, "{text}");
+    }
+    let named = |text: &str| text.contains(refused);
+    assert!(links.iter().all(|l| l.error.as_deref().is_some_and(named)));
+    assert!(log.lines().filter(|line| named(line)).count() >= 2, "{log}");
+}
+
+#[test]
 fn a_path_whose_interface_has_no_carrier_is_down() {
     play("-Urnm", "status::role_carrier");
 }

@@ -21,7 +21,8 @@ pub struct ControlChannel<S = TcpStream> {
     decoder: Decoder,
 }
 
-/// Error of a control connection.
+/// Error of a control connection. Its text contains the cause, which `source` therefore does not
+/// return.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The TLS stream failed.
@@ -29,7 +30,7 @@ pub enum ChannelError {
     Tls(#[from] TlsError),
     /// The socket failed.
     #[error("the control connection failed: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The peer does not read.
     #[error("the other end has left {0} octets of control messages unread")]
     NotRead(usize),
@@ -39,6 +40,12 @@ pub enum ChannelError {
     /// A message could not be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+impl From<io::Error> for ChannelError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ControlChannel<S> {

@@ -18,7 +18,13 @@ pub enum EncodeError {
     TooLong(usize),
     /// The message cannot be represented as JSON.
     #[error("control message: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
+}
+
+impl From<serde_json::Error> for EncodeError {
+    fn from(cause: serde_json::Error) -> Self {
+        Self::Json(cause)
+    }
 }
 
 /// Error of decoding a control message.
@@ -28,12 +34,12 @@ pub enum DecodeError {
     #[error("control message length {0} exceeds {MAX_MESSAGE_BYTES} bytes")]
     TooLong(usize),
     /// The body is not valid JSON of a message.
-    #[error("control message {number}: {source}")]
+    #[error("control message {number}: {cause}")]
     Json {
         /// Index of the message on the connection, from 1.
         number: u64,
         /// JSON error with its column.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
 }
 
@@ -88,9 +94,9 @@ impl Decoder {
             self.received = BytesMut::new();
         }
         self.messages += 1;
-        let message = serde_json::from_slice(&body).map_err(|source| DecodeError::Json {
+        let message = serde_json::from_slice(&body).map_err(|cause| DecodeError::Json {
             number: self.messages,
-            source,
+            cause,
         })?;
         Ok(Some(message))
     }

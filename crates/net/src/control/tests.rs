@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::identity::{DeviceId, Identity};
-use crate::tls::TlsStream;
+use crate::tls::{TlsError, TlsStream};
 
 fn any_text() -> impl Strategy<Value = String> {
     // Texts change in decoding unless they are printable.
@@ -340,6 +340,33 @@ async fn a_channel_carries_messages_both_ways_and_ends_cleanly() {
         a.receive().await.is_err(),
         "cut off without a closing message"
     );
+}
+
+/// Callers print errors alone as well as with their chain of causes.
+#[test]
+fn a_cause_is_printed_and_not_returned() {
+    let cause = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    let not_json = serde_json::from_str::<Message>("?").unwrap_err();
+    let errors = [
+        ChannelError::from(cause()),
+        ChannelError::from(TlsError::from(cause())),
+        ChannelError::from(EncodeError::from(not_json)),
+        ChannelError::from(DecodeError::Json {
+            number: 1,
+            cause: serde_json::from_str::<Message>("?").unwrap_err(),
+        }),
+    ];
+    let causes = [
+        "connection reset",
+        "connection reset",
+        "column 1",
+        "column 1",
+    ];
+    for (error, cause) in errors.iter().zip(causes) {
+        assert!(error.to_string().contains(cause), "{error}");
+        let source = std::error::Error::source(error);
+        assert!(source.is_none(), "{error}: {source:?}");
+    }
 }
 
 /// A peer that asks and never reads costs a bounded queue, and nobody waits for it.

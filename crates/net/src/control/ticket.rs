@@ -155,13 +155,19 @@ pub enum Opening {
 pub enum OpeningError {
     /// The socket failed or was closed.
     #[error("connection closed before its preamble was complete: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// Neither TLS nor a relay preamble.
     #[error("connection begins neither with TLS nor with a relay preamble")]
     Unknown,
     /// The preamble did not arrive in time.
     #[error("no complete preamble within the deadline")]
     Deadline,
+}
+
+impl From<io::Error> for OpeningError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 /// Classifies a new connection without reading past its preamble.

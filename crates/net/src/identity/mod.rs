@@ -40,12 +40,12 @@ impl std::fmt::Debug for Identity {
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file or its directory could not be read or written.
-    #[error("identity file {path}: {source}")]
+    #[error("identity file {path}: {cause}")]
     Io {
         /// The file.
         path: PathBuf,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Other users may read the key.
     #[error(
@@ -95,7 +95,7 @@ impl Identity {
     pub fn load_or_create(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
         let path = path.as_ref();
         match Self::load(path) {
-            Err(IdentityError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(IdentityError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 create(path)?;
                 Self::load(path)
             }
@@ -109,9 +109,9 @@ impl Identity {
     /// As [`Identity::load_or_create`], and when there is no such file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, IdentityError> {
         let path = path.as_ref();
-        let io_error = |source| IdentityError::Io {
+        let io_error = |cause| IdentityError::Io {
             path: path.to_owned(),
-            source,
+            cause,
         };
         let file = File::open(path).map_err(io_error)?;
         let meta = file.metadata().map_err(io_error)?;
@@ -150,9 +150,9 @@ impl Identity {
     /// When the file cannot be written.
     pub fn rotate(path: impl AsRef<Path>) -> Result<(Option<DeviceId>, Self), IdentityError> {
         let path = path.as_ref();
-        let io_error = |source| IdentityError::Io {
+        let io_error = |cause| IdentityError::Io {
             path: path.to_owned(),
-            source,
+            cause,
         };
         // An exposed or damaged key is a reason to rotate, not an error.
         let old = Self::load(path).ok().map(|old| old.id());
@@ -224,16 +224,16 @@ fn create(path: &Path) -> Result<(), IdentityError> {
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(IdentityError::Io {
             path: path.to_owned(),
-            source: e.error,
+            cause: e.error,
         }),
     }
 }
 
 /// Writes a new key and certificate to a temporary file beside `path` and syncs it to disk.
 fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
-    let io_error = |source| IdentityError::Io {
+    let io_error = |cause| IdentityError::Io {
         path: path.to_owned(),
-        source,
+        cause,
     };
     let folder = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,

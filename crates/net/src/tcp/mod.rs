@@ -91,16 +91,17 @@ impl Default for Tuning {
     }
 }
 
-/// Error of opening or tuning a connection.
+/// Error of opening or tuning a connection. Its text contains the cause, which `source` therefore
+/// does not return.
 #[derive(Debug, thiserror::Error)]
 pub enum TcpError {
     /// The connection attempt failed.
-    #[error("connecting to {remote}: {source}")]
+    #[error("connecting to {remote}: {cause}")]
     Connect {
         /// Remote address.
         remote: SocketAddr,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The attempt timed out.
     #[error("connecting to {remote}: no answer within {after:?}")]
@@ -114,54 +115,54 @@ pub enum TcpError {
     #[error("no address to connect to")]
     NoAddress,
     /// The source address is not local, or of the wrong family.
-    #[error("binding to source address {source_address}: {source}")]
+    #[error("binding to source address {source_address}: {cause}")]
     Source {
         /// The address requested.
         source_address: IpAddr,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The interface does not exist, or may not be used.
-    #[error("using interface \"{interface}\": {source}")]
+    #[error("using interface \"{interface}\": {cause}")]
     Interface {
         /// Name of the interface.
         interface: String,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The congestion control algorithm is not loaded, or not allowed for this process.
     #[error(
-        "congestion control \"{name}\" is not available ({source}); \
+        "congestion control \"{name}\" is not available ({cause}); \
          see /proc/sys/net/ipv4/tcp_allowed_congestion_control"
     )]
     Congestion {
         /// Name of the algorithm.
         name: String,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Another socket option could not be set.
-    #[error("setting {option}: {source}")]
+    #[error("setting {option}: {cause}")]
     Option {
         /// Name of the option.
         option: &'static str,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The listener could not be opened.
-    #[error("listening on {address}: {source}")]
+    #[error("listening on {address}: {cause}")]
     Listen {
         /// Address of the listener.
         address: SocketAddr,
         /// Error of the operating system.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
 fn option(name: &'static str) -> impl FnOnce(io::Error) -> TcpError {
-    move |source| TcpError::Option {
+    move |cause| TcpError::Option {
         option: name,
-        source,
+        cause,
     }
 }
 
@@ -186,9 +187,9 @@ impl Tuning {
         }
         if let Some(name) = &self.congestion {
             s.set_tcp_congestion(name.as_bytes())
-                .map_err(|source| TcpError::Congestion {
+                .map_err(|cause| TcpError::Congestion {
                     name: name.clone(),
-                    source,
+                    cause,
                 })?;
         }
         if let Some(bytes) = self.notsent_lowat_bytes {
@@ -233,9 +234,9 @@ pub async fn connect(options: &TcpOptions) -> Result<TcpStream, TcpError> {
         Type::STREAM.nonblocking().cloexec(),
         Some(Protocol::TCP),
     )
-    .map_err(|source| TcpError::Connect {
+    .map_err(|cause| TcpError::Connect {
         remote: *remote,
-        source,
+        cause,
     })?;
     if let Some(interface) = interface {
         bind_to(&socket, interface)?;
@@ -243,18 +244,18 @@ pub async fn connect(options: &TcpOptions) -> Result<TcpStream, TcpError> {
     if let Some(address) = source {
         socket
             .bind(&SocketAddr::new(*address, 0).into())
-            .map_err(|source| TcpError::Source {
+            .map_err(|cause| TcpError::Source {
                 source_address: *address,
-                source,
+                cause,
             })?;
     }
     tuning.apply(&socket)?;
     let socket = TcpSocket::from_std_stream(socket.into());
     match tokio::time::timeout(*connect_timeout, socket.connect(*remote)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(source)) => Err(TcpError::Connect {
+        Ok(Err(cause)) => Err(TcpError::Connect {
             remote: *remote,
-            source,
+            cause,
         }),
         Err(_) => Err(TcpError::TimedOut {
             remote: *remote,
@@ -266,9 +267,9 @@ pub async fn connect(options: &TcpOptions) -> Result<TcpStream, TcpError> {
 fn bind_to(socket: &Socket, interface: &str) -> Result<(), TcpError> {
     socket
         .bind_device(Some(interface.as_bytes()))
-        .map_err(|source| TcpError::Interface {
+        .map_err(|cause| TcpError::Interface {
             interface: interface.to_owned(),
-            source,
+            cause,
         })
 }
 
@@ -282,7 +283,7 @@ pub fn listen(
     interface: Option<&str>,
     tuning: &Tuning,
 ) -> Result<TcpListener, TcpError> {
-    let failed = |source| TcpError::Listen { address, source };
+    let failed = |cause| TcpError::Listen { address, cause };
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM.nonblocking().cloexec(),

@@ -69,8 +69,8 @@ async fn errors_name_the_cause() {
     let mut options = TcpOptions::to(gone);
     let error = connect(&options).await.unwrap_err();
     assert!(
-        matches!(&error, TcpError::Connect { remote, source }
-            if *remote == gone && source.kind() == io::ErrorKind::ConnectionRefused),
+        matches!(&error, TcpError::Connect { remote, cause }
+            if *remote == gone && cause.kind() == io::ErrorKind::ConnectionRefused),
         "{error}"
     );
     options.interface = Some("no-such-if0".to_owned());
@@ -84,6 +84,16 @@ async fn errors_name_the_cause() {
     let address = taken.local_addr().unwrap();
     let said = listen(address, None, &Tuning::default()).unwrap_err();
     assert!(matches!(said, TcpError::Listen { .. }), "{said}");
+}
+
+/// Callers print errors alone as well as with their chain of causes.
+#[tokio::test]
+async fn a_cause_is_printed_and_not_returned() {
+    let gone = mpbond_testing::free_address();
+    let error = connect(&TcpOptions::to(gone)).await.unwrap_err();
+    let cause = io::Error::from_raw_os_error(rustix::io::Errno::CONNREFUSED.raw_os_error());
+    assert_eq!(error.to_string(), format!("connecting to {gone}: {cause}"));
+    assert!(std::error::Error::source(&error).is_none());
 }
 
 #[tokio::test]

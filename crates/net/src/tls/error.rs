@@ -4,12 +4,12 @@ use std::io;
 
 use crate::identity::DeviceId;
 
-/// Error of a TLS stream.
+/// Error of a TLS stream. Its text contains the cause, which `source` therefore does not return.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The socket failed.
     #[error("the connection failed: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The handshake exceeded its deadline.
     #[error("the TLS handshake did not finish in time")]
     Deadline,
@@ -94,6 +94,12 @@ impl TlsError {
         } else {
             Self::Alert { alert }
         }
+    }
+}
+
+impl From<io::Error> for TlsError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
     }
 }
 

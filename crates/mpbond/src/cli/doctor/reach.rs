@@ -340,7 +340,7 @@ fn advice(e: &TcpError, options: &TcpOptions) -> String {
         (None, None) => "any interface".to_owned(),
     };
     match e {
-        TcpError::Interface { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+        TcpError::Interface { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied => {
             "binding to an interface needs root here: run as root, or use `source`".to_owned()
         }
         TcpError::Interface { .. } => "`ip link` lists the interfaces there are".to_owned(),
@@ -350,7 +350,7 @@ fn advice(e: &TcpError, options: &TcpOptions) -> String {
              there let TCP port {} in?",
             remote.port()
         ),
-        TcpError::Connect { source, .. } => match source.kind() {
+        TcpError::Connect { cause, .. } => match cause.kind() {
             io::ErrorKind::ConnectionRefused => format!(
                 "the host is there, but nothing listens on port {}, or a firewall refuses: start \
                  mpbond there, or correct the port",
