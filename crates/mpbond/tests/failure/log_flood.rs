@@ -28,7 +28,7 @@ const OF_TRUSTED: u64 = 60;
 const CALLS: u64 = 400;
 
 /// Starts a daemon that logs what daemons log by default.
-fn start(bond: &Bond, role: &str) -> Daemon {
+pub fn start(bond: &Bond, role: &str) -> Daemon {
     bond.start_by(role, "exec \"$0\" \"$1\" --config \"$5\"")
 }
 

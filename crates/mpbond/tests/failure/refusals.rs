@@ -8,12 +8,13 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, until};
+use crate::log_flood::start;
 
 const NO_NAME: &str = "no.such.name.invalid";
 
 fn bond() -> (Bond, [Daemon; 2]) {
     let bond = Bond::new(Ways::Own, "", "");
-    let daemons = [bond.start("proxy"), bond.start("primary")];
+    let daemons = [start(&bond, "proxy"), start(&bond, "primary")];
     bond.joined(1);
     (bond, daemons)
 }
@@ -52,6 +53,12 @@ fn socks_clients_get_the_code_of_the_reason() {
     proxy.logs("`allow = [\"192.0.2.1\"]` in [destinations]");
     primary.logs("destination forbidden by the proxy");
     primary.logs("[destinations] in its configuration changes it");
+    for daemon in [&proxy, &primary] {
+        let log = daemon.log();
+        assert!(!log.contains("DEBUG"), "as users have it: {log}");
+        let refusal = log.lines().find(|line| line.contains("192.0.2.1"));
+        assert!(refusal.is_some_and(|l| l.contains(" INFO ")), "{log}");
+    }
     let reasons = || -> Vec<_> {
         let transfers = bond.status("primary").unwrap().transfers;
         let reasons = transfers.into_iter().filter_map(|t| t.reason);
