@@ -18,7 +18,7 @@ pub fn ms(ms: u64) -> Duration {
 pub struct Bench {
     pub manager: Manager,
     pub now: Timestamp,
-    /// When stream bytes last moved, by [`fact`](Self::fact).
+    /// Instant at which stream bytes last moved, by [`fact`](Self::fact).
     moved: Timestamp,
     next_subflow: u32,
 }

@@ -51,7 +51,7 @@ pub(super) fn has_unit(role: Role) -> bool {
     geteuid().is_root() && UNITS.into_iter().any(is_there)
 }
 
-/// How to have a daemon that runs apply what it can of its new configuration, in a sentence.
+/// Command by which a running daemon applies what it can of its new configuration, in a sentence.
 pub(super) fn reload(role: Role, file: &Path) -> String {
     let option = config_option(role, file);
     format!(
@@ -60,7 +60,7 @@ pub(super) fn reload(role: Role, file: &Path) -> String {
     )
 }
 
-/// How to have a daemon start with its new configuration, in a sentence.
+/// Command that puts all of a daemon's new configuration in force, in a sentence.
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
     let option = config_option(role, file);
     match (running, option.is_empty() && has_unit(role)) {

@@ -30,7 +30,7 @@ use mpbond_manager::LinkId;
 use mpbond_net::Identity;
 use tokio::task::LocalSet;
 
-use super::hints::config_option;
+use super::hints::{config_option, reload};
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
@@ -296,15 +296,20 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
                 "the budget of {} is used up: no relay is opened",
                 budget.month
             ),
-            "raise `max_bytes_per_month` and run `mpbond reload helper`, or wait for the next month",
+            format!(
+                "raise `max_bytes_per_month`, or wait for the next month. {}",
+                reload(Role::Helper, file)
+            ),
         );
     }
     if !config.enabled {
         findings.warn(
             "switch",
             "lending is switched off",
-            "set `enabled = true` in the configuration and run `mpbond reload helper` to lend this \
-             device's link",
+            format!(
+                "set `enabled = true` in the configuration to lend this device's link. {}",
+                reload(Role::Helper, file)
+            ),
         );
     }
     ports::listen(findings, "listen", config.listen, status.as_ref());
