@@ -108,6 +108,12 @@ impl Link {
         }
     }
 
+    pub(crate) fn least_segments(&mut self, cx: &mut Context) {
+        if let Kind::Path(path) = &mut self.kind {
+            path.least_segments(cx);
+        }
+    }
+
     pub(crate) fn keep_alive(&self) -> Option<Duration> {
         let by_silence = match &self.kind {
             Kind::Path(path) => path.keep_alive(),

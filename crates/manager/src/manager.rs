@@ -193,6 +193,16 @@ impl Manager {
         });
     }
 
+    /// A handshake with the proxy over an own path has come through with the smallest of
+    /// [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), and not with larger ones.
+    pub fn handle_least_segments(&mut self, now: Timestamp, link: LinkId) {
+        self.input(now, |m| {
+            if let Some(link) = m.links.get_mut(&link) {
+                link.least_segments(&mut m.cx);
+            }
+        });
+    }
+
     // ---- helpers --------------------------------------------------------------------------
 
     /// A helper has answered a request with a ticket.

@@ -142,6 +142,11 @@ impl OwnPath {
         }
     }
 
+    /// A handshake has come through with the smallest segments only.
+    pub(crate) fn least_segments(&mut self, cx: &mut Context) {
+        self.segments.least(cx, self.link);
+    }
+
     /// Idle time after which the next connection is to be kept alive.
     pub(crate) fn keep_alive(&self) -> Option<Duration> {
         self.former.keep_alive()

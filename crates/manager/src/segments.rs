@@ -1,8 +1,9 @@
 //! Smaller segments where only small packets pass (an MTU black hole, RFC 2923, section 2.1).
 //!
-//! A handshake fits into small packets. A connection whose handshake came through and that falls
-//! silent before it has brought much is joined anew with smaller segments; both ends keep to the
-//! limit, since TCP announces it in the SYN.
+//! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came through
+//! and that falls silent before it has brought much is joined anew with smaller segments; both ends
+//! keep to the limit, since TCP announces it in the SYN. Where not even a handshake passes, the
+//! attempt itself finds that it does with the smallest ones.
 
 use crate::action::Notice;
 use crate::context::Context;
@@ -36,6 +37,14 @@ impl Segments {
             return;
         }
         self.step = (self.step + 1) % (SEGMENT_BYTES.len() + 1);
+        if let Some(bytes) = self.limit() {
+            cx.tell(Notice::SmallerSegments { link, bytes });
+        }
+    }
+
+    /// A handshake has come through with the smallest limit, and not with a larger one.
+    pub(crate) fn least(&mut self, cx: &mut Context, link: LinkId) {
+        self.step = SEGMENT_BYTES.len();
         if let Some(bytes) = self.limit() {
             cx.tell(Notice::SmallerSegments { link, bytes });
         }

@@ -46,6 +46,22 @@ fn connections_that_fall_silent_before_64_kib_get_1220_then_536_octets_then_no_l
 }
 
 #[test]
+fn a_handshake_that_passes_with_536_octets_alone_sets_that_limit_until_the_network_changes() {
+    let mut b = Bench::new(Config::new(vec![Link::path("own")]));
+    let (dial, _) = b.dial();
+    b.manager.handle_least_segments(b.now, PATH);
+    let bytes = 536;
+    let told = notices(&b.actions());
+    assert_eq!(told, [Notice::SmallerSegments { link: PATH, bytes }]);
+    let subflow = b.joined(dial);
+    b.closed(subflow);
+    b.pass(ms(60_000));
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(bytes));
+    b.manager.handle_slept(b.now, ms(60_000));
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
+}
+
+#[test]
 fn a_limit_with_which_more_arrives_is_kept_until_the_network_changes() {
     let (mut b, subflow) = one_path();
     let (dial, _) = again(&mut b, subflow, 3_000, 0);

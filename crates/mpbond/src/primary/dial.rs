@@ -7,12 +7,13 @@ use anyhow::{Context as _, bail};
 use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
 use mpbond_net::tcp::Tuning;
-use mpbond_net::tls::{Label, TlsStream};
+use mpbond_net::tls::{Label, TlsError, TlsStream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::control;
+use super::least_segments::{self, Passed};
 use super::links::LinkConfig;
 use super::state::Primary;
 use crate::config::{HelperRef, PathConfig};
@@ -122,18 +123,30 @@ pub(super) async fn to_proxy(
 ) -> anyhow::Result<TlsStream> {
     let bind = (path.source, path.interface.as_ref());
     let addresses = primary.proxy_addresses(link).await;
-    let tuning = Tuning {
-        max_segment_bytes: primary.manager.borrow().max_segment_bytes(link),
-        ..primary.tuning()
+    let connect = async |addresses: &[SocketAddr], max_segment_bytes| {
+        let tuning = Tuning {
+            max_segment_bytes,
+            ..primary.tuning()
+        };
+        let tcp = primary.connect(bind, addresses, tuning).await;
+        tcp.context("the proxy")
     };
-    let tcp = primary
-        .connect(bind, &addresses, tuning)
-        .await
-        .context("the proxy")?;
-    let at = tcp.peer_addr()?;
-    let tls = handshake(primary, tcp, label()).await;
-    primary.address_tried(link, at, tls.is_ok());
-    tls
+    let limit = primary.manager.borrow().max_segment_bytes(link);
+    let tcp = connect(&addresses, limit).await?;
+    let (at, label) = (tcp.peer_addr()?, label());
+    let deadline = Instant::now() + HANDSHAKE_WITHIN;
+    let usual = handshake(primary, tcp, label, deadline);
+    let least = async |bytes| {
+        let tcp = connect(&[at], Some(bytes)).await.ok()?;
+        handshake(primary, tcp, label, deadline).await.ok()
+    };
+    let passed = least_segments::pass(limit, usual, least).await;
+    primary.address_tried(link, at, passed.is_ok());
+    let Passed { connection, least } = passed?;
+    if least {
+        primary.manage(|m, now| m.handle_least_segments(now, link));
+    }
+    Ok(connection)
 }
 
 /// A connection to the proxy through a relay for which the helper at this address has given a
@@ -148,7 +161,8 @@ pub(super) async fn through_helper(
     let bind = (helper.source, helper.interface.as_ref());
     let mut tcp = primary.connect(bind, &[address], tuning).await?;
     tcp.write_all(&relay_preamble(ticket)).await?;
-    let tls = handshake(primary, tcp, label).await;
+    let deadline = Instant::now() + HANDSHAKE_WITHIN;
+    let tls = handshake(primary, tcp, label, deadline).await;
     tls.context("through the helper")
 }
 
@@ -156,11 +170,11 @@ async fn handshake(
     primary: &Primary,
     tcp: TcpStream,
     label: Option<Label>,
-) -> anyhow::Result<TlsStream> {
-    let deadline = Instant::now() + HANDSHAKE_WITHIN;
+    deadline: Instant,
+) -> Result<TlsStream, TlsError> {
     let (identity, proxy) = (&primary.identity, primary.config.proxy.id);
-    Ok(match label {
-        None => TlsStream::connect(tcp, identity, proxy, deadline).await?,
-        Some(label) => TlsStream::connect_to_process(tcp, identity, proxy, label, deadline).await?,
-    })
+    match label {
+        None => TlsStream::connect(tcp, identity, proxy, deadline).await,
+        Some(label) => TlsStream::connect_to_process(tcp, identity, proxy, label, deadline).await,
+    }
 }

@@ -13,6 +13,7 @@ mod direct;
 mod dns;
 mod fronts;
 mod handles;
+mod least_segments;
 mod links;
 mod local_names;
 mod proxy_addresses;

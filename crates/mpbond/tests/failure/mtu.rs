@@ -31,6 +31,24 @@ fn role() {
     through(1_300, "download", fetch, "octets=1220");
 }
 
+#[test]
+fn a_path_with_an_mtu_of_576_octets_is_joined_with_segments_of_536() {
+    if !has_nft() {
+        return;
+    }
+    play("-Urnm", "mtu::role_least");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_least() {
+    if !is_called_for() {
+        return;
+    }
+    through(576, "upload", upload, "octets=536");
+    through(576, "download", fetch, "octets=536");
+}
+
 fn through(largest: u32, name: &str, transfer: fn(&Bond), logged: &str) {
     let apart = Apart::with("on_proxy_loss = \"fail\"", "");
     // One packet for each segment: what is dropped is what a wire would carry.
