@@ -5,6 +5,7 @@
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`Program`]: a program under test.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
+//! - [`is_within`]: figures that hold on a machine with time left.
 //! - [`free_address`]: addresses on loopback for daemons that a test starts.
 //!
 //! A test whose need is not met ends early, with success. The environment variable
@@ -14,12 +15,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 pub mod command_line;
+mod figures;
 pub mod namespaces;
 mod need;
 mod ports;
 mod program;
 mod samples;
 
+pub use figures::{is_within, median};
 pub use need::{Need, has_nft, has_script, has_tbf};
 pub use ports::free_address;
 pub use program::{Outcome, Program};

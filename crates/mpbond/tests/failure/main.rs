@@ -2,7 +2,8 @@
 //! origins and names that fail, descriptors and disks that are used up, addresses that change.
 //! docs/failure.md describes the behaviour expected of each.
 //!
-//! Deadlines are ten times what an idle machine needs, or more.
+//! Deadlines are ten times what an idle machine needs, or more. Figures that are promised are
+//! asserted as such by `mpbond_testing::is_within`.
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod address;
