@@ -1,5 +1,6 @@
 //! `mpbond primary`, `mpbond helper`, `mpbond proxy`.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -222,9 +223,11 @@ impl ProxyArgs {
         let file = self.which.file(Role::Proxy);
         // Without a file at the start there is none at a reload, either, unless it has come since.
         // One that was there and cannot be found is an error: its limits would be lost.
-        let may_be_missing = self.which.config.is_none() && matches!(file.try_exists(), Ok(false));
+        let may_be_missing = Cell::new(self.which.config.is_none());
         let configured = Configured::from_file(file.clone(), move |file| {
-            let config = match may_be_missing && matches!(file.try_exists(), Ok(false)) {
+            let is_missing = may_be_missing.get() && matches!(file.try_exists(), Ok(false));
+            may_be_missing.set(is_missing);
+            let config = match is_missing {
                 true => ProxyConfig::default(),
                 false => ProxyConfig::load(file)?,
             };

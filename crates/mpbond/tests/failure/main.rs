@@ -10,6 +10,7 @@ mod address;
 mod apart;
 mod crowd;
 mod daemons;
+mod default_file;
 mod doctor;
 mod exhaustion;
 mod families;
