@@ -290,6 +290,21 @@ impl Bond {
 
     /// The same with the files of this name.
     fn start_with(&self, role: &str, name: &str, line: &str) -> Daemon {
+        let mut daemon = self.spawn(role, name, line);
+        until(&format!("{name} comes up"), || {
+            let ended = daemon.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?}: {}", daemon.log());
+            self.status(name).is_some()
+        });
+        daemon
+    }
+
+    /// Starts a daemon by a line of shell, and does not wait until it answers.
+    pub fn start_unseen(&self, role: &str, line: &str) -> Daemon {
+        self.spawn(role, role, line)
+    }
+
+    fn spawn(&self, role: &str, name: &str, line: &str) -> Daemon {
         let log = self.file(&format!("{name}.log"));
         let out = File::options().create(true).append(true).open(&log);
         let child = Command::new("sh")
@@ -300,13 +315,7 @@ impl Bond {
             .stderr(out.unwrap())
             .spawn()
             .unwrap();
-        let mut daemon = Daemon { child, log };
-        until(&format!("{name} comes up"), || {
-            let ended = daemon.child.try_wait().unwrap();
-            assert!(ended.is_none(), "{ended:?}: {}", daemon.log());
-            self.status(name).is_some()
-        });
-        daemon
+        Daemon { child, log }
     }
 
     pub fn status(&self, role: &str) -> Option<Status> {

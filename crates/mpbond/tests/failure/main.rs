@@ -26,6 +26,7 @@ mod mtu;
 mod mtu_helper;
 mod names;
 mod nat;
+mod no_status;
 mod origin;
 mod own_addresses;
 mod own_names;
