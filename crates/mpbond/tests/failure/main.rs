@@ -20,6 +20,7 @@ mod hotspot;
 mod idle;
 mod interface;
 mod kill_switch;
+mod locks;
 mod log_flood;
 mod metrics;
 mod mtu;
