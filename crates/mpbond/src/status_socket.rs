@@ -35,8 +35,8 @@ const MODE: u32 = 0o666;
 /// Maximum size of an answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// Maximum number of clients whose requests are being read; more are turned away, unless they are
-/// trusted.
+/// Maximum number of clients whose requests are being read or whose answers are being written; more
+/// are turned away, unless they are trusted.
 const MAX_ASKERS: usize = 64;
 
 /// Requests. Anything else, an empty one included, asks for the status. Daemons of older versions
@@ -158,6 +158,15 @@ impl StatusSocket {
         status: impl Fn() -> F,
         reload: impl Fn() -> Answer,
     ) {
+        self.serve_trusting(is_trusted, status, reload).await;
+    }
+
+    async fn serve_trusting<F: Future<Output = Status>>(
+        &self,
+        is_trusted: impl Fn(&UnixStream) -> bool,
+        status: impl Fn() -> F,
+        reload: impl Fn() -> Answer,
+    ) {
         let Some(listener) = &self.listener else {
             return std::future::pending().await;
         };
@@ -192,7 +201,7 @@ impl StatusSocket {
                         "only root and the user of the daemon may do this".to_owned(),
                     ),
                 };
-                answer(asker, to_json(&result));
+                asking.spawn(answer(asker, to_json(&result)));
                 continue;
             }
             let is_trusted = is_trusted(&asker);
@@ -212,7 +221,7 @@ impl StatusSocket {
             if !is_trusted && recent.is_none() {
                 public = Some((Instant::now(), text.clone()));
             }
-            answer(asker, text);
+            asking.spawn(answer(asker, text));
         }
     }
 }
@@ -244,17 +253,16 @@ async fn request_of(mut asker: UnixStream) -> Option<(UnixStream, String)> {
     is_whole.then_some((asker, request))
 }
 
-/// Sends an answer, in a task, so that a slow client delays no other.
-fn answer(mut asker: UnixStream, text: Vec<u8>) {
-    tokio::spawn(async move {
-        let write = async {
-            asker.write_all(&text).await?;
-            asker.shutdown().await
-        };
-        if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
-            debug!(error = %e, "a status client went away");
-        }
-    });
+/// Sends an answer. No request follows it.
+async fn answer(mut asker: UnixStream, text: Vec<u8>) -> Option<(UnixStream, String)> {
+    let write = async {
+        asker.write_all(&text).await?;
+        asker.shutdown().await
+    };
+    if let Ok(Err(e)) = tokio::time::timeout(PATIENCE, write).await {
+        debug!(error = %e, "a status client went away");
+    }
+    None
 }
 
 /// Whether a client may change the daemon: it runs as root or as this user.
@@ -358,6 +366,52 @@ mod tests {
         assert_eq!(status.unwrap(), Status::default());
         assert_eq!(reloaded.unwrap(), told);
         assert_eq!(other.unwrap(), Status::default());
+    }
+
+    /// The kernel keeps some 200 kB of an answer.
+    #[tokio::test]
+    async fn clients_that_do_not_read_are_64_at_most_and_others_have_answers_after_two_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.sock");
+        let socket = StatusSocket::bind(&path).unwrap();
+        let status = || async {
+            Status {
+                notes: vec!["x".repeat(2 << 20)],
+                ..Status::default()
+            }
+        };
+        let reload = || Answer::Refused(String::new());
+        let served = socket.serve_trusting(|_| false, status, reload);
+        let asked = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let silent: Vec<_> = (0..MAX_ASKERS)
+                .map(|_| {
+                    let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+                    client.write_all(b"\n").unwrap();
+                    client
+                })
+                .collect();
+            // All of these are being answered.
+            for client in &silent {
+                client.set_read_timeout(Some(PATIENCE)).unwrap();
+                assert_eq!({ client }.read(&mut [0; 1]).unwrap(), 1);
+            }
+            let is_refused = ask(&path).is_err();
+            assert!(is_refused || began.elapsed() > PATIENCE, "one more");
+            let deadline = Instant::now() + 10 * PATIENCE;
+            while ask(&path).is_err() {
+                assert!(Instant::now() < deadline, "none is dropped");
+            }
+            std::thread::sleep(2 * PATIENCE);
+            for mut client in silent {
+                let rest = client.read_to_end(&mut Vec::new()).unwrap();
+                assert!(rest < 1 << 20, "{rest} octets");
+            }
+        });
+        tokio::select! {
+            () = served => panic!("it ends"),
+            asked = asked => asked.unwrap(),
+        }
     }
 
     #[tokio::test]

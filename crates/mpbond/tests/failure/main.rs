@@ -44,6 +44,7 @@ mod silence;
 mod speed;
 mod status;
 mod texts;
+mod unread;
 mod upgrade;
 mod upgrade_refused;
 mod upgrade_stop;

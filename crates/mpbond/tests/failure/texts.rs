@@ -26,12 +26,12 @@ const NAME: &str = "wifi\u{202e}txt\u{200b}";
 /// The beginning of both as they are shown.
 const SHOWN: [&str; 2] = ["gone�]0;owned��[2J��ok �txt��2J", "wifi�txt�"];
 
-fn soon() -> Instant {
+pub fn soon() -> Instant {
     Instant::now() + WITHIN
 }
 
 /// Runs the other end of a connection on a thread of its own, on its own runtime.
-fn play(part: impl AsyncFnOnce() + Send + 'static) {
+pub fn play(part: impl AsyncFnOnce() + Send + 'static) {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
@@ -39,7 +39,7 @@ fn play(part: impl AsyncFnOnce() + Send + 'static) {
     });
 }
 
-fn identity(bond: &Bond, name: &str) -> Identity {
+pub fn identity(bond: &Bond, name: &str) -> Identity {
     Identity::load_or_create(bond.file(&format!("{name}.pem"))).unwrap()
 }
 
