@@ -1,9 +1,9 @@
 //! Smaller segments where only small packets pass (an MTU black hole, RFC 2923, section 2.1).
 //!
-//! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came through
-//! and that falls silent before it has brought much is joined anew with smaller segments; both ends
-//! keep to the limit, since TCP announces it in the SYN. Where not even a handshake passes, the
-//! attempt itself finds that it does with the smallest ones.
+//! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came
+//! through and that falls silent before it has brought much is joined anew with smaller segments;
+//! both ends keep to the limit, since TCP announces it in the SYN. Where not even a handshake
+//! passes, the attempt itself finds that it does with the smallest ones.
 
 use crate::action::Notice;
 use crate::context::Context;

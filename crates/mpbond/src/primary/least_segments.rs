@@ -44,10 +44,13 @@ pub(super) async fn pass<T>(
     loop {
         tokio::select! {
             biased;
-            done = &mut usual => return match (done, other) {
-                (Err(TlsError::Deadline), Some(connection)) => Ok(Passed { connection, least: true }),
-                (done, _) => done.map(|connection| Passed { connection, least: false }),
-            },
+            done = &mut usual => {
+                let (connection, least) = match (done, other) {
+                    (Err(TlsError::Deadline), Some(connection)) => (connection, true),
+                    (done, _) => (done?, false),
+                };
+                return Ok(Passed { connection, least });
+            }
             done = &mut least, if !is_over => {
                 is_over = true;
                 other = done;
