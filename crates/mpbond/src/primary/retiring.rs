@@ -54,6 +54,7 @@ pub(super) fn start(
         (retiring.len() > MAX_RETIRING).then(|| retiring.remove(0))
     };
     if let Some(oldest) = oldest {
+        info!("too many sessions retire: the oldest one is given up, with its open connections");
         oldest.give_up("too many sessions retire");
     }
     tokio::task::spawn_local(keep(Rc::clone(primary), driver, notices));

@@ -236,10 +236,15 @@ impl Bond {
     /// Starts another daemon of this role, with the same configuration but for its status socket,
     /// `next.sock`.
     pub fn start_next(&self, role: &str) -> Daemon {
+        self.start_named(role, "next")
+    }
+
+    /// The same with the status socket `NAME.sock`.
+    pub fn start_named(&self, role: &str, name: &str) -> Daemon {
         let text = std::fs::read_to_string(self.file(&format!("{role}.toml"))).unwrap();
-        let text = text.replace(&format!("{role}.sock"), "next.sock");
-        std::fs::write(self.file("next.toml"), text).unwrap();
-        self.start_with(role, "next", "exec \"$0\" \"$@\"")
+        let text = text.replace(&format!("{role}.sock"), &format!("{name}.sock"));
+        std::fs::write(self.file(&format!("{name}.toml")), text).unwrap();
+        self.start_with(role, name, "exec \"$0\" \"$@\"")
     }
 
     /// Replaces the daemon that runs by a new process, as `systemctl reload` does.

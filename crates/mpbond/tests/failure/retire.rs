@@ -1,6 +1,6 @@
 //! Sessions that retire: their proxy takes no new streams, and serves what is open.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -83,4 +83,45 @@ fn a_second_signal_ends_a_proxy_that_waits() {
     assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
     // Not after `resume_for`, a minute: the primary knows.
     assert!(told.elapsed() < Duration::from_secs(30));
+}
+
+/// Sessions that a primary keeps while they retire.
+const RETIRING: usize = 4;
+
+#[test]
+fn a_primary_keeps_four_sessions_that_retire_and_gives_up_the_oldest() {
+    let origin = origin();
+    let bond = Bond::new(
+        Ways::Own,
+        "on_proxy_loss = \"fail\"",
+        "stop_within = \"1h\"",
+    );
+    let primary = bond.start("primary");
+    let mut proxies = Vec::new();
+    let mut open = Vec::new();
+    for n in 0..=RETIRING {
+        let proxy = bond.start_named("proxy", &format!("proxy{n}"));
+        until("the session is up", || {
+            let sessions = bond.status("primary").unwrap().sessions;
+            let states: Vec<&str> = sessions.iter().map(|s| s.state.as_str()).collect();
+            states.contains(&"up") && states.len() == n + 1
+        });
+        let mut app = bond.connect(origin).unwrap();
+        app.write_all(&[0]).unwrap();
+        let is_open = || bond.status(&format!("proxy{n}")).unwrap().sessions[0].streams_open;
+        until("it has reached the proxy", || is_open() == 1);
+        open.push(app);
+        leaves(&proxy);
+        proxies.push(proxy);
+    }
+    primary.logs("too many sessions retire");
+    let mut open = open.into_iter();
+    let mut oldest = open.next().unwrap();
+    let error = oldest.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    // The rest of what they ask for, a single byte, and that byte.
+    for mut app in open {
+        app.write_all(&[0, 0, 1]).unwrap();
+        assert_eq!(app.read(&mut [0xff; 1]).unwrap(), 1);
+    }
 }
