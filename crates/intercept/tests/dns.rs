@@ -247,6 +247,28 @@ async fn silence_means_servfail() {
     assert_eq!(answer[..4], [0, 1, 0x81, 0x82]);
 }
 
+#[tokio::test]
+async fn a_listener_has_64_tcp_clients_and_the_next_one_waits_until_one_of_these_is_gone() {
+    let dial = |_| std::future::ready(Err::<DuplexStream, _>(io::ErrorKind::NotConnected.into()));
+    let stub = stub(dial).await;
+    let connect = async || TcpStream::connect(stub.addr).await.unwrap();
+    let mut clients = Vec::new();
+    for id in 0..64 {
+        let mut tcp = connect().await;
+        write_message(&mut tcp, &query(id, "a")).await;
+        let answer = read_message(&mut tcp).await.unwrap();
+        assert_eq!(answer[..4], [0, id as u8, 0x81, 0x82]);
+        clients.push(tcp);
+    }
+    let mut next = connect().await;
+    write_message(&mut next, &query(64, "a")).await;
+    let early = timeout(Duration::from_millis(300), read_message(&mut next));
+    assert!(early.await.is_err(), "one more than 64");
+    clients.pop();
+    let answer = timeout(Duration::from_secs(60), read_message(&mut next));
+    assert_eq!(answer.await.unwrap().unwrap()[..4], [0, 64, 0x81, 0x82]);
+}
+
 /// As at an upgrade, when another process has the same sockets.
 #[tokio::test]
 async fn a_stub_that_is_told_to_stop_answers_what_it_has_received_and_ends() {

@@ -98,6 +98,14 @@ fn silent(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     socket.into()
 }
 
+/// Length of the kernel's queue of a listener.
+fn queue_of(listener: SocketAddr) -> u32 {
+    let line = sh(&format!("ss -Hltn sport = :{}", listener.port()));
+    // State, connections in the queue, its length.
+    let length = line.split_whitespace().nth(2);
+    length.unwrap().parse().unwrap()
+}
+
 /// The time that a primary takes to join over its only way, from this address, counted from the
 /// start of its process.
 fn joins(bond: &Bond, way: &str, from: Ipv4Addr) -> Duration {
@@ -145,6 +153,7 @@ fn role() {
             Ways::Own => bond.proxy,
             _ => bond.helper,
         };
+        assert_eq!(queue_of(target), 4_096, "new namespaces have this limit");
         let crowd = Crowd::gather(target);
         // Time for all of them to connect: more than the daemon takes.
         thread::sleep(Duration::from_secs(3));

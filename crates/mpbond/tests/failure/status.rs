@@ -40,6 +40,32 @@ fn status_shows_rates_of_each_path_and_their_sum() {
     );
 }
 
+/// Streams that have ended and are kept for the status of a daemon.
+const ENDED: usize = 64;
+
+#[test]
+fn status_has_the_last_64_streams_that_have_ended() {
+    let bond = Bond::new(Ways::Own, "on_proxy_loss = \"fail\"", "");
+    let _daemons = ["proxy", "primary"].map(|role| bond.start(role));
+    bond.joined(1);
+    let origin = origin();
+    for _ in 0..ENDED + 6 {
+        assert!(bond.works(origin));
+    }
+    for role in ["proxy", "primary"] {
+        until("all have ended", || {
+            let transfers = bond.status(role).unwrap().transfers;
+            assert!(transfers.len() >= ENDED, "{role}: {}", transfers.len());
+            transfers.iter().all(|t| t.state != "open")
+        });
+        let transfers = bond.status(role).unwrap().transfers;
+        assert_eq!(transfers.len(), ENDED, "{role}");
+        let mut streams: Vec<u64> = transfers.iter().map(|t| t.stream).collect();
+        streams.dedup();
+        assert_eq!(streams.len(), ENDED, "{role}: {streams:?}");
+    }
+}
+
 #[test]
 fn the_cause_of_a_failed_connection_is_named_once() {
     let bond = Bond::new(Ways::Both, "", "");
