@@ -36,6 +36,12 @@ fn resident_bytes(daemon: &Daemon) -> u64 {
     kib.parse::<u64>().unwrap() << 10
 }
 
+/// Number of descriptors that a daemon has open.
+fn descriptors(daemon: &Daemon) -> usize {
+    let folder = fs::read_dir(format!("/proc/{}/fd", daemon.id()));
+    folder.unwrap().count()
+}
+
 /// Pings, and does not read, until the other end closes the connection.
 async fn ping_only(control: &mut ControlChannel) {
     for token in 0.. {
@@ -143,6 +149,9 @@ fn a_helper_that_pings_a_primary_and_never_reads_is_dropped_and_other_paths_go_o
 const SESSIONS: usize = 16;
 const DEVICES: usize = 50;
 
+/// Clients that ask for the status. Each has one made for it.
+const CLIENTS: usize = 10;
+
 /// A session with a path of the longest name, which stays.
 async fn session(to: SocketAddr, own: &Identity, proxy: DeviceId) -> TlsStream {
     let tcp = tokio::net::TcpStream::connect(to).await.unwrap();
@@ -193,19 +202,21 @@ fn clients_that_do_not_read_a_long_status_are_dropped_and_others_have_theirs() {
     until("all sessions are shown", || {
         bond.status("proxy").unwrap().sessions.len() == DEVICES * SESSIONS + 1
     });
-    let before = resident_bytes(&proxy);
+    let before = (resident_bytes(&proxy), descriptors(&proxy));
     let running = download(&bond, origin(), BYTES);
-    let silent: Vec<UnixStream> = (0..40)
+    let silent: Vec<UnixStream> = (0..CLIENTS)
         .map(|_| {
             let mut client = UnixStream::connect(bond.file("proxy.sock")).unwrap();
             client.write_all(b"\n").unwrap();
             client
         })
         .collect();
-    assert!(bond.status("proxy").is_some());
+    until("another one has its status", || {
+        bond.status("proxy").is_some()
+    });
     assert!(bond.works(origin()));
-    // Longer than the daemon waits for them.
-    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(running.end().unwrap(), BYTES as usize);
+    until("all are dropped", || descriptors(&proxy) <= before.1);
     for mut client in silent {
         client.set_read_timeout(Some(WITHIN)).unwrap();
         let mut text = Vec::new();
@@ -213,8 +224,7 @@ fn clients_that_do_not_read_a_long_status_are_dropped_and_others_have_theirs() {
         let cut = serde_json::from_slice::<Status>(&text);
         assert!(cut.is_err_and(|e| e.is_eof()), "{} octets", text.len());
     }
-    assert_eq!(running.end().unwrap(), BYTES as usize);
-    let more = resident_bytes(&proxy).saturating_sub(before);
+    let more = resident_bytes(&proxy).saturating_sub(before.0);
     assert!(more < 2 * MORE_BYTES, "{more} octets more");
 }
 
