@@ -51,15 +51,22 @@ fn lock_everything(folder: &Path) -> Vec<File> {
 
 #[test]
 fn locks_of_strangers_on_folder_and_files_do_not_delay_untrust() {
-    let bond = Bond::new(Ways::Own, "", "");
-    let _proxy = bond.start("proxy");
+    let bond = Bond::new(Ways::Helper, "", "");
+    let (_proxy, _helper) = (bond.start("proxy"), bond.start("helper"));
     let _primary = bond.start("primary");
     bond.joined(1);
     let held = lock_everything(bond.folder.path());
     assert!(held.len() > 5, "{held:?}");
-    let identity = bond.file("proxy.pem");
-    let done = run(&["untrust", &id(&bond), "--identity", text(&identity)]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    let untrust = |role: &str| {
+        let identity = bond.file(&format!("{role}.pem"));
+        let done = run(&["untrust", &id(&bond), "--identity", text(&identity)]);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    };
+    untrust("helper");
+    until("the relay is over", || {
+        bond.status("helper").unwrap().relays.is_empty()
+    });
+    untrust("proxy");
     until("the session is over", || {
         bond.status("proxy").unwrap().sessions.is_empty()
     });
