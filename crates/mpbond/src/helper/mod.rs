@@ -4,6 +4,7 @@
 mod budget;
 mod control;
 mod measurement;
+mod relay;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,14 +17,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mpbond_manager::{Addresses, is_own};
 use mpbond_net::DeviceId;
-use mpbond_net::control::{Opening, RequestId, TicketBook, read_opening};
+use mpbond_net::control::{Opening, TicketBook, read_opening};
 use mpbond_net::identity::Identity;
-use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
-use mpbond_net::tcp::{self, TcpError, Tuning};
+use mpbond_net::tcp::{self, Tuning};
 use mpbond_net::tls::Trust;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -31,7 +30,7 @@ use crate::admission::{Door, Limits, Visitor};
 use crate::config::{HOST_NAME, HelperConfig, TrustFile};
 use crate::discovery::{Announcement, NONCE_LIFE};
 use crate::driver::Clock;
-use crate::quota::{Quota, Share, source};
+use crate::quota::{Quota, source};
 use crate::rate_limited_log::{Line, PeerLog};
 use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Need, Place};
@@ -43,6 +42,7 @@ use crate::{addresses, metrics, revocation};
 use budget::MonthlyBudget;
 pub use budget::budget_of;
 use measurement::Measurement;
+use relay::{Active, Promised, add_relayed};
 
 /// Time within which a new connection has to identify itself as control connection or relay.
 const OPENING_WITHIN: Duration = Duration::from_secs(10);
@@ -81,35 +81,6 @@ const MAX_MEASUREMENTS_EACH: usize = 2;
 enum Promise {
     Relay(Promised),
     Measurement(Measurement),
-}
-
-/// A relay for which a ticket was issued. Its HS-Path is being opened.
-struct Promised {
-    primary: DeviceId,
-    proxy: SocketAddr,
-    request: RequestId,
-    kind: control::Kind,
-    hs: JoinHandle<Result<TcpStream, TcpError>>,
-    /// The control connection that asked.
-    control: mpsc::UnboundedSender<control::Event>,
-    /// The primary's share of relays, held until the relay ends.
-    share: Share<DeviceId>,
-}
-
-/// A relay in operation.
-struct Active {
-    primary: DeviceId,
-    proxy: SocketAddr,
-    handle: RelayHandle,
-    /// The own address that the HS-Path runs from.
-    hs_local: Option<IpAddr>,
-}
-
-/// Adds the bytes of a relay to those of its primary.
-fn add_relayed(relayed: &mut BTreeMap<DeviceId, (u64, u64)>, relay: &Active) {
-    let (down, up) = relay.handle.moved();
-    let sum = relayed.entry(relay.primary).or_default();
-    *sum = (sum.0 + down, sum.1 + up);
 }
 
 /// End of a helper's process.
@@ -488,98 +459,6 @@ impl Helper {
     /// The line about a primary's connections that may be written now, if any.
     fn line(&self, primary: DeviceId) -> Option<Line> {
         self.lines.line(primary, self.clock.now())
-    }
-
-    /// Relays between a new pipe and the HS-Path that was opened for it.
-    async fn relay(&self, pipe: TcpStream, promised: Promised) {
-        let Promised {
-            primary,
-            proxy,
-            request,
-            kind,
-            hs,
-            control,
-            share: _share,
-        } = promised;
-        let hs = match hs.await {
-            Ok(Ok(hs)) => hs,
-            Ok(Err(e)) => {
-                if let Some(line) = self.line(primary) {
-                    info!(%proxy, error = %e, left_out = line.left_out, "proxy not reached");
-                }
-                let _ = control.send(control::Event::Unreachable(request, e.to_string()));
-                return;
-            }
-            // The task was aborted with the daemon.
-            Err(_) => return,
-        };
-        // Trust may have been withdrawn while the proxy was being reached.
-        if !self.trust.trusts(&primary) {
-            info!(primary = primary.short(), "no longer trusted");
-            return;
-        }
-        let express = kind == control::Kind::Express;
-        if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
-            debug!(error = %e, "cannot switch keep-alive off");
-        }
-        let hs_local = hs.local_addr().ok().map(|a| a.ip());
-        let proxy = hs.peer_addr().unwrap_or(proxy);
-        // So may the permission to relay.
-        if !self.config().lends_to(&proxy) {
-            if let Some(Line { left_out }) = self.line(primary) {
-                info!(%proxy, left_out, "relays to this proxy are no longer allowed");
-            }
-            return;
-        }
-        self.reached.borrow_mut().worked(proxy);
-        let options = RelayOptions {
-            bound_bytes: self.config().buffer_bytes,
-            budget: self.budget.as_ref().map(MonthlyBudget::bytes),
-        };
-        let relay = match Relay::new(pipe, hs, options) {
-            Ok(relay) => relay,
-            Err(e) => {
-                if let Some(line) = self.line(primary) {
-                    warn!(error = %e, left_out = line.left_out, "cannot relay");
-                }
-                return;
-            }
-        };
-        let handle = relay.handle();
-        let number = self.next_relay.get();
-        self.next_relay.set(number + 1);
-        self.relays.borrow_mut().insert(
-            number,
-            Active {
-                primary,
-                proxy,
-                handle: handle.clone(),
-                hs_local,
-            },
-        );
-        if let Some(Line { left_out }) = self.line(primary) {
-            info!(primary = primary.short(), %proxy, left_out, "relay opened");
-        }
-        // The control connection may be closed already.
-        let told = control.send(control::Event::Opened(request, handle.clone(), kind));
-        if express && told.is_err() {
-            handle.stop();
-        }
-        let end = relay.run().await;
-        if let Some(Line { left_out }) = self.line(primary) {
-            let primary = primary.short();
-            match end {
-                RelayEnd::Failed { side, error } => {
-                    info!(primary, ?side, %error, left_out, "relay broke");
-                }
-                end => info!(primary, ?end, left_out, "relay closed"),
-            }
-        }
-        if let Some(ended) = self.relays.borrow_mut().remove(&number) {
-            let mut relayed = self.relayed.borrow_mut();
-            add_relayed(&mut relayed, &ended);
-        }
-        let _ = control.send(control::Event::Closed(request));
     }
 
     fn status(&self) -> Status {

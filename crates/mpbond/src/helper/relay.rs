@@ -1,0 +1,140 @@
+//! Relays: from the ticket to the last byte.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use mpbond_net::DeviceId;
+use mpbond_net::control::RequestId;
+use mpbond_net::relay::{Relay, RelayEnd, RelayHandle, RelayOptions};
+use mpbond_net::tcp::TcpError;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::{debug, info, warn};
+
+use super::{Helper, MonthlyBudget, control};
+use crate::quota::Share;
+use crate::rate_limited_log::Line;
+
+/// A relay for which a ticket was issued. Its HS-Path is being opened.
+pub(super) struct Promised {
+    pub(super) primary: DeviceId,
+    pub(super) proxy: SocketAddr,
+    pub(super) request: RequestId,
+    pub(super) kind: control::Kind,
+    pub(super) hs: JoinHandle<Result<TcpStream, TcpError>>,
+    /// The control connection that asked.
+    pub(super) control: mpsc::UnboundedSender<control::Event>,
+    /// The primary's share of relays, held until the relay ends.
+    pub(super) share: Share<DeviceId>,
+}
+
+/// A relay in operation.
+pub(super) struct Active {
+    pub(super) primary: DeviceId,
+    pub(super) proxy: SocketAddr,
+    pub(super) handle: RelayHandle,
+    /// The own address that the HS-Path runs from.
+    pub(super) hs_local: Option<IpAddr>,
+}
+
+/// Adds the bytes of a relay to those of its primary.
+pub(super) fn add_relayed(relayed: &mut BTreeMap<DeviceId, (u64, u64)>, relay: &Active) {
+    let (down, up) = relay.handle.moved();
+    let sum = relayed.entry(relay.primary).or_default();
+    *sum = (sum.0 + down, sum.1 + up);
+}
+
+impl Helper {
+    /// Relays between a new pipe and the HS-Path that was opened for it.
+    pub(super) async fn relay(&self, pipe: TcpStream, promised: Promised) {
+        let Promised {
+            primary,
+            proxy,
+            request,
+            kind,
+            hs,
+            control,
+            share: _share,
+        } = promised;
+        let hs = match hs.await {
+            Ok(Ok(hs)) => hs,
+            Ok(Err(e)) => {
+                if let Some(line) = self.line(primary) {
+                    info!(%proxy, error = %e, left_out = line.left_out, "proxy not reached");
+                }
+                let _ = control.send(control::Event::Unreachable(request, e.to_string()));
+                return;
+            }
+            // The task was aborted with the daemon.
+            Err(_) => return,
+        };
+        // Trust may have been withdrawn while the proxy was being reached.
+        if !self.trust.trusts(&primary) {
+            info!(primary = primary.short(), "no longer trusted");
+            return;
+        }
+        let express = kind == control::Kind::Express;
+        if express && let Err(e) = socket2::SockRef::from(&pipe).set_keepalive(false) {
+            debug!(error = %e, "cannot switch keep-alive off");
+        }
+        let hs_local = hs.local_addr().ok().map(|a| a.ip());
+        let proxy = hs.peer_addr().unwrap_or(proxy);
+        // So may the permission to relay.
+        if !self.config().lends_to(&proxy) {
+            if let Some(Line { left_out }) = self.line(primary) {
+                info!(%proxy, left_out, "relays to this proxy are no longer allowed");
+            }
+            return;
+        }
+        self.reached.borrow_mut().worked(proxy);
+        let options = RelayOptions {
+            bound_bytes: self.config().buffer_bytes,
+            budget: self.budget.as_ref().map(MonthlyBudget::bytes),
+        };
+        let relay = match Relay::new(pipe, hs, options) {
+            Ok(relay) => relay,
+            Err(e) => {
+                if let Some(line) = self.line(primary) {
+                    warn!(error = %e, left_out = line.left_out, "cannot relay");
+                }
+                return;
+            }
+        };
+        let handle = relay.handle();
+        let number = self.next_relay.get();
+        self.next_relay.set(number + 1);
+        self.relays.borrow_mut().insert(
+            number,
+            Active {
+                primary,
+                proxy,
+                handle: handle.clone(),
+                hs_local,
+            },
+        );
+        if let Some(Line { left_out }) = self.line(primary) {
+            info!(primary = primary.short(), %proxy, left_out, "relay opened");
+        }
+        // The control connection may be closed already.
+        let told = control.send(control::Event::Opened(request, handle.clone(), kind));
+        if express && told.is_err() {
+            handle.stop();
+        }
+        let end = relay.run().await;
+        if let Some(Line { left_out }) = self.line(primary) {
+            let primary = primary.short();
+            match end {
+                RelayEnd::Failed { side, error } => {
+                    info!(primary, ?side, %error, left_out, "relay broke");
+                }
+                end => info!(primary, ?end, left_out, "relay closed"),
+            }
+        }
+        if let Some(ended) = self.relays.borrow_mut().remove(&number) {
+            let mut relayed = self.relayed.borrow_mut();
+            add_relayed(&mut relayed, &ended);
+        }
+        let _ = control.send(control::Event::Closed(request));
+    }
+}
