@@ -4,7 +4,7 @@
 //! Idle -> Dialling -> Up: Idle -> Asked -> Joining -> Up (with an express beside it)
 //!   ^         |        |    ^-------+----------+-------+   relay refused or lost: relay's pause
 //!   +-Waiting-+--------+                                   helper lost: pipe's pause
-//!         ^------------+-- Orphaned                        control connection lost, relay works on
+//!         ^------------+-- Orphaned, LastJoin              control connection lost, relay works on
 //! ```
 
 use std::net::IpAddr;
@@ -53,6 +53,11 @@ enum State {
     Waiting(Timestamp),
     Dialling(DialId),
     Up(Control),
+    /// The control connection is lost, and the relay is being joined: its ticket may be valid.
+    LastJoin {
+        dial: DialId,
+        reason: String,
+    },
     /// The control connection is lost, and the relay works on.
     Orphaned {
         subflow: SubflowId,
@@ -223,7 +228,7 @@ impl Pipe {
                 }
                 Relay::Idle | Relay::Joining { .. } => None,
             },
-            State::Idle | State::Dialling(_) => None,
+            State::Idle | State::Dialling(_) | State::LastJoin { .. } => None,
         }
     }
 
@@ -246,8 +251,18 @@ impl Pipe {
 
     /// Whether the attempt was for this pipe's relay or express.
     pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
-        let State::Up(control) = &mut self.state else {
-            return false;
+        let control = match &mut self.state {
+            State::Up(control) => control,
+            State::LastJoin { dial: own, reason } if *own == dial => {
+                self.state = State::Orphaned {
+                    subflow,
+                    reason: std::mem::take(reason),
+                    check_at: cx.now + ORPHAN_IDLE,
+                };
+                self.error = None;
+                return true;
+            }
+            _ => return false,
         };
         match &mut control.relay {
             Relay::Joining { request, dial: own } if *own == dial => {
@@ -268,7 +283,9 @@ impl Pipe {
 
     pub(crate) fn dial_failed(&mut self, cx: &mut Context, dial: DialId, reason: &str) {
         match &mut self.state {
-            State::Dialling(own) if *own == dial => self.lost(cx, reason),
+            State::Dialling(own) | State::LastJoin { dial: own, .. } if *own == dial => {
+                self.lost(cx, reason);
+            }
             State::Up(control) => match &mut control.relay {
                 Relay::Joining { dial: own, .. } if *own == dial => self.no_relay(cx, reason),
                 Relay::Up { express, .. } => express.dial_failed(cx, dial, reason),
@@ -348,29 +365,34 @@ impl Pipe {
         Some(*subflow)
     }
 
-    pub(crate) fn control_closed(&mut self, cx: &mut Context, reason: &str) {
+    pub(crate) fn control_closed(&mut self, cx: &mut Context, closed: &str) {
         let State::Up(control) = &mut self.state else {
             return;
         };
-        if let Relay::Up {
-            subflow, express, ..
-        } = &mut control.relay
-        {
-            let subflow = *subflow;
-            express.close(cx);
-            self.backoff.lasted(control.since, cx.now);
-            self.state = State::Orphaned {
-                subflow,
-                reason: format!("control connection lost: {reason}"),
-                check_at: cx.now + ORPHAN_IDLE,
-            };
-            cx.tell(Notice::ControlLost {
-                link: self.link,
-                reason: reason.to_owned(),
-            });
-        } else {
-            self.lost(cx, reason);
-        }
+        let reason = format!("control connection lost: {closed}");
+        let state = match &mut control.relay {
+            Relay::Up {
+                subflow, express, ..
+            } => {
+                express.close(cx);
+                State::Orphaned {
+                    subflow: *subflow,
+                    reason,
+                    check_at: cx.now + ORPHAN_IDLE,
+                }
+            }
+            Relay::Joining { dial, .. } => State::LastJoin {
+                dial: *dial,
+                reason,
+            },
+            _ => return self.lost(cx, closed),
+        };
+        self.backoff.lasted(control.since, cx.now);
+        self.state = state;
+        cx.tell(Notice::ControlLost {
+            link: self.link,
+            reason: closed.to_owned(),
+        });
     }
 
     /// The helper says goodbye: it goes on relaying until the subflow is dropped.
@@ -446,7 +468,7 @@ impl Pipe {
         let control = match &self.state {
             State::Up(control) => control,
             // It may have begun at that address, and would get no answer.
-            State::Dialling(dial) if network_gone => {
+            State::Dialling(dial) | State::LastJoin { dial, .. } if network_gone => {
                 cx.abandon(*dial);
                 self.state = State::Idle;
                 return;
@@ -482,6 +504,10 @@ impl Pipe {
         self.former.clear();
         match &mut self.state {
             State::Orphaned { .. } => self.orphan_over(cx),
+            State::LastJoin { dial, .. } => {
+                cx.abandon(*dial);
+                self.state = State::Idle;
+            }
             State::Up(control) => {
                 match &mut control.relay {
                     Relay::Joining { dial, .. } => cx.abandon(*dial),
@@ -501,7 +527,7 @@ impl Pipe {
     pub(crate) fn state(&self) -> LinkState<'_> {
         let error = self.error.as_deref();
         match &self.state {
-            State::Dialling(_) => LinkState::Connecting(error),
+            State::Dialling(_) | State::LastJoin { .. } => LinkState::Connecting(error),
             State::Orphaned { .. } => LinkState::Up,
             State::Up(control) => match control.relay {
                 Relay::Up { .. } => LinkState::Up,

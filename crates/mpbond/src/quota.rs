@@ -54,6 +54,11 @@ impl<K: Hash + Eq + Copy> Quota<K> {
             key,
         })
     }
+
+    /// Whether any is taken.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.used.borrow().is_empty()
+    }
 }
 
 impl<K: Hash + Eq> Drop for Share<K> {
@@ -98,10 +103,7 @@ mod tests {
         assert_eq!(quota.take('b').err(), Some(Full::Own));
         assert!(quota.take('d').is_ok());
         drop((first, others));
-        assert!(
-            quota.used.borrow().is_empty(),
-            "names are forgotten as well"
-        );
+        assert!(!quota.is_in_use(), "names are forgotten as well");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mpbond_net::control::{Decoder, MAX_MESSAGE_BYTES, Message, Opening, encode};
+use mpbond_net::control::{Decoder, MAX_MESSAGE_BYTES, Message, Opening, encode, label_of_opening};
 use mpbond_net::pairing::Message as PairingMessage;
-use mpbond_net::tls::{TlsStream, Trust};
+use mpbond_net::tls::{Peeked, TlsStream, Trust};
 use mpbond_net::{DeviceId, Identity};
 use mpbond_session::wire::Frame;
 use mpbond_session::{Session, SessionConfig, SessionId, SubflowSetup, parse_hello};
@@ -103,9 +103,12 @@ fn written_again(message: &Message) {
 }
 
 /// Classification of a connection to a helper's port: it must not depend on how many octets have
-/// arrived.
+/// arrived. The label of a ticket is read in relays alone.
 pub fn opening(octets: &[u8]) {
     let whole = Opening::of(octets);
+    let is_relay = matches!(whole, Ok(None | Some(Opening::Relay(_))));
+    let has_none = label_of_opening(octets) == Peeked::Whole(None);
+    assert_ne!(is_relay, has_none);
     for cut in 0..octets.len().min(40) {
         let part = Opening::of(octets.get(..cut).unwrap_or_default());
         match (part, &whole) {

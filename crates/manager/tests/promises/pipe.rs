@@ -154,6 +154,48 @@ fn a_relay_outlives_its_control_connection_until_it_is_idle() {
     assert!(b.pass(ms(100)).iter().chain(&actions).any(redialled));
 }
 
+/// Another process of the helper may have taken over, which passes the connection on.
+#[test]
+fn a_relay_that_is_being_joined_outlives_its_control_connection() {
+    let joining = || {
+        let mut b = one_pipe();
+        let (control, _) = b.dial();
+        b.manager.handle_control_up(b.now, control, None);
+        let (request, _) = b.ask();
+        b.manager.handle_ticket(b.now, PIPE, request);
+        let (dial, _) = b.dial();
+        b.manager
+            .handle_control_closed(b.now, PIPE, "closed by the helper");
+        let reason = "closed by the helper".to_owned();
+        let lost = Notice::ControlLost { link: PIPE, reason };
+        assert_eq!(b.actions(), [Action::Tell(lost)]);
+        assert_eq!(b.pass(ms(1_000)), []);
+        (b, dial)
+    };
+    let (mut b, dial) = joining();
+    let subflow = b.joined(dial);
+    b.fact(subflow, false, Some(b.now));
+    assert_eq!(b.actions(), []);
+    b.pass(ms(2_000));
+    let actions = b.pass(ms(2_000));
+    assert!(
+        matches!(actions[0], Action::Drop { subflow: s, .. } if s == subflow),
+        "{actions:?}"
+    );
+
+    let (mut b, dial) = joining();
+    b.fails(dial);
+    let reason = "connection refused".to_owned();
+    let lost = Notice::HelperLost { link: PIPE, reason };
+    assert_eq!(notices(&b.actions()), [lost]);
+    let actions = b.due_after(ms(100));
+    assert!(matches!(actions[..], [Action::Dial { .. }]), "{actions:?}");
+
+    let (mut b, dial) = joining();
+    b.manager.handle_link_removed(b.now, PIPE);
+    assert_eq!(b.actions(), [Action::Abandon { dial }]);
+}
+
 #[test]
 fn an_express_is_opened_when_a_helper_holds_what_its_hop_takes_250_ms_for() {
     assert_eq!(WORTH_OPENING, ms(250));

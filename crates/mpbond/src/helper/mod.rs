@@ -17,10 +17,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use mpbond_manager::{Addresses, is_own};
 use mpbond_net::DeviceId;
-use mpbond_net::control::{Opening, TicketBook, read_opening};
+use mpbond_net::control::{LABELLED_BYTES, Opening, TicketBook, label_of_opening, read_opening};
 use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::Trust;
+use mpbond_net::tls::{Label, Trust};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -36,8 +36,8 @@ use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Need, Place};
 use crate::status::{RelayStatus, RelayedStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
-use crate::upgrade::{self, Listeners, Notify};
-use crate::{addresses, metrics, revocation};
+use crate::upgrade::{self, Listeners, Notify, Predecessor, passing};
+use crate::{addresses, metrics, random, revocation};
 
 use budget::MonthlyBudget;
 pub use budget::budget_of;
@@ -60,8 +60,14 @@ const OPENINGS: Limits = Limits {
 /// the pipe.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Interval at which a helper that was upgraded looks whether relays are left.
+/// Interval at which a helper that was upgraded looks whether anything is left to serve.
 const DROPPED_EVERY: Duration = Duration::from_millis(250);
+
+/// The beginning of a relay or measurement.
+const RELAY: passing::Form = passing::Form {
+    most_bytes: LABELLED_BYTES,
+    label: label_of_opening,
+};
 
 /// Limits of control connections, in total and per primary: one in use, and dead ones that the
 /// helper has not detected yet.
@@ -103,6 +109,8 @@ struct Helper {
     revoked: watch::Sender<()>,
     /// How this process ends, once it does.
     leaving: watch::Sender<Option<Leave>>,
+    /// The first octets of this process's tickets.
+    label: Label,
     tickets: RefCell<TicketBook<Promise>>,
     relays: RefCell<HashMap<u64, Active>>,
     /// Bytes of relays that have ended, by primary: as many as are or were trusted.
@@ -142,12 +150,14 @@ pub fn run(
         .map(|max| MonthlyBudget::load(&config.identity, max))
         .transpose()
         .context("monthly budget")?;
+    let label = Label(random::bytes().context("random octets")?);
     let helper = Rc::new(Helper {
         identity,
         trust,
         revoked: watch::Sender::new(()),
         leaving: watch::Sender::new(None),
-        tickets: RefCell::default(),
+        label,
+        tickets: RefCell::new(TicketBook::new(label)),
         relays: RefCell::default(),
         relayed: RefCell::default(),
         reached: RefCell::default(),
@@ -242,11 +252,11 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     }
     let door = Door::new(OPENINGS, helper.clock.clone());
     let serve = {
-        let helper = Rc::clone(&helper);
-        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor)
+        let (helper, before) = (Rc::clone(&helper), before.clone());
+        move |tcp, from, visitor| Rc::clone(&helper).receive(tcp, from, visitor, before.clone())
     };
     let mut accepting = tokio::task::JoinSet::new();
-    accepting.spawn_local(door.accept(listener, serve));
+    accepting.spawn_local(Rc::clone(&door).accept(listener, serve.clone()));
     if let Some(metrics) = own.metrics {
         accepting.spawn_local(metrics::serve(metrics, status.clone()));
     }
@@ -260,18 +270,17 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
     };
     // With it go copies of all listeners.
     drop((accepting, own.handover));
-    if let Some(_successor) = successor {
+    if let Some(successor) = successor {
         own.status.hand_over();
+        // It receives until the end of this process, which is the end of the connection.
+        tokio::task::spawn_local(passing::receive(successor, door, serve));
         // Two processes cannot keep one account.
         if helper.budget.is_none() {
             tokio::select! {
-                () = helper.hand_over() => {}
+                () = helper.hand_over(before.as_deref()) => {}
                 reason = stop.wait() => info!(reason, "stopping"),
             }
         }
-        // The end of this connection is the end of this process.
-        helper.end().await;
-        return Ok(());
     }
     helper.end().await;
     Ok(())
@@ -279,12 +288,25 @@ async fn serve(helper: Rc<Helper>, reloader: Rc<Reloader<HelperConfig>>) -> anyh
 
 impl Helper {
     /// Reads the opening of a new connection, and serves it.
-    async fn receive(self: Rc<Self>, mut tcp: TcpStream, from: SocketAddr, visitor: Visitor) {
+    async fn receive(
+        self: Rc<Self>,
+        tcp: TcpStream,
+        from: SocketAddr,
+        visitor: Visitor,
+        before: Option<Rc<Predecessor>>,
+    ) {
         let deadline = Instant::now() + OPENING_WITHIN;
         let first = tokio::time::timeout_at(deadline, visitor.first_octet(&tcp));
         if !matches!(first.await, Ok(Ok(()))) {
             return debug!(%from, "connection refused: it is silent");
         }
+        let own = passing::pass_on(tcp, RELAY, self.label, before.as_deref());
+        let mut tcp = match tokio::time::timeout_at(deadline, own).await {
+            Ok(Ok(Some(tcp))) => tcp,
+            Ok(Ok(None)) => return,
+            Ok(Err(error)) => return debug!(%from, %error, "connection refused"),
+            Err(_) => return debug!(%from, "connection refused: no ticket in time"),
+        };
         let said = || self.refused.line(source(from), self.clock.now());
         match read_opening(&mut tcp, deadline).await {
             Ok(Opening::Control) => {
@@ -421,18 +443,28 @@ impl Helper {
         }
     }
 
-    /// Closes the control connections and waits until primaries have dropped their relays, which
-    /// they do when these are idle.
-    async fn hand_over(&self) {
+    /// Closes the control connections, and waits until tickets are used or expired and primaries
+    /// have dropped their relays, which they do when these are idle. The process before this one is
+    /// waited for: its connections come through this one.
+    async fn hand_over(&self, before: Option<&Predecessor>) {
         self.leaving.send_replace(Some(Leave::HandOver));
         let dropped = async {
-            while !self.relays.borrow().is_empty() {
+            while self.is_in_use() {
                 tokio::time::sleep(DROPPED_EVERY).await;
+            }
+            if let Some(before) = before {
+                before.end().await;
             }
         };
         if tokio::time::timeout(upgrade::DRAIN, dropped).await.is_err() {
             info!("relays are still in use, and end");
         }
+    }
+
+    /// Whether there are relays or measurements, or valid tickets for any.
+    fn is_in_use(&self) -> bool {
+        self.tickets.borrow_mut().expire(Instant::now());
+        self.relay_quota.is_in_use() || self.measurement_quota.is_in_use()
     }
 
     /// The last acts of the process.

@@ -5,7 +5,6 @@
 
 mod dial;
 mod families;
-mod passing;
 mod registry;
 mod worker;
 
@@ -20,7 +19,7 @@ use bytes::Bytes;
 use mpbond_net::dest::DestinationPolicy;
 use mpbond_net::identity::Identity;
 use mpbond_net::tcp::{self, Tuning};
-use mpbond_net::tls::{Label, Purpose, TlsStream, Trust};
+use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Purpose, TlsStream, Trust, label_of_hello};
 use mpbond_session::{CloseCode, Hello, SessionConfig, SubflowError, parse_hello};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -37,7 +36,7 @@ use crate::reload::{Configured, Reloader};
 use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
-use crate::upgrade::{Listeners, Notify, Predecessor};
+use crate::upgrade::{Listeners, Notify, Predecessor, passing};
 use crate::{addresses, descriptors, heap, metrics, pairing, random, revocation};
 
 use registry::Registry;
@@ -119,6 +118,12 @@ impl Proxy {
         plan
     }
 }
+
+/// The beginning of a connection that joins a session.
+const JOIN: passing::Form = passing::Form {
+    most_bytes: MAX_HELLO_BYTES,
+    label: label_of_hello,
+};
 
 /// Runs a proxy until SIGINT or SIGTERM.
 ///
@@ -393,7 +398,7 @@ impl Entrance {
         let book = EnrolmentBook::beside(&proxy.config.identity);
         visitor.first_octet(&tcp).await?;
         let before = self.before.as_deref().filter(|before| !before.has_ended());
-        let Some(tcp) = passing::pass_on(tcp, proxy.label, before).await? else {
+        let Some(tcp) = passing::pass_on(tcp, JOIN, proxy.label, before).await? else {
             return Ok(());
         };
         // Untrusted devices get this far only while there are tokens.

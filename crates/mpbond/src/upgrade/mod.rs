@@ -4,12 +4,13 @@
 //! starts the new process. It connects to the Unix socket beside the status socket and receives all
 //! listeners ([`Handover::wait`], [`Listeners`]). Once it is ready, the old process accepts nothing
 //! more and serves what is open until that ends; connections that are for the old one are passed on
-//! to it unread ([`Predecessor::pass`]).
+//! to it unread ([`passing`]).
 
 mod handover;
 mod line;
 mod listeners;
 mod notify;
+pub(crate) mod passing;
 mod predecessor;
 
 use std::path::{Path, PathBuf};

@@ -48,6 +48,7 @@ mod status;
 mod texts;
 mod unread;
 mod upgrade;
+mod upgrade_helper;
 mod upgrade_refused;
 mod upgrade_stop;
 mod upgrade_transparent;

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -217,6 +218,9 @@ pub struct Wire {
     open: Arc<Mutex<Vec<TcpStream>>>,
     /// Before each connection goes on to the daemon.
     pub pause: Arc<Mutex<Duration>>,
+    /// Number of connections that have come, and of those that go on.
+    pub begun: Arc<AtomicUsize>,
+    pub passes: Arc<AtomicUsize>,
 }
 
 impl Wire {
@@ -225,12 +229,21 @@ impl Wire {
         let address = listener.local_addr().unwrap();
         let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
         let pause: Arc<Mutex<Duration>> = Arc::default();
+        let (begun, passes) = (
+            Arc::<AtomicUsize>::default(),
+            Arc::new(AtomicUsize::new(usize::MAX)),
+        );
         let (all, before) = (Arc::clone(&open), Arc::clone(&pause));
+        let (number, most) = (Arc::clone(&begun), Arc::clone(&passes));
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
                 let pause = *before.lock().unwrap();
                 thread::sleep(pause);
+                let own = number.fetch_add(1, Ordering::SeqCst);
+                while own >= most.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(5));
+                }
                 let Ok(far) = TcpStream::connect(proxy) else {
                     continue;
                 };
@@ -254,6 +267,8 @@ impl Wire {
             address,
             open,
             pause,
+            begun,
+            passes,
         }
     }
 

@@ -17,8 +17,8 @@ pub use message::{
     VERSION,
 };
 pub use ticket::{
-    Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket, TicketBook, read_opening,
-    relay_preamble,
+    LABELLED_BYTES, Opening, OpeningError, RELAY_PREAMBLE_BYTES, TICKET_LIFETIME, Ticket,
+    TicketBook, label_of_opening, read_opening, relay_preamble,
 };
 
 #[cfg(test)]

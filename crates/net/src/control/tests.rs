@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::identity::{DeviceId, Identity};
-use crate::tls::{TlsError, TlsStream};
+use crate::tls::{Label, Peeked, TlsError, TlsStream};
 
 fn any_text() -> impl Strategy<Value = String> {
     // Texts change in decoding unless they are printable.
@@ -218,10 +218,29 @@ fn unknown_fields_and_messages_are_ignored() {
     );
 }
 
+const LABEL: Label = Label(*b"self");
+
+#[test]
+fn a_tickets_first_octets_are_the_label_of_its_process() {
+    let mut book = TicketBook::new(LABEL);
+    let ticket = book.issue((), Instant::now()).unwrap();
+    let opening = [&relay_preamble(&ticket)[..], b"payload"].concat();
+    for n in 0..=opening.len() {
+        let expected = match n < LABELLED_BYTES {
+            true => Peeked::Incomplete,
+            false => Peeked::Whole(Some(LABEL)),
+        };
+        assert_eq!(label_of_opening(&opening[..n]), expected, "{n}");
+    }
+    for other in [&[0x16, 3, 1][..], b"MPR2self", b"GET"] {
+        assert_eq!(label_of_opening(other), Peeked::Whole(None));
+    }
+}
+
 #[test]
 fn a_ticket_opens_one_relay_within_its_time() {
     let now = Instant::now();
-    let mut book = TicketBook::default();
+    let mut book = TicketBook::new(LABEL);
     let a = book.issue("a", now).unwrap();
     let b = book.issue("b", now).unwrap();
     assert_ne!(a, b);
@@ -241,7 +260,7 @@ fn a_ticket_opens_one_relay_within_its_time() {
 #[test]
 fn outstanding_tickets_are_bounded() {
     let now = Instant::now();
-    let mut book = TicketBook::default();
+    let mut book = TicketBook::new(LABEL);
     let given = (0..1000).filter(|_| book.issue((), now).is_some()).count();
     assert_eq!(given, 64);
     assert!(book.issue((), now + TICKET_LIFETIME).is_some());

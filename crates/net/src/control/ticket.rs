@@ -11,6 +11,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::tls::{Label, Peeked};
+
 /// Lifetime of an unused ticket. The primary opens the relay at once; the rest allows for a short
 /// outage of the pipe.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(10);
@@ -77,21 +79,23 @@ impl<'de> Deserialize<'de> for Ticket {
     }
 }
 
-/// Unused tickets of a helper, each with the request that it authorizes.
+/// Unused tickets of a helper's process, each with the request that it authorizes.
 #[derive(Debug)]
 pub struct TicketBook<T> {
+    /// The first octets of each ticket.
+    label: Label,
     outstanding: Vec<(Ticket, Instant, T)>,
 }
 
-impl<T> Default for TicketBook<T> {
-    fn default() -> Self {
+impl<T> TicketBook<T> {
+    /// The book of the process with this label.
+    pub fn new(label: Label) -> Self {
         Self {
+            label,
             outstanding: Vec::new(),
         }
     }
-}
 
-impl<T> TicketBook<T> {
     /// Issues a ticket for `what`, valid until [`TICKET_LIFETIME`] after `now`. `None` when too
     /// many tickets are unused or the random source fails.
     pub fn issue(&mut self, what: T, now: Instant) -> Option<Ticket> {
@@ -100,7 +104,9 @@ impl<T> TicketBook<T> {
             return None;
         }
         let mut octets = [0; TICKET_BYTES];
-        SystemRandom::new().fill(&mut octets).ok()?;
+        let (label, secret) = octets.split_at_mut(self.label.0.len());
+        label.copy_from_slice(&self.label.0);
+        SystemRandom::new().fill(secret).ok()?;
         let ticket = Ticket(octets);
         self.outstanding
             .push((ticket.clone(), now + TICKET_LIFETIME, what));
@@ -139,6 +145,21 @@ pub fn relay_preamble(ticket: &Ticket) -> [u8; RELAY_PREAMBLE_BYTES] {
     magic.copy_from_slice(&RELAY_MAGIC);
     rest.copy_from_slice(&ticket.0);
     out
+}
+
+/// Number of octets from which [`label_of_opening`] reads any label.
+pub const LABELLED_BYTES: usize = RELAY_MAGIC.len() + size_of::<Label>();
+
+/// Reads the label of a relay's ticket in the first octets of a connection to a helper's port.
+pub fn label_of_opening(octets: &[u8]) -> Peeked {
+    if !octets.iter().zip(&RELAY_MAGIC).all(|(a, b)| a == b) {
+        return Peeked::Whole(None);
+    }
+    let ticket = octets.get(RELAY_MAGIC.len()..).unwrap_or_default();
+    match ticket.first_chunk() {
+        Some(label) => Peeked::Whole(Some(Label(*label))),
+        None => Peeked::Incomplete,
+    }
 }
 
 /// Kind of a connection to a helper's port.

@@ -1,5 +1,7 @@
-//! Label of a proxy's process: carried in the server name of joins, so that a connection can be
-//! given to the process that holds its session before TLS has begun.
+//! Label of a daemon's process. A proxy's is carried in the server name of joins, so that a
+//! connection can be given to the process that holds its session before TLS has begun.
+
+use std::fmt;
 
 use rustls::server::Acceptor;
 
@@ -9,14 +11,15 @@ const DOMAIN: &str = ".mpbond.invalid";
 /// Maximum size of a ClientHello: one record, since those of this protocol take 300 octets.
 pub const MAX_HELLO_BYTES: usize = 5 + (1 << 14);
 
-/// Label of a proxy's process: the first octets of the ids of its sessions.
+/// Label of a process: the first octets of the ids of a proxy's sessions, and of a helper's
+/// tickets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label(pub [u8; 4]);
 
 impl Label {
     /// The server name (RFC 6066, section 3) of connections that join a session of that process.
     pub fn server_name(self) -> String {
-        format!("{:08x}{DOMAIN}", u32::from_be_bytes(self.0))
+        format!("{self}{DOMAIN}")
     }
 
     /// The label in a server name, if it is one of these.
@@ -28,12 +31,18 @@ impl Label {
     }
 }
 
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
 /// Reading of the beginning of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peeked {
     /// More octets are needed.
     Incomplete,
-    /// A ClientHello with this label, or anything else, without one.
+    /// An opening with this label, or anything else, without one.
     Whole(Option<Label>),
 }
 

@@ -1,33 +1,44 @@
-//! Connections for the process that ran before, and those that the next one passes on.
+//! Connections for the process that ran before, and those that the next one passes on. Their first
+//! octets carry the label of the process that they are for, and are read without being taken.
 
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_net::tls::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello};
+use mpbond_net::tls::{Label, Peeked};
 use tokio::net::TcpStream;
 use tracing::debug;
 
+use super::{Predecessor, Successor};
 use crate::admission::{Door, Visitor};
-use crate::upgrade::{Predecessor, Successor};
 
-/// Interval at which a ClientHello that came in parts is looked at again.
+/// Interval at which an opening that came in parts is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Passes a connection on to the process that ran before, if it joins a session there. Otherwise it
-/// is returned, unread.
-pub(super) async fn pass_on(
+/// Form of the beginning of a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// Octets from which any label can be read.
+    pub(crate) most_bytes: usize,
+    pub(crate) label: fn(&[u8]) -> Peeked,
+}
+
+/// Passes a connection on to the process that ran before, while that runs, if the connection has
+/// the label of another process than this one. Otherwise it is returned, unread. The caller limits
+/// the time.
+pub(crate) async fn pass_on(
     tcp: TcpStream,
+    form: Form,
     own: Label,
     before: Option<&Predecessor>,
 ) -> io::Result<Option<TcpStream>> {
-    let Some(before) = before else {
+    let Some(before) = before.filter(|before| !before.has_ended()) else {
         return Ok(Some(tcp));
     };
-    match label(&tcp).await? {
+    match label(&tcp, form).await? {
         Some(label) if label != own => {
-            debug!(label = label.server_name(), "passed on");
+            debug!(%label, "passed on");
             before.pass(tcp).await;
             Ok(None)
         }
@@ -35,12 +46,11 @@ pub(super) async fn pass_on(
     }
 }
 
-/// The label in the ClientHello, which stays unread.
-async fn label(tcp: &TcpStream) -> io::Result<Option<Label>> {
-    let mut octets = vec![0; MAX_HELLO_BYTES];
+async fn label(tcp: &TcpStream, form: Form) -> io::Result<Option<Label>> {
+    let mut octets = vec![0; form.most_bytes];
     loop {
         let read = tcp.peek(&mut octets).await?;
-        match label_of_hello(octets.get(..read).unwrap_or_default()) {
+        match (form.label)(octets.get(..read).unwrap_or_default()) {
             Peeked::Whole(label) => return Ok(label),
             Peeked::Incomplete if read == 0 => return Ok(None),
             Peeked::Incomplete => tokio::time::sleep(LOOK_AGAIN).await,
@@ -49,7 +59,7 @@ async fn label(tcp: &TcpStream) -> io::Result<Option<Label>> {
 }
 
 /// Serves the connections that the new process passes on, within the limits of all others.
-pub(super) async fn receive<F>(
+pub(crate) async fn receive<F>(
     successor: Successor,
     door: Rc<Door>,
     serve: impl Fn(TcpStream, SocketAddr, Visitor) -> F,
