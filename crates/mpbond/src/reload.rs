@@ -126,6 +126,10 @@ impl<C: Reload> Reloader<C> {
 
     /// Adds the state of the configuration to a status.
     pub(crate) fn describe(&self, status: &mut Status) {
+        // As `mpbond reload` sees it, which runs in another folder.
+        let file = self.source.as_ref().map(|s| std::path::absolute(&s.file));
+        let file = file.and_then(Result::ok);
+        status.config_file = file.and_then(|file| Some(file.to_str()?.to_owned()));
         status.config_age_s = Some(self.read_at.get().elapsed().as_secs_f64());
         status.needs_restart.clone_from(&self.restart.borrow());
         if !status.needs_restart.is_empty() {

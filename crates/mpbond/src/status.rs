@@ -20,6 +20,9 @@ pub struct Status {
     /// Since the daemon has read its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_age_s: Option<f64>,
+    /// The file of the configuration, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_file: Option<String>,
     /// Keys and sections of the configuration whose change applies at the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs_restart: Vec<String>,

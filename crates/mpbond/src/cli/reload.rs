@@ -61,8 +61,12 @@ impl ReloadArgs {
             None => Role::ALL.to_vec(),
         };
         for role in roles {
-            for socket in self.sockets(role)? {
-                match reload(role, &socket) {
+            for place in self.places(role)? {
+                let Place { socket, only_of } = &place;
+                if only_of.as_ref().is_some_and(|file| !has_file(socket, file)) {
+                    continue;
+                }
+                match reload(role, socket) {
                     Ok(Some(reloaded)) => {
                         any = true;
                         print(&self.text(&reloaded))?;
@@ -85,21 +89,31 @@ impl ReloadArgs {
         }
         Err(Failure::run(format_args!(
             "no daemon answers here (tried {}): is one running? --config names the configuration of \
-             one that has a `status_socket`",
+             one that has a `status_socket`; one that has started with another `status_socket` than \
+             its file has now can be sent SIGHUP",
             tried.join(", ")
         )))
     }
 
     /// Places where the daemon may have its status socket.
-    fn sockets(&self, role: Role) -> Result<Vec<PathBuf>, Failure> {
+    fn places(&self, role: Role) -> Result<Vec<Place>, Failure> {
         let file = self.config.clone().unwrap_or_else(|| config_file(role));
+        let usual = status_sockets(role).into_iter();
         if self.config.is_none() && !file.exists() {
-            return Ok(status_sockets(role));
+            return Ok(usual.map(Place::any).collect());
         }
         match socket_of(role, &file) {
-            Ok(socket) => Ok(vec![socket]),
+            Ok(socket) => {
+                // A `status_socket` that is new in the file applies at the next start.
+                let former = usual.filter(|usual| *usual != socket).map(|usual| Place {
+                    socket: usual,
+                    only_of: Some(file.clone()),
+                });
+                let former: Vec<_> = former.collect();
+                Ok(std::iter::once(Place::any(socket)).chain(former).collect())
+            }
             // The daemon itself says that its configuration is wrong, if one runs.
-            Err(_) if self.role.is_none() => Ok(status_sockets(role)),
+            Err(_) if self.role.is_none() => Ok(usual.map(Place::any).collect()),
             Err(e) => Err(Failure::input(e)),
         }
     }
@@ -135,6 +149,30 @@ impl ReloadArgs {
         }
         text
     }
+}
+
+/// A status socket.
+struct Place {
+    socket: PathBuf,
+    /// The daemon there is left out unless it has this configuration.
+    only_of: Option<PathBuf>,
+}
+
+impl Place {
+    fn any(socket: PathBuf) -> Self {
+        let only_of = None;
+        Self { socket, only_of }
+    }
+}
+
+/// Whether the daemon at this socket has this configuration.
+fn has_file(socket: &Path, file: &Path) -> bool {
+    let theirs = status_socket::ask(socket).ok().and_then(|s| s.config_file);
+    let whole = |file: &Path| std::fs::canonicalize(file).ok();
+    theirs.is_some_and(|theirs| {
+        let theirs = whole(Path::new(&theirs));
+        theirs.is_some() && theirs == whole(file)
+    })
 }
 
 /// Has the daemon at this socket read its configuration; `None` where there is no daemon.

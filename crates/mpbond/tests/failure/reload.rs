@@ -22,13 +22,13 @@ use crate::daemons::{Bond, WITHIN, Ways, byte, is_pattern, origin, text, until};
 const NOBODY: u32 = 65_534;
 
 /// Replaces the configuration of a daemon by another file, as editors do.
-fn write(bond: &Bond, role: &str, config: &str) {
+pub fn write(bond: &Bond, role: &str, config: &str) {
     let new = bond.file("new.toml");
     fs::write(&new, config).unwrap();
     fs::rename(new, bond.file(&format!("{role}.toml"))).unwrap();
 }
 
-fn read(bond: &Bond, role: &str) -> String {
+pub fn read(bond: &Bond, role: &str) -> String {
     fs::read_to_string(bond.file(&format!("{role}.toml"))).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn reload(bond: &Bond, role: &str) -> (Vec<String>, Vec<String>) {
 
 /// Makes a change that applies.
 #[track_caller]
-fn apply(bond: &Bond, role: &str, change: (&str, &str), expected: &[&str]) {
+pub fn apply(bond: &Bond, role: &str, change: (&str, &str), expected: &[&str]) {
     replace(bond, role, change);
     let (applied, restart) = reload(bond, role);
     assert_eq!(applied, expected);
@@ -303,6 +303,43 @@ fn a_restart_is_asked_for_where_it_is_needed() {
     assert_eq!(reload(&bond, "primary"), (vec![], vec![]));
     let status = bond.status("primary").unwrap();
     assert!(status.needs_restart.is_empty(), "{status:?}");
+}
+
+/// The daemon is found at the default place of its role, if it has the same configuration.
+#[test]
+fn a_daemon_whose_status_socket_has_changed_in_its_file_is_found() {
+    let bond = Bond::new(Ways::Own, "", "memory = \"64 MiB\"");
+    let proxy = bond.start("proxy");
+    let copy = read(&bond, "proxy");
+    replace(&bond, "proxy", ("proxy.sock", "other.sock"));
+    replace(&bond, "proxy", ("64 MiB", "65 MiB"));
+    fs::write(
+        bond.file("copy.toml"),
+        copy.replace("proxy.sock", "copy.sock"),
+    )
+    .unwrap();
+    let reload = |file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpbond"));
+        command.args(["reload", "proxy", "--config", file]);
+        command.current_dir(bond.folder.path());
+        // As systemd names the folder of status sockets.
+        command.env("RUNTIME_DIRECTORY", bond.folder.path());
+        Outcome::from(command.env_remove("RUST_LOG").output().unwrap())
+    };
+    let other = reload("copy.toml");
+    assert_eq!(other.code, 1, "{}", other.stdout);
+    assert!(other.stderr.contains("SIGHUP"), "{}", other.stderr);
+    assert!(!proxy.log().contains("configuration read"));
+    let outcome = reload("proxy.toml");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for line in [
+        "  applied: memory\n",
+        "  not applied, needs a restart: status_socket\n",
+    ] {
+        assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
+    let memory = bond.status("proxy").unwrap().memory.unwrap();
+    assert_eq!(memory.most_bytes, 65 << 20);
 }
 
 #[test]
