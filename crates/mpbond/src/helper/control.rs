@@ -60,7 +60,7 @@ pub(super) async fn serve(
     deadline: Instant,
     visitor: Visitor,
 ) -> anyhow::Result<()> {
-    let mut revoked = helper.revoked.subscribe();
+    let mut permissions = helper.permissions.subscribe();
     let mut leaving = helper.leaving.subscribe();
     let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
     let primary = tls.peer_id();
@@ -109,7 +109,7 @@ pub(super) async fn serve(
                 Some(message) => helper.answer(&mut control, message, &events)?,
                 None => return Ok(()),
             },
-            Ok(()) = revoked.changed() => {
+            Ok(()) = permissions.changed() => {
                 if !helper.trust.trusts(&primary) {
                     let reason = "no longer trusted".to_owned();
                     control.queue(&Message::Bye { reason })?;

@@ -52,7 +52,7 @@ impl Helper {
         }
     }
 
-    /// Serves a measurement until it ends or its primary is no longer trusted.
+    /// Serves a measurement until it ends or is no longer allowed.
     pub(super) async fn measure(&self, pipe: TcpStream, measurement: Measurement) {
         let primary = measurement.primary;
         let direction = measurement.direction;
@@ -64,18 +64,19 @@ impl Helper {
                 "the pipe is measured"
             );
         }
-        let mut revoked = self.revoked.subscribe();
-        let distrusted = async {
-            while self.trust.trusts(&primary) {
-                if revoked.changed().await.is_err() {
+        let mut permissions = self.permissions.subscribe();
+        let forbidden = async {
+            while self.trust.trusts(&primary) && self.config().enabled {
+                if permissions.changed().await.is_err() {
                     return;
                 }
             }
-            info!(primary = primary.short(), "no longer trusted");
+            let primary = primary.short();
+            info!(primary, "the measurement is no longer allowed");
         };
         tokio::select! {
             biased;
-            () = distrusted => {}
+            () = forbidden => {}
             () = measured_pipe(pipe, direction) => {}
         }
     }

@@ -105,8 +105,8 @@ struct Helper {
     config: RefCell<Rc<HelperConfig>>,
     identity: Identity,
     trust: Arc<dyn Trust>,
-    /// Raised when the list of trusted devices may have changed.
-    revoked: watch::Sender<()>,
+    /// Raised when the list of trusted devices or the configuration may have changed.
+    permissions: watch::Sender<()>,
     /// How this process ends, once it does.
     leaving: watch::Sender<Option<Leave>>,
     /// The first octets of this process's tickets.
@@ -154,7 +154,7 @@ pub fn run(
     let helper = Rc::new(Helper {
         identity,
         trust,
-        revoked: watch::Sender::new(()),
+        permissions: watch::Sender::new(()),
         leaving: watch::Sender::new(None),
         label,
         tickets: RefCell::new(TicketBook::new(label)),
@@ -346,8 +346,8 @@ impl Helper {
         Rc::clone(&self.config.borrow())
     }
 
-    /// Puts another configuration in force. Relays that it does not allow end, so that primaries
-    /// turn to other paths.
+    /// Puts another configuration in force. Relays and measurements that it does not allow end, so
+    /// that primaries turn to other paths.
     fn configure(&self, config: &HelperConfig) {
         self.config.replace(Rc::new(config.clone()));
         if let (Some(budget), Some(max)) = (&self.budget, config.max_bytes_per_month) {
@@ -363,6 +363,7 @@ impl Helper {
                 relay.handle.stop();
             }
         }
+        self.permissions.send_replace(());
     }
 
     fn tuning(&self) -> Tuning {
@@ -426,7 +427,7 @@ impl Helper {
                 relay.handle.stop();
             }
         }
-        self.revoked.send_replace(());
+        self.permissions.send_replace(());
     }
 
     /// The host's addresses have changed: ends relays whose HS-Path ran from a removed address, so

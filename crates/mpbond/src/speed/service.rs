@@ -98,13 +98,14 @@ impl SpeedTests {
 /// The helper's end of a test of its pipe, until the primary closes the connection or the time is
 /// over.
 pub(crate) async fn measured_pipe(tcp: TcpStream, direction: Direction) {
+    // Also where this is cancelled.
+    reset_on_close(&tcp);
     // Its error is the end of the connection.
     let _ = timeout(
         TEST_WITHIN,
         fill_or_drain(&tcp, direction == Direction::Down, |_| ()),
     )
     .await;
-    reset_on_close(&tcp);
 }
 
 /// Sends octets, or discards those that arrive, until the connection ends; tells the number of each

@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpbond_net::Identity;
 use mpbond_net::control::{
-    ControlChannel, Message, RequestId, TICKET_LIFETIME, Ticket, VERSION, relay_preamble,
+    ControlChannel, Message, RequestId, TICKET_LIFETIME, Ticket, relay_preamble,
 };
-use mpbond_net::tls::TlsStream;
 
 use crate::daemons::{Bond, Upgraded, WITHIN, Ways, download, origin, until};
 use crate::upgrade::Wire;
+use crate::visitor::{control, runtime, ticket};
 
 /// Sends back what it gets.
 fn echo() -> SocketAddr {
@@ -44,15 +43,8 @@ fn replace(bond: &Bond, role: &str, (from, to): (SocketAddr, SocketAddr)) {
 
 /// A control connection of the primary, and tickets for relays to this address.
 async fn tickets(bond: &Bond, to: SocketAddr, count: u64) -> (ControlChannel, Vec<Ticket>) {
-    let identity = |role: &str| Identity::load_or_create(bond.file(&format!("{role}.pem")));
-    let (primary, helper) = (identity("primary").unwrap(), identity("helper").unwrap());
-    let tcp = tokio::net::TcpStream::connect(bond.helper).await.unwrap();
-    let deadline = tokio::time::Instant::now() + WITHIN;
-    let tls = TlsStream::connect(tcp, &primary, helper.id(), deadline).await;
-    let mut control = ControlChannel::new(tls.unwrap());
-    let (version, name) = (VERSION, "primary".to_owned());
-    let hello = Message::Hello { version, name };
-    control.send(&hello).await.unwrap();
+    let mut control = control(bond).await;
+    let mut tickets = Vec::new();
     for n in 1..=count {
         let ask = Message::InitMp {
             request: RequestId(n),
@@ -60,15 +52,7 @@ async fn tickets(bond: &Bond, to: SocketAddr, count: u64) -> (ControlChannel, Ve
             others: Vec::new(),
             max_segment_bytes: None,
         };
-        control.send(&ask).await.unwrap();
-    }
-    let mut tickets = Vec::new();
-    while (tickets.len() as u64) < count {
-        match control.receive().await.unwrap().unwrap() {
-            Message::Relay { ticket, .. } => tickets.push(ticket),
-            Message::Hello { .. } | Message::HelperState(_) => {}
-            other => panic!("{other:?}"),
-        }
+        tickets.push(ticket(&mut control, &ask).await.unwrap());
     }
     (control, tickets)
 }
@@ -95,10 +79,7 @@ fn ten_after(
     upgraded: &mut Vec<Upgraded>,
 ) -> Option<Vec<bool>> {
     let begun = Instant::now();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let (mut control, tickets) = runtime.block_on(tickets(bond, to, 10));
     upgraded.extend((0..upgrades).map(|_| bond.upgrade("helper").unwrap()));
     let end = runtime.block_on(control.receive());
