@@ -39,6 +39,13 @@ pub fn interface_towards(ip: IpAddr) -> Option<String> {
     if ip.is_loopback() {
         return None;
     }
+    let own = source_towards(ip)?;
+    let interface = addresses::interface_of(own)?;
+    (own != ip).then_some(interface)
+}
+
+/// The own address that the kernel chooses for packets to this one.
+pub(crate) fn source_towards(ip: IpAddr) -> Option<IpAddr> {
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -46,9 +53,7 @@ pub fn interface_towards(ip: IpAddr) -> Option<String> {
     // No packet is sent.
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect((ip, 9)).ok()?;
-    let own = socket.local_addr().ok()?.ip();
-    let interface = addresses::interface_of(own)?;
-    (own != ip).then_some(interface)
+    Some(socket.local_addr().ok()?.ip())
 }
 
 fn of_routes(ipv4: &str, ipv6: &str) -> Vec<Uplink> {

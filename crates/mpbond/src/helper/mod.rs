@@ -4,6 +4,7 @@
 mod budget;
 mod control;
 mod measurement;
+mod near;
 mod relay;
 
 use std::cell::{Cell, RefCell};
@@ -307,6 +308,7 @@ impl Helper {
             Ok(Err(error)) => return debug!(%from, %error, "connection refused"),
             Err(_) => return debug!(%from, "connection refused: no ticket in time"),
         };
+        near::keep(&tcp, from);
         let said = || self.refused.line(source(from), self.clock.now());
         match read_opening(&mut tcp, deadline).await {
             Ok(Opening::Control) => {

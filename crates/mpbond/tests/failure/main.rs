@@ -46,6 +46,7 @@ mod secrets;
 mod silence;
 mod speed;
 mod status;
+mod stray;
 mod texts;
 mod unread;
 mod upgrade;
