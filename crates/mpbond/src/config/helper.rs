@@ -8,6 +8,7 @@ use mpbond_units::Size;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::ProxyAddress;
 use super::place::{self, Role};
 use super::source::{ConfigError, Source};
 use super::value::{Congestion, Interface, Name, OneOrMore, Text};
@@ -37,8 +38,8 @@ pub struct HelperConfig {
     pub take_over: bool,
     /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
-    /// Proxies: the only destinations of relays.
-    pub proxies: Vec<SocketAddr>,
+    /// Proxies: the only destinations of relays. Names are looked up before each relay.
+    pub proxies: Vec<ProxyAddress>,
     /// Binding of connections to proxies.
     pub uplink: Uplink,
     /// Maximum bytes waiting here, for each relay and direction.
@@ -73,7 +74,7 @@ struct HelperFile {
     metrics: Option<Text<SocketAddr>>,
     sandbox: Option<bool>,
     trust: Option<OneOrMore<DeviceId>>,
-    proxies: Option<Spanned<OneOrMore<SocketAddr>>>,
+    proxies: Option<Spanned<OneOrMore<ProxyAddress>>>,
     uplink: Option<UplinkFile>,
     buffer: Option<Spanned<Size>>,
     max_bytes_per_month: Option<Size>,
@@ -94,9 +95,10 @@ impl HelperConfig {
     pub const LISTEN: SocketAddr =
         SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 4434);
 
-    /// Whether relays to this proxy are allowed.
-    pub fn lends_to(&self, proxy: &SocketAddr) -> bool {
-        self.enabled && self.proxies.contains(proxy)
+    /// Whether relays to this address are allowed that this entry of `proxies` has allowed.
+    pub fn lends_to(&self, entry: &ProxyAddress, address: SocketAddr) -> bool {
+        let names = |own: &ProxyAddress| own == entry || own.fixed() == Some(address);
+        self.enabled && self.proxies.iter().any(names)
     }
 
     /// Reads and checks a configuration.

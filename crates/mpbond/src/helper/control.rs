@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use mpbond_net::tcp::{self, TcpOptions, Tuning};
 use mpbond_net::tls::TlsStream;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
 use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised};
 use crate::admission::Visitor;
+use crate::config::ProxyAddress;
 use crate::quota::Full;
 
 /// Idle time after which a relay is no longer reported on, so that an idle device can sleep.
@@ -45,6 +48,15 @@ pub(super) enum Kind {
     Express,
 }
 
+/// A request for a relay.
+struct Asked {
+    request: RequestId,
+    kind: Kind,
+    /// Addresses of the proxy, in order of preference.
+    proxies: Vec<SocketAddr>,
+    max_segment_bytes: Option<u16>,
+}
+
 struct Reported {
     kind: Kind,
     handle: RelayHandle,
@@ -55,7 +67,7 @@ struct Reported {
 
 /// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
 pub(super) async fn serve(
-    helper: &Helper,
+    helper: &Rc<Helper>,
     tcp: TcpStream,
     deadline: Instant,
     visitor: Visitor,
@@ -98,6 +110,8 @@ pub(super) async fn serve(
     control.send(&Message::HelperState(helper.state())).await?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut relays: HashMap<RequestId, Reported> = HashMap::new();
+    // Requests that wait for the addresses of names.
+    let mut look_ups = JoinSet::new();
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -106,9 +120,29 @@ pub(super) async fn serve(
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
         tokio::select! {
             message = control.receive() => match message? {
-                Some(message) => helper.answer(&mut control, message, &events)?,
+                Some(message) => match helper.answer(&mut control, message)? {
+                    Some(asked) if !helper.has_to_look_up(&asked) => {
+                        helper.grant(&mut control, asked, &events)?;
+                    }
+                    Some(asked) if look_ups.len() < MAX_RELAYS_EACH => {
+                        let names = Rc::clone(&helper.names);
+                        let look_up = names.look_up(helper.config(), asked.proxies.clone());
+                        look_ups.spawn_local(async move {
+                            look_up.await;
+                            asked
+                        });
+                    }
+                    Some(asked) => control.queue(&too_many(
+                        asked.request,
+                        format!("{MAX_RELAYS_EACH} relays of one primary are the limit"),
+                    ))?,
+                    None => {}
+                },
                 None => return Ok(()),
             },
+            Some(Ok(asked)) = look_ups.join_next() => {
+                helper.grant(&mut control, asked, &events)?;
+            }
             Ok(()) = permissions.changed() => {
                 if !helper.trust.trusts(&primary) {
                     let reason = "no longer trusted".to_owned();
@@ -156,6 +190,14 @@ pub(super) async fn serve(
                 }
             }
         }
+    }
+}
+
+fn too_many(request: RequestId, reason: String) -> Message {
+    Message::Refused {
+        request,
+        code: RefusalCode::TooMany,
+        reason,
     }
 }
 
@@ -220,19 +262,19 @@ impl Helper {
         }
     }
 
+    /// Answers a message, unless it is a request for a relay.
     fn answer(
         &self,
         control: &mut ControlChannel,
         message: Message,
-        events: &mpsc::UnboundedSender<Event>,
-    ) -> anyhow::Result<()> {
-        let (request, asked, kind, max_segment_bytes) = match message {
+    ) -> anyhow::Result<Option<Asked>> {
+        let (request, proxy, others, kind, max_segment_bytes) = match message {
             Message::InitMp {
                 request,
                 proxy,
                 others,
                 max_segment_bytes,
-            } => (request, (proxy, others), Kind::Regular, max_segment_bytes),
+            } => (request, proxy, others, Kind::Regular, max_segment_bytes),
             Message::InitMpJoin {
                 request,
                 proxy,
@@ -244,28 +286,57 @@ impl Helper {
                     true => Kind::Express,
                     false => Kind::Regular,
                 };
-                (request, (proxy, others), kind, max_segment_bytes)
+                (request, proxy, others, kind, max_segment_bytes)
             }
             Message::MeasurePipe { request, direction } => {
                 let primary = control.tls().peer_id();
                 let answer = self.promise_measurement(primary, request, direction);
-                return Ok(control.queue(&answer)?);
+                control.queue(&answer)?;
+                return Ok(None);
             }
-            Message::Ping { token } => return Ok(control.queue(&Message::Pong { token })?),
+            Message::Ping { token } => {
+                control.queue(&Message::Pong { token })?;
+                return Ok(None);
+            }
             Message::Bye { reason } => bail!("the primary leaves: {reason}"),
             other => {
                 debug!(?other, "message ignored");
-                return Ok(());
+                return Ok(None);
             }
         };
-        let answer = match self.allowed(asked) {
+        Ok(Some(Asked {
+            request,
+            kind,
+            proxies: std::iter::once(proxy).chain(others).collect(),
+            max_segment_bytes,
+        }))
+    }
+
+    /// Whether names may allow more of the addresses than the configuration itself.
+    fn has_to_look_up(&self, asked: &Asked) -> bool {
+        let config = self.config();
+        let is_fixed = |a: &SocketAddr| config.proxies.iter().any(|p| p.fixed() == Some(*a));
+        config.enabled
+            && config.proxies.iter().any(|p| p.fixed().is_none())
+            && !asked.proxies.iter().all(is_fixed)
+    }
+
+    /// Answers a request for a relay.
+    fn grant(
+        &self,
+        control: &mut ControlChannel,
+        asked: Asked,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> anyhow::Result<()> {
+        let (request, kind) = (asked.request, asked.kind);
+        let answer = match self.allowed(&asked.proxies) {
             Err((code, reason)) => Message::Refused {
                 request,
                 code,
                 reason,
             },
             Ok(proxies) => {
-                let tuning = self.hs_tuning(kind, max_segment_bytes);
+                let tuning = self.hs_tuning(kind, asked.max_segment_bytes);
                 let primary = control.tls().peer_id();
                 self.promise(primary, (request, kind), proxies, tuning, events)
             }
@@ -284,12 +355,12 @@ impl Helper {
         tuning
     }
 
-    /// The addresses of the proxy to which the owner's configuration allows a relay, or else the
-    /// refusal.
+    /// The addresses of the proxy to which the owner's configuration allows a relay, with the
+    /// entries that allow it, or else the refusal.
     fn allowed(
         &self,
-        (proxy, others): (SocketAddr, Vec<SocketAddr>),
-    ) -> Result<Vec<SocketAddr>, (RefusalCode, String)> {
+        asked: &[SocketAddr],
+    ) -> Result<Vec<(SocketAddr, ProxyAddress)>, (RefusalCode, String)> {
         let config = self.config();
         if !config.enabled {
             return Err((
@@ -297,13 +368,15 @@ impl Helper {
                 "lending is switched off".to_owned(),
             ));
         }
-        let mut proxies: Vec<_> = std::iter::once(proxy).chain(others).collect();
-        proxies.retain(|p| config.proxies.contains(p));
-        proxies.truncate(MAX_ADDRESSES);
+        let allowed = |a: &SocketAddr| Some((*a, self.names.entry(&config, *a)?));
+        let proxies = asked.iter().filter_map(allowed).take(MAX_ADDRESSES);
+        let proxies: Vec<_> = proxies.collect();
         if proxies.is_empty() {
+            let first = asked.first().map(SocketAddr::to_string);
+            let first = first.unwrap_or_default();
             return Err((
                 RefusalCode::ProxyNotAllowed,
-                format!("{proxy} is not among this helper's proxies"),
+                format!("{first} is not among this helper's proxies"),
             ));
         }
         if self.budget.as_ref().is_some_and(MonthlyBudget::is_spent) {
@@ -320,15 +393,11 @@ impl Helper {
         &self,
         primary: mpbond_net::DeviceId,
         (request, kind): (RequestId, Kind),
-        proxies: Vec<SocketAddr>,
+        proxies: Vec<(SocketAddr, ProxyAddress)>,
         tuning: Tuning,
         events: &mpsc::UnboundedSender<Event>,
     ) -> Message {
-        let refused = |reason: String| Message::Refused {
-            request,
-            code: RefusalCode::TooMany,
-            reason,
-        };
+        let refused = |reason: String| too_many(request, reason);
         let now = std::time::Instant::now().into();
         // Relays whose ticket was not used in time no longer count.
         self.tickets.borrow_mut().expire(now);
@@ -341,8 +410,8 @@ impl Helper {
                 ));
             }
         };
-        // For log and status until it is known which one answers.
-        let Some(&proxy) = proxies.first() else {
+        let addresses: Vec<SocketAddr> = proxies.iter().map(|(address, _)| *address).collect();
+        let Some(&first) = addresses.first() else {
             return refused("no address of a proxy".to_owned());
         };
         let uplink = &self.config().uplink;
@@ -350,14 +419,17 @@ impl Helper {
             source: uplink.source,
             interface: uplink.interface.clone(),
             tuning,
-            ..TcpOptions::to(proxy)
+            ..TcpOptions::to(first)
         };
-        let proxies = self.reached.borrow().order(&proxies, None, options.source);
-        let hs = tokio::spawn(async move { tcp::connect_any(&options, &proxies).await });
+        let addresses = self
+            .reached
+            .borrow()
+            .order(&addresses, None, options.source);
+        let hs = tokio::spawn(async move { tcp::connect_any(&options, &addresses).await });
         let connecting = hs.abort_handle();
         let promised = Promised {
             primary,
-            proxy,
+            proxies,
             request,
             kind,
             hs,

@@ -5,6 +5,7 @@ mod budget;
 mod control;
 mod measurement;
 mod near;
+mod proxies;
 mod relay;
 
 use std::cell::{Cell, RefCell};
@@ -43,6 +44,8 @@ use crate::{addresses, metrics, random, revocation};
 use budget::MonthlyBudget;
 pub use budget::budget_of;
 use measurement::Measurement;
+use proxies::Names;
+pub use proxies::proxy_addresses;
 use relay::{Active, Promised, add_relayed};
 
 /// Time within which a new connection has to identify itself as control connection or relay.
@@ -116,6 +119,7 @@ struct Helper {
     relays: RefCell<HashMap<u64, Active>>,
     /// Bytes of relays that have ended, by primary: as many as are or were trusted.
     relayed: RefCell<BTreeMap<DeviceId, (u64, u64)>>,
+    names: Rc<Names>,
     /// The address at which a proxy has answered last.
     reached: RefCell<Addresses>,
     /// Relays and control connections by primary.
@@ -161,6 +165,7 @@ pub fn run(
         tickets: RefCell::new(TicketBook::new(label)),
         relays: RefCell::default(),
         relayed: RefCell::default(),
+        names: Names::new(&config),
         reached: RefCell::default(),
         relay_quota: Quota::new(MAX_RELAYS, MAX_RELAYS_EACH),
         control_quota: Quota::new(MAX_CONTROLS, MAX_CONTROLS_EACH),
@@ -352,11 +357,12 @@ impl Helper {
     /// that primaries turn to other paths.
     fn configure(&self, config: &HelperConfig) {
         self.config.replace(Rc::new(config.clone()));
+        self.names.configure(config);
         if let (Some(budget), Some(max)) = (&self.budget, config.max_bytes_per_month) {
             budget.set_max_bytes(max);
         }
         for relay in self.relays.borrow().values() {
-            if !config.lends_to(&relay.proxy) {
+            if !config.lends_to(&relay.entry, relay.proxy) {
                 info!(
                     primary = relay.primary.short(),
                     proxy = %relay.proxy,
@@ -393,6 +399,8 @@ impl Helper {
             plan.places
                 .extend(Place::around(&config.identity, Access::Change));
         }
+        // A reload may bring names of proxies.
+        plan.places.extend(sandbox::for_names());
         for file in [mpbond_net::relay::RECEIVE_BUFFER_LIMIT, HOST_NAME] {
             let place = Place::new(Path::new(file), Access::Read);
             plan.places.push(place);

@@ -13,13 +13,15 @@ use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
 use super::{Helper, MonthlyBudget, control};
+use crate::config::ProxyAddress;
 use crate::quota::Share;
 use crate::rate_limited_log::Line;
 
 /// A relay for which a ticket was issued. Its HS-Path is being opened.
 pub(super) struct Promised {
     pub(super) primary: DeviceId,
-    pub(super) proxy: SocketAddr,
+    /// Addresses of the proxy, each with the entry of the configuration that allows it.
+    pub(super) proxies: Vec<(SocketAddr, ProxyAddress)>,
     pub(super) request: RequestId,
     pub(super) kind: control::Kind,
     pub(super) hs: JoinHandle<Result<TcpStream, TcpError>>,
@@ -33,6 +35,8 @@ pub(super) struct Promised {
 pub(super) struct Active {
     pub(super) primary: DeviceId,
     pub(super) proxy: SocketAddr,
+    /// The entry of the configuration that allows it.
+    pub(super) entry: ProxyAddress,
     pub(super) handle: RelayHandle,
     /// The own address that the HS-Path runs from.
     pub(super) hs_local: Option<IpAddr>,
@@ -50,7 +54,7 @@ impl Helper {
     pub(super) async fn relay(&self, pipe: TcpStream, promised: Promised) {
         let Promised {
             primary,
-            proxy,
+            proxies,
             request,
             kind,
             hs,
@@ -61,7 +65,7 @@ impl Helper {
             Ok(Ok(hs)) => hs,
             Ok(Err(e)) => {
                 if let Some(line) = self.line(primary) {
-                    info!(%proxy, error = %e, left_out = line.left_out, "proxy not reached");
+                    info!(error = %e, left_out = line.left_out, "proxy not reached");
                 }
                 let _ = control.send(control::Event::Unreachable(request, e.to_string()));
                 return;
@@ -79,9 +83,15 @@ impl Helper {
             debug!(error = %e, "cannot switch keep-alive off");
         }
         let hs_local = hs.local_addr().ok().map(|a| a.ip());
-        let proxy = hs.peer_addr().unwrap_or(proxy);
+        let reached = hs.peer_addr().ok();
+        let reached = proxies.into_iter().find(|(p, _)| Some(*p) == reached);
+        let Some((proxy, entry)) = reached else {
+            let reason = "the connection to the proxy broke at once".to_owned();
+            let _ = control.send(control::Event::Unreachable(request, reason));
+            return;
+        };
         // So may the permission to relay.
-        if !self.config().lends_to(&proxy) {
+        if !self.config().lends_to(&entry, proxy) {
             if let Some(Line { left_out }) = self.line(primary) {
                 info!(%proxy, left_out, "relays to this proxy are no longer allowed");
             }
@@ -109,6 +119,7 @@ impl Helper {
             Active {
                 primary,
                 proxy,
+                entry,
                 handle: handle.clone(),
                 hs_local,
             },

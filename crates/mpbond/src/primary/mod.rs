@@ -22,7 +22,7 @@ mod reached;
 mod reload;
 mod repeatable;
 mod rescue;
-mod resolvers;
+pub(crate) mod resolvers;
 mod retiring;
 mod room;
 mod session;

@@ -77,22 +77,9 @@ impl Resolvers {
     /// # Errors
     /// Neither has found an address.
     pub async fn look_up(&self, link: LinkId, host: &str) -> Result<Vec<IpAddr>, LookupError> {
-        let mut look_ups = JoinSet::new();
         let bound = self.bound.borrow().get(&link).cloned();
-        for resolver in bound.into_iter().chain([Rc::clone(&self.routed)]) {
-            let host = host.to_owned();
-            look_ups.spawn_local(async move { resolver.addresses(&host, ()).await });
-        }
-        let mut error = LookupError::NotFound;
-        while let Some(found) = look_ups.join_next().await {
-            match found {
-                Ok(Ok(found)) => return Ok(found),
-                Ok(Err(e)) => error = e,
-                // A task that was aborted with the runtime.
-                Err(_) => {}
-            }
-        }
-        Err(error)
+        let resolvers = bound.into_iter().chain([Rc::clone(&self.routed)]);
+        first_answer(resolvers, host).await
     }
 }
 
@@ -132,6 +119,31 @@ impl Resolvers {
     }
 }
 
+/// Looks a name up with several resolvers at the same time. Runs on this thread's `LocalSet`.
+///
+/// # Errors
+/// None has found an address.
+pub(crate) async fn first_answer(
+    resolvers: impl IntoIterator<Item = Rc<Resolver<()>>>,
+    host: &str,
+) -> Result<Vec<IpAddr>, LookupError> {
+    let mut look_ups = JoinSet::new();
+    for resolver in resolvers {
+        let host = host.to_owned();
+        look_ups.spawn_local(async move { resolver.addresses(&host, ()).await });
+    }
+    let mut error = LookupError::NotFound;
+    while let Some(found) = look_ups.join_next().await {
+        match found {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(e)) => error = e,
+            // A task that was aborted with the runtime.
+            Err(_) => {}
+        }
+    }
+    Err(error)
+}
+
 /// Further servers and the mark of a resolver, by the interception that is configured.
 fn beside_interception(config: Option<&PrimaryConfig>) -> (Vec<SocketAddr>, Option<u32>) {
     match config.and_then(|config| config.transparent.as_ref()) {
@@ -140,7 +152,8 @@ fn beside_interception(config: Option<&PrimaryConfig>) -> (Vec<SocketAddr>, Opti
     }
 }
 
-fn resolver(
+/// A resolver whose sockets are bound like this.
+pub(crate) fn resolver(
     further: &[SocketAddr],
     mark: Option<u32>,
     source: Option<IpAddr>,

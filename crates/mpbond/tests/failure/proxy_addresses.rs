@@ -137,16 +137,10 @@ fn role_name() {
     let loopback = format!("\"{}\"", bond.proxy);
     let [first, second] = [1, 2].map(|n| format!("\"10.9.0.{n}:{port}\""));
     rewrite(&bond.file("proxy.toml"), &loopback, &first);
-    rewrite(
-        &bond.file("helper.toml"),
-        &loopback,
-        &format!("[{first}, {second}]"),
-    );
-    rewrite(
-        &bond.file("primary.toml"),
-        &loopback,
-        &format!("\"proxy.test:{port}\""),
-    );
+    for role in ["helper", "primary"] {
+        let file = bond.file(&format!("{role}.toml"));
+        rewrite(&file, &loopback, &format!("\"proxy.test:{port}\""));
+    }
     let proxy = bond.start("proxy");
     let _helper = bond.start("helper");
     let primary = bond.start("primary");
@@ -164,4 +158,17 @@ fn role_name() {
             .any(|s| s.subflows.iter().filter(|f| f.state == "up").count() == 2)
     });
     assert!(bond.works(crate::daemons::origin()), "{}", primary.log());
+
+    // The name is no longer among the helper's proxies, and its former address is.
+    let config = bond.file("helper.toml");
+    rewrite(&config, &format!("\"proxy.test:{port}\""), &first);
+    let mut reload = std::process::Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    reload.args(["reload", "helper", "--config"]).arg(&config);
+    assert!(reload.status().unwrap().success());
+    bond.joined(1);
+    until("the helper refuses", || {
+        let links = bond.status("primary").unwrap().links;
+        let mut errors = links.into_iter().filter_map(|l| l.error);
+        errors.any(|e| e.contains("is not among this helper's proxies"))
+    });
 }

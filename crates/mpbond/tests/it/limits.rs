@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpbond::config::{Destinations, HelperConfig, ProxyConfig, Uplink};
+use mpbond::config::{Destinations, HelperConfig, ProxyAddress, ProxyConfig, Uplink};
 use mpbond_net::control::{ControlChannel, Direction, Message, RefusalCode, RequestId};
 use mpbond_net::tls::TlsStream;
 use mpbond_net::{DeviceId, Identity};
@@ -67,7 +67,7 @@ fn helper(relays_to: SocketAddr) -> (SocketAddr, DeviceId, tempfile::TempDir) {
         sandbox: true,
         take_over: false,
         trust: Vec::new(),
-        proxies: vec![relays_to],
+        proxies: vec![ProxyAddress::At(relays_to)],
         uplink: Uplink::default(),
         buffer_bytes: 1 << 20,
         max_bytes_per_month: None,

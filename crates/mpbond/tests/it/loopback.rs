@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mpbond::config::{
     Destinations, FrontAddress, HelperAddress, HelperConfig, HelperRef, OnProxyLoss, PathConfig,
-    PrimaryConfig, ProxyConfig, ProxyRef, Uplink,
+    PrimaryConfig, ProxyAddress, ProxyConfig, ProxyRef, Uplink,
 };
 use mpbond::status::Status;
 use mpbond_net::dest::Rule;
@@ -114,7 +114,7 @@ fn start(direct: bool, helpers: usize) -> Bond {
                 sandbox: true,
                 take_over: false,
                 trust: vec![primary_id],
-                proxies: vec![listen],
+                proxies: vec![ProxyAddress::At(listen)],
                 uplink: Uplink::default(),
                 buffer_bytes: 4 << 20,
                 max_bytes_per_month: None,

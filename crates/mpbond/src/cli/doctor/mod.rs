@@ -264,8 +264,7 @@ fn addresses(findings: &mut Findings, check: &str, found: FreshAddresses) -> Vec
         findings.warn(
             check,
             format!("no address is found for {host}"),
-            "is the name right, and does a name server answer? An IP address beside it in \
-             `address` needs none",
+            "is the name right, and does a name server answer? An IP address beside it needs none",
         );
     }
     found.addresses
@@ -318,18 +317,20 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
         machine::only_local(findings, "metrics", address);
     }
     let interfaces = Interfaces::read();
-    for proxy in &config.proxies {
-        interfaces.check(
-            findings,
-            "uplink",
-            config.uplink.interface.as_deref(),
-            config.uplink.source,
-            proxy.ip(),
-        );
-    }
     block_on(async {
-        for proxy in &config.proxies {
-            reach::proxy_from_helper(findings, config, *proxy).await;
+        let found = mpbond::helper::proxy_addresses(config).await;
+        let proxies = addresses(findings, "proxies", found);
+        for proxy in &proxies {
+            interfaces.check(
+                findings,
+                "uplink",
+                config.uplink.interface.as_deref(),
+                config.uplink.source,
+                proxy.ip(),
+            );
+        }
+        for proxy in proxies {
+            reach::proxy_from_helper(findings, config, proxy).await;
         }
     })
 }

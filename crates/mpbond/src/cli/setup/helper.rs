@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpbond::config::{HelperConfig, Role, TrustFile, check_config, config_file, identity};
+use mpbond::config::{
+    HelperConfig, ProxyAddress, Role, TrustFile, check_config, config_file, identity,
+};
 use mpbond::pairing::{Book, Own, find};
 use mpbond::uplinks::{Uplink, uplinks};
 use mpbond_command::{Failure, print};
@@ -71,22 +73,22 @@ fn of_file(args: &SetupArgs, file: &Path) -> Result<Plan, Failure> {
 }
 
 fn of_answers(args: &SetupArgs, questions: &Questions) -> Result<Plan, Failure> {
-    let proxies = match &args.server {
-        Some(text) => proxies(text).map_err(|e| Failure::input(format_args!("--server: {e}")))?,
-        None => questions.ask("Address or name of the server", "--server ADDRESS", proxies)?,
+    let proxy = match &args.server {
+        Some(text) => proxy(text).map_err(|e| Failure::input(format_args!("--server: {e}")))?,
+        None => questions.ask("Address or name of the server", "--server ADDRESS", proxy)?,
     };
     let link = lent_link(args, questions)?;
     let name = args.name.clone().unwrap_or_else(default_name);
     Ok(Plan {
-        text: Some(text(&name, &proxies, &link)),
+        text: Some(text(&name, &proxy, &link)),
         name,
         listen: HelperConfig::LISTEN,
         key: identity(),
     })
 }
 
-/// Addresses of the server: a helper's configuration has no names.
-fn proxies(text: &str) -> Result<Vec<SocketAddr>, String> {
+/// The server, whose name has an address now.
+fn proxy(text: &str) -> Result<ProxyAddress, String> {
     let server = server(text, PROXY_PORT)?;
     let book = Book::Trust(TrustFile::beside(&identity()));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,7 +97,7 @@ fn proxies(text: &str) -> Result<Vec<SocketAddr>, String> {
     let found = runtime
         .map_err(|e| e.to_string())?
         .block_on(find(&book, &server));
-    found.map_err(|e| e.to_string())
+    found.map(|_| server).map_err(|e| e.to_string())
 }
 
 /// Interface of the link to lend.
@@ -131,19 +133,18 @@ fn lent_link(args: &SetupArgs, questions: &Questions) -> Result<String, Failure>
     }
 }
 
-fn text(name: &str, proxies: &[SocketAddr], link: &str) -> String {
+fn text(name: &str, proxy: &ProxyAddress, link: &str) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
-    let proxies: Vec<String> = proxies.iter().map(|p| quoted(&p.to_string())).collect();
     format!(
         "# Written by `mpbond setup`. Every key: mpbond-helper.toml(5)\n\
          name = {}\n\
          listen = \"{}\"  # on all networks of this device\n\
-         proxies = [{}]  # the only servers that it relays to\n\
+         proxies = {}  # the only server that it relays to\n\
          uplink = {{ interface = {} }}  # the link that it lends\n\
          # max_bytes_per_month = \"5 GB\"  # left out: no limit\n",
         quoted(name),
         HelperConfig::LISTEN,
-        proxies.join(", "),
+        quoted(&proxy.to_string()),
         quoted(link)
     )
 }
@@ -156,14 +157,15 @@ mod tests {
     fn a_written_file_is_read_as_it_is_meant() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("helper.toml");
-        let proxies = ["203.0.113.1:4433", "[2001:db8::1]:4433"].map(|p| p.parse().unwrap());
-        for name in ["phone", "my \"old\" phone\\", "téléphone # 2"] {
-            std::fs::write(&path, text(name, &proxies, "usb0")).unwrap();
+        for (name, proxy) in [
+            ("phone", "203.0.113.1:4433"),
+            ("my \"old\" phone\\", "[2001:db8::1]:4433"),
+            ("téléphone # 2", "proxy.example.org:4433"),
+        ] {
+            let proxy: ProxyAddress = proxy.parse().unwrap();
+            std::fs::write(&path, text(name, &proxy, "usb0")).unwrap();
             let config = HelperConfig::load(&path).unwrap();
-            assert_eq!(
-                (config.name.as_str(), &config.proxies[..]),
-                (name, &proxies[..])
-            );
+            assert_eq!((config.name.as_str(), config.proxies), (name, vec![proxy]));
             assert_eq!(config.listen, HelperConfig::LISTEN);
             assert_eq!(config.uplink.interface.as_deref(), Some("usb0"));
         }

@@ -437,10 +437,11 @@ const HELPER: FilePage = FilePage {
                 },
                 FileKey {
                     name: "proxies",
-                    values: "address and port, or a list of them",
+                    values: "address and port, host name and port, or a list of them",
                     default: KeyDefault::Required,
                     meaning: "Proxies that this device relays to. It relays nowhere else. Each \
-                              address is exactly one that the primary's `[proxy]` names.",
+                              entry is one that the primary's `[proxy]` has; a name is looked up \
+                              before each relay.",
                 },
                 FileKey {
                     name: "trust",

@@ -1,0 +1,160 @@
+//! Proxies that relays may go to: those of the configuration, with names looked up before each
+//! relay.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use mpbond_net::resolve::Resolver;
+use tokio::time::timeout;
+use tracing::info;
+
+use crate::config::{HelperConfig, ProxyAddress};
+use crate::primary::FreshAddresses;
+use crate::primary::resolvers::{first_answer, resolver};
+
+/// Time limit of look-ups before a relay.
+const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
+/// The same where the last answers allow the relay; a later answer is for the next one.
+const LOOK_UP_BESIDE_WITHIN: Duration = Duration::from_millis(250);
+
+/// Names of proxies, with the addresses that were found last.
+pub(super) struct Names {
+    /// By the routes of this host, and as relays are bound: either network may have the server
+    /// that answers.
+    resolvers: Vec<Rc<Resolver<()>>>,
+    found: RefCell<HashMap<String, Vec<IpAddr>>>,
+}
+
+impl Names {
+    pub(super) fn new(config: &HelperConfig) -> Rc<Self> {
+        let (source, interface) = (config.uplink.source, config.uplink.interface.clone());
+        let routed = resolver(&[], None, None, None);
+        let bound = (source.is_some() || interface.is_some())
+            .then(|| resolver(&[], None, source, interface));
+        Rc::new(Self {
+            resolvers: std::iter::once(routed).chain(bound).collect(),
+            found: RefCell::default(),
+        })
+    }
+
+    /// The entry of the configuration that names this address, literally or by its name.
+    pub(super) fn entry(&self, config: &HelperConfig, address: SocketAddr) -> Option<ProxyAddress> {
+        let found = self.found.borrow();
+        let names = |entry: &&ProxyAddress| match entry {
+            ProxyAddress::At(at) => *at == address,
+            ProxyAddress::Name { host, port } => {
+                let addresses = found.get(host).into_iter().flatten();
+                *port == address.port() && addresses.into_iter().any(|ip| *ip == address.ip())
+            }
+        };
+        config.proxies.iter().find(names).cloned()
+    }
+
+    /// Looks up the names of the configuration for a relay to one of these addresses, as far as
+    /// that succeeds in time.
+    pub(super) async fn look_up(self: Rc<Self>, config: Rc<HelperConfig>, asked: Vec<SocketAddr>) {
+        let is_known = asked.iter().any(|a| self.entry(&config, *a).is_some());
+        let within = match is_known {
+            true => LOOK_UP_BESIDE_WITHIN,
+            false => LOOK_UP_WITHIN,
+        };
+        // Tasks of their own, so that a late answer is not lost.
+        let hosts = config.proxies.iter().filter_map(|entry| match entry {
+            ProxyAddress::Name { host, .. } => Some(host.clone()),
+            ProxyAddress::At(_) => None,
+        });
+        let look_ups: Vec<_> = hosts
+            .map(|host| tokio::task::spawn_local(Rc::clone(&self).renew(host)))
+            .collect();
+        let all = async {
+            for look_up in look_ups {
+                let _ = look_up.await;
+            }
+        };
+        let _ = timeout(within, all).await;
+    }
+
+    async fn renew(self: Rc<Self>, host: String) {
+        match first_answer(self.resolvers.clone(), &host).await {
+            Ok(found) => {
+                self.found.borrow_mut().insert(host, found);
+            }
+            Err(e) => info!(host, error = %e, "a proxy's name is not found"),
+        }
+    }
+
+    /// Forgets names that the configuration does not have.
+    pub(super) fn configure(&self, config: &HelperConfig) {
+        let has = |host: &String| {
+            let mut entries = config.proxies.iter();
+            entries.any(|e| matches!(e, ProxyAddress::Name { host: own, .. } if own == host))
+        };
+        self.found.borrow_mut().retain(|host, _| has(host));
+    }
+}
+
+/// The addresses of a helper's proxies now. Runs on this thread's `LocalSet`.
+pub async fn proxy_addresses(config: &HelperConfig) -> FreshAddresses {
+    let names = Names::new(config);
+    let mut fresh = FreshAddresses::default();
+    for entry in &config.proxies {
+        match entry {
+            ProxyAddress::At(address) => fresh.addresses.push(*address),
+            ProxyAddress::Name { host, port } => {
+                let found = first_answer(names.resolvers.clone(), host);
+                match timeout(LOOK_UP_WITHIN, found).await {
+                    Ok(Ok(found)) => {
+                        let found = found.into_iter().map(|ip| SocketAddr::new(ip, *port));
+                        fresh.addresses.extend(found);
+                    }
+                    Ok(Err(_)) | Err(_) => fresh.unknown.push(host.clone()),
+                }
+            }
+        }
+    }
+    fresh
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_is_allowed_literally_or_as_the_last_answer_for_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("helper.toml");
+        let config = |proxies: &str| {
+            std::fs::write(&file, format!("proxies = {proxies}\n")).unwrap();
+            HelperConfig::load(&file).unwrap()
+        };
+        let both = config("[\"192.0.2.1:443\", \"proxy.test:4433\"]");
+        let names = Names::new(&both);
+        let entry = |address: &str| {
+            let found = names.entry(&both, address.parse().unwrap());
+            found.map(|entry| entry.to_string())
+        };
+        assert_eq!(entry("192.0.2.1:443").as_deref(), Some("192.0.2.1:443"));
+        assert_eq!(entry("192.0.2.2:4433"), None, "not looked up yet");
+        let found = vec!["192.0.2.2".parse().unwrap()];
+        names
+            .found
+            .borrow_mut()
+            .insert("proxy.test".to_owned(), found);
+        assert_eq!(entry("192.0.2.2:4433").as_deref(), Some("proxy.test:4433"));
+        for other in ["192.0.2.2:443", "192.0.2.3:4433", "192.0.2.1:4433"] {
+            assert_eq!(entry(other), None, "{other}");
+        }
+        let (name, fixed) = (&both.proxies[1], &both.proxies[0]);
+        // A relay to a former address of the name goes on with the name.
+        let former = "192.0.2.9:4433".parse().unwrap();
+        assert!(both.lends_to(name, former) && both.lends_to(fixed, former));
+        let one = config("\"192.0.2.1:443\"");
+        assert!(!one.lends_to(name, former));
+        assert!(one.lends_to(name, "192.0.2.1:443".parse().unwrap()));
+        names.configure(&one);
+        assert!(names.found.borrow().is_empty());
+    }
+}
