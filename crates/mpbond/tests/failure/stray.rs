@@ -23,12 +23,48 @@ fn packets_for_a_primary_whose_link_is_down_leave_a_helper_over_no_other_link() 
 }
 
 #[test]
+fn nor_do_they_over_ipv6() {
+    if has_nft() {
+        play("-Urnm", "stray::role_ipv6");
+    }
+}
+
+#[test]
 #[ignore = "a role: see mpbond_testing::namespaces"]
 fn role() {
+    if is_called_for() {
+        // Its routes go, its address stays.
+        are_stopped(&Apart::with_helper(), "ip daddr 10.6.0.0/24", "");
+    }
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_ipv6() {
     if !is_called_for() {
         return;
     }
     let apart = Apart::with_helper();
+    sh("ip addr add fd00:7::1/64 dev hs0 nodad");
+    apart.there(&["addr add fd00:6::1/64 dev pipe0 nodad"]);
+    apart.helper_runs("ip addr add fd00:7::2/64 dev hs1 nodad");
+    apart.helper_runs("ip route add default via fd00:7::1");
+    // The kernel removes it with the link.
+    let address = "ip addr add fd00:6::2/64 dev pipe1 nodad";
+    apart.helper_runs(address);
+    for file in ["helper.toml", "primary.toml"] {
+        let file = apart.bond.file(file);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let moved = text.replace("10.6.0.2:", "[fd00:6::2]:");
+        assert_ne!(text, moved);
+        std::fs::write(&file, moved).unwrap();
+    }
+    are_stopped(&apart, "ip6 daddr fd00:6::/64", address);
+}
+
+/// A download through the helper waits while the link is down. `to` matches packets to the
+/// primary, and `restore` is a command for when the link is up again.
+fn are_stopped(apart: &Apart, to: &str, restore: &str) {
     let bond = &apart.bond;
     let primary = bond.file("primary.toml");
     let text = std::fs::read_to_string(&primary).unwrap();
@@ -36,13 +72,15 @@ fn role() {
     let only = text.replace("[[path]]\nname = \"own\"\n", "");
     assert_ne!(text, only);
     std::fs::write(&primary, format!("on_proxy_loss = \"fail\"\n{only}")).unwrap();
-    let table = "table inet strays {
-        counter strays { }
-        chain arriving {
-            type filter hook prerouting priority -300;
-            iifname hs0 ip daddr 10.6.0.0/24 counter name strays
-        }
-    }";
+    let table = format!(
+        "table inet strays {{
+            counter strays {{ }}
+            chain arriving {{
+                type filter hook prerouting priority -300;
+                iifname hs0 {to} counter name strays
+            }}
+        }}"
+    );
     let file = bond.file("strays.nft");
     std::fs::write(&file, table).unwrap();
     sh(&format!("nft -f {}", file.display()));
@@ -53,12 +91,14 @@ fn role() {
     let sandbox = bond.status("helper").unwrap().sandbox.unwrap();
     assert!(sandbox.no_new_privileges, "{sandbox:?}");
     let running = download(bond, origin_at(([127, 0, 0, 1], 0).into()), BYTES);
-    // Its routes are gone, its address is not.
     apart.helper_runs("ip link set pipe1 down");
     thread::sleep(GONE);
     let strays = sh("nft list counter inet strays strays");
     assert!(strays.contains("packets 0 bytes 0"), "{strays}");
     apart.helper_runs("ip link set pipe1 up");
+    if !restore.is_empty() {
+        apart.helper_runs(restore);
+    }
     assert_eq!(running.end().unwrap(), BYTES as usize);
     helper.logs("bound to the interface of its network");
 }
