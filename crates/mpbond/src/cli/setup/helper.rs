@@ -139,7 +139,7 @@ fn text(name: &str, proxy: &ProxyAddress, link: &str) -> String {
         "# Written by `mpbond setup`. Every key: mpbond-helper.toml(5)\n\
          name = {}\n\
          listen = \"{}\"  # on all networks of this device\n\
-         proxies = {}  # the only server that it relays to\n\
+         proxies = [{}]  # the only servers that it relays to\n\
          uplink = {{ interface = {} }}  # the link that it lends\n\
          # max_bytes_per_month = \"5 GB\"  # left out: no limit\n",
         quoted(name),
