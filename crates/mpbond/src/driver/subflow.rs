@@ -225,7 +225,7 @@ impl Inner {
         // The handshake is done, so this comes from the proxy itself.
         if matches!(e, TlsError::NotTrusted { .. }) {
             self.notice(Notice::Distrusted);
-            self.session.handle_distrust();
+            self.session.handle_distrust(self.clock.now());
         }
         self.broken(id, e);
     }

@@ -83,7 +83,7 @@ pub enum Event {
         /// Reason, for logs.
         reason: String,
     },
-    /// The session is over; all its streams were reset.
+    /// The session is over, as by [`Session::end`](crate::Session::end).
     Lost {
         /// Reason, for logs.
         reason: String,

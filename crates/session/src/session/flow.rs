@@ -307,6 +307,22 @@ impl Flow {
         self.grant(id, streams, control);
     }
 
+    /// The session is over: drops the bytes of a stream that was reset.
+    pub(super) fn drop_reset(&mut self, id: StreamId, streams: &mut Streams) {
+        let Some(s) = streams.get_mut(id).filter(|s| s.recv.reset.is_some()) else {
+            return;
+        };
+        let buffer = &mut s.recv.buffer;
+        let (end, pieces) = (buffer.highest(), buffer.pieces());
+        let unread = end - buffer.read_offset();
+        if buffer.abandon(end).is_ok() {
+            self.abandoned(unread, pieces);
+        }
+        if std::mem::take(&mut s.recv.stalled) {
+            self.unstalled();
+        }
+    }
+
     /// A stream has stalled no longer.
     pub(super) fn unstalled(&mut self) {
         self.stalled_streams -= 1;

@@ -88,6 +88,10 @@ impl Session {
                 "no session key",
             ));
         };
+        if self.identity.lost {
+            let reason = "the session is over";
+            return Err(SubflowError::ours(CloseCode::UnknownSession, reason));
+        }
         let (id, path, answer) = match hello {
             Hello::Capable { subflow, path, .. } => (
                 *subflow,

@@ -7,7 +7,7 @@ use super::event::Event;
 use super::health::{self, Verdict};
 use super::keep_alive;
 use super::reinject::Rebalanced;
-use super::timer::Timer;
+use super::timer::{Deadlines, Timer};
 use crate::CloseCode;
 use crate::SubflowId;
 use crate::subflow::{Phase, SentFrame, Subflow};
@@ -40,7 +40,7 @@ impl Session {
         self.recall_from_failed();
         self.rebalance(now);
         if due.is_due(Timer::Resume, now) {
-            self.lose("no path to the other end for too long");
+            self.lose(now, "no path to the other end for too long");
         }
     }
 
@@ -179,26 +179,35 @@ impl Session {
 
     /// Client: the proxy no longer trusts this device. An established session is over, since no
     /// subflow could join it again.
-    pub fn handle_distrust(&mut self) {
+    pub fn handle_distrust(&mut self, now: Timestamp) {
         if self.identity.client && self.identity.established {
-            self.lose("the proxy no longer trusts this device");
+            self.lose(now, "the proxy no longer trusts this device");
         }
     }
 
-    /// The session is over: every stream is reset.
-    pub(super) fn lose(&mut self, reason: &str) {
-        if self.identity.lost {
+    /// The session is over: see [`end`](Self::end).
+    pub(super) fn lose(&mut self, now: Timestamp, reason: &str) {
+        if !self.identity.lost {
+            let reason = reason.to_owned();
+            self.events.push_back(Event::Lost { reason });
+            self.end(now);
+        }
+    }
+
+    /// Ends the session. A half of a stream that has arrived completely, bytes and FIN, remains
+    /// readable; everything else is reset.
+    pub fn end(&mut self, now: Timestamp) {
+        if std::mem::replace(&mut self.identity.lost, true) {
             return;
         }
-        self.identity.lost = true;
         self.resume.clear();
-        self.timers.stop(Timer::Stall);
-        self.timers.stop(Timer::Schedule);
-        self.events.push_back(Event::Lost {
-            reason: reason.to_owned(),
-        });
+        self.timers = Deadlines::default();
         for id in self.streams.lose() {
-            self.events.push_back(Event::StreamReadable(id));
+            self.flow.drop_reset(id, &mut self.streams);
+            self.close_if_done(now, id);
+            if self.streams.contains(id) {
+                self.events.push_back(Event::StreamReadable(id));
+            }
         }
     }
 }

@@ -356,6 +356,9 @@ impl Session {
     /// The table of all deadlines.
     fn deadlines(&self) -> Deadlines {
         let mut deadlines = self.timers;
+        if self.identity.lost {
+            return deadlines;
+        }
         // A due ACK that no subflow takes waits for room, not for time.
         if Feedback::has_room(&self.subflows) {
             deadlines.set(Timer::Ack, self.feedback.ack_deadline());

@@ -38,13 +38,16 @@ impl Session {
         if let Err(e) = &result {
             self.drop_subflow(now, id);
             if e.code == CloseCode::UnknownSession && self.identity.client {
-                self.lose("the proxy no longer knows the session (was it restarted?)");
+                self.lose(
+                    now,
+                    "the proxy no longer knows the session (was it restarted?)",
+                );
             }
             if e.code == CloseCode::GoingAway && e.by_peer && self.identity.established {
-                self.lose("ended by the other end");
+                self.lose(now, "ended by the other end");
             }
             if e.code == CloseCode::NotTrusted && e.by_peer {
-                self.handle_distrust();
+                self.handle_distrust(now);
             }
         }
         result

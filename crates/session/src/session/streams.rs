@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
-use crate::stream::Stream;
+use crate::stream::{Listed, Stream};
 use crate::{ResetCode, StreamClass, StreamId, SubflowId};
 
 /// Bytes that a stream may keep to send, however much others keep: a few records.
@@ -384,37 +384,23 @@ impl Streams {
         self.update(id);
     }
 
-    /// The session is over: every stream is reset both ways. Returns those that applications know,
-    /// ascending.
+    /// The session is over: every half of a stream is reset that has not arrived completely. Returns
+    /// all streams, ascending.
     pub(super) fn lose(&mut self) -> Vec<StreamId> {
         self.unscheduled = 0;
         self.retransmit = 0;
         self.held = 0;
+        self.awaiting = 0;
         for queue in &mut self.ready {
             queue.clear();
         }
         self.signalling.clear();
         self.blocked.clear();
-        let mut ids = self.ids();
-        ids.retain(|id| {
-            let Some(s) = self.table.get_mut(id) else {
-                return false;
-            };
-            s.send.buffer.clear();
-            s.listed.unscheduled = 0;
-            s.listed.retransmit = 0;
-            s.listed.queued = false;
-            s.opening.unacked = false;
-            s.send.reset = Some(Signal {
-                code: ResetCode::SessionLost,
-                state: SignalState::Acked,
-            });
-            if s.recv.reset.is_none() && !s.recv.buffer.finished() {
-                s.recv.reset = Some(ResetCode::SessionLost);
-            }
-            s.opening.announced
-        });
-        ids
+        for s in self.table.values_mut() {
+            s.listed = Listed::default();
+            s.lose();
+        }
+        self.ids()
     }
 }
 
@@ -476,7 +462,7 @@ mod tests {
         assert!(!all.reset(a, ResetCode::Cancelled));
         assert_eq!((all.unscheduled(), all.held()), (10, 10));
         assert_eq!(all.retransmit(a, 40..50, false, None), 0);
-        assert_eq!(all.lose(), []);
+        assert_eq!(all.lose(), [a, b]);
         assert_eq!((all.unscheduled(), all.held()), (0, 0));
     }
 

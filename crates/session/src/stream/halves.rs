@@ -89,6 +89,17 @@ impl SendHalf {
         }
     }
 
+    /// The session is over.
+    pub(super) fn lose(&mut self) {
+        if !self.is_done() {
+            self.buffer.clear();
+            self.reset = Some(Signal {
+                code: ResetCode::SessionLost,
+                state: SignalState::Acked,
+            });
+        }
+    }
+
     /// A subflow is gone.
     pub(crate) fn forget_subflow(&mut self, gone: SubflowId) {
         self.buffer.forget_origin(gone);
@@ -143,6 +154,20 @@ impl RecvHalf {
     /// The peer may still send, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.end_read && self.reset.is_none() && self.buffer.fin().is_none()
+    }
+
+    /// All bytes and FIN have arrived.
+    fn has_arrived(&self) -> bool {
+        let arrived = self.buffer.read_offset() + self.buffer.waiting_bytes();
+        self.reset.is_none() && self.buffer.fin() == Some(arrived)
+    }
+
+    /// The session is over. Without an application nobody will read what has arrived.
+    pub(super) fn lose(&mut self, has_application: bool) {
+        self.end_read |= !has_application;
+        if !(self.has_arrived() && has_application) && self.reset.is_none() {
+            self.reset = Some(ResetCode::SessionLost);
+        }
     }
 
     /// The application has something to read, be it the end.

@@ -160,6 +160,13 @@ impl Stream {
         self.recv.is_open() && asked
     }
 
+    /// The session is over: what has not arrived completely is reset.
+    pub(crate) fn lose(&mut self) {
+        self.opening.unacked = false;
+        self.send.lose();
+        self.recv.lose(self.opening.announced);
+    }
+
     /// Whether the peer has neither acknowledged nor sent anything of it.
     pub(crate) fn is_unheard(&self) -> bool {
         let recv = &self.recv;

@@ -158,3 +158,70 @@ fn a_lonely_session_ends_with_a_reason() {
         Some(Read::Reset(ResetCode::SessionLost))
     );
 }
+
+/// An upload, or a download, is complete at the other end but not read when the session ends.
+#[test]
+fn a_half_that_has_arrived_completely_is_read_to_its_end_after_the_session() {
+    for ended_by_peer in [false, true] {
+        for upload in [false, true] {
+            let (mut p, ..) = joined(SessionConfig::default());
+            let ids = [p.open(), p.open()];
+            p.client.write(ids[0], "request".into());
+            p.client.write(ids[1], "request".into());
+            p.run(at(1_200), |_| false);
+            p.client_ignores = ids.to_vec();
+            p.server_ignores = ids.to_vec();
+            let want = pattern(300_000);
+            let now = p.now;
+            let sender = match upload {
+                true => &mut p.client,
+                false => p.server.as_mut().unwrap(),
+            };
+            // The second stream has not ended.
+            sender.write(ids[0], want.clone());
+            sender.finish(ids[0]);
+            sender.write(ids[1], want.clone());
+            p.run(now + Duration::from_secs(2), |_| false);
+            let now = p.now;
+            let reader = match upload {
+                true => p.server.as_mut().unwrap(),
+                false => &mut p.client,
+            };
+            match ended_by_peer {
+                true => {
+                    let subflow = reader.subflows(now)[0].id;
+                    let close = super::super::close_record(CloseCode::GoingAway, "over");
+                    let octets = u64::MAX >> 2;
+                    let ended = reader.handle_record(now, subflow, close.into(), octets);
+                    assert_eq!(ended.unwrap_err().code, CloseCode::GoingAway);
+                }
+                false => reader.end(now),
+            }
+            let mut read = Vec::new();
+            let end = loop {
+                match reader.read(now, ids[0]) {
+                    Read::Data(bytes) => read.extend_from_slice(&bytes),
+                    end => break end,
+                }
+            };
+            assert_eq!(end, Read::Fin);
+            assert!(read == want);
+            let second = reader.read(now, ids[1]);
+            assert_eq!(second, Read::Reset(ResetCode::SessionLost));
+            assert_eq!(reader.stats().streams_open, 0);
+            assert_eq!((reader.unread_bytes(), reader.unread_pieces()), (0, 0));
+            assert_eq!(reader.poll_timeout(), None);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_has_ended_is_not_joined() {
+    let (mut p, ..) = joined(SessionConfig::default());
+    let now = p.now;
+    p.server().end(now);
+    p.join(&[hop(8.0, 25)]);
+    p.run(now + Duration::from_secs(1), |_| false);
+    let codes: Vec<_> = p.server_errors.iter().map(|e| e.code).collect();
+    assert_eq!(codes, [CloseCode::UnknownSession]);
+}

@@ -125,8 +125,9 @@ pub(super) struct Pair {
     pub(super) client_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
     pub(super) server_got: BTreeMap<StreamId, (Vec<u8>, Option<Read>)>,
     pub(super) server_errors: Vec<SubflowError>,
-    /// Streams that the server's application leaves unread.
+    /// Streams that the client's and the server's application leave unread.
     pub(super) client_ignores: Vec<StreamId>,
+    pub(super) server_ignores: Vec<StreamId>,
     pub(super) config: SessionConfig,
     /// Whether the client's and the server's records are those of a later version.
     pub(super) later: [bool; 2],
@@ -145,6 +146,7 @@ impl Pair {
             server_got: BTreeMap::new(),
             server_errors: Vec::new(),
             client_ignores: Vec::new(),
+            server_ignores: Vec::new(),
             config,
             later: [false; 2],
         }
@@ -357,7 +359,7 @@ impl Pair {
         let ignored = self.client_ignores.clone();
         read_end(self.now, &mut self.client, &mut self.client_got, &ignored);
         if let Some(s) = &mut self.server {
-            read_end(self.now, s, &mut self.server_got, &[]);
+            read_end(self.now, s, &mut self.server_got, &self.server_ignores);
         }
     }
 
