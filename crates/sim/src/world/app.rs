@@ -371,14 +371,19 @@ pub(super) struct Running {
     pub(super) client: App,
     /// Once its OPEN has arrived.
     pub(super) origin: Option<App>,
+    /// The primary's session is over, and both applications get the rest.
+    pub(super) is_whole: bool,
 }
 
 impl Running {
     /// Whether both ends are closed. A client that reset its stream before the OPEN arrived has no
-    /// origin.
+    /// origin. A proxy that was not told that a session is over keeps its stream for a while.
     pub(super) fn is_over(&self) -> bool {
-        let origin = self.origin.as_ref().is_some_and(|o| o.closed.is_some());
-        self.client.closed.is_some() && origin
+        let is_over = |app: &App| match self.is_whole {
+            true => app.ended.is_some(),
+            false => app.closed.is_some(),
+        };
+        is_over(&self.client) && self.origin.as_ref().is_some_and(is_over)
     }
 
     /// Whether an end still reads. A client that has ended waits for nothing, and bytes for it may

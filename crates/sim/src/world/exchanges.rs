@@ -102,6 +102,7 @@ impl World {
                 .expecting(x.by_length.then_some(x.down_bytes))
                 .keeping_arrivals(self.scenario.keeps_log),
             origin: None,
+            is_whole: false,
         });
         host.wake(e);
         let place = self.active.partition_point(|other| *other < e);

@@ -47,6 +47,8 @@ pub(super) struct Host {
     pub(super) has_let_go: bool,
     /// Exchanges whose application has something to do.
     pub(super) awake: Vec<usize>,
+    /// Sessions that it no longer has, by number, until their rest is delivered.
+    pub(super) aside: Vec<(u64, Session)>,
     /// Number of its session: at the primary, of the next one while there is none.
     pub(super) number: u64,
     /// Proxy: number of its process, which is the label of its sessions.
@@ -131,6 +133,7 @@ impl Host {
             lost: None,
             unsettled: false,
             has_let_go: false,
+            aside: Vec::new(),
             awake: Vec::new(),
             number: 0,
             process: 0,

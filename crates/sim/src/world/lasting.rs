@@ -116,7 +116,9 @@ impl World {
             }
         }
         self.hosts[1].drop_session();
+        self.hosts[1].aside.clear();
         self.leaving.retain(|host| host.side == HostSide::Primary);
+        self.drop_unread_of(None);
     }
 
     /// Settles lost sessions at both ends. Returns whether there was one.
@@ -124,7 +126,7 @@ impl World {
         let proxy = self.hosts[1].lost.take().is_some();
         if proxy {
             self.with_host(1, |host, s| host.abandon(s));
-            self.hosts[1].drop_session();
+            self.hosts[1].set_aside();
         }
         let primary = self.hosts[0].lost.take();
         let mut any = proxy || primary.is_some();
@@ -141,6 +143,8 @@ impl World {
     fn lose_session(&mut self, reason: String) {
         let session = self.hosts[0].number;
         self.close_connections(session);
+        self.hosts[0].set_aside();
+        self.keep_unread();
         self.hosts[0] = self.hosts[0].next();
         self.repeat(session, Some(reason));
         let clock = self.primary_clock();
@@ -164,40 +168,48 @@ impl World {
             let what = Noted::SessionLost(reason);
             self.lasting.notes.push(Note { at: self.now, what });
         }
-        let pause = self.scenario.lasting.as_ref().map(|l| l.repeat_after);
-        let again = self.now + pause.unwrap_or_default();
-        let running = &self.running;
-        let of_session = |e: &mut usize| {
-            let running = running[*e].as_ref();
+        let of_session = |e: &usize| {
+            let running = self.running[*e].as_ref();
             running.is_some_and(|r| r.session == session)
         };
-        let ended: Vec<usize> = self.active.extract_if(.., of_session).collect();
+        let ended: Vec<usize> = self.active.iter().copied().filter(of_session).collect();
         for e in ended {
-            let Some(running) = self.running[e].take() else {
-                continue;
-            };
-            let origin = running.origin.as_ref();
-            let taken = origin.is_some_and(|o| o.read == self.scenario.exchanges[e].up_bytes);
-            let finished = matches!(running.client.ended, Some((_, End::Finished)));
-            if finished && taken {
-                // Both applications have everything, and need no repetition.
-                self.running[e] = Some(running);
+            let is_whole = self.is_whole(e);
+            if let Some(running) = self.running[e].as_mut().filter(|_| is_whole) {
+                running.is_whole = true;
                 continue;
             }
-            let before = self.lasting.before[e].get_or_insert(Before {
-                started: running.started,
-                waits_since: running.started,
-                lost_answer: false,
-                attempts: 0,
-            });
-            // An origin that had nothing to say kept nobody waiting until now.
-            if let Some(ready) = running.origin.as_ref().and_then(App::ready) {
-                before.waits_since = ready.max(running.client.last_read()).min(self.now);
-                before.lost_answer = ready < self.now;
-            }
-            before.attempts += 1;
-            self.waiting.put(again, e);
+            self.active.retain(|other| *other != e);
+            self.begin_again(e);
         }
+    }
+
+    /// Has an exchange that was cut off repeated, unless both applications have everything.
+    pub(super) fn begin_again(&mut self, e: usize) {
+        let Some(running) = self.running[e].take() else {
+            return;
+        };
+        let origin = running.origin.as_ref();
+        let taken = origin.is_some_and(|o| o.read == self.scenario.exchanges[e].up_bytes);
+        let finished = matches!(running.client.ended, Some((_, End::Finished)));
+        if finished && taken {
+            self.running[e] = Some(running);
+            return;
+        }
+        let before = self.lasting.before[e].get_or_insert(Before {
+            started: running.started,
+            waits_since: running.started,
+            lost_answer: false,
+            attempts: 0,
+        });
+        // An origin that had nothing to say kept nobody waiting until now.
+        if let Some(ready) = running.origin.as_ref().and_then(App::ready) {
+            before.waits_since = ready.max(running.client.last_read()).min(self.now);
+            before.lost_answer = ready < self.now;
+        }
+        before.attempts += 1;
+        let pause = self.scenario.lasting.as_ref().map(|l| l.repeat_after);
+        self.waiting.put(self.now + pause.unwrap_or_default(), e);
     }
 
     /// The manager opens a session. That of the beginning is open already.

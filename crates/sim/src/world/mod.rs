@@ -46,6 +46,7 @@ mod results;
 mod scenario;
 mod sessions;
 mod sockets;
+mod unread;
 mod upgrade;
 mod watch;
 
@@ -79,6 +80,7 @@ use host::{Host, Side, Surroundings};
 use lasting::LastingState;
 use line::{Line, Stage};
 use net::Net;
+use unread::Ended;
 
 /// A link with a longer one-way delay does not count as working: a connection over it takes too
 /// long to make.
@@ -106,6 +108,8 @@ pub struct World {
     hosts: [Host; 2],
     /// Sessions and processes of before, which serve what is open.
     leaving: Vec<Host>,
+    /// Sessions that have ended, and are still read from.
+    ended: Vec<Ended>,
     running: Vec<Option<Running>>,
     /// Exchanges that have started and are not over, in the order of their indices.
     active: Vec<usize>,
@@ -148,6 +152,7 @@ impl World {
                 Host::proxy(scenario.server.clone()),
             ],
             leaving: Vec::new(),
+            ended: Vec::new(),
             running: scenario.exchanges.iter().map(|_| None).collect(),
             active: Vec::new(),
             waiting: Agenda::new(scenario.exchanges.iter().map(|x| x.start)),
@@ -251,6 +256,7 @@ impl World {
             }
             moved |= self.drive_leaving()?;
             moved |= self.renew_sessions();
+            moved |= self.deliver_unread()?;
             moved |= self.manage();
             if !moved {
                 break;
@@ -354,6 +360,7 @@ impl World {
             .chain(timeouts)
             .chain(faults)
             .chain(starts)
+            .chain(self.unread_due())
             .chain(resumes.filter(|t| *t > self.now))
             .min()
     }

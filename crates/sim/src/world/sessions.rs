@@ -22,6 +22,13 @@ impl Host {
         self.note_due();
     }
 
+    /// Ends its session, of which the rest is still delivered.
+    pub(super) fn set_aside(&mut self) {
+        let session = self.session.take();
+        self.aside.extend(session.map(|s| (self.number, s)));
+        self.drop_session();
+    }
+
     /// Proxy: finds or opens the session to which a hello belongs.
     pub(super) fn welcome(&mut self, s: &mut Surroundings, hello: &Hello) -> Welcome {
         match hello {
@@ -36,6 +43,7 @@ impl Host {
                 }
                 // If the answer to an earlier hello was lost, that session is never used.
                 self.abandon(s);
+                self.set_aside();
                 self.number = number;
                 let (config, id) = (self.config.clone(), session_id(self.process, number));
                 let mut session = Session::server(config, id, [2; 32], hello);

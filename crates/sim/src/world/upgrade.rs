@@ -137,6 +137,10 @@ impl World {
         self.close_all(0, |host| host.number == session, "no stream is left");
         self.close_connections(session);
         let is_it = |host: &Host| host.side == Side::Primary && host.number == session;
+        for host in self.leaving.iter_mut().filter(|host| is_it(host)) {
+            host.set_aside();
+        }
+        self.keep_unread();
         self.leaving.retain(|host| !is_it(host));
         self.repeat(session, lost);
     }
@@ -195,22 +199,28 @@ impl World {
         let (process, before) = (host.process, host.before);
         let lost = host.lost.take().is_some();
         let late = host.leaving.as_ref().is_some_and(|l| l.until <= self.now);
+        if lost {
+            self.with_hosts(|_, leaving, s| leaving[i].abandon(s));
+            self.leaving[i].set_aside();
+            self.keep_unread();
+        }
         let host = &self.leaving[i];
         let mut lines = self.live.iter().map(|l| &self.lines[*l]);
         let is_up = |line: &Line| matches!(line.ends[1].stage, Stage::Up(_));
         let has_subflow = lines.any(|line| host.owns(line) && is_up(line));
-        let is_over = lost || late || host.is_drained() && !has_subflow;
-        if !is_over {
-            return false;
+        let is_over = host.is_drained() && !has_subflow && !self.has_unread(process);
+        if !is_over && !late {
+            return lost;
         }
         let had_session = host.session.is_some();
         if had_session {
             self.close_all(1, |host| host.process == process, "the proxy stops");
             self.leaving[i].drop_session();
         }
+        self.drop_unread_of(Some(process));
         let is_before = |h: &Host| h.side == Side::Proxy && Some(h.process) == before;
         if self.leaving.iter().any(is_before) {
-            return had_session;
+            return had_session || lost;
         }
         for l in self.live.clone() {
             let line = &self.lines[l];

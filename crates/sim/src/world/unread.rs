@@ -1,0 +1,176 @@
+//! Sessions that have ended before applications have read everything: what has arrived completely
+//! is still delivered, as by `mpbond::driver`.
+
+use std::time::Duration;
+
+use mpbond_session::{Event, Session};
+use mpbond_units::Timestamp;
+
+use super::World;
+use super::app::App;
+use super::host::Side;
+
+/// Time without progress after which the rest is dropped.
+const STALLS_WITHIN: Duration = Duration::from_secs(240);
+
+/// A session that has ended, and is still read from.
+pub(super) struct Ended {
+    side: Side,
+    /// Proxy: number of its process.
+    process: u32,
+    number: u64,
+    session: Session,
+    /// When an application last read, or the session ended.
+    moved: Timestamp,
+}
+
+impl Ended {
+    fn drops_at(&self) -> Timestamp {
+        self.moved + STALLS_WITHIN
+    }
+}
+
+impl World {
+    /// Takes over the sessions that hosts have set aside.
+    pub(super) fn keep_unread(&mut self) {
+        for host in self.hosts.iter_mut().chain(&mut self.leaving) {
+            let clock = host.clock(self.now);
+            for (number, mut session) in host.aside.drain(..) {
+                session.end(clock);
+                self.ended.push(Ended {
+                    side: host.side,
+                    process: host.process,
+                    number,
+                    session,
+                    moved: self.now,
+                });
+            }
+        }
+    }
+
+    /// Hands applications what is left of ended sessions. Returns whether anything happened.
+    pub(super) fn deliver_unread(&mut self) -> Result<bool, String> {
+        self.keep_unread();
+        let mut ended = std::mem::take(&mut self.ended);
+        let mut any = false;
+        for one in &mut ended {
+            let host = &self.hosts[one.side as usize];
+            if host.is_frozen(self.now) {
+                continue;
+            }
+            let clock = host.clock(self.now);
+            for &e in &self.active {
+                let running = self.running[e].as_mut();
+                let Some(r) = running.filter(|r| r.session == one.number) else {
+                    continue;
+                };
+                let stream = r.stream;
+                let app = match one.side {
+                    Side::Primary => Some(&mut r.client),
+                    Side::Proxy => r.origin.as_mut(),
+                };
+                let Some(app) = app.filter(|app| app.closed.is_none()) else {
+                    continue;
+                };
+                let before = app.read;
+                app.pump(self.now, clock, &mut one.session, stream)
+                    .map_err(|what| format!("exchange {e} at {:?}: {what}", one.side))?;
+                if app.read > before {
+                    one.moved = self.now;
+                    any = true;
+                }
+                while let Some(event) = one.session.poll_event() {
+                    if let Event::StreamClosed(stats) = event
+                        && stats.id == stream
+                    {
+                        app.closed = Some(stats);
+                        any = true;
+                    }
+                }
+            }
+        }
+        self.ended = ended;
+        let dropped = self.drop_unread(|world, one| {
+            let stalls = one.drops_at() <= world.now;
+            stalls && !world.hosts[one.side as usize].is_frozen(world.now)
+        });
+        Ok(any | dropped)
+    }
+
+    /// Drops ended sessions, those from which nobody reads included, and has exchanges repeated of
+    /// which the origin lacks the rest. Returns whether there were any such exchanges.
+    pub(super) fn drop_unread(&mut self, which: impl Fn(&Self, &Ended) -> bool) -> bool {
+        let mut kept = Vec::new();
+        let mut any = false;
+        for one in std::mem::take(&mut self.ended) {
+            let reads = |e: &&usize| {
+                let running = self.running[**e].as_ref();
+                running.is_some_and(|r| {
+                    let app = match one.side {
+                        Side::Primary => Some(&r.client),
+                        Side::Proxy => r.origin.as_ref(),
+                    };
+                    r.session == one.number && app.is_some_and(|app| app.closed.is_none())
+                })
+            };
+            let readers: Vec<usize> = self.active.iter().filter(reads).copied().collect();
+            if !readers.is_empty() && !which(self, &one) {
+                kept.push(one);
+                continue;
+            }
+            // The primary learns it when it joins.
+            let learns = one.side == Side::Proxy && self.is_live(Side::Primary, one.number);
+            for e in readers.into_iter().filter(|_| !learns) {
+                self.active.retain(|other| *other != e);
+                self.begin_again(e);
+                any = true;
+            }
+        }
+        self.ended = kept;
+        any
+    }
+
+    /// Whether a host of this side has this session, not ended.
+    fn is_live(&self, side: Side, number: u64) -> bool {
+        let mut hosts = self.hosts.iter().chain(&self.leaving);
+        hosts.any(|h| h.side == side && h.number == number && h.session.is_some())
+    }
+
+    /// Whether a process of the proxy delivers the rest of an ended session.
+    pub(super) fn has_unread(&self, process: u32) -> bool {
+        let mut ended = self.ended.iter();
+        ended.any(|one| one.side == Side::Proxy && one.process == process)
+    }
+
+    /// Whether both applications of an exchange get everything although its session is over at the
+    /// primary: both directions have arrived completely.
+    pub(super) fn is_whole(&self, e: usize) -> bool {
+        let Some(r) = self.running[e].as_ref() else {
+            return false;
+        };
+        let of_client = |one: &&Ended| one.side == Side::Primary && one.number == r.session;
+        let unread = self.ended.iter().find(of_client).map(|one| &one.session);
+        let unread = unread.into_iter().flat_map(Session::streams);
+        let mut unread = unread.filter(|s| s.id == r.stream);
+        let closed = r.client.closed.as_ref();
+        let over = closed.is_some_and(|stats| stats.reset.is_none());
+        let of_origin = |one: &Ended| one.side == Side::Proxy && one.number == r.session;
+        let is_known = || self.is_live(Side::Proxy, r.session) || self.ended.iter().any(of_origin);
+        let origin_reads = |origin: &App| origin.closed.is_some() || is_known();
+        (over || unread.any(|stats| stats.reset.is_none()))
+            && r.origin.as_ref().is_some_and(origin_reads)
+    }
+
+    /// When rests of ended sessions are dropped.
+    pub(super) fn unread_due(&self) -> impl Iterator<Item = Timestamp> {
+        self.ended.iter().map(Ended::drops_at)
+    }
+
+    /// A process of the proxy is gone.
+    pub(super) fn drop_unread_of(&mut self, process: Option<u32>) {
+        self.drop_unread(|_, one| {
+            let is_it = process.is_none_or(|process| process == one.process);
+            one.side == Side::Proxy && is_it
+        });
+    }
+}
