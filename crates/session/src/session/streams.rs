@@ -384,8 +384,8 @@ impl Streams {
         self.update(id);
     }
 
-    /// The session is over: every half of a stream is reset that has not arrived completely. Returns
-    /// all streams, ascending.
+    /// The session is over: every half of a stream is reset that has not arrived completely.
+    /// Returns all streams, ascending.
     pub(super) fn lose(&mut self) -> Vec<StreamId> {
         self.unscheduled = 0;
         self.retransmit = 0;
