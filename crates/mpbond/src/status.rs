@@ -146,7 +146,8 @@ pub struct SessionStatus {
     pub id: String,
     /// The other end's device id.
     pub peer: String,
-    /// "up", "joining", "waiting" (no subflow left), "retiring" (takes no new streams) or "lost".
+    /// "up", "joining", "waiting" (no subflow left), "retiring" (takes no new streams) or "lost"
+    /// (ended; what had arrived completely is still read).
     pub state: String,
     /// This end's scheduler.
     pub scheduler: String,

@@ -10,6 +10,7 @@ use mpbond_net::DeviceId;
 use mpbond_session::{
     CloseCode, Event, ResetCode, Session, StreamId, StreamStats, SubflowError, SubflowId,
 };
+use mpbond_units::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
@@ -53,8 +54,10 @@ pub(super) struct Inner {
     pub(super) pending: u64,
     /// Primary: streams that will be opened for clients that are being answered.
     pub(super) reserved: u64,
-    /// It ends because of the memory that it holds.
-    pub(super) condemned: bool,
+    /// Nothing is delivered after its end: its memory is needed, or its device is not trusted.
+    pub(super) given_up: bool,
+    /// When an application last took bytes, or the session ended.
+    pub(super) delivered_at: Timestamp,
     /// Streams that wait for memory.
     pub(super) starved: VecDeque<Waker>,
     /// A task will look whether there is memory for them.
@@ -114,8 +117,7 @@ impl Inner {
             let fed = self.starved.len().min(FED_AT_ONCE);
             self.wake.extend(self.starved.drain(..fed));
         }
-        if self.account.is_to_blame() && !self.condemned {
-            self.condemned = true;
+        if self.account.is_to_blame() && !self.given_up {
             self.give_up_for_memory(pushed);
         }
     }
@@ -138,7 +140,8 @@ impl Inner {
         self.end(CloseCode::TooMuch, reason);
     }
 
-    /// Ends the session, and sends the reason on all subflows.
+    /// Ends the session, and sends the reason on all subflows. Unless this end stops, nothing that
+    /// waits here is delivered any more.
     pub(super) fn end(&mut self, code: CloseCode, reason: String) {
         let e = SubflowError {
             code,
@@ -149,6 +152,10 @@ impl Inner {
         for id in ids {
             self.say_last(id, &e);
         }
+        self.given_up |= code != CloseCode::GoingAway;
+        let now = self.clock.now();
+        self.session.end(now);
+        self.reset_blocked();
         self.notice(Notice::Lost(reason));
     }
 
@@ -254,12 +261,13 @@ impl Inner {
                 }
                 Event::Lost { reason } => {
                     if let Some(Line { left_out }) = self.line() {
-                        if self.is_drained() {
-                            info!(reason, left_out, "session over");
-                        } else {
+                        if self.cuts_streams() {
                             warn!(reason, left_out, "session lost; its streams are reset");
+                        } else {
+                            info!(reason, left_out, "session over");
                         }
                     }
+                    self.reset_blocked();
                     let ids: Vec<_> = self.subflows.keys().copied().collect();
                     for id in ids {
                         self.close_subflow(id);
@@ -291,7 +299,8 @@ impl Inner {
 
     /// Reports a session that takes no new streams and has none left.
     pub(super) fn note_drained(&self) {
-        if self.session.is_going_away() && self.is_drained() {
+        let takes_none = self.session.is_going_away() || self.session.is_lost();
+        if takes_none && self.is_drained() {
             self.notice(Notice::Drained);
         }
     }

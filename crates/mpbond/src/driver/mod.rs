@@ -9,6 +9,7 @@
 mod app_socket;
 mod ask;
 mod clock;
+mod delivery;
 mod fair_queue;
 mod farewell;
 mod inner;
@@ -39,6 +40,7 @@ use mpbond_session::{
     CloseCode, Destination, EXPORTER, FarReport, Hello, OpenError, ResetCode, Role, Session,
     StreamClass, StreamId, SubflowError, SubflowId, SubflowSetup,
 };
+use mpbond_units::Timestamp;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 
@@ -127,7 +129,8 @@ impl Driver {
                 lines: seat.lines,
                 pending: 0,
                 reserved: 0,
-                condemned: false,
+                given_up: false,
+                delivered_at: Timestamp::ZERO,
                 starved: VecDeque::new(),
                 memory_watched: false,
                 log,
@@ -376,7 +379,8 @@ impl Driver {
         self.shared.borrow().subflows.is_empty()
     }
 
-    /// Ends the session, and tells the other end, which would keep it for a return.
+    /// Ends the session, and tells the other end, which would keep it for a return. What has
+    /// arrived completely is still delivered ([`deliver_rest`](Self::deliver_rest)).
     pub fn stop(&self, reason: &str) {
         self.with(|inner| inner.end(CloseCode::GoingAway, reason.to_owned()));
     }
@@ -389,9 +393,10 @@ impl Driver {
         });
     }
 
-    /// Reports the session as lost, with this reason.
+    /// Reports the session as lost, with this reason. Nothing is delivered any more.
     pub fn give_up(&self, reason: &str) {
-        let inner = self.shared.borrow();
+        let mut inner = self.shared.borrow_mut();
+        inner.given_up = true;
         // The daemon may have dropped the receiver.
         let _ = inner.notices.send(Notice::Lost(reason.to_owned()));
     }
@@ -402,7 +407,8 @@ impl Driver {
         f(&inner.session, &inner.clock, &inner.peer)
     }
 
-    /// Ends everything: applications' connections are reset, subflows closed.
+    /// Ends everything: subflows are closed, and applications' connections reset unless they have
+    /// taken all bytes.
     pub fn shut_down(&self) {
         let mut inner = self.shared.borrow_mut();
         let ids: Vec<_> = inner.subflows.keys().copied().collect();
@@ -414,7 +420,9 @@ impl Driver {
         }
         inner.asked.clear();
         for (_, mut s) in inner.streams.drain() {
-            s.abort(None);
+            if !s.done() {
+                s.abort(None);
+            }
             if let Some(w) = s.waker.take() {
                 w.wake();
             }

@@ -37,7 +37,7 @@ pub enum Notice {
     StreamsAllowed,
     /// The peer takes no new streams.
     GoAway,
-    /// No stream is open any more, in a session that takes no new ones.
+    /// No stream is open any more, in a session that takes no new ones or has ended.
     Drained,
     /// Primary: the proxy does not trust this device.
     Distrusted,

@@ -108,7 +108,12 @@ impl Inner {
                     }
                 }
             }
-            match io.poll_write(cx) {
+            let waited = io.pending_bytes;
+            let written = io.poll_write(cx);
+            if io.pending_bytes < waited {
+                self.delivered_at = now;
+            }
+            match written {
                 Poll::Ready(Ok(())) => io.blocked = false,
                 Poll::Pending => {
                     io.blocked = true;

@@ -37,6 +37,7 @@ use mpbond_net::identity::Identity;
 use tracing::{info, warn};
 
 use crate::config::PrimaryConfig;
+use crate::driver::Driver;
 use crate::reload::{Configured, Reloader};
 use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
@@ -52,6 +53,13 @@ const DRAINED_EVERY: Duration = Duration::from_millis(250);
 
 /// Time for which a process that takes over waits for a path to the proxy.
 const JOINED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Time at a stop for applications to read what has arrived completely: that of a proxy by default
+/// (`stop_within`).
+const DELIVERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Interval at which a primary that stops looks whether they have.
+const DELIVERED_EVERY: Duration = Duration::from_millis(20);
 
 /// Time in which the process before, which is told to end, does.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
@@ -120,7 +128,7 @@ async fn serve(
         let entered = plan.enter();
         primary.sandboxed.replace(Some(entered));
     }
-    tokio::task::spawn_local(session::run(Rc::clone(&primary)));
+    let sessions = tokio::task::spawn_local(session::run(Rc::clone(&primary)));
     tokio::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
     let moved = Rc::clone(&primary);
     tokio::task::spawn_local(addresses::watch(move |own| {
@@ -176,12 +184,18 @@ async fn serve(
             reason = stop.wait() => info!(reason, "stopping"),
         }
     }
-    let driver = primary.driver.borrow().clone();
-    let retiring = primary.retiring.take();
-    for driver in driver.iter().chain(&retiring) {
+    // No session follows.
+    sessions.abort();
+    let mut drivers = primary.retiring.borrow().clone();
+    drivers.extend(primary.driver.borrow().clone());
+    for driver in &drivers {
         driver.stop("the primary stops");
-        driver.shut_down();
     }
+    tokio::select! {
+        () = delivered(&drivers) => {}
+        reason = stop.wait() => info!(reason, "stopping at once"),
+    }
+    drivers.iter().for_each(Driver::shut_down);
     if let Some(before) = before {
         before.leave();
         if tokio::time::timeout(STOPS_WITHIN, before.end())
@@ -222,6 +236,18 @@ async fn drain(primary: &Primary, before: Option<&Predecessor>) {
     };
     if tokio::time::timeout(upgrade::DRAIN, over).await.is_err() {
         info!("connections are still open, and are reset");
+    }
+}
+
+/// Waits until applications have read what had arrived completely, for a moment at most.
+async fn delivered(drivers: &[Driver]) {
+    let over = async {
+        while !drivers.iter().all(Driver::is_drained) {
+            tokio::time::sleep(DELIVERED_EVERY).await;
+        }
+    };
+    if tokio::time::timeout(DELIVERED_WITHIN, over).await.is_err() {
+        info!("applications have not read everything: their connections are reset");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Sessions that take no new streams: kept for those that are open, beside the session in use.
+//! Sessions that take no new streams: kept for those that are open, beside the session in use. And
+//! sessions that have ended: kept until applications have read what had arrived completely.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use super::state::Primary;
 use super::{confirmed, dial};
 use crate::driver::{Driver, Notice};
 
-/// Maximum number of such sessions. Each may hold a whole receive window; a proxy that is upgraded
-/// more often within the life of a connection is not served further.
+/// Maximum number of such sessions, and of ended ones that applications still read from. Each may
+/// hold a whole receive window; a proxy that is upgraded more often within the life of a connection
+/// is not served further.
 const MAX_RETIRING: usize = 4;
 
 /// Longest time for which one is kept: the proxy's own limit is shorter, and one that forgets it
@@ -37,7 +39,7 @@ const DIAL_AGAIN: Duration = Duration::from_secs(1);
 /// Time within which a helper answers a request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Keeps a session for as long as it has streams. The oldest one ends where there are too many.
+/// Keeps a session for as long as it has streams.
 pub(super) fn start(
     primary: &Rc<Primary>,
     driver: Driver,
@@ -48,6 +50,22 @@ pub(super) fn start(
         driver.shut_down();
         return;
     }
+    add(primary, &driver);
+    tokio::task::spawn_local(keep(Rc::clone(primary), driver, notices));
+}
+
+/// Keeps a session that was lost until applications have read what had arrived completely.
+pub(super) fn outlive(
+    primary: &Rc<Primary>,
+    driver: Driver,
+    notices: mpsc::UnboundedReceiver<Notice>,
+) {
+    add(primary, &driver);
+    tokio::task::spawn_local(finish(Rc::clone(primary), driver, notices));
+}
+
+/// Adds a session to those that are kept. The oldest one ends where there are too many.
+fn add(primary: &Primary, driver: &Driver) {
     let oldest = {
         let mut retiring = primary.retiring.borrow_mut();
         retiring.push(driver.clone());
@@ -57,7 +75,18 @@ pub(super) fn start(
         info!("too many sessions retire: the oldest one is given up, with its open connections");
         oldest.give_up("too many sessions retire");
     }
-    tokio::task::spawn_local(keep(Rc::clone(primary), driver, notices));
+}
+
+/// Delivers the rest of a session that has ended.
+async fn finish(
+    primary: Rc<Primary>,
+    driver: Driver,
+    mut notices: mpsc::UnboundedReceiver<Notice>,
+) {
+    driver.deliver_rest(&mut notices).await;
+    driver.shut_down();
+    let same = |other: &Driver| other.is(&driver);
+    primary.retiring.borrow_mut().retain(|other| !same(other));
 }
 
 async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::UnboundedReceiver<Notice>) {
@@ -85,9 +114,7 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
     }
     info!("the session that retired is over");
     driver.stop(OVER);
-    driver.shut_down();
-    let same = |other: &Driver| other.is(&driver);
-    primary.retiring.borrow_mut().retain(|other| !same(other));
+    finish(primary, driver, notices).await;
 }
 
 /// Waits until the session has no subflow left, and then for a connection over one of the own paths

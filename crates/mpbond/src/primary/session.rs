@@ -48,7 +48,7 @@ pub(super) async fn run(primary: Rc<Primary>) {
             primary.manage(Manager::handle_session_retired);
         } else {
             primary.manage(Manager::handle_session_lost);
-            driver.shut_down();
+            retiring::outlive(&primary, driver, notices);
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) const MAX_SESSIONS_EACH: usize = 16;
 /// Maximum number of sessions of all devices: with 48 KiB for an idle one, less than a gigabyte.
 pub(super) const MAX_SESSIONS: usize = 16_384;
 
-/// Worker and device of each session.
+/// Worker and device of each session. One that has ended counts as long as it delivers bytes.
 #[derive(Default)]
 pub(super) struct Registry {
     // Locked when subflows join and sessions end, never while bytes move.
@@ -22,7 +22,8 @@ pub(super) struct Registry {
 
 #[derive(Default)]
 struct Tables {
-    sessions: HashMap<SessionId, (usize, DeviceId)>,
+    /// Without a worker: those that have ended.
+    sessions: HashMap<SessionId, (Option<usize>, DeviceId)>,
     /// Number of sessions of each device.
     devices: HashMap<DeviceId, usize>,
 }
@@ -55,8 +56,15 @@ impl Registry {
             ));
         }
         *own += 1;
-        tables.sessions.insert(session, (worker, device));
+        tables.sessions.insert(session, (Some(worker), device));
         Ok(())
+    }
+
+    /// A session has ended: no subflow can join it.
+    pub(super) fn close(&self, session: SessionId) {
+        if let Some((worker, _)) = self.lock().sessions.get_mut(&session) {
+            *worker = None;
+        }
     }
 
     pub(super) fn remove(&self, session: SessionId) {
@@ -77,7 +85,7 @@ impl Registry {
     pub(super) fn find(&self, session: SessionId, device: &DeviceId) -> Option<usize> {
         let tables = self.lock();
         let (worker, owner) = tables.sessions.get(&session)?;
-        (owner == device).then_some(*worker)
+        worker.filter(|_| owner == device)
     }
 }
 
@@ -114,5 +122,8 @@ mod tests {
         registry.insert(session(all), 0, newcomer).unwrap();
         assert_eq!(registry.find(session(all), &newcomer), Some(0));
         assert_eq!(registry.find(session(all), &device(3)), None, "not its own");
+        registry.close(session(all));
+        assert_eq!(registry.find(session(all), &newcomer), None, "it has ended");
+        assert!(registry.insert(session(all + 1), 0, newcomer).is_err());
     }
 }

@@ -362,6 +362,8 @@ impl Work {
                 | Notice::GoAway => {}
             }
         }
+        self.proxy.registry.close(id);
+        driver.deliver_rest(&mut notices).await;
         if let Some(line) = self.lines.line(peer, self.proxy.clock.now()) {
             info!(session = %id, left_out = line.left_out, "session closed");
         }

@@ -11,6 +11,7 @@ mod apart;
 mod crowd;
 mod daemons;
 mod default_file;
+mod delivery;
 mod doctor;
 mod exhaustion;
 mod families;
