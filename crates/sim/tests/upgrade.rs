@@ -129,7 +129,7 @@ fn an_old_process_serves_what_is_open_for_ten_minutes() {
 }
 
 /// An origin that answers at once and does not read: its primary's stream is over before the
-/// session ends. It gets the rest if it reads again within four minutes, and a repetition otherwise.
+/// session ends. It gets the rest if it reads again within four minutes, else a repetition.
 #[test]
 fn the_rest_of_an_upload_is_kept_for_four_minutes_after_its_session() {
     for (pause, is_kept) in [(235, true), (250, false)] {
