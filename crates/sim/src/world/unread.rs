@@ -136,6 +136,13 @@ impl World {
         hosts.any(|h| h.side == side && h.number == number && h.session.is_some())
     }
 
+    /// Whether a process of the proxy has this session, ended or not.
+    fn is_at_proxy(&self, number: u64) -> bool {
+        let mut ended = self.ended.iter();
+        self.is_live(Side::Proxy, number)
+            || ended.any(|one| one.side == Side::Proxy && one.number == number)
+    }
+
     /// Whether a process of the proxy delivers the rest of an ended session.
     pub(super) fn has_unread(&self, process: u32) -> bool {
         let mut ended = self.ended.iter();
@@ -154,9 +161,7 @@ impl World {
         let mut unread = unread.filter(|s| s.id == r.stream);
         let closed = r.client.closed.as_ref();
         let over = closed.is_some_and(|stats| stats.reset.is_none());
-        let of_origin = |one: &Ended| one.side == Side::Proxy && one.number == r.session;
-        let is_known = || self.is_live(Side::Proxy, r.session) || self.ended.iter().any(of_origin);
-        let origin_reads = |origin: &App| origin.closed.is_some() || is_known();
+        let origin_reads = |origin: &App| origin.closed.is_some() || self.is_at_proxy(r.session);
         (over || unread.any(|stats| stats.reset.is_none()))
             && r.origin.as_ref().is_some_and(origin_reads)
     }
@@ -166,11 +171,21 @@ impl World {
         self.ended.iter().map(Ended::drops_at)
     }
 
-    /// A process of the proxy is gone.
+    /// A process of the proxy is gone, or all are. Exchanges of which no process has the rest any
+    /// more are repeated.
     pub(super) fn drop_unread_of(&mut self, process: Option<u32>) {
         self.drop_unread(|_, one| {
             let is_it = process.is_none_or(|process| process == one.process);
             one.side == Side::Proxy && is_it
         });
+        let is_cut_off = |e: &usize| {
+            let running = self.running[*e].as_ref();
+            running.is_some_and(|r| r.is_whole && !r.is_over() && !self.is_at_proxy(r.session))
+        };
+        let cut_off: Vec<usize> = self.active.iter().copied().filter(is_cut_off).collect();
+        for e in cut_off {
+            self.active.retain(|other| *other != e);
+            self.begin_again(e);
+        }
     }
 }
