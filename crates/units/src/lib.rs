@@ -11,10 +11,12 @@ pub mod duration_text;
 pub mod human;
 mod printable;
 mod rate;
+mod shell_word;
 mod size;
 mod time;
 
 pub use printable::{is_printable, printable};
 pub use rate::{BitRate, ParseBitRateError};
+pub use shell_word::shell_word;
 pub use size::{ParseSizeError, Size};
 pub use time::Timestamp;

@@ -13,7 +13,7 @@ use mpbond::config::{
 use mpbond::reload::Configured;
 use mpbond_command::{Failure, print};
 
-use super::hints::{config_option, sudo_for};
+use super::hints::{command, pair};
 
 #[derive(Debug, Args)]
 struct Which {
@@ -163,14 +163,17 @@ fn trust(
 ) -> Arc<TrustStore> {
     let store = TrustStore::new(identity, configured.iter().copied());
     if store.count() == 0 {
-        let (sudo, option) = (sudo_for(identity), config_option(role, file));
         let way = match role {
-            Role::Proxy => format!("`{sudo}mpbond proxy enrol{option}` makes a token for one"),
-            _ => format!("`{sudo}mpbond pair{option}` here and on the primary lets it in"),
+            Role::Proxy => {
+                let enrol = command("proxy enrol", role, file);
+                format!("`{enrol}` makes a token for one")
+            }
+            _ => format!("`{}` here and on the primary lets it in", pair(role, file)),
         };
         tracing::warn!(
-            "no device is trusted yet, so none can connect: {way}, and so does `{sudo}mpbond trust \
-             ID` with a primary's id ({} is read at once)",
+            "no device is trusted yet, so none can connect: {way}, and so does `{}` with a \
+             primary's id ({} is read at once)",
+            command("trust ID", role, file),
             TrustFile::beside(identity).path().display()
         );
     }

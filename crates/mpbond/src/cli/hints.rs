@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mpbond::config::{Role, config_file};
+use mpbond_units::shell_word;
 use nix::unistd::geteuid;
 
 /// Folder of the system's configuration.
@@ -35,7 +36,27 @@ pub(super) fn config_option(role: Role, file: &Path) -> String {
     if file == config_file(role) {
         String::new()
     } else {
-        format!(" --config {}", file.display())
+        format!(" --config {}", word(file))
+    }
+}
+
+/// A path as a word of a shell's command line.
+pub(super) fn word(path: &Path) -> String {
+    shell_word(&path.display().to_string()).into_owned()
+}
+
+/// A command of this program about this configuration, as it has to be typed here.
+pub(super) fn command(words: &str, role: Role, file: &Path) -> String {
+    let (sudo, option) = (sudo_for(file), config_option(role, file));
+    format!("{sudo}mpbond {words}{option}")
+}
+
+/// The command that pairs this device. The name of a configuration in another place need not name
+/// its role.
+pub(super) fn pair(role: Role, file: &Path) -> String {
+    match config_option(role, file).is_empty() {
+        true => command("pair", role, file),
+        false => command(&format!("pair --role {role}"), role, file),
     }
 }
 
@@ -53,27 +74,25 @@ pub(super) fn has_unit(role: Role) -> bool {
 
 /// Command by which a running daemon applies what it can of its new configuration, in a sentence.
 pub(super) fn reload(role: Role, file: &Path) -> String {
-    let option = config_option(role, file);
-    format!(
-        "Have the {role} that runs read it: {}mpbond reload {role}{option}",
-        sudo_for(file)
-    )
+    let command = command(&format!("reload {role}"), role, file);
+    format!("Have the {role} that runs read it: {command}")
 }
 
 /// Command that puts all of a daemon's new configuration in force, in a sentence.
 pub(super) fn start(role: Role, file: &Path, running: bool) -> String {
-    let option = config_option(role, file);
-    match (running, option.is_empty() && has_unit(role)) {
+    let is_default = config_option(role, file).is_empty();
+    let command = || command(role.name(), role, file);
+    match (running, is_default && has_unit(role)) {
         // A new process takes over from the one that runs (docs/upgrade.md).
         (true, true) => {
             format!("Have the {role} use it: sudo systemctl reload mpbond-{role}")
         }
         (false, true) => format!("Start the {role}: sudo systemctl enable --now mpbond-{role}"),
         (true, false) => format!(
-            "Stop the {role} that runs, and start it again to use it: {}mpbond {role}{option}",
-            sudo()
+            "Stop the {role} that runs, and start it again to use it: {}",
+            command()
         ),
-        (false, false) => format!("Start the {role}: {}mpbond {role}{option}", sudo()),
+        (false, false) => format!("Start the {role}: {}", command()),
     }
 }
 
@@ -83,14 +102,19 @@ mod tests {
 
     #[test]
     fn a_configuration_in_another_place_is_named() {
-        let file = Path::new("/srv/my primary.toml");
+        let file = Path::new("/srv/my conf's/primary.toml");
         assert_eq!(
             config_option(Role::Primary, &config_file(Role::Primary)),
             ""
         );
         let hint = start(Role::Primary, file, false);
         assert!(
-            hint.ends_with("mpbond primary --config /srv/my primary.toml"),
+            hint.ends_with(r"mpbond primary --config '/srv/my conf'\''s/primary.toml'"),
+            "{hint}"
+        );
+        let hint = pair(Role::Helper, file);
+        assert!(
+            hint.contains("mpbond pair --role helper --config '"),
             "{hint}"
         );
         assert!(start(Role::Primary, file, true).starts_with("Stop the primary that runs"));

@@ -8,6 +8,8 @@ use mpbond::config::{identity, identity_and_trust};
 use mpbond_command::{Failure, print};
 use mpbond_net::Identity;
 
+use super::hints::{sudo_for, word};
+
 /// Show this device's id, by which others trust it.
 ///
 /// The id is the fingerprint of the device's key. It is not a secret: write it into the
@@ -51,6 +53,16 @@ impl Device {
             (None, Some(config)) => Ok(identity_and_trust(config).map_err(Failure::input)?),
             (None, None) => Ok((identity(), Vec::new())),
         }
+    }
+
+    /// A command of this program about this device, as it has to be typed here.
+    pub(super) fn command(&self, words: &str) -> String {
+        let (option, file) = match (&self.identity, &self.config) {
+            (Some(file), _) => (" --identity ", file),
+            (None, Some(file)) => (" --config ", file),
+            (None, None) => return format!("{}mpbond {words}", sudo_for(&identity())),
+        };
+        format!("{}mpbond {words}{option}{}", sudo_for(file), word(file))
     }
 
     /// The configuration, for messages.

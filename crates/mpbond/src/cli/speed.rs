@@ -14,7 +14,7 @@ use mpbond_units::human;
 use serde::Serialize;
 use tokio::task::LocalSet;
 
-use super::hints::sudo_for;
+use super::hints::command;
 
 /// Time before each measurement: slow start, the repair of its losses, queues that have to fill.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -116,10 +116,8 @@ impl SpeedArgs {
             )));
         }
         let identity = Identity::load(&config.identity).map_err(|e| {
-            let sudo = sudo_for(&config.identity);
-            Failure::run(format_args!(
-                "{e}; this needs the device's key: {sudo}mpbond speed"
-            ))
+            let again = command("speed", Role::Primary, &file);
+            Failure::run(format_args!("{e}; this needs the device's key: {again}"))
         })?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

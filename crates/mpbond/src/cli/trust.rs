@@ -62,7 +62,12 @@ pub(super) fn one_line(name: &str) -> Result<String, String> {
 const LEAST_PREFIX: usize = 4;
 
 /// The device that a person means: an id, the name of a trusted device, or the beginning of its id.
-fn named(text: &str, file: &TrustFile, configured: &[DeviceId]) -> Result<DeviceId, Failure> {
+fn named(
+    text: &str,
+    own: &Device,
+    file: &TrustFile,
+    configured: &[DeviceId],
+) -> Result<DeviceId, Failure> {
     let not_an_id = match text.parse::<DeviceId>() {
         Ok(id) => return Ok(id),
         Err(e) => e,
@@ -90,7 +95,8 @@ fn named(text: &str, file: &TrustFile, configured: &[DeviceId]) -> Result<Device
         [id] => Ok(id),
         [] => Err(Failure::input(format_args!(
             "\"{quoted}\" is no trusted device's name or beginning of an id, and no id ({not_an_id}); \
-             `mpbond trust --list` shows the trusted ones"
+             `{}` shows the trusted ones",
+            own.command("trust --list")
         ))),
         _ => {
             let ids: Vec<String> = found.iter().map(DeviceId::to_string).collect();
@@ -109,7 +115,7 @@ impl TrustArgs {
         let Some(device) = &self.device else {
             return list(&file, &configured);
         };
-        let id = named(device, &file, &configured)?;
+        let id = named(device, &self.own, &file, &configured)?;
         let name = self.name.unwrap_or_default();
         let new = file
             .add(&TrustedDevice { id, name })
@@ -155,7 +161,7 @@ impl UntrustArgs {
         };
         // A file that cannot be read may still be mended by its owner.
         file.devices().map_err(|e| kept(&e))?;
-        let id = named(&self.device, &file, &configured)?;
+        let id = named(&self.device, &self.own, &file, &configured)?;
         let removed = file.remove(&id).map_err(|e| kept(&e))?;
         if let Some(config) = self.own.config()
             && configured.contains(&id)

@@ -12,6 +12,7 @@ use mpbond::config::{ProxyConfig, Role, config_file};
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
 
+use super::hints::command;
 use super::socket::socket_of;
 use super::status::RoleName;
 
@@ -56,8 +57,9 @@ impl UpgradeArgs {
         };
         let old = ask(&socket).map_err(|e| {
             Failure::run(format!(
-                "no {role} answers at {}: {e}; start it with `mpbond {role}`",
-                socket.display()
+                "no {role} answers at {}: {e}; start it with `{}`",
+                socket.display(),
+                command(role.name(), role, &file)
             ))
         })?;
         let mut new = self.start(role)?;

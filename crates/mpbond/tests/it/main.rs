@@ -4,6 +4,7 @@
 
 mod command_line;
 mod discover;
+mod hints;
 mod install;
 mod interception;
 mod limits;

@@ -70,10 +70,13 @@ fn any_user_may_read_the_status_but_not_the_destinations() {
     let theirs = Outcome::from(theirs);
     assert_eq!(theirs.code, 0, "{}", theirs.stderr);
     assert!(theirs.stdout.starts_with("proxy "), "{}", theirs.stdout);
-    let withheld = "transfers are not shown to other users: sudo mpbond status proxy";
-    assert!(theirs.stdout.contains(withheld), "{}", theirs.stdout);
+    let withheld = format!(
+        "transfers are not shown to other users: sudo mpbond status --socket {}\n",
+        socket.display()
+    );
+    assert!(theirs.stdout.contains(&withheld), "{}", theirs.stdout);
     let own = Outcome::from(status(&args).output().unwrap());
-    assert!(!own.stdout.contains(withheld), "{}", own.stdout);
+    assert!(!own.stdout.contains(&withheld), "{}", own.stdout);
 }
 
 #[test]

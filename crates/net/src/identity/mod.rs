@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mpbond_units::shell_word;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -50,7 +51,8 @@ pub enum IdentityError {
     /// Other users may read the key.
     #[error(
         "identity file {path} may be read by others (mode {mode:03o}): \
-         run `chmod 600 {path}`, or remove it to get a new identity"
+         run `chmod 600 {}`, or remove it to get a new identity",
+        shell_word(&path.display().to_string())
     )]
     Readable {
         /// The file.

@@ -21,7 +21,7 @@ pub(super) fn check(findings: &mut Findings) {
         Some(problem) => findings.warn(
             "clock",
             format!("{problem}; budgets, tokens and logs follow it"),
-            "set it (`timedatectl set-ntp true`)",
+            "set it (`sudo timedatectl set-ntp true`)",
         ),
     }
 }

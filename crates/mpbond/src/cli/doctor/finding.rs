@@ -1,9 +1,11 @@
 //! Findings of the doctor.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use mpbond::config::Role;
+use mpbond::config::{Role, config_file};
 use serde::{Serialize, Serializer};
+
+use super::super::hints;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,6 +38,8 @@ fn name<S: Serializer>(role: &Role, to: S) -> Result<S::Ok, S::Error> {
 #[derive(Debug)]
 pub(super) struct Findings {
     role: Role,
+    /// The configuration of that role.
+    file: PathBuf,
     all: Vec<Finding>,
     /// Headings, with the number of findings before them.
     headings: Vec<(usize, String)>,
@@ -45,6 +49,7 @@ impl Default for Findings {
     fn default() -> Self {
         Self {
             role: Role::Primary,
+            file: config_file(Role::Primary),
             all: Vec::new(),
             headings: Vec::new(),
         }
@@ -55,8 +60,19 @@ impl Findings {
     /// Begins with a role, and its configuration.
     pub(super) fn begin(&mut self, role: Role, file: &Path) {
         self.role = role;
+        file.clone_into(&mut self.file);
         let heading = format!("{role} ({})", file.display());
         self.headings.push((self.all.len(), heading));
+    }
+
+    /// A command about the configuration that is checked, as it has to be typed here.
+    pub(super) fn command(&self, words: &str) -> String {
+        hints::command(words, self.role, &self.file)
+    }
+
+    /// The command that pairs the device with this configuration.
+    pub(super) fn pair(&self) -> String {
+        hints::pair(self.role, &self.file)
     }
 
     pub(super) fn ok(&mut self, check: &str, detail: impl Into<String>) {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use mpbond::config::{HelperAddress, PrimaryConfig};
 use mpbond::uplinks::{Uplink, interface_towards, uplinks};
+use mpbond_units::shell_word;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-use super::super::hints::sudo;
 use super::finding::Findings;
 
 /// Minimum MTU of IPv6 links (RFC 8200, section 5).
@@ -34,6 +34,15 @@ pub(super) struct Interfaces {
 
 fn number(path: impl AsRef<Path>) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The setting of reverse-path filtering that accepts answers over any interface. A name with dots
+/// is that of a VLAN (sysctl(8)).
+fn return_path(name: &str) -> String {
+    match name.contains('.') {
+        true => format!("net/ipv4/conf/{name}/rp_filter=2"),
+        false => format!("net.ipv4.conf.{name}.rp_filter=2"),
+    }
 }
 
 /// Own links that are not used.
@@ -65,8 +74,8 @@ fn warn_of_ways(findings: &mut Findings, ways: &[&String], unused: &[&str], is_b
             format!("{only}nothing is bonded"),
             format!(
                 "connect another link of this device, or pair a device that lends its own: \
-                 {}mpbond pair",
-                sudo()
+                 {}",
+                findings.pair()
             ),
         );
     }
@@ -289,7 +298,10 @@ impl Interfaces {
             findings.fail(
                 check,
                 format!("{name} is down"),
-                format!("`ip link set {name} up`, or connect it as usual"),
+                format!(
+                    "`sudo ip link set {} up`, or connect it as usual",
+                    shell_word(name)
+                ),
             );
             return false;
         }
@@ -307,7 +319,10 @@ impl Interfaces {
             findings.warn(
                 check,
                 format!("{name} carries packets of {mtu} bytes at most"),
-                format!("`ip link set {name} mtu 1400`, unless the network really is like that"),
+                format!(
+                    "`sudo ip link set {} mtu 1400`, unless the network really is like that",
+                    shell_word(name)
+                ),
             );
         }
         let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
@@ -331,7 +346,7 @@ impl Interfaces {
             findings.warn(
                 check,
                 format!("answers that arrive by {name} may be dropped (rp_filter is strict)"),
-                format!("`sysctl net.ipv4.conf.{name}.rp_filter=2`"),
+                format!("`sudo sysctl {}`", shell_word(&return_path(name))),
             );
         }
     }

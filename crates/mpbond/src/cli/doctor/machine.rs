@@ -13,7 +13,7 @@ use mpbond_net::{DeviceId, Identity};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
-use super::super::hints::{reload, start, sudo};
+use super::super::hints::{reload, start, sudo_for, word};
 use super::finding::Findings;
 
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
@@ -66,8 +66,9 @@ pub(super) fn identity(findings: &mut Findings, file: &Path) -> Option<Identity>
             "identity",
             format!("{} is not there yet", file.display()),
             format!(
-                "the daemon makes it when it first starts; `mpbond id --identity {}` does now",
-                file.display()
+                "the daemon makes it when it first starts; `{}mpbond id --identity {}` does now",
+                sudo_for(file),
+                word(file)
             ),
         );
         return None;
@@ -102,10 +103,11 @@ pub(super) fn trusted(
             "trust",
             "no device is trusted, so none can connect",
             match role {
-                Role::Proxy => {
-                    format!("`{}mpbond proxy enrol` makes a token for a primary", sudo())
-                }
-                _ => format!("`{}mpbond pair` here and on the primary lets it in", sudo()),
+                Role::Proxy => format!(
+                    "`{}` makes a token for a primary",
+                    findings.command("proxy enrol")
+                ),
+                _ => format!("`{}` here and on the primary lets it in", findings.pair()),
             },
         ),
         Ok(devices) => {
@@ -119,7 +121,7 @@ pub(super) fn trusted(
         findings.fail(
             "trust",
             format!("others may write to {}", file.path().display()),
-            format!("`chmod 600 {}`", file.path().display()),
+            format!("`{}chmod 600 {}`", sudo_for(file.path()), word(file.path())),
         );
     }
 }
@@ -138,14 +140,14 @@ pub(super) fn congestion(findings: &mut Findings, name: &str) {
                 "this kernel has no \"{name}\" loaded; it has {}",
                 available.trim()
             ),
-            format!("`modprobe tcp_{name}`, or choose another one"),
+            format!("`sudo modprobe tcp_{name}`, or choose another one"),
         );
     } else if !has(&allowed) && !may(CAP_NET_ADMIN) {
         findings.fail(
             "congestion",
             format!("\"{name}\" is for root only"),
             format!(
-                "`sysctl net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`",
+                "`sudo sysctl net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`",
                 allowed.trim()
             ),
         );
@@ -191,7 +193,7 @@ pub(super) fn interception(findings: &mut Findings) {
         None => findings.fail(
             check,
             "nft is not installed",
-            "`apt-get install nftables`, or use socks5 or http instead",
+            "`sudo apt-get install nftables`, or use socks5 or http instead",
         ),
     }
 }
@@ -203,29 +205,30 @@ pub(super) fn kill_switch(findings: &mut Findings, configured: KillSwitch, runni
     let Ok(installed) = is_installed() else {
         return;
     };
+    let install = findings.command("kill-switch on");
     match (installed, configured) {
         (true, KillSwitch::Off) => findings.warn(
             check,
             "on, though the configuration has none: applications have no network while no primary \
              runs",
-            format!("`{}mpbond kill-switch off` removes it", sudo()),
+            "`sudo mpbond kill-switch off` removes it",
         ),
         (true, _) if running => findings.ok(check, "on"),
         (true, _) => findings.warn(
             check,
             "on, and the primary does not run: applications have no network",
-            format!("start it, or `{}mpbond kill-switch off`", sudo()),
+            "start it, or `sudo mpbond kill-switch off`",
         ),
         (false, KillSwitch::Off) => {}
         (false, _) if running => findings.fail(
             check,
             "the configuration has one, and the kernel does not",
-            format!("restart the primary, or `{}mpbond kill-switch on`", sudo()),
+            format!("restart the primary, or `{install}`"),
         ),
         (false, _) => findings.warn(
             check,
             "off until the primary starts: applications reach the network directly",
-            format!("`{}mpbond kill-switch on` installs it now", sudo()),
+            format!("`{install}` installs it now"),
         ),
     }
 }
@@ -257,8 +260,8 @@ pub(super) fn left_overs(findings: &mut Findings, clean: bool) {
             check,
             format!("{what} are left"),
             format!(
-                "`{}mpbond doctor primary --clean` removes them, and so does the primary's next start",
-                sudo()
+                "`{}` removes them, and so does the primary's next start",
+                findings.command("doctor primary --clean")
             ),
         ),
     }

@@ -7,7 +7,6 @@ use std::path::Path;
 use mpbond::status::Status;
 use mpbond_units::printable;
 
-use super::super::hints::sudo;
 use super::finding::Findings;
 
 /// Maximum length of a program's name (linux/sched.h, TASK_COMM_LEN), and room for replacements.
@@ -63,8 +62,7 @@ fn in_use(findings: &mut Findings, name: &str, address: SocketAddr, status: Opti
             name,
             format!("{address} is in use, though the daemon does not run"),
             format!(
-                "`{}ss -ltnp 'sport = :{}'` says which program; stop it, or choose another port",
-                sudo(),
+                "`sudo ss -ltnp 'sport = :{}'` says which program; stop it, or choose another port",
                 address.port()
             ),
         ),

@@ -13,9 +13,10 @@ use mpbond_net::pairing::{self, Introduction, Invitation, Peer};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::super::hints::{config_option, reload, start, sudo};
+use super::super::hints::{command, reload, start, sudo};
 use super::qr::picture;
 use mpbond_units::human::span;
+use mpbond_units::shell_word;
 
 /// Standard error has questions and events, standard output the result.
 pub(in crate::cli) struct Screen {
@@ -89,16 +90,19 @@ impl Screen {
         ));
         for address in &invitation.addresses {
             let code = &invitation.code;
+            let address = address.to_string();
+            let address = shell_word(&address);
             out.push_str(&format!("  {}mpbond pair {address} {code}\n", sudo()));
         }
         out.push_str(&format!(
-            "\nor, with {}:\n\n  {}mpbond pair {text}\n",
+            "\nor, with {}:\n\n  {}mpbond pair {}\n",
             if shown {
                 "what the picture says"
             } else {
                 "a text to paste"
             },
-            sudo()
+            sudo(),
+            shell_word(&text)
         ));
         eprint!("{out}");
     }
@@ -145,14 +149,12 @@ impl Screen {
                 let file = &entry.path;
                 let socket = PrimaryConfig::load(file).map(|c| c.status_socket);
                 let running = socket.is_ok_and(|socket| ask(&socket).is_ok());
-                let (sudo, option) = (sudo(), config_option(role, file));
                 let hint = match i.role {
                     pairing::Role::Helper if running => reload(role, file),
                     _ => start(role, file, running),
                 };
-                format!(
-                    "{hint}\n{sudo}mpbond doctor primary{option} then shows whether all is well."
-                )
+                let doctor = command("doctor primary", role, file);
+                format!("{hint}\nThen see whether all is well: {doctor}")
             }
             Role::Helper | Role::Proxy => {
                 "It may connect at once; nothing needs restarting.".to_owned()

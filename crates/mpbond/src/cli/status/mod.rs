@@ -100,7 +100,7 @@ impl StatusArgs {
     fn show(&self, now: &[Status], before: &[Status]) -> Result<(), Failure> {
         let blocks = now.iter().map(|status| {
             let last = before.iter().find(|b| b.role == status.role);
-            text::render(status, last)
+            text::render(status, last, self.socket.as_deref())
         });
         let text = blocks.collect::<Vec<_>>().join("\n");
         let stdout = std::io::stdout();

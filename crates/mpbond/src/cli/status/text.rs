@@ -1,9 +1,12 @@
 //! A status as text.
 
+use std::path::Path;
+
 use clap::builder::styling::{AnsiColor, Style};
 use mpbond::status::{LinkStatus, RelayStatus, SessionStatus, Status, TransferStatus};
 use mpbond_units::human;
 
+use super::super::hints::word;
 use super::rates::{Rates, Span};
 use super::table::{Align, Cell, Column, table, wrapped};
 
@@ -14,7 +17,7 @@ const TRANSFERS_SHOWN: usize = 12;
 const UNKNOWN: &str = "-";
 
 /// A daemon's status as text; with an earlier one, rates of the time between.
-pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
+pub(super) fn render(status: &Status, before: Option<&Status>, socket: Option<&Path>) -> String {
     let mut text = format!(
         "{} {}  up {}\n{}\n",
         status.role,
@@ -24,6 +27,16 @@ pub(super) fn render(status: &Status, before: Option<&Status>) -> String {
     );
     for line in about(status) {
         text.push_str(&wrapped(&line, 2));
+    }
+    if status.transfers_withheld {
+        // A command has to stay in one line.
+        let daemon = match socket {
+            Some(socket) => format!("--socket {}", word(socket)),
+            None => status.role.clone(),
+        };
+        text.push_str(&format!(
+            "transfers are not shown to other users: sudo mpbond status {daemon}\n"
+        ));
     }
     links(&mut text, &status.links);
     let span = Span::between(before, status);
@@ -67,12 +80,6 @@ fn about(status: &Status) -> Vec<String> {
     let lacks = status.proxy_lacks_note();
     let notes = lacks.iter().chain(&status.notes);
     lines.extend(notes.map(|note| format!("note: {note}")));
-    if status.transfers_withheld {
-        let role = &status.role;
-        lines.push(format!(
-            "transfers are not shown to other users: sudo mpbond status {role}"
-        ));
-    }
     lines.extend(status.budget.as_ref().map(|budget| {
         let cap = budget.max_bytes.map_or_else(
             || "no cap".to_owned(),
@@ -377,7 +384,7 @@ mod tests {
     }
 
     fn plain(status: &Status, before: Option<&Status>) -> String {
-        strip_str(&render(status, before)).to_string()
+        strip_str(&render(status, before, None)).to_string()
     }
 
     #[test]
@@ -447,7 +454,7 @@ transfers
     fn states_have_colours() {
         let mut now = primary(0, 1.0);
         now.sessions[0].subflows[0].state = "down".into();
-        let text = render(&now, None);
+        let text = render(&now, None, None);
         assert!(text.contains("\u{1b}[32mup"), "{text:?}");
         assert!(text.contains("\u{1b}[31mdown"), "{text:?}");
     }

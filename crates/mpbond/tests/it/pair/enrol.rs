@@ -231,7 +231,7 @@ fn hints_name_the_configuration_and_what_has_to_be_started() {
         "{said}"
     );
     assert!(
-        said.contains(&format!("mpbond doctor primary --config {config} ")),
+        said.contains(&format!("mpbond doctor primary --config {config}\n")),
         "{said}"
     );
 
