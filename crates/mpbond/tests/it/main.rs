@@ -16,6 +16,8 @@ mod quickstart;
 mod sandbox;
 mod service;
 mod setup;
+mod setup_questions;
+mod setup_service;
 mod status;
 mod terminal;
 mod untrust;

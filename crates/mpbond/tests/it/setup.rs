@@ -17,21 +17,21 @@ use nix::unistd::Pid;
 const MPBOND: Program = Program::new(env!("CARGO_BIN_EXE_mpbond"));
 
 /// Whatever is waited for has come by then, or never will.
-const WITHIN: Duration = Duration::from_secs(60);
+pub const WITHIN: Duration = Duration::from_secs(60);
 
 /// A device without a configuration.
-struct Device(tempfile::TempDir);
+pub struct Device(tempfile::TempDir);
 
 impl Device {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = MPBOND.command(args);
         command
             .env("CONFIGURATION_DIRECTORY", self.folder())
@@ -42,13 +42,13 @@ impl Device {
         command
     }
 
-    fn setup(&self, args: &[&str]) -> Outcome {
+    pub fn setup(&self, args: &[&str]) -> Outcome {
         let all = [&["setup", "--no-service"], args].concat();
         self.command(&all).output().unwrap().into()
     }
 
     /// Its files and their contents.
-    fn files(&self) -> BTreeMap<String, String> {
+    pub fn files(&self) -> BTreeMap<String, String> {
         let all = std::fs::read_dir(self.folder()).unwrap();
         all.map(|file| {
             let path = file.unwrap().path();
@@ -64,7 +64,7 @@ impl Device {
 }
 
 /// A running program; it is killed when dropped.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -79,7 +79,7 @@ impl Running {
     }
 
     /// Its exit code, and the rest of what it has said.
-    fn ends(mut self) -> (Option<i32>, String) {
+    pub fn ends(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         for output in [
             self.0.stdout.take().map(|o| Box::new(o) as Box<dyn Read>),
@@ -256,8 +256,8 @@ fn a_wrong_answer_is_asked_for_again_and_ctrl_c_leaves_nothing() {
     let line = format!("exec {} setup", env!("CARGO_BIN_EXE_mpbond"));
     let mut terminal = Terminal::open(&line, &variables);
     for (question, answer) in [
-        ("This device is: ", "4\n"),
-        ("1, 2 or 3\n1  laptop", "phone\n"),
+        ("Number, or on the laptop the token", "4\n"),
+        ("1, 2 or 3, or a token", "phone\n"),
         ("Address or name of the server: ", "a b\n"),
     ] {
         terminal.shows(question);
@@ -329,7 +329,7 @@ fn links_are_found() {
 }
 
 /// Starts a helper's setup, up to its code; returns address and code.
-fn waiting(phone: &Device) -> (Running, String) {
+pub fn waiting(phone: &Device) -> (Running, String) {
     let args = [
         "setup",
         "--role",

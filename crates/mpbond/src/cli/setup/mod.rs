@@ -4,6 +4,7 @@ mod helper;
 mod primary;
 mod proxy;
 mod questions;
+mod role;
 mod service;
 
 use std::path::Path;
@@ -20,8 +21,9 @@ use questions::Questions;
 
 /// Configure this device: find its links, pair it, write its files, start its service.
 ///
-/// Asks what this device is, and which devices it is paired with; options answer beforehand. Start
-/// with the server, then the devices that lend their links, then the laptop.
+/// Asks two questions: one for the role of this device, or on a laptop for the token that the
+/// server shows; one for the other device, or on the server for its own address. Options answer
+/// beforehand. Start with the server, then the devices that lend their links, then the laptop.
 ///
 /// An existing configuration is kept: that of a proxy or helper unchanged, that of a primary with
 /// the new devices added. Files are written whole, so that Ctrl-C leaves no part of one; devices
@@ -39,7 +41,7 @@ Examples:
   mpbond setup --role helper --server 203.0.113.1 --dry-run
                                          print the file, change nothing")]
 pub(super) struct SetupArgs {
-    /// Role of this device. Asked for when left out.
+    /// Role of this device. Asked for when neither this nor --pair is there.
     #[arg(long, value_name = "ROLE", value_parser = ["primary", "helper", "proxy"])]
     role: Option<String>,
     /// Address or name of the server, with its port if that is not 4433. On the server, the one at
@@ -83,7 +85,7 @@ pub(super) struct SetupArgs {
 impl SetupArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let questions = Questions::new();
-        let role = self.role(&questions)?;
+        let (role, device) = role::find(&self, &questions)?;
         self.check(role)?;
         let can_agree = self.yes || self.dry_run || questions.is_terminal();
         if role != Role::Proxy && !can_agree {
@@ -93,32 +95,11 @@ impl SetupArgs {
             ));
         }
         match role {
-            Role::Primary => primary::set_up(&self, &questions)?,
+            Role::Primary => primary::set_up(&self, &questions, device)?,
             Role::Helper => helper::set_up(&self, &questions)?,
             Role::Proxy => proxy::set_up(&self, &questions)?,
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn role(&self, questions: &Questions) -> Result<Role, Failure> {
-        if let Some(name) = &self.role
-            && let Some(role) = Role::ALL.into_iter().find(|r| r.name() == name)
-        {
-            return Ok(role);
-        }
-        let choices = "1  laptop: uses its own links and those of other devices (primary)\n\
-                       2  phone or second device: lends its link (helper)\n\
-                       3  server: joins the traffic of all links (proxy)\n\
-                       This device is";
-        questions.ask(choices, "--role primary, helper or proxy", |answer| {
-            let answer = answer.to_ascii_lowercase();
-            match answer.as_str() {
-                "1" | "laptop" | "primary" => Ok(Role::Primary),
-                "2" | "phone" | "helper" => Ok(Role::Helper),
-                "3" | "server" | "proxy" => Ok(Role::Proxy),
-                _ => Err("1, 2 or 3".to_owned()),
-            }
-        })
     }
 
     /// Refuses options that mean nothing for this role.

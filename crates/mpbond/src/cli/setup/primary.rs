@@ -11,19 +11,23 @@ use mpbond::uplinks::{Uplink, uplinks};
 use mpbond_command::{Failure, print};
 use mpbond_net::{Endpoint, Identity};
 
-use super::super::hints::{config_option, sudo};
+use super::super::hints::command;
 use super::super::pair::{
     Errand, Screen, carry_out, default_name, in_words, introduction, primary_key,
 };
 use super::questions::Questions;
 use super::{SetupArgs, service, shown};
 
-pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Failure> {
+pub(super) fn set_up(
+    args: &SetupArgs,
+    questions: &Questions,
+    device: Option<Errand>,
+) -> Result<(), Failure> {
     let file = config_file(Role::Primary);
     if !args.replace {
         PrimaryEdit::check(&file).map_err(Failure::input)?;
     }
-    let errands = errands(args, questions, &file)?;
+    let errands = errands(args, questions, device, &file)?;
     let links = links(args, &errands);
     let front = match args.transparent {
         true => Front::Transparent,
@@ -65,14 +69,19 @@ pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Fail
     print(&format!("Complete: {}\n", file.display()))?;
     service::bring_up(Role::Primary, !args.no_service)?;
     print(&format!(
-        "{}mpbond doctor primary{} then shows whether all is well.\n",
-        sudo(),
-        config_option(Role::Primary, &file)
+        "Then see whether all is well: {}\n",
+        command("doctor primary", Role::Primary, &file)
     ))
 }
 
-/// The devices to pair with, a proxy first: without one, nothing can be used.
-fn errands(args: &SetupArgs, questions: &Questions, file: &Path) -> Result<Vec<Errand>, Failure> {
+/// The devices to pair with, a proxy first: without one, nothing can be used. `device` is known
+/// already.
+fn errands(
+    args: &SetupArgs,
+    questions: &Questions,
+    device: Option<Errand>,
+    file: &Path,
+) -> Result<Vec<Errand>, Failure> {
     let has_proxy = !args.replace && PrimaryEdit::has_proxy(file).map_err(Failure::input)?;
     let mut errands = Vec::new();
     for text in &args.with {
@@ -80,16 +89,24 @@ fn errands(args: &SetupArgs, questions: &Questions, file: &Path) -> Result<Vec<E
         errands.push(errand);
     }
     if errands.is_empty() {
-        if !has_proxy {
+        let is_token = |device: &Errand| matches!(device, Errand::Enrol(_));
+        let (has_token, has_other) = match &device {
+            Some(device) => (is_token(device), !is_token(device)),
+            None => (false, false),
+        };
+        errands.extend(device);
+        if !has_proxy && !has_token {
             let question = "Token that the server shows (MPBOND:ENROL/...)";
             errands.push(questions.ask(question, "--pair TOKEN", errand)?);
         }
-        let question = "Address and code that the second device shows, or nothing";
-        let helper = questions.ask(question, "--pair \"ADDRESS CODE\"", |answer| match answer {
-            "" => Ok(None),
-            _ => errand(answer).map(Some),
-        })?;
-        errands.extend(helper);
+        if !has_other {
+            let question = "Address and code that the second device shows, or nothing";
+            let option = "--pair \"ADDRESS CODE\"";
+            errands.extend(questions.ask(question, option, |answer| match answer {
+                "" => Ok(None),
+                _ => errand(answer).map(Some),
+            })?);
+        }
     }
     // Only a device that shows a code is asked what it is.
     errands.sort_by_key(|errand| !matches!(errand, Errand::Enrol(_)));
@@ -98,8 +115,10 @@ fn errands(args: &SetupArgs, questions: &Questions, file: &Path) -> Result<Vec<E
 
 /// A device to pair with: a token or text, an address and a code, or the command line with these
 /// that the other device shows.
-fn errand(text: &str) -> Result<Errand, String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
+pub(super) fn errand(text: &str) -> Result<Errand, String> {
+    // Quotes that a shell needs are part of a command that is shown.
+    let words = text.split_whitespace();
+    let words: Vec<&str> = words.map(|word| word.trim_matches('\'')).collect();
     let words = match &words[..] {
         ["sudo", rest @ ..] => rest,
         all => all,
@@ -196,6 +215,7 @@ mod tests {
             " 10.42.0.1:4435   12345678 ",
             "mpbond pair 10.42.0.1 1234-5678",
             "sudo mpbond pair 10.42.0.1:4435 1234-5678",
+            "sudo mpbond pair '10.42.0.1:4435' 1234-5678",
         ] {
             let called = called(&errand(text).unwrap());
             assert_eq!(called, ["10.42.0.1:4435".parse().unwrap()], "{text}");
