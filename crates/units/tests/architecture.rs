@@ -113,11 +113,15 @@ const CLOCKS: [&str; 4] = [
 
 /// Where `unsafe` may be, and for what. Small files named for their system calls; elsewhere the
 /// crates forbid it.
-const UNSAFE: [(&str, &str); 17] = [
+const UNSAFE: [(&str, &str); 18] = [
     ("crates/net/src/tcp/sys.rs", "TCP_INFO, queue lengths"),
     ("crates/intercept/src/rules/tun.rs", "a TUN interface"),
     ("crates/probe/src/sys.rs", "time stamps of packets"),
     ("crates/mpbond/src/heap.rs", "malloc_trim"),
+    (
+        "crates/mpbond/src/cli/doctor/adjtimex.rs",
+        "whether the clock is synchronised",
+    ),
     (
         "crates/lab/src/sys/clone3.rs",
         "a process in new namespaces",

@@ -13,6 +13,7 @@ mod daemons;
 mod default_file;
 mod delivery;
 mod doctor;
+mod doctor_budget;
 mod exhaustion;
 mod families;
 mod forwarded;

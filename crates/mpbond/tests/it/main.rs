@@ -4,6 +4,7 @@
 
 mod command_line;
 mod discover;
+mod doctor;
 mod hints;
 mod install;
 mod interception;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::adjtimex::is_synchronised;
 use super::finding::Findings;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -12,11 +13,13 @@ const PROGRAM_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Accepted difference to the clock of the hardware.
 const DRIFT: Duration = Duration::from_secs(120);
 
-/// Checks the clock against the program's file and the clock of the hardware.
+/// Checks the clock against the program's file and the clock of the hardware, and whether it is
+/// synchronised.
 pub(super) fn check(findings: &mut Findings) {
     let program = std::env::current_exe().and_then(std::fs::metadata);
     let built = program.and_then(|file| file.modified()).ok();
-    match problem(SystemTime::now(), built, hardware()) {
+    let synchronised = is_synchronised();
+    match problem(SystemTime::now(), built, hardware(), synchronised) {
         None => findings.ok("clock", "plausible"),
         Some(problem) => findings.warn(
             "clock",
@@ -30,6 +33,7 @@ fn problem(
     now: SystemTime,
     built: Option<SystemTime>,
     hardware: Option<SystemTime>,
+    synchronised: Option<bool>,
 ) -> Option<String> {
     if let Some(built) = built {
         // A file may come from a machine in another time zone, with a clock in local time.
@@ -42,15 +46,18 @@ fn problem(
             return Some("this device's clock is years ahead, by the age of the program".into());
         }
     }
-    let hardware = hardware?;
-    let (word, by) = match now.duration_since(hardware) {
+    let difference = hardware.map(|hardware| match now.duration_since(hardware) {
         Ok(ahead) => ("ahead of", ahead),
         Err(e) => ("behind", e.duration()),
-    };
-    (by > DRIFT).then(|| {
+    });
+    if let Some((word, by)) = difference.filter(|(_, by)| *by > DRIFT) {
         let by = mpbond_units::human::span(by.as_secs_f64());
-        format!("this device's clock is {by} {word} that of its hardware")
-    })
+        return Some(format!(
+            "this device's clock is {by} {word} that of its hardware"
+        ));
+    }
+    (synchronised == Some(false))
+        .then(|| "this device's clock is not synchronised, and may be wrong".to_owned())
 }
 
 /// Time of the hardware's clock, where there is one that runs in UTC (hwclock(8)).
@@ -81,10 +88,13 @@ mod tests {
             (built - 2 * DAY, None, Some("from the future")),
             (built + 14 * 365 * DAY, None, Some("years ahead")),
         ] {
-            let said = problem(now, Some(built), hardware);
+            let said = problem(now, Some(built), hardware, Some(true));
             assert_eq!(said.is_some(), word.is_some(), "{said:?}");
             let said = said.unwrap_or_default();
             assert!(said.contains(word.unwrap_or_default()), "{said}");
+            // What is known to be wrong comes first.
+            let said = problem(now, Some(built), hardware, Some(false)).unwrap();
+            assert!(said.contains(word.unwrap_or("not synchronised")), "{said}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `mpbond doctor`: errors in a device's set-up, with their remedies.
 
+mod adjtimex;
 mod clock;
 mod finding;
 mod interfaces;

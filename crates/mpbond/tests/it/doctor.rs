@@ -1,0 +1,112 @@
+//! `mpbond doctor` on one machine: its clock, and the roles that are checked.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Outcome, free_address};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn doctor(program: &Path, folder: &Path, args: &[&str]) -> Outcome {
+    let mut command = Command::new(program);
+    command.arg("doctor").args(args);
+    command
+        .env("CONFIGURATION_DIRECTORY", folder)
+        .env("RUNTIME_DIRECTORY", folder);
+    command.output().unwrap().into()
+}
+
+/// A folder with configurations of a proxy and of a helper.
+fn two_roles() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    let listen = free_address();
+    write("proxy.toml", format!("listen = \"{listen}\"\n"));
+    let other = free_address();
+    write(
+        "helper.toml",
+        format!("listen = \"{other}\"\nproxies = \"{listen}\"\n"),
+    );
+    folder
+}
+
+#[test]
+fn without_a_role_all_that_have_a_configuration_are_checked() {
+    let folder = two_roles();
+    let program = Path::new(env!("CARGO_BIN_EXE_mpbond"));
+    let all = doctor(program, folder.path(), &[]);
+    // The helper reaches no proxy.
+    assert_eq!(all.code, 1, "{all:?}");
+    for role in ["proxy", "helper"] {
+        let heading = format!("{role} ({}/{role}.toml)\n", folder.path().display());
+        assert!(all.stdout.contains(&heading), "{all:?}");
+    }
+    assert!(!all.stdout.contains("primary ("), "{all:?}");
+    let file = folder.path().join("proxy.toml");
+    let one = doctor(
+        program,
+        folder.path(),
+        &["--config", file.to_str().unwrap()],
+    );
+    assert!(one.stdout.contains("open files"), "{one:?}");
+    assert!(!one.stdout.contains("calls itself"), "{one:?}");
+}
+
+#[test]
+fn a_clock_that_is_ahead_or_behind_is_told() {
+    play("-Urnm", "doctor::role");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    let folder = two_roles();
+    let program = folder.path().join("mpbond");
+    std::fs::copy(env!("CARGO_BIN_EXE_mpbond"), &program).unwrap();
+    // No clock of the hardware.
+    sh("mount -t tmpfs none /sys/class");
+    let now = SystemTime::now();
+    for (built, words) in [
+        (now + 3 * DAY, Some("this device's clock is behind")),
+        (
+            now - 11 * 365 * DAY,
+            Some("this device's clock is years ahead"),
+        ),
+        (now - DAY, None),
+    ] {
+        // Not to write: a program that is open for that cannot be executed.
+        let file = std::fs::File::open(&program).unwrap();
+        file.set_modified(built).unwrap();
+        let said = doctor(&program, folder.path(), &["proxy"]).stdout;
+        let clock = said.lines().find(|line| line.contains("  clock "));
+        let clock = clock.unwrap();
+        match words {
+            Some(words) => assert!(clock.starts_with("warn") && clock.contains(words), "{said}"),
+            // As the kernel says.
+            None => assert!(
+                clock.contains("plausible") || clock.contains("is not synchronised"),
+                "{said}"
+            ),
+        }
+    }
+    // That of the hardware, in UTC.
+    sh("mkdir -p /sys/class/rtc/rtc0
+        echo \"0.0 0 0.0\n0\nUTC\" > /tmp/mpbond-adjtime.$$
+        if [ -e /etc/adjtime ]; then mount --bind /tmp/mpbond-adjtime.$$ /etc/adjtime; fi
+        rm /tmp/mpbond-adjtime.$$");
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    for (hardware, words) in [
+        (since + DAY, "behind that of its hardware"),
+        (since - DAY, "ahead of that of its hardware"),
+    ] {
+        let text = format!("{}\n", hardware.as_secs());
+        std::fs::write("/sys/class/rtc/rtc0/since_epoch", text).unwrap();
+        let said = doctor(&program, folder.path(), &["proxy"]).stdout;
+        assert!(said.contains(words), "{said}");
+    }
+}
