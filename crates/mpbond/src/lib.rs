@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod checks;
 pub mod config;
 pub mod discovery;
 pub mod driver;

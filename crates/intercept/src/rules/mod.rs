@@ -170,6 +170,11 @@ impl RulesConfig {
     }
 }
 
+/// Whether this is the own address of a socket whose connection is intercepted.
+pub fn is_intercepted(own: IpAddr) -> bool {
+    [IpAddr::from(interface::V4), IpAddr::from(interface::V6)].contains(&own)
+}
+
 /// Private networks: RFC 1918, RFC 6598 (shared address space) and RFC 4193 (unique local).
 /// Suitable for [`RulesConfig::exclude`]: printers and routers are reached directly, and a proxy
 /// cannot reach them anyway.

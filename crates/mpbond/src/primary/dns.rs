@@ -23,7 +23,7 @@ use crate::upgrade::Listeners;
 
 /// Resolvers for proxies that do not answer look-ups themselves, and while connections go direct:
 /// two public ones of different operators.
-const PUBLIC: [SocketAddr; 2] = [
+pub const PUBLIC: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9)), 53),
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)), 53),
 ];

@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Resolvers of the local network, as the system knows them.
 #[derive(Debug)]
-pub(super) struct LocalResolvers {
+pub struct LocalResolvers {
     /// Networks that are reached directly; nothing is sent elsewhere.
     direct: Vec<IpNet>,
     found: Mutex<Option<(Instant, Vec<SocketAddr>)>>,
@@ -30,7 +30,7 @@ pub(super) struct LocalResolvers {
 
 impl LocalResolvers {
     /// Those within these networks, or on a link.
-    pub(super) fn new(direct: Vec<IpNet>) -> Self {
+    pub fn new(direct: Vec<IpNet>) -> Self {
         Self {
             direct,
             found: Mutex::default(),
@@ -38,7 +38,7 @@ impl LocalResolvers {
     }
 
     /// The present ones.
-    pub(super) fn find(&self) -> Vec<SocketAddr> {
+    pub fn find(&self) -> Vec<SocketAddr> {
         let Ok(mut found) = self.found.lock() else {
             return Vec::new();
         };

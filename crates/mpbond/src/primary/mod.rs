@@ -43,6 +43,8 @@ use crate::stop::DaemonStop;
 use crate::upgrade::{self, Listeners, Notify, Predecessor, Successor};
 use crate::{addresses, descriptors, metrics, sleep};
 
+pub use dns::PUBLIC as PUBLIC_RESOLVERS;
+pub use local_names::LocalResolvers;
 pub use resolvers::{FreshAddresses, Resolvers};
 use state::Primary;
 use transparent::Interception;

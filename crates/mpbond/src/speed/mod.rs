@@ -6,32 +6,26 @@
 //! the helper. The primary that may run beside it is not involved.
 
 mod endless;
+mod links;
 mod pipe;
 mod rate;
 mod service;
 mod session;
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
 use mpbond_manager::LinkId;
 use mpbond_net::Identity;
 use mpbond_net::control::Direction;
-use mpbond_net::tcp::{self, TcpOptions, Tuning};
-use mpbond_net::tls::TlsStream;
 use mpbond_units::BitRate;
-use tokio::net::TcpStream;
-use tokio::time::Instant;
 
 use crate::config::{HelperRef, PathConfig, PrimaryConfig};
-use crate::own_mark;
-use crate::primary::Resolvers;
 
-use pipe::Pipe;
+pub use links::Links;
+pub(crate) use pipe::Pipe;
 pub use rate::Span;
-pub(crate) use service::{SpeedTests, asked, measured_pipe};
-use session::Measured;
+pub(crate) use service::{SpeedTests, asked, destination, measured_pipe, reset_on_close};
+pub(crate) use session::Single;
 
 /// Time limit of each step before a measurement.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
@@ -48,9 +42,7 @@ pub struct Rates {
 /// Measures the links of a primary. Runs on this thread's `LocalSet`.
 #[derive(Debug)]
 pub struct SpeedTest<'a> {
-    config: &'a PrimaryConfig,
-    identity: &'a Identity,
-    resolvers: Resolvers,
+    links: Links<'a>,
     span: Span,
 }
 
@@ -58,9 +50,7 @@ impl<'a> SpeedTest<'a> {
     /// A test that measures for this time in each direction.
     pub fn new(config: &'a PrimaryConfig, identity: &'a Identity, span: Span) -> Self {
         Self {
-            config,
-            identity,
-            resolvers: Resolvers::new(config),
+            links: Links::new(config, identity),
             span,
         }
     }
@@ -70,12 +60,7 @@ impl<'a> SpeedTest<'a> {
     /// # Errors
     /// The proxy cannot be reached over it, or refuses.
     pub async fn path(&self, link: LinkId, path: &PathConfig) -> anyhow::Result<Rates> {
-        let remotes = self.proxy(link).await?;
-        let tcp = self
-            .connect(path.source, path.interface.as_ref(), &remotes)
-            .await
-            .context("the proxy")?;
-        self.session(tcp, &path.name, false).await
+        self.session(self.links.over(link, path).await?).await
     }
 
     /// Measures the way to the proxy through a helper, from end to end.
@@ -83,11 +68,10 @@ impl<'a> SpeedTest<'a> {
     /// # Errors
     /// The helper or the proxy cannot be reached, or refuses.
     pub async fn through(&self, link: LinkId, helper: &HelperRef) -> anyhow::Result<Rates> {
-        let remotes = self.proxy(link).await?;
-        let mut pipe = Pipe::open(self, helper).await?;
-        let tcp = pipe.relay(self, helper, &remotes).await?;
+        let mut pipe = Pipe::open(&self.links, helper).await?;
+        let session = pipe.session(link, helper).await?;
         tokio::select! {
-            rates = self.session(tcp, &helper.name, true) => rates,
+            rates = self.session(session) => rates,
             end = pipe.attend() => Err(end),
         }
     }
@@ -97,54 +81,18 @@ impl<'a> SpeedTest<'a> {
     /// # Errors
     /// The helper cannot be reached, or refuses.
     pub async fn pipe(&self, helper: &HelperRef) -> anyhow::Result<Rates> {
-        let mut pipe = Pipe::open(self, helper).await?;
+        let mut pipe = Pipe::open(&self.links, helper).await?;
         Ok(Rates {
-            down: pipe.rate(self, helper, Direction::Down).await?,
-            up: pipe.rate(self, helper, Direction::Up).await?,
+            down: pipe.rate(self.span, helper, Direction::Down).await?,
+            up: pipe.rate(self.span, helper, Direction::Up).await?,
         })
     }
 
-    /// Measures a connection to the proxy.
-    async fn session(&self, tcp: TcpStream, name: &str, helper: bool) -> anyhow::Result<Rates> {
-        let (id, deadline) = (self.config.proxy.id, Instant::now() + STEP_WITHIN);
-        let tls = TlsStream::connect(tcp, self.identity, id, deadline).await;
-        let tls = tls.context("the proxy")?;
-        let mut session = Measured::open(tls, id, name, helper).await?;
+    /// Measures a session's only subflow.
+    async fn session(&self, mut session: Single) -> anyhow::Result<Rates> {
         Ok(Rates {
             down: session.rate(Direction::Down, self.span).await?,
             up: session.rate(Direction::Up, self.span).await?,
         })
-    }
-
-    async fn proxy(&self, link: LinkId) -> anyhow::Result<Vec<SocketAddr>> {
-        let found = self.resolvers.addresses(self.config, link, STEP_WITHIN);
-        let found = found.await;
-        match found.unknown.first() {
-            Some(host) if found.addresses.is_empty() => bail!("no address is found for {host}"),
-            _ if found.addresses.is_empty() => bail!("no address of the proxy has its family"),
-            _ => Ok(found.addresses),
-        }
-    }
-
-    /// Connects as the primary does, and as root past its interception.
-    async fn connect(
-        &self,
-        source: Option<IpAddr>,
-        interface: Option<&String>,
-        remotes: &[SocketAddr],
-    ) -> anyhow::Result<TcpStream> {
-        let first = remotes.first().context("there is no address")?;
-        let options = TcpOptions {
-            source,
-            interface: interface.cloned(),
-            connect_timeout: STEP_WITHIN,
-            tuning: Tuning {
-                congestion: self.config.congestion.clone(),
-                mark: own_mark::if_allowed(),
-                ..Tuning::default()
-            },
-            ..TcpOptions::to(*first)
-        };
-        Ok(tcp::connect_any(&options, remotes).await?)
     }
 }

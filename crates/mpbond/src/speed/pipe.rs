@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, anyhow, bail};
+use mpbond_manager::LinkId;
 use mpbond_net::control::{
     ControlChannel, Direction, Message, RequestId, Ticket, VERSION, relay_preamble,
 };
@@ -16,25 +17,27 @@ use tokio::time::{Instant, timeout};
 
 use super::rate::rate;
 use super::service::{fill_or_drain, reset_on_close};
-use super::{STEP_WITHIN, SpeedTest};
+use super::session::Single;
+use super::{Links, STEP_WITHIN, Span};
 use crate::config::{HelperAddress, HelperRef};
 use crate::discovery;
 
 /// A control connection whose greeting was answered.
-pub(super) struct Pipe {
+pub(crate) struct Pipe<'a> {
+    links: &'a Links<'a>,
     control: ControlChannel,
     address: SocketAddr,
     requests: u64,
 }
 
-impl Pipe {
-    pub(super) async fn open(test: &SpeedTest<'_>, helper: &HelperRef) -> anyhow::Result<Self> {
-        let identity = test.identity;
+impl<'a> Pipe<'a> {
+    pub(crate) async fn open(links: &'a Links<'a>, helper: &HelperRef) -> anyhow::Result<Self> {
+        let identity = links.identity;
         let address = match helper.address {
             HelperAddress::At(address) => address,
             HelperAddress::Discover => discovery::find(&identity.id(), &helper.id).await?,
         };
-        let tcp = Self::dial(test, helper, address).await?;
+        let tcp = Self::dial(links, helper, address).await?;
         let deadline = Instant::now() + STEP_WITHIN;
         let tls = TlsStream::connect(tcp, identity, helper.id, deadline).await;
         let mut control = ControlChannel::new(tls.context("the helper")?);
@@ -46,6 +49,7 @@ impl Pipe {
         let answer = timeout(STEP_WITHIN, control.receive()).await;
         match answer.context("the helper does not answer")?? {
             Some(Message::Hello { .. }) => Ok(Self {
+                links,
                 control,
                 address,
                 requests: 0,
@@ -56,22 +60,23 @@ impl Pipe {
     }
 
     async fn dial(
-        test: &SpeedTest<'_>,
+        links: &Links<'_>,
         helper: &HelperRef,
         address: SocketAddr,
     ) -> anyhow::Result<TcpStream> {
-        test.connect(helper.source, helper.interface.as_ref(), &[address])
+        links
+            .connect(helper.source, helper.interface.as_ref(), &[address])
             .await
             .context("the helper")
     }
 
-    /// A connection through the helper to the proxy.
-    pub(super) async fn relay(
+    /// A session through the helper.
+    pub(crate) async fn session(
         &mut self,
-        test: &SpeedTest<'_>,
+        link: LinkId,
         helper: &HelperRef,
-        remotes: &[SocketAddr],
-    ) -> anyhow::Result<TcpStream> {
+    ) -> anyhow::Result<Single> {
+        let remotes = self.links.proxy(link).await?;
         let (proxy, others) = remotes.split_first().context("no address of the proxy")?;
         let request = self.request();
         let message = Message::InitMp {
@@ -80,19 +85,18 @@ impl Pipe {
             others: others.to_vec(),
             max_segment_bytes: None,
         };
-        self.redeem(test, helper, request, &message).await
+        let tcp = self.redeem(helper, request, &message).await?;
+        self.links.session(tcp, &helper.name, true).await
     }
 
     /// Measures one direction of the pipe.
     pub(super) async fn rate(
         &mut self,
-        test: &SpeedTest<'_>,
+        span: Span,
         helper: &HelperRef,
         direction: Direction,
     ) -> anyhow::Result<BitRate> {
-        let request = self.request();
-        let message = Message::MeasurePipe { request, direction };
-        let tcp = self.redeem(test, helper, request, &message).await?;
+        let tcp = self.measured(helper, direction).await?;
         let received = Cell::new(0);
         let total = || match direction {
             Direction::Down => received.get(),
@@ -104,7 +108,7 @@ impl Pipe {
         };
         let count = |n: usize| received.set(received.get() + n as u64);
         let measured = tokio::select! {
-            rate = rate(test.span, total) => Ok(rate),
+            rate = rate(span, total) => Ok(rate),
             e = fill_or_drain(&tcp, direction == Direction::Up, count) => {
                 Err(anyhow!("the helper ends the test: {e}"))
             }
@@ -112,6 +116,17 @@ impl Pipe {
         };
         reset_on_close(&tcp);
         measured
+    }
+
+    /// A connection whose other end, in the helper, sends octets or discards them.
+    pub(crate) async fn measured(
+        &mut self,
+        helper: &HelperRef,
+        direction: Direction,
+    ) -> anyhow::Result<TcpStream> {
+        let request = self.request();
+        let message = Message::MeasurePipe { request, direction };
+        self.redeem(helper, request, &message).await
     }
 
     fn request(&mut self) -> RequestId {
@@ -122,7 +137,6 @@ impl Pipe {
     /// Asks for a ticket, and connects with it.
     async fn redeem(
         &mut self,
-        test: &SpeedTest<'_>,
         helper: &HelperRef,
         request: RequestId,
         message: &Message,
@@ -131,7 +145,7 @@ impl Pipe {
         let ticket = timeout(STEP_WITHIN, self.ticket(request)).await;
         let ticket =
             ticket.context("the helper does not answer: is its version of mpbond older?")??;
-        let mut tcp = Self::dial(test, helper, self.address).await?;
+        let mut tcp = Self::dial(self.links, helper, self.address).await?;
         tcp.write_all(&relay_preamble(&ticket)).await?;
         Ok(tcp)
     }
@@ -146,7 +160,7 @@ impl Pipe {
     }
 
     /// Reads the helper's messages until one ends the test.
-    pub(super) async fn attend(&mut self) -> anyhow::Error {
+    pub(crate) async fn attend(&mut self) -> anyhow::Error {
         loop {
             let message = self.control.receive().await;
             if let Err(e) = message.map_err(Into::into).and_then(|m| self.ends(m)) {

@@ -36,7 +36,7 @@ const MAX_TESTS_EACH: usize = 2;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// The destination of a test.
-pub(super) fn destination(direction: Direction) -> Destination {
+pub(crate) fn destination(direction: Direction) -> Destination {
     Destination::Name {
         host: HOST.to_owned(),
         port: match direction {
@@ -70,7 +70,8 @@ struct Running {
 }
 
 impl SpeedTests {
-    /// The proxy's end of a device's test; `None` when there are too many.
+    /// The proxy's end of a device's test; `None` when there are too many of others. One more than
+    /// a device may have ends its first one.
     pub(crate) fn start(
         &self,
         device: DeviceId,
@@ -80,8 +81,15 @@ impl SpeedTests {
         let mut running = self.0.borrow_mut();
         // One whose time is over carries nothing, though its stream may last.
         running.retain(|test| !test.ended.get() && test.until > now);
-        let own = running.iter().filter(|test| test.device == device).count();
-        if running.len() >= MAX_TESTS || own >= MAX_TESTS_EACH {
+        let is_own = |test: &Running| test.device == device;
+        let own = running.iter().filter(|test| is_own(test)).count();
+        if own >= MAX_TESTS_EACH
+            && let Some(first) = running.iter().position(is_own)
+        {
+            // The device may have left it behind on a connection that hangs.
+            running.remove(first).ended.set(true);
+        }
+        if running.len() >= MAX_TESTS {
             return None;
         }
         let (until, ended) = (now + TEST_WITHIN, Rc::new(Cell::new(false)));
@@ -139,7 +147,7 @@ pub(super) async fn fill_or_drain(
 }
 
 /// What waits in the kernel is of no use, and would delay the next test.
-pub(super) fn reset_on_close(tcp: &TcpStream) {
+pub(crate) fn reset_on_close(tcp: &TcpStream) {
     let _ = SockRef::from(tcp).set_linger(Some(Duration::ZERO));
 }
 
@@ -185,8 +193,21 @@ mod tests {
         let mut running: Vec<_> = (0..16).map(|n| start(n / 2).unwrap()).collect();
         assert!(start(9).is_none());
         running.pop();
-        assert!(start(0).is_none());
         running.push(start(9).unwrap());
+        // A third one ends the first.
+        let ended = || {
+            tests
+                .0
+                .borrow()
+                .iter()
+                .map(|t| t.ended.clone())
+                .collect::<Vec<_>>()
+        };
+        let before = ended();
+        running.push(start(3).unwrap());
+        let changed: Vec<_> = (0..).zip(&before).filter(|(_, e)| e.get()).collect();
+        assert_eq!(changed.iter().map(|(n, _)| *n).collect::<Vec<u32>>(), [6]);
+        assert_eq!(ended().len(), 16);
         // Those whose time is over do not count.
         for test in &mut *tests.0.borrow_mut() {
             test.until = Instant::now();

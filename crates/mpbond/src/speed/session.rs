@@ -1,4 +1,4 @@
-//! A session with a single subflow, whose throughput is measured.
+//! A session with a single subflow, which is measured or checked.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,8 +9,11 @@ use bytes::Bytes;
 use mpbond_net::DeviceId;
 use mpbond_net::control::Direction;
 use mpbond_net::tls::TlsStream;
-use mpbond_session::{HelperId, ResetCode, Session, SessionConfig, StreamClass, SubflowSetup};
+use mpbond_session::{
+    Destination, HelperId, ResetCode, Session, SessionConfig, StreamClass, SubflowSetup,
+};
 use mpbond_units::BitRate;
+use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,12 +31,12 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A session that is established. It is closed when dropped.
-pub(super) struct Measured {
+pub(crate) struct Single {
     driver: Driver,
     notices: mpsc::UnboundedReceiver<Notice>,
 }
 
-impl Measured {
+impl Single {
     pub(super) async fn open(
         tls: TlsStream,
         proxy: DeviceId,
@@ -86,13 +89,7 @@ impl Measured {
                 subflows.iter().map(|s| s.octets).sum::<u64>()
             })
         };
-        let lost = async {
-            loop {
-                if let Err(e) = ends(self.notices.recv().await) {
-                    return e;
-                }
-            }
-        };
+        let lost = lost(&mut self.notices);
         let measured = tokio::select! {
             rate = rate(span, arrived) => Ok(rate),
             e = lost => Err(e),
@@ -106,7 +103,38 @@ impl Measured {
     }
 }
 
-impl Drop for Measured {
+impl Single {
+    /// A stream over the session, and its end here, which fails with the session.
+    pub(crate) fn stream(&self, to: Destination, room: usize) -> anyhow::Result<DuplexStream> {
+        let (ours, theirs) = tokio::io::duplex(room);
+        self.driver
+            .open(to, StreamClass::Interactive, Bytes::new(), theirs)?;
+        Ok(ours)
+    }
+
+    /// Whether the proxy answers look-ups of names.
+    pub(crate) fn answers_look_ups(&self) -> bool {
+        self.driver.inspect(|session, _, _| {
+            let capabilities = session.peer_capabilities();
+            capabilities.is_some_and(|c| c.answers_look_ups)
+        })
+    }
+
+    /// The reason for which the session or a stream ends.
+    pub(crate) async fn lost(&mut self) -> anyhow::Error {
+        lost(&mut self.notices).await
+    }
+}
+
+async fn lost(notices: &mut mpsc::UnboundedReceiver<Notice>) -> anyhow::Error {
+    loop {
+        if let Err(e) = ends(notices.recv().await) {
+            return e;
+        }
+    }
+}
+
+impl Drop for Single {
     fn drop(&mut self) {
         // The proxy would keep the session for a return.
         self.driver.stop("the test is over");

@@ -48,7 +48,7 @@ fn role() {
     let mut said = String::new();
     until("all is well over the path", || {
         said = doctor(&apart, "primary.toml");
-        said.contains("packets of 1500 octets pass, both ways")
+        said.contains("4 kB pass, up in ")
     });
     assert!(
         said.contains("only one way (through \"own\"); nothing is bonded"),
@@ -100,6 +100,10 @@ fn role() {
             said.contains("FAIL") && said.contains(word),
             "{word}: {said}"
         );
+        for what in ["4 kB each way", "the resolvers behind the proxy"] {
+            let skipped = format!("{what}: not checked: ");
+            assert!(said.contains(&skipped), "{what}: {said}");
+        }
     }
 
     let chain = "nft add table inet block
@@ -117,6 +121,18 @@ fn role() {
          nft add rule inet block input iifname far0 meta length gt 1300 drop"
     ));
     let said = doctor(&apart, "primary.toml");
-    let dropped = "packets of 1500 octets are dropped on the way, small ones pass";
+    let dropped = "packets of full size are dropped on the way to the proxy, small ones pass";
     assert!(said.contains(dropped), "{said}");
+    sh("nft delete table inet block");
+    apart.there_obeys(
+        "table inet block {
+            chain in { type filter hook input priority 0; iifname near0 meta length gt 1300 drop; }
+        }",
+    );
+    let said = doctor(&apart, "primary.toml");
+    assert!(
+        said.contains(&dropped.replace("to the", "from the")),
+        "{said}"
+    );
+    assert!(said.contains("`sudo ip link set near0 mtu 1300`"), "{said}");
 }

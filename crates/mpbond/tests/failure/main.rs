@@ -14,6 +14,8 @@ mod default_file;
 mod delivery;
 mod doctor;
 mod doctor_budget;
+mod doctor_names;
+mod doctor_packets;
 mod exhaustion;
 mod families;
 mod forwarded;

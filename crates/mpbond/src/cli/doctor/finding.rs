@@ -12,6 +12,8 @@ use super::super::hints;
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
     Ok,
+    /// It could not be checked.
+    Skip,
     /// It works, perhaps not as intended.
     Warn,
     /// It does not work.
@@ -79,6 +81,12 @@ impl Findings {
         self.add(check, Verdict::Ok, detail.into(), None);
     }
 
+    /// Notes what could not be checked, and the reason.
+    pub(super) fn skip(&mut self, check: &str, what: &str, why: impl std::fmt::Display) {
+        let detail = format!("{what}: not checked: {why}");
+        self.add(check, Verdict::Skip, detail, None);
+    }
+
     pub(super) fn warn(
         &mut self,
         check: &str,
@@ -127,6 +135,7 @@ impl Findings {
             }
             let verdict = match f.verdict {
                 Verdict::Ok => "ok",
+                Verdict::Skip => "skip",
                 Verdict::Warn => "warn",
                 Verdict::Fail => "FAIL",
             };
@@ -139,12 +148,19 @@ impl Findings {
             }
         }
         let count = |v| self.all.iter().filter(|f| f.verdict == v).count();
-        let (failed, warned) = (count(Verdict::Fail), count(Verdict::Warn));
-        text.push_str(&match (failed, warned) {
-            (0, 0) => "all is well\n".to_owned(),
-            (0, w) => format!("nothing fails, {w} to look at\n"),
-            (f, w) => format!("{f} failed, {w} to look at\n"),
+        let counts = [Verdict::Fail, Verdict::Warn, Verdict::Skip].map(count);
+        text.push_str(&match counts {
+            [0, 0, 0] => "all is well".to_owned(),
+            [0, 0, _] => "nothing fails".to_owned(),
+            [0, w, _] => format!("nothing fails, {w} to look at"),
+            [f, w, _] => format!("{f} failed, {w} to look at"),
         });
+        if let [_, _, skipped] = counts
+            && skipped > 0
+        {
+            text.push_str(&format!(", {skipped} not checked"));
+        }
+        text.push('\n');
         text
     }
 }
@@ -158,12 +174,14 @@ mod tests {
         let mut findings = Findings::default();
         findings.ok("clock", "2026-11-20");
         findings.fail("path lte", "no answer", "open the port");
+        findings.skip("path lte", "4 kB each way", "the proxy is not reached");
         assert_eq!(
             findings.to_text(),
             "ok    clock     2026-11-20\n\
              FAIL  path lte  no answer\n\
              \x20               -> open the port\n\
-             1 failed, 0 to look at\n"
+             skip  path lte  4 kB each way: not checked: the proxy is not reached\n\
+             1 failed, 0 to look at, 1 not checked\n"
         );
         assert!(findings.any(Verdict::Fail) && !findings.any(Verdict::Warn));
         let json: serde_json::Value = serde_json::from_str(&findings.to_json().unwrap()).unwrap();

@@ -109,11 +109,6 @@ impl Interfaces {
         }
     }
 
-    /// MTU of an interface.
-    pub(super) fn mtu(&self, name: &str) -> Option<u32> {
-        self.by_name.get(name)?.mtu
-    }
-
     /// Of a proxy's addresses, the first one of a family that the path has; otherwise the first.
     pub(super) fn choose(
         &self,

@@ -2,13 +2,14 @@
 
 mod adjtimex;
 mod clock;
+mod families;
 mod finding;
 mod interfaces;
 mod machine;
-mod network;
 mod packets;
 mod ports;
 mod reach;
+mod resolvers;
 mod sandbox;
 mod unreachable;
 
@@ -24,6 +25,7 @@ use mpbond::config::{
 };
 use mpbond::helper::budget_of;
 use mpbond::primary::{FreshAddresses, Resolvers};
+use mpbond::speed::Links;
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
@@ -35,6 +37,7 @@ use super::hints::{config_option, reload};
 use super::status::RoleName;
 use finding::{Findings, Verdict};
 use interfaces::Interfaces;
+use reach::Reached;
 
 /// Time limit of a look-up: longer than that of the primary, which tries again.
 const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
@@ -43,8 +46,10 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 ///
 /// It reads the configuration of each role and checks the daemon's prerequisites: interfaces are up
 /// and have routes; the proxy and the helpers answer, have the expected ids and trust this device;
-/// large packets pass; name servers answer; addresses are free; clock and kernel are fit. It
-/// changes nothing, except with --clean, and can run beside the daemon.
+/// packets of full size pass in each direction of paths and pipes; each name server answers, by the
+/// way by which it is asked; addresses are free; clock and kernel are fit. It changes nothing,
+/// except with --clean, and can run beside the daemon. What could not be checked is shown as
+/// "skip", with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -140,7 +145,7 @@ impl DoctorArgs {
                 } else {
                     ProxyConfig::load(file).map_err(Failure::input)?
                 };
-                proxy(&config, file, findings);
+                proxy(&config, file, findings)?;
             }
         }
         Ok(())
@@ -224,7 +229,6 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     }
     interfaces.check_ways(findings, config);
     small_segments(findings, status.as_ref());
-    network::resolvers(findings);
     if running && config.transparent.is_some() && mpbond::own_mark::if_allowed().is_none() {
         findings.warn(
             "transparent",
@@ -243,19 +247,27 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
     };
     block_on(async {
         let resolvers = Resolvers::new(config);
+        let links = Links::new(config, &identity);
+        resolvers::of_primary(findings, config, running).await;
+        let mut usable = None;
         let me = (&identity, known);
         for (link, path) in (0..).map(LinkId).zip(&config.paths) {
             let check = format!("path {}", path.name);
             let found = resolvers.addresses(config, link, LOOK_UP_WITHIN).await;
             let remotes = addresses(findings, &check, found);
-            reach::proxy_over_path(findings, config, path, &remotes, &interfaces, me).await;
+            let reached = reach::proxy_over_path(findings, config, path, &remotes, me).await;
+            usable = usable.or((reached == Reached::Proxy).then_some(link));
+            packets::of_path(findings, &links, (link, path), reached).await;
         }
         for (link, helper) in (config.paths.len()..).map(LinkId).zip(&config.helpers) {
             let check = format!("helper {}", helper.name);
             let found = resolvers.addresses(config, link, LOOK_UP_WITHIN).await;
             let proxy = addresses(findings, &check, found);
-            reach::helper(findings, config, helper, &proxy, me).await;
+            let reached = reach::helper(findings, config, helper, &proxy, me).await;
+            usable = usable.or((reached == Reached::Proxy).then_some(link));
+            packets::of_helper(findings, &links, (link, helper), reached).await;
         }
+        resolvers::through_session(findings, config, &links, (usable, running)).await;
     })
 }
 
@@ -336,7 +348,7 @@ fn helper(config: &HelperConfig, file: &Path, findings: &mut Findings) -> Result
     })
 }
 
-fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) {
+fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) -> Result<(), Failure> {
     let status = ask(&config.status_socket).ok();
     let running = status.is_some();
     machine::daemon(findings, running, &config.status_socket);
@@ -356,8 +368,8 @@ fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) {
         machine::only_local(findings, "metrics", address);
     }
     machine::descriptors(findings);
-    network::families(findings);
-    network::resolvers(findings);
+    families::check(findings);
+    block_on(resolvers::of_system(findings))
 }
 
 /// Warns of links on which the primary that runs has found that large packets do not pass.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
 use mpbond::discovery::find;
 use mpbond::own_mark;
+use mpbond_intercept::rules::is_intercepted;
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
@@ -21,9 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::hints::sudo;
 use super::finding::Findings;
-use super::interfaces::Interfaces;
-use super::packets;
-use super::unreachable::{no_route, reason};
+use super::unreachable::{no_route, own_address, reason};
 use mpbond_units::human;
 
 /// Time limit of each step: longer than any useful path needs.
@@ -31,22 +30,32 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Segment size of a path with an MTU of 1280 bytes.
 const SMALL_SEGMENT_BYTES: u64 = 1220;
 
+/// The part of a way that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    Nothing,
+    /// The helper trusts this device, and the proxy is not reached through it.
+    Helper,
+    /// The proxy trusts this device.
+    Proxy,
+}
+
 /// The proxy over one of the primary's own paths: TCP, TLS, trust.
 pub(super) async fn proxy_over_path(
     findings: &mut Findings,
     config: &PrimaryConfig,
     path: &PathConfig,
     remotes: &[SocketAddr],
-    interfaces: &Interfaces,
     (identity, known): (&Identity, bool),
-) {
+) -> Reached {
     let check = format!("path {}", path.name);
     let Some(first) = remotes.first() else {
-        return findings.fail(
+        findings.fail(
             &check,
             "the proxy has no address that this path can reach",
             "write one of the family of the path's `source` into `address` under [proxy]",
         );
+        return Reached::Nothing;
     };
     let options = options(
         *first,
@@ -55,21 +64,16 @@ pub(super) async fn proxy_over_path(
         config.congestion.as_deref(),
     );
     let Some(tcp) = connect(findings, &check, "the proxy", &options, remotes).await else {
-        return;
-    };
-    let at = TcpOptions {
-        remote: tcp.peer_addr().unwrap_or(options.remote),
-        ..options.clone()
+        return Reached::Nothing;
     };
     let id = config.proxy.id;
-    if let Some(tls) = shake(findings, &check, "the proxy", tcp, identity, id).await {
-        trusted(findings, &check, "the proxy", tls, identity, known).await;
+    let Some(tls) = shake(findings, &check, "the proxy", tcp, identity, id).await else {
+        return Reached::Nothing;
+    };
+    match trusted(findings, &check, "the proxy", tls, identity, known).await {
+        true => Reached::Proxy,
+        false => Reached::Nothing,
     }
-    let mtu = path
-        .interface
-        .as_deref()
-        .and_then(|name| interfaces.mtu(name));
-    packets::check(findings, &check, &at, mtu);
 }
 
 /// A proxy over TCP alone, as a helper reaches it.
@@ -95,7 +99,7 @@ pub(super) async fn helper(
     helper: &HelperRef,
     proxy: &[SocketAddr],
     me: (&Identity, bool),
-) {
+) -> Reached {
     let (identity, known) = me;
     let check = format!("helper {}", helper.name);
     let address = match helper.address {
@@ -112,7 +116,7 @@ pub(super) async fn helper(
                     "is it on the same network, does it trust this device, does a firewall let \
                      UDP port 5353 through? Or write its address instead of \"discover\"",
                 );
-                return;
+                return Reached::Nothing;
             }
         },
     };
@@ -123,10 +127,10 @@ pub(super) async fn helper(
         config.congestion.as_deref(),
     );
     let Some(tcp) = connect(findings, &check, "the helper", &options, &[address]).await else {
-        return;
+        return Reached::Nothing;
     };
     let Some(tls) = shake(findings, &check, "the helper", tcp, identity, helper.id).await else {
-        return;
+        return Reached::Nothing;
     };
     let mut control = ControlChannel::new(tls);
     let greeted = timeout(PATIENCE, greet(&mut control, identity)).await;
@@ -139,7 +143,7 @@ pub(super) async fn helper(
         }
         Ok(Err(mpbond_net::control::ChannelError::Tls(TlsError::NotTrusted { .. }))) => {
             not_trusted(findings, &check, "the helper", identity, known);
-            return;
+            return Reached::Nothing;
         }
         other => {
             let what = match other {
@@ -153,14 +157,18 @@ pub(super) async fn helper(
                 format!("the helper {what}"),
                 "look into its log; is it the same version of mpbond?",
             );
-            return;
+            return Reached::Nothing;
         }
     }
-    relay(findings, &check, config, &options, &mut control, proxy, me).await;
+    let through = relay(findings, &check, config, &options, &mut control, proxy, me).await;
     let bye = Message::Bye {
         reason: "a doctor's visit".to_owned(),
     };
     let _ = timeout(PATIENCE, control.send(&bye)).await;
+    match through {
+        true => Reached::Proxy,
+        false => Reached::Helper,
+    }
 }
 
 async fn greet(
@@ -175,7 +183,7 @@ async fn greet(
     control.receive().await
 }
 
-/// Asks the helper for a relay, and for the proxy through it.
+/// Asks the helper for a relay, and for the proxy through it; whether that trusts this device.
 async fn relay(
     findings: &mut Findings,
     check: &str,
@@ -184,13 +192,14 @@ async fn relay(
     control: &mut ControlChannel,
     remotes: &[SocketAddr],
     (identity, known): (&Identity, bool),
-) {
+) -> bool {
     let Some((proxy, others)) = remotes.split_first() else {
-        return findings.warn(
+        findings.warn(
             check,
             "no relay is asked for: no address of the proxy is known",
             "an IP address in `address` under [proxy] needs no name server",
         );
+        return false;
     };
     let ask = Message::InitMpJoin {
         request: RequestId(1),
@@ -226,7 +235,7 @@ async fn relay(
                 format!("the helper opens no relay: {reason}"),
                 advice,
             );
-            return;
+            return false;
         }
         _ => {
             findings.fail(
@@ -234,13 +243,13 @@ async fn relay(
                 "the helper does not answer when asked for a relay",
                 "look into its log",
             );
-            return;
+            return false;
         }
     };
     let remote = options.remote;
     let whom = "the helper's relay";
     let Some(mut tcp) = connect(findings, check, whom, options, &[remote]).await else {
-        return;
+        return false;
     };
     if let Err(e) = tcp.write_all(&relay_preamble(&ticket)).await {
         findings.fail(
@@ -248,11 +257,12 @@ async fn relay(
             format!("the relay breaks off: {e}"),
             "look into the helper's log",
         );
-        return;
+        return false;
     }
     let through = "the proxy through the helper";
-    if let Some(tls) = shake(findings, check, through, tcp, identity, config.proxy.id).await {
-        trusted(findings, check, through, tls, identity, known).await;
+    match shake(findings, check, through, tcp, identity, config.proxy.id).await {
+        Some(tls) => trusted(findings, check, through, tls, identity, known).await,
+        None => false,
     }
 }
 
@@ -283,6 +293,13 @@ async fn connect(
     options: &TcpOptions,
     remotes: &[SocketAddr],
 ) -> Option<TcpStream> {
+    // Routes lead intercepted connections to an interface of their own.
+    let own = |to: &SocketAddr| own_address(to.ip(), options.interface.as_deref());
+    if options.tuning.mark.is_none() && remotes.iter().filter_map(own).any(is_intercepted) {
+        let why = "a primary that runs here intercepts this probe; root's are let through";
+        findings.skip(check, whom, why);
+        return None;
+    }
     let begin = Instant::now();
     match tcp::connect_any(options, remotes).await {
         Ok(tcp) => {
@@ -426,7 +443,7 @@ fn not_trusted(findings: &mut Findings, check: &str, whom: &str, identity: &Iden
 }
 
 /// Checks trust: a server refuses after the handshake, so this closes the stream and reads how the
-/// server ends it.
+/// server ends it. Whether this device is trusted.
 async fn trusted(
     findings: &mut Findings,
     check: &str,
@@ -434,7 +451,7 @@ async fn trusted(
     mut tls: TlsStream,
     identity: &Identity,
     known: bool,
-) {
+) -> bool {
     tls.close();
     let answer = timeout(PATIENCE, async {
         let _ = poll_fn(|cx| tls.poll_flush(cx)).await;
@@ -456,9 +473,13 @@ async fn trusted(
     match answer {
         Ok(Some(TlsError::NotTrusted { .. })) => {
             not_trusted(findings, check, whom, identity, known);
+            false
         }
         // Any other end means trust: refusals are always sent.
-        _ => findings.ok(check, format!("{whom} trusts this device")),
+        _ => {
+            findings.ok(check, format!("{whom} trusts this device"));
+            true
+        }
     }
 }
 

@@ -23,6 +23,16 @@ pub(super) fn reason(to: IpAddr, interface: Option<&str>) -> Option<String> {
     Some(of_neighbour(&neighbour, to, router, link))
 }
 
+/// Own address of a TCP connection, as routes and their rules choose it.
+pub(super) fn own_address(to: IpAddr, interface: Option<&str>) -> Option<IpAddr> {
+    let address = to.to_string();
+    let bound = interface.into_iter().flat_map(|name| ["oif", name]);
+    let route = ip(["route", "get", &address, "ipproto", "tcp"]
+        .into_iter()
+        .chain(bound))?;
+    after(&route, "src")?.parse().ok()
+}
+
 fn of_neighbour(neighbour: &str, to: IpAddr, router: Option<&str>, link: &str) -> String {
     let is_there = neighbour.contains("lladdr");
     let protocol = if to.is_ipv4() {

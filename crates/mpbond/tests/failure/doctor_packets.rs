@@ -1,0 +1,92 @@
+//! Packets of full size on a pipe, and behind a helper, as the doctor finds them: nftables, in
+//! namespaces of the test's own.
+
+use crate::apart::Apart;
+use crate::daemons::until;
+use mpbond_testing::has_nft;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+
+#[test]
+fn the_doctor_names_the_link_and_the_direction_that_drop_large_packets() {
+    if has_nft() {
+        play("-Urnm", "doctor_packets::role");
+    }
+}
+
+/// A table in which this interface gets no large packets.
+fn table(interface: &str) -> String {
+    format!(
+        "table inet block {{
+            chain in {{
+                type filter hook input priority 0;
+                iifname {interface} meta length gt 1300 drop;
+            }}
+        }}"
+    )
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::with_helper();
+    // One packet for each segment: what is dropped is what a wire would carry.
+    for interface in ["hs0", "far0"] {
+        sh(&format!("ip link set {interface} gso_max_segs 1"));
+    }
+    for interface in ["hs1", "pipe1"] {
+        apart.helper_runs(&format!("ip link set {interface} gso_max_segs 1"));
+    }
+    apart.there(&["link set pipe0 gso_max_segs 1"]);
+    let bond = &apart.bond;
+    let _proxy = bond.start("proxy");
+    let _helper = apart.start_helper();
+    let doctor = || {
+        apart.run_there(&format!(
+            "{} doctor primary --config {} || true",
+            env!("CARGO_BIN_EXE_mpbond"),
+            bond.file("primary.toml").display()
+        ))
+    };
+    let passes = [
+        "pipe helper    4 kB pass, up in ",
+        "helper helper  4 kB pass, up in ",
+    ];
+    let mut said = String::new();
+    until("large packets pass", || {
+        said = doctor();
+        passes.iter().all(|line| said.contains(line))
+    });
+    let (rules, drops) = (
+        bond.file("block.nft"),
+        "packets of full size are dropped on the way",
+    );
+    let load = |interface: &str| {
+        std::fs::write(&rules, table(interface)).unwrap();
+        format!("nft -f {}", rules.display())
+    };
+    let clear = "nft delete table inet block";
+
+    // Between the helper and the proxy, towards the proxy; then from it.
+    sh(&load("hs0"));
+    said = doctor();
+    let line = format!("helper helper  {drops} to the proxy behind the helper");
+    assert!(said.contains(&line) && said.contains(passes[0]), "{said}");
+    sh(clear);
+    apart.helper_runs(&load("hs1"));
+    said = doctor();
+    let line = format!("helper helper  {drops} from the proxy behind the helper");
+    assert!(said.contains(&line) && said.contains(passes[0]), "{said}");
+    apart.helper_runs(clear);
+
+    // On the pipe, in both directions.
+    apart.helper_runs(&load("pipe1"));
+    apart.run_there(&load("pipe0"));
+    said = doctor();
+    let line = format!("pipe helper    {drops} to and from the helper");
+    assert!(said.contains(&line), "{said}");
+    let skipped = "helper helper  4 kB each way: not checked: the pipe drops them";
+    assert!(said.contains(skipped), "{said}");
+}
