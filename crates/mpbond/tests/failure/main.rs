@@ -50,6 +50,7 @@ mod secrets;
 mod silence;
 mod speed;
 mod status;
+mod status_rates;
 mod stray;
 mod texts;
 mod unread;

@@ -5,6 +5,8 @@
 //! ([`FarReport`]). Each has an age; between facts an estimate is extrapolated by the throughput
 //! (ADR 0007).
 
+mod carried;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use mpbond_units::{BitRate, Timestamp};
 
 use crate::pad::{self, Hop};
 use crate::{BufferDelay, FeedbackRule};
+use carried::Carried;
 
 /// The near hop as the kernel sees it now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,9 +62,6 @@ const NEAR_AHEAD: Duration = Duration::from_millis(70);
 
 /// Below this a near hop is never held to be full: an initial window and more.
 const LEAST_NEAR_BYTES: f64 = 40_000.0;
-
-/// How long a throughput that load has shown is current for people.
-const LOAD_LASTS: Duration = Duration::from_secs(10);
 
 /// Least span of a throughput sample from ACK counts: several frames on the slowest links.
 const SAMPLE_SPAN: Duration = Duration::from_millis(40);
@@ -140,8 +140,8 @@ pub(crate) struct Estimator {
     near: Option<Average>,
     /// `near` is made of measurements, no longer of windows.
     near_measured: bool,
-    /// The near hop's rate under load: samples that neither the application nor slow start limited.
-    loaded: Option<Average>,
+    /// What has arrived under load.
+    carried: Carried,
     far: Option<Average>,
     /// Rate at which octets arrive at the far end: that of the slowest hop, as flights show it.
     pace: Option<Average>,
@@ -216,9 +216,6 @@ impl Estimator {
                 // Lower bounds of slow start are no part of an average of measurements.
                 self.near_measured = true;
                 self.near = None;
-            }
-            if measured {
-                Average::update(&mut self.loaded, now, sample);
             }
             if measured || sample > known {
                 Average::update(&mut self.near, now, sample);
@@ -434,15 +431,15 @@ impl Estimator {
         BitRate::from_bytes_per_sec(least)
     }
 
-    /// End-to-end throughput where load has shown it within [`LOAD_LASTS`].
+    /// A count arrived that the far end read at `remote` on its clock, while so many octets were
+    /// sent.
+    pub(crate) fn on_arrived(&mut self, now: Timestamp, count: u64, sent: u64, remote: Timestamp) {
+        self.carried.on_count(now, count, sent, remote);
+    }
+
+    /// End-to-end throughput where load has shown it lately.
     pub(crate) fn throughput_under_load(&self, now: Timestamp) -> Option<BitRate> {
-        let hops = [self.loaded, self.far.filter(|_| self.through_helper)];
-        let known = hops.into_iter().flatten();
-        known
-            .filter(|a| now.since(a.at) < LOAD_LASTS)
-            .map(|a| a.bytes_per_sec)
-            .reduce(f64::min)
-            .map(BitRate::from_bytes_per_sec)
+        self.carried.throughput(now)
     }
 
     pub(crate) fn far_throughput(&self, now: Timestamp) -> Option<BitRate> {

@@ -72,24 +72,6 @@ fn app_limited_samples_only_raise() {
     assert!(e.throughput(ms(2_000)).bytes_per_sec() > 1.9 * MB);
 }
 
-#[test]
-fn only_samples_under_load_are_a_throughput_for_people() {
-    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
-    e.on_path(ms(0), info(0, MB));
-    assert_eq!(e.throughput_under_load(ms(0)), None, "a window is a guess");
-    let burst = PathInfo {
-        app_limited: true,
-        ..info(3_000, 19_000.0 * MB)
-    };
-    e.on_path(ms(10), burst);
-    assert!(e.throughput(ms(10)).bytes_per_sec() > MB);
-    assert_eq!(e.throughput_under_load(ms(10)), None, "a burst is no load");
-    e.on_path(ms(1_000), info(100_000, MB));
-    let load = e.throughput_under_load(ms(10_999));
-    assert_eq!(load, Some(BitRate::from_bytes_per_sec(MB)));
-    assert_eq!(e.throughput_under_load(ms(11_000)), None, "long ago");
-}
-
 /// A helper that takes 1 MB/s and hands on 0.5 MB/s: the counts give pace and backlog.
 #[test]
 fn a_backlogged_helper_shows_its_pace() {

@@ -38,6 +38,7 @@ impl Session {
             }
             let remote = Timestamp::from_micros(time_us).before(c.age);
             s.estimator.on_pace(now, c.pace);
+            s.estimator.on_arrived(now, c.count, s.tx.octets, remote);
             s.estimator
                 .on_count(c.count, now.before(transit).before(c.age), remote);
             if c.count <= s.tx.acked {
