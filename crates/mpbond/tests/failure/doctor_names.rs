@@ -145,4 +145,12 @@ fn role() {
     }
     let said = doctor(&apart, "named.toml", "$doctor");
     assert!(!said.contains("intercepts this probe"), "{said}");
+    // Nobody answers there: look-ups go direct, past the interception.
+    for line in [
+        "the resolvers behind the proxy: not checked: no path leads to the proxy",
+        "the resolver 11.0.0.1, asked while connections go direct, answers in ",
+        "the resolver 11.0.0.3, asked while connections go direct, ends the connection ",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
 }

@@ -132,10 +132,24 @@ fn role() {
     );
     let said = apart.run_there(&doctor);
     assert!(said.contains("the proxy has no route for IPv6"), "{said}");
+    let at_proxy = || {
+        let mpbond = env!("CARGO_BIN_EXE_mpbond");
+        let config = bond.file("proxy.toml");
+        sh(&format!(
+            "{mpbond} doctor proxy --config {}",
+            config.display()
+        ))
+    };
+    let said = at_proxy();
+    for line in ["IPv4 has a route", "no route for IPv6: connections to"] {
+        assert!(said.contains(line), "{said}");
+    }
 
     // With a route it has both.
     proxy.kill();
     sh("ip -6 route add default via fd00:9::2");
+    let said = at_proxy();
+    assert!(said.contains("IPv6 has a route"), "{said}");
     let _proxy = bond.start("proxy");
     until("both families are found", || {
         let found = addresses();

@@ -502,6 +502,23 @@ transfers
         }
     }
 
+    /// It would not be one that can be copied in two lines.
+    #[test]
+    fn a_command_is_one_line_and_quoted() {
+        let status = Status {
+            role: "helper".into(),
+            transfers_withheld: true,
+            ..Status::default()
+        };
+        let socket = Path::new("/srv/a folder with a very long name/my conf's/helper.sock");
+        let text = render(&status, None, Some(socket));
+        let command = "sudo mpbond status --socket \
+                       '/srv/a folder with a very long name/my conf'\\''s/helper.sock'\n";
+        assert!(text.contains(command), "{text}");
+        let text = render(&status, None, None);
+        assert!(text.contains(": sudo mpbond status helper\n"), "{text}");
+    }
+
     #[test]
     fn a_helper() {
         let status = Status {
