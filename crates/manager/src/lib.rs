@@ -37,7 +37,7 @@
 //! manager.handle_subflow_up(at(90), SubflowId(1));
 //! assert_eq!(manager.admission(at(90)), Admission::Session);
 //!
-//! // The connection is lost. It is dialled again after 100 ms.
+//! // The connection is lost, 8 s after its last octet. It is dialled again after 100 ms.
 //! let quiet = std::time::Duration::from_secs(8);
 //! manager.handle_subflow_closed(at(9_000), SubflowId(1), quiet);
 //! assert_eq!(manager.poll_action(), None);
