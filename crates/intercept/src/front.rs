@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use crate::intercepted::{Intercepted, Pending, answer_and_close};
+use crate::reception::{Listening, Reception};
 use crate::{Credentials, Destination, http, original, socks5};
 
 /// Default deadline of a client's handshake. Real clients send their request at once; this allows
@@ -87,8 +89,7 @@ impl FrontConfig {
 /// every client that can reach its address, so it belongs on loopback.
 #[derive(Debug)]
 pub struct Front {
-    /// Absent once the front is closed.
-    listener: Option<TcpListener>,
+    listening: Listening,
     local: SocketAddr,
     config: Arc<FrontConfig>,
     handshakes: JoinSet<Option<Intercepted>>,
@@ -109,28 +110,42 @@ impl Front {
         Self::with_listener(listener, config)
     }
 
-    /// A front with a listener that exists.
+    /// A front with a listener that exists, and need not listen at present.
     ///
     /// # Errors
     /// It has no local address.
     pub fn with_listener(listener: TcpListener, config: FrontConfig) -> io::Result<Self> {
         Ok(Self {
             local: listener.local_addr()?,
-            listener: Some(listener),
+            listening: Listening::of(listener)?,
             config: Arc::new(config),
             handshakes: JoinSet::new(),
             begun: VecDeque::new(),
         })
     }
 
-    /// The listener, until the front is closed.
-    pub fn listener(&self) -> Option<&TcpListener> {
-        self.listener.as_ref()
+    /// The listener's socket, until the front is closed.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.listening {
+            Listening::Open(listener) => Some(listener.as_fd()),
+            Listening::Shut(listener) => Some(listener.as_fd()),
+            Listening::Closed => None,
+        }
+    }
+
+    /// Has the kernel treat new clients like this. Connections that the front has accepted, and
+    /// handshakes under way, go on.
+    ///
+    /// # Errors
+    /// Another program listens at the address, or the privileges for [`Reception::Defer`] are
+    /// missing.
+    pub fn set_reception(&mut self, reception: Reception) -> io::Result<()> {
+        self.listening.set(reception)
     }
 
     /// Accepts no further clients. Handshakes under way go on in [`accept`](Self::accept).
     pub fn close(&mut self) {
-        self.listener = None;
+        self.listening = Listening::Closed;
     }
 
     /// Whether no handshake is under way.
@@ -151,11 +166,11 @@ impl Front {
         loop {
             let gives_way = self.gives_way_at();
             let room = gives_way.is_none_or(|at| at <= Instant::now());
-            let listener = self.listener.as_ref();
+            let listening = &self.listening;
             let next = async {
-                match listener {
-                    Some(listener) => listener.accept().await,
-                    None => std::future::pending().await,
+                match listening {
+                    Listening::Open(listener) => listener.accept().await,
+                    Listening::Shut(_) | Listening::Closed => std::future::pending().await,
                 }
             };
             tokio::select! {
@@ -173,6 +188,12 @@ impl Front {
                             oldest.abort();
                         }
                         self.begin(stream, peer);
+                    }
+                    // Another process that has the same listener has it refuse clients.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                        if let Err(error) = self.listening.shut() {
+                            warn!(%error, listener = %self.local, "the listener is lost");
+                        }
                     }
                     Err(error) => {
                         warn!(%error, listener = %self.local, "cannot accept a connection");

@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Backlog: the kernel's default of `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Original destination of a connection redirected by nftables `redirect`.
 ///
@@ -76,6 +76,17 @@ fn listener(addr: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
             SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
             SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
         }
+    }
+    let probe;
+    let mut addr = addr;
+    if addr.port() == 0 {
+        // A port that the kernel chooses at bind(2) is lost when the socket stops listening
+        // (`Reception::Refuse`): it has to be asked for.
+        probe = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+        probe.set_reuse_address(true)?;
+        probe.bind(&addr.into())?;
+        let chosen = probe.local_addr()?.as_socket();
+        addr.set_port(chosen.map_or(0, |chosen| chosen.port()));
     }
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;

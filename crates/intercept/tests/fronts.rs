@@ -4,13 +4,15 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use mpbond_intercept::{
-    Credentials, Destination, Front, FrontConfig, Intercepted, Protocol, Refusal, Via,
+    Credentials, Destination, Front, FrontConfig, Intercepted, Protocol, Reception, Refusal, Via,
 };
 use mpbond_testing::Need;
+use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -317,6 +319,60 @@ async fn silent_clients_give_way_to_new_ones() {
     silent[1].write_all(request).await.unwrap();
     let i = front.accept().await;
     assert_eq!(i.peer(), silent[1].local_addr().unwrap());
+}
+
+#[tokio::test]
+async fn a_front_that_refuses_keeps_its_address_and_what_is_open() {
+    let mut front = front(Protocol::Socks5);
+    let addr = front.local_addr();
+    let mut open = connect(&front).await;
+    let request = [&[5, 1, 0][..], &[5, 1, 0, 1, 127, 0, 0, 1, 0, 80]].concat();
+    open.write_all(&request).await.unwrap();
+    let intercepted = front.accept().await;
+    for _ in 0..3 {
+        // Twice, as two processes with the same listener may do.
+        front.set_reception(Reception::Refuse).unwrap();
+        front.set_reception(Reception::Refuse).unwrap();
+        let refused = TcpStream::connect(addr).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        let other = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        other.set_reuse_address(true).unwrap();
+        let taken = other.bind(&addr.into()).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+
+        front.set_reception(Reception::Accept).unwrap();
+        assert_eq!(front.local_addr(), addr);
+        let mut client = connect(&front).await;
+        client.write_all(&request).await.unwrap();
+        let mut accepted = front.accept().await.accepted().await.unwrap();
+        accepted.write_all(b"hello").await.unwrap();
+        drop(accepted);
+        assert!(read_all(&mut client).await.ends_with("hello"));
+    }
+    let mut intercepted = intercepted.accepted().await.unwrap();
+    intercepted.write_all(b"still here").await.unwrap();
+    drop(intercepted);
+    assert!(read_all(&mut open).await.ends_with("still here"));
+}
+
+#[tokio::test]
+async fn a_listener_that_another_process_has_shut_down_is_taken_over() {
+    let mut first = front(Protocol::Socks5);
+    let copy = first.socket().unwrap().try_clone_to_owned().unwrap();
+    first.set_reception(Reception::Refuse).unwrap();
+    let listener = TcpListener::from_std(copy.into()).unwrap();
+    let config = FrontConfig::new(Protocol::Socks5);
+    let mut second = Front::with_listener(listener, config).unwrap();
+    let addr = second.local_addr();
+    assert!(TcpStream::connect(addr).await.is_err());
+    second.set_reception(Reception::Accept).unwrap();
+    let mut client = TcpStream::connect(addr).await.unwrap();
+    let request = [&[5, 1, 0][..], &[5, 1, 0, 1, 127, 0, 0, 1, 0, 80]].concat();
+    client.write_all(&request).await.unwrap();
+    assert_eq!(
+        second.accept().await.destination().to_string(),
+        "127.0.0.1:80"
+    );
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ pub mod uplinks;
 mod addresses;
 mod admission;
 mod descriptors;
+mod families;
 mod heap;
 mod internal;
 mod link_problem;

@@ -1,5 +1,6 @@
 //! Parsing and rewriting of DNS messages, as far as forwarding needs.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
@@ -59,6 +60,16 @@ pub enum Family {
     V4,
     /// IPv6.
     V6,
+}
+
+impl From<IpAddr> for Family {
+    /// The family in which this address is reached.
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
 }
 
 /// A message that cannot be forwarded.

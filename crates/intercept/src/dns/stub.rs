@@ -219,7 +219,7 @@ impl Forwarder {
         let lacking = || {
             query
                 .family()
-                .is_some_and(|family| !self.families.has(family))
+                .is_some_and(|family| self.families.lacks(family))
         };
         // Asked again afterwards: the first look-up may wait for the session that tells.
         let response = match lacking() {

@@ -40,6 +40,12 @@ pub(super) fn script(
         addresses,
         table,
         text: String::new(),
+        // `reject` before routing came to Linux with 5.9, owners with 5.12.
+        unreceived: if owned {
+            "reject with tcp reset"
+        } else {
+            "drop"
+        },
     };
     let flags = if owned { " { flags owner; }" } else { "" };
     out.line(&format!("add table inet {table}{flags}"));
@@ -58,6 +64,7 @@ pub(super) fn kill_switch(config: &RulesConfig, table: &str) -> String {
         addresses: &[],
         table,
         text: String::new(),
+        unreceived: "drop",
     };
     // `delete` fails where there is no table.
     out.line(&format!("add table inet {table}"));
@@ -72,6 +79,8 @@ struct Script<'t> {
     addresses: &'t [IpAddr],
     table: &'t str,
     text: String,
+    /// Statement for packets that TPROXY has no socket for.
+    unreceived: &'static str,
 }
 
 impl Script<'_> {
@@ -128,6 +137,9 @@ impl Script<'_> {
             let addresses = self.addresses;
             self.redirects(chain, config, |port| to_addresses(addresses, port));
             self.closed_addresses();
+            if config.method == Method::Redirect {
+                self.resets(config);
+            }
         }
     }
 
@@ -147,6 +159,16 @@ impl Script<'_> {
             };
             self.rule(chain, &format!("{family} daddr {address} drop"));
         }
+    }
+
+    /// Resets to other hosts, whose connections a listener refuses. They have the address of the
+    /// interface, without the mark of the daemon's sockets, and would be routed there.
+    fn resets(&mut self, config: &RulesConfig) {
+        let chain = "mangle_output";
+        self.chain(chain, "type route hook output priority -150");
+        let reset = "ct direction reply ct status dnat tcp flags & rst == rst";
+        let mark = config.own_mark;
+        self.rule(chain, &format!("{reset} meta mark set {mark:#x}"));
     }
 
     /// `targets` are matches of an address family with their statements, for a port.
@@ -176,7 +198,8 @@ impl Script<'_> {
     /// TPROXY chains. A connection gets a conntrack mark at its SYN; packets of marked connections
     /// get the same packet mark, and the routing rule for the mark delivers them to this host,
     /// where TPROXY finds their socket. Connections older than the table have no mark and are not
-    /// affected.
+    /// affected. Where there is no socket, because the listener refuses clients, a program of this
+    /// host that listens at all addresses would be taken for the destination.
     fn tproxy(&mut self, config: &RulesConfig) {
         let mark = format!("{:#x}", config.route_mark);
         let family = tcp_families(config);
@@ -200,6 +223,9 @@ impl Script<'_> {
             let ours = format!("iifname \"lo\" meta mark {mark} meta nfproto {family}");
             self.rule(chain, &format!("{ours} meta l4proto tcp {tproxy} accept"));
         }
+        let unreceived = self.unreceived;
+        let ours = format!("iifname \"lo\" meta mark {mark} meta l4proto tcp");
+        self.rule(chain, &format!("{ours} {unreceived}"));
         let Some(interfaces) = forwarded(config) else {
             return;
         };
@@ -214,6 +240,7 @@ impl Script<'_> {
             let set = format!("meta nfproto {family} meta mark set {mark}");
             self.rule(chain, &format!("{marked} {set} {tproxy} accept"));
         }
+        self.rule(chain, &format!("{marked} {unreceived}"));
     }
 
     /// Rejects traffic that would leak past the session.
@@ -434,6 +461,7 @@ add rule inet T mangle_output meta l4proto tcp ct mark 0x6d700002 ct direction o
 add chain inet T mangle_prerouting { type filter hook prerouting priority -150; policy accept; }
 add rule inet T mangle_prerouting iifname \"lo\" meta mark 0x6d700002 meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:1080 accept
 add rule inet T mangle_prerouting iifname \"lo\" meta mark 0x6d700002 meta nfproto ipv6 meta l4proto tcp tproxy ip6 to [::1]:1080 accept
+add rule inet T mangle_prerouting iifname \"lo\" meta mark 0x6d700002 meta l4proto tcp reject with tcp reset
 add rule inet T mangle_prerouting iifname != { \"lan0\", \"lan1\" } accept
 add rule inet T mangle_prerouting fib daddr type local accept
 add rule inet T mangle_prerouting tcp dport 53 accept
@@ -441,6 +469,7 @@ add rule inet T mangle_prerouting jump excluded
 add rule inet T mangle_prerouting meta nfproto ipv4 tcp flags & (syn | ack) == syn ct mark set 0x6d700002
 add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct direction original meta nfproto ipv4 meta mark set 0x6d700002 tproxy ip to 127.0.0.1:1080 accept
 add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct direction original meta nfproto ipv6 meta mark set 0x6d700002 tproxy ip6 to [::1]:1080 accept
+add rule inet T mangle_prerouting meta l4proto tcp ct mark 0x6d700002 ct direction original reject with tcp reset
 ";
         let refuse = |chain: &str| {
             format!(
@@ -487,7 +516,11 @@ add rule inet T filter_forward iifname != { \"lan0\", \"lan1\" } accept
             let lines = text
                 .lines()
                 .filter_map(|line| line.strip_prefix("add rule inet T "));
-            let lines = lines.filter(|line| line.contains("nat_prer") || line.contains("input"));
+            let lines = lines.filter(|line| {
+                ["nat_prer", "input", "mangle"]
+                    .iter()
+                    .any(|chain| line.contains(chain))
+            });
             lines.map(|line| format!("{line}\n")).collect::<String>()
         };
         let want = "\
@@ -502,6 +535,7 @@ filter_input iifname \"lo\" accept
 filter_input ct status dnat accept
 filter_input ip daddr 198.18.109.112 drop
 filter_input ip6 daddr fd6d::1 drop
+mangle_output ct direction reply ct status dnat tcp flags & rst == rst meta mark set 0x6d700001
 ";
         assert_eq!(chain(&addresses), want);
         let text = chain(&addresses[..1]);
@@ -557,5 +591,6 @@ add rule inet K filter_forward jump reject_all
         assert!(!text.contains("forward"), "{text}");
         let text = script(&config, &[], "T", false);
         assert!(text.starts_with("add table inet T\n"), "{text}");
+        assert!(text.contains("meta l4proto tcp drop\n"), "{text}");
     }
 }

@@ -320,7 +320,8 @@ fn start_front(protocol: Protocol, addr: &str) {
         runtime.block_on(async {
             let mut front = Front::bind(addr, FrontConfig::new(protocol)).unwrap();
             let mark = RulesConfig::new(PORT).own_mark;
-            let listener = SockRef::from(front.listener().unwrap());
+            let socket = front.socket().unwrap();
+            let listener = SockRef::from(&socket);
             listener.set_mark(mark).unwrap();
             ready.send(()).unwrap();
             loop {

@@ -21,6 +21,7 @@ impl Primary {
     ) -> T {
         let result = input(&mut self.manager.borrow_mut(), self.clock.now());
         self.carry_out();
+        self.learn_families();
         self.changed.send_replace(());
         result
     }

@@ -57,7 +57,7 @@ pub(super) fn start(
     resolvers_here: &Arc<LocalResolvers>,
 ) {
     let mut config = DnsConfig {
-        families: Arc::clone(&primary.families),
+        families: Arc::clone(&primary.families.carried),
         ..DnsConfig::default()
     };
     let used = match resolvers {

@@ -1,12 +1,14 @@
 //! Fronts: listeners for applications' connections, which go into the session or past it.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Refusal};
+use mpbond_intercept::dns::Family;
+use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
 use mpbond_session::{OpenError, StreamClass};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -40,7 +42,8 @@ pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result
         {
             let mut config = FrontConfig::new(protocol);
             config.credentials = credentials.as_deref().map(read_credentials).transpose()?;
-            let front = open(own, upgrade::at(*listen), *listen, config);
+            let key = upgrade::at(*listen);
+            let front = open(own, key, *listen, config, Reception::Accept);
             let front = front.with_context(|| format!("{name} front on {listen}"))?;
             info!(address = %front.local_addr(), "{name} front");
             opened.push(front);
@@ -49,25 +52,34 @@ pub(super) fn open_all(primary: &Primary, own: &mut Listeners) -> anyhow::Result
     Ok(opened)
 }
 
-/// Opens one front, or takes over the listener of this name.
+/// Opens one front, whose clients the kernel treats like this at first, or takes over the listener
+/// of this name as it is.
 pub(super) fn open(
     own: &mut Listeners,
     name: String,
     address: SocketAddr,
     config: FrontConfig,
+    reception: Reception,
 ) -> io::Result<Front> {
     let front = match own.inherit(&name)? {
-        Some(listener) => Front::with_listener(listener, config),
-        None => Front::bind(address, config),
-    }?;
-    if let Some(listener) = front.listener() {
-        own.offer(name, listener)?;
+        Some(listener) => Front::with_listener(listener, config)?,
+        None => {
+            let mut front = Front::bind(address, config)?;
+            if let Err(error) = front.set_reception(reception) {
+                debug!(%error, %address, ?reception, "new clients are not treated like this");
+            }
+            front
+        }
+    };
+    if let Some(socket) = front.socket() {
+        own.offer(name, &socket)?;
     }
     Ok(front)
 }
 
-/// Serves a front's clients until another process has taken over.
-pub(super) fn run(primary: &Rc<Primary>, mut front: Front) {
+/// Serves a front's clients until another process has taken over. Where all their destinations are
+/// of one family, the kernel refuses them while connections of that family are not carried.
+pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family>) {
     let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {
         let _busy = Rc::clone(&primary.busy);
@@ -79,9 +91,23 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front) {
                 drop(busy);
             });
         };
+        let families = &primary.families.carried;
+        let mut in_force = None;
         loop {
+            let wanted = family.and_then(|family| families.reception(family));
+            if in_force != wanted {
+                in_force = wanted;
+                receive(&mut front, wanted);
+            }
+            let changed = async {
+                match family {
+                    Some(family) => families.changed(family, in_force).await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
                 connection = front.accept() => begin(connection),
+                () = changed => {}
                 _ = handed_over.wait_for(|over| *over) => break,
             }
         }
@@ -92,6 +118,15 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front) {
             }
         }
     });
+}
+
+fn receive(front: &mut Front, reception: Option<Reception>) {
+    let Some(reception) = reception else { return };
+    let address = front.local_addr();
+    debug!(%address, ?reception, "new clients");
+    if let Err(error) = front.set_reception(reception) {
+        warn!(%error, %address, "intercepted connections are refused: restart mpbond");
+    }
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {

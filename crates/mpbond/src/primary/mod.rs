@@ -11,6 +11,7 @@ mod control;
 mod dial;
 mod direct;
 mod dns;
+mod families;
 mod fronts;
 mod handles;
 mod least_segments;
@@ -132,6 +133,9 @@ async fn serve(
     }
     let sessions = tokio::task::spawn_local(session::run(Rc::clone(&primary)));
     tokio::task::spawn_local(actions::keep_time(Rc::clone(&primary)));
+    if primary.config.transparent.is_some() {
+        tokio::task::spawn_local(families::watch_own(Rc::clone(&primary)));
+    }
     let moved = Rc::clone(&primary);
     tokio::task::spawn_local(addresses::watch(move |own| {
         moved.manage(|m, now| m.handle_addresses(now, own));
@@ -153,7 +157,7 @@ async fn serve(
     notify.ready();
     fronts
         .into_iter()
-        .for_each(|front| fronts::run(&primary, front));
+        .for_each(|front| fronts::run(&primary, front, None));
     if let Some(interception) = &mut interception {
         interception.serve(&primary);
     }

@@ -1,12 +1,10 @@
 //! Room for clients' connections: a place in the session, or what becomes of a client without one.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_intercept as intercept;
-use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Intercepted, Refusal};
 use mpbond_manager::Admission;
 use mpbond_session::Destination;
@@ -71,11 +69,7 @@ fn is_out_of_reach(primary: &Primary, to: &intercept::Destination) -> bool {
     let intercept::Destination::Addr(address) = to else {
         return false;
     };
-    let family = match address.ip().to_canonical() {
-        IpAddr::V4(_) => Family::V4,
-        IpAddr::V6(_) => Family::V6,
-    };
-    !primary.families.has(family)
+    primary.families.carried.lacks(address.ip().into())
 }
 
 /// The session, once it has a path that works; `None` if none has worked for too long.

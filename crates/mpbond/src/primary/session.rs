@@ -41,7 +41,6 @@ pub(super) async fn run(primary: Rc<Primary>) {
         primary.manage(Manager::handle_session_opened);
         let retires = attend(&primary, &driver, &mut notices).await;
         primary.driver.replace(None);
-        primary.learn_families();
         primary.rescuable.borrow_mut().clear();
         if retires {
             retiring::start(&primary, driver, notices);
@@ -63,7 +62,6 @@ async fn attend(
     while let Some(notice) = notices.recv().await {
         match notice {
             Notice::Established(_) => {
-                primary.learn_families();
                 primary.manage(Manager::handle_established);
                 primary.tell_waiting(driver);
             }

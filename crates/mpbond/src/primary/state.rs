@@ -4,18 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mpbond_intercept::dns::{Family, ReachedFamilies};
 use mpbond_manager::{
     CONNECT_WITHIN, Config, DialId, Link, LinkId, LinkState, Manager, SubflowFacts, WithoutProxy,
 };
 use mpbond_net::identity::Identity;
 use mpbond_net::resolve::Resolver;
 use mpbond_net::tcp::{self, TcpOptions, Tuning};
-use mpbond_session::{Families, SessionConfig, StreamId};
+use mpbond_session::{SessionConfig, StreamId};
 use mpbond_units::Timestamp;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
@@ -23,6 +21,7 @@ use tokio::task::AbortHandle;
 
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
+use super::families::CarriedFamilies;
 use super::handles::{Control, Rescuable};
 use super::links::{LinkConfig, Links};
 use super::reached::Reached;
@@ -85,8 +84,8 @@ pub(super) struct Primary {
     pub(super) handed_over: watch::Sender<bool>,
     /// Held by fronts and by connections that are not streams of a session, or not yet.
     pub(super) busy: Rc<()>,
-    /// Address families in which the proxy reaches destinations; both while there is no session.
-    pub(super) families: Arc<ReachedFamilies>,
+    /// Address families in which new connections are carried.
+    pub(super) families: CarriedFamilies,
     /// Notes of interception, for status.
     pub(super) notes: RefCell<Vec<String>>,
     /// Privileges given up, for status.
@@ -123,7 +122,7 @@ impl Primary {
             reached: RefCell::default(),
             handed_over: watch::Sender::new(false),
             busy: Rc::default(),
-            families: Arc::default(),
+            families: CarriedFamilies::default(),
             notes: RefCell::default(),
             sandboxed: RefCell::default(),
             links: RefCell::new(links),
@@ -227,28 +226,6 @@ impl Primary {
         // reload may add, and local ones.
         plan.places.extend(sandbox::for_names());
         plan
-    }
-
-    /// Takes over the families that the proxy of the session in use has announced.
-    pub(super) fn learn_families(&self) {
-        let driver = self.driver.borrow();
-        let families = driver.as_ref().and_then(|driver| {
-            driver.inspect(|session, _, _| session.peer_capabilities()?.families)
-        });
-        let families = families.unwrap_or(Families {
-            ipv4: true,
-            ipv6: true,
-        });
-        self.families.set(families.ipv4, families.ipv6);
-    }
-
-    fn proxy_lacks(&self) -> Option<String> {
-        let lacks = match [Family::V4, Family::V6].map(|f| self.families.has(f)) {
-            [true, true] => return None,
-            [false, _] => "IPv4",
-            [true, false] => "IPv6",
-        };
-        Some(lacks.to_owned())
     }
 
     pub(super) fn not_trusted_note(&self) -> String {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use mpbond_intercept::dns::DnsSockets;
+use mpbond_intercept::dns::{DnsSockets, Family};
 use mpbond_intercept::rules::kill_switch::Remover;
 use mpbond_intercept::rules::{
     Ipv6, Method, Rules, RulesConfig, Udp, kill_switch, private_networks, remove_stale,
 };
-use mpbond_intercept::{Front, FrontConfig, Protocol};
+use mpbond_intercept::{Front, FrontConfig, Protocol, Reception};
 use socket2::SockRef;
 use tracing::{debug, info, warn};
 
@@ -174,7 +174,9 @@ fn open(
     protocol: Protocol,
 ) -> anyhow::Result<Front> {
     let name = format!("{} {address}", front_name(mode));
-    let front = fronts::open(own, name, address, FrontConfig::new(protocol));
+    let config = FrontConfig::new(protocol);
+    // Until it is known which families are carried.
+    let front = fronts::open(own, name, address, config, Reception::Defer);
     front.with_context(|| format!("transparent front on {address}"))
 }
 
@@ -215,8 +217,8 @@ fn fronts_for_others(
         }
         let to = SocketAddr::new(*ip, rules.port);
         let front = open(own, TransparentMode::Redirect, to, Protocol::Redirect)?;
-        if let Some(listener) = front.listener() {
-            SockRef::from(listener).set_mark(OWN_MARK)?;
+        if let Some(socket) = front.socket() {
+            SockRef::from(&socket).set_mark(OWN_MARK)?;
         }
         opened.push(front);
     }
@@ -241,9 +243,10 @@ impl Interception {
     /// Serves applications. Until now the process before did, if there is one.
     pub(super) fn serve(&mut self, primary: &Rc<Primary>) {
         let fronts = std::mem::take(&mut self.fronts);
-        fronts
-            .into_iter()
-            .for_each(|front| fronts::run(primary, front));
+        for front in fronts {
+            let family = Family::from(front.local_addr().ip());
+            fronts::run(primary, front, Some(family));
+        }
         let config = primary.config.transparent.as_ref();
         let resolvers = config.map(|c| &*c.resolvers).unwrap_or_default();
         for stub in std::mem::take(&mut self.stubs) {

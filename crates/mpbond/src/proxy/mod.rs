@@ -4,7 +4,6 @@
 //! threads, each on one thread, so that nothing on the data path needs a lock.
 
 mod dial;
-mod families;
 mod registry;
 mod worker;
 
@@ -37,7 +36,7 @@ use crate::sandbox::{self, Access, Place};
 use crate::status::{MemoryStatus, SandboxStatus, Status};
 use crate::stop::DaemonStop;
 use crate::upgrade::{Listeners, Notify, Predecessor, passing};
-use crate::{addresses, descriptors, heap, metrics, pairing, random, revocation};
+use crate::{addresses, descriptors, families, heap, metrics, pairing, random, revocation};
 
 use registry::Registry;
 use worker::{Arrival, Order, Worker};
@@ -145,7 +144,7 @@ pub fn run(
         idleness: config.idleness,
         feedback: config.feedback,
         resume_for: config.resume_for,
-        families: families::routed(),
+        families: families::routed(None),
         // A proxy of one service looks nothing up.
         answers_look_ups: config.serve.is_none(),
         ..SessionConfig::default()

@@ -25,6 +25,38 @@ pub fn is_missing() -> Option<String> {
     }
 }
 
+/// The browser in the network namespace of a process, with its files in this folder.
+fn command(pid: u32, folder: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .args(["-t", &pid.to_string(), "-n", PROGRAM])
+        // Its sandbox is not allowed for root, nor needed with the test's own page.
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-dev-shm-usage", "--no-first-run"])
+        // Its own connections: updates, reports, and searches for screens in the local network.
+        .args(["--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync"])
+        .args(["--disable-breakpad", "--disable-domain-reliability"])
+        .args(["--disable-features=MediaRouter,OptimizationHints"])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.join("profile").display()
+        ))
+        .env("HOME", folder)
+        .env("TMPDIR", folder);
+    command
+}
+
+/// The document that the browser has for a page; nothing if it gets none.
+pub fn document(pid: u32, folder: &Path, page: &str) -> String {
+    let output = command(pid, folder)
+        .args(["--no-proxy-server", "--dump-dom", page])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// A running browser; it is ended when dropped.
 pub struct Chromium {
     child: Child,
@@ -39,32 +71,11 @@ impl Chromium {
     pub fn start(pid: u32, folder: &Path, key: &str, proxy: &str) -> Self {
         let log = folder.join("chromium.log");
         let out = File::create(&log).unwrap();
-        let child = Command::new("nsenter")
-            .args(["-t", &pid.to_string(), "-n", PROGRAM])
-            // Its sandbox is not allowed for root, nor needed with the test's own page.
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
-            .args(["--disable-dev-shm-usage", "--no-first-run", "--mute-audio"])
+        let child = command(pid, folder)
+            .args(["--mute-audio", "--enable-logging=stderr", proxy])
             .args(["--autoplay-policy=no-user-gesture-required"])
-            // Its own connections: updates, reports, and searches for screens in the local network.
-            .args([
-                "--disable-background-networking",
-                "--disable-component-update",
-            ])
-            .args([
-                "--disable-sync",
-                "--disable-breakpad",
-                "--disable-domain-reliability",
-            ])
-            .args(["--disable-features=MediaRouter,OptimizationHints"])
-            .args(["--enable-logging=stderr", proxy])
             .arg(format!("--ignore-certificate-errors-spki-list={key}"))
-            .arg(format!(
-                "--user-data-dir={}",
-                folder.join("profile").display()
-            ))
             .arg("https://one.test/")
-            .env("HOME", folder)
-            .env("TMPDIR", folder)
             .stdout(out.try_clone().unwrap())
             .stderr(out)
             .spawn()

@@ -9,6 +9,7 @@
 
 mod capture;
 mod chromium;
+mod families;
 mod name_server;
 mod origin;
 mod video;

@@ -40,6 +40,7 @@ mod portal;
 mod proxy_addresses;
 mod proxy_names;
 mod refusals;
+mod refused_families;
 mod reload;
 mod reload_helper;
 mod reload_intercepted;

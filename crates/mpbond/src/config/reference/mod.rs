@@ -372,8 +372,9 @@ const PRIMARY: FilePage = FilePage {
                     name: "ipv6",
                     values: "\"intercept\" or \"reject\"",
                     default: KeyDefault::Value("\"intercept\""),
-                    meaning: "Treatment of connections over IPv6. `reject`: they are refused, and \
-                              applications use IPv4.",
+                    meaning: "Treatment of connections over IPv6. `intercept`: as those over \
+                              IPv4; they are refused while the proxy has no IPv6, so that \
+                              applications use IPv4. `reject`: they are always refused.",
                 },
                 FileKey {
                     name: "kill_switch",
