@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use mpbond_intercept::Destination;
 use mpbond_intercept::dns::{DnsConfig, DnsSockets, DnsStub, LocalNames};
+use mpbond_manager::Admission;
 use mpbond_session::StreamClass;
-use tokio::io::{DuplexStream, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, copy_bidirectional};
 use tokio::sync::{mpsc, oneshot};
 
 use super::direct::connect;
@@ -18,11 +19,12 @@ use super::rescue;
 use super::room::{NO_EARLY, destination, usable_session};
 use super::state::Primary;
 use crate::config::OnProxyLoss;
+use crate::driver::Driver;
 use crate::names;
 use crate::upgrade::Listeners;
 
-/// Resolvers for proxies that do not answer look-ups themselves, and while connections go direct:
-/// two public ones of different operators.
+/// Resolvers for proxies that do not answer look-ups themselves, and for direct connections in a
+/// network without any: two public ones of different operators.
 pub const PUBLIC: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9)), 53),
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)), 53),
@@ -77,22 +79,26 @@ pub(super) fn start(
     // channel.
     let (calls, mut called) = mpsc::unbounded_channel::<Call>();
     let (primary, here) = (Rc::clone(primary), Arc::clone(resolvers_here));
-    let service = names::NameService::new(&primary.resolver);
+    let service = Rc::new(names::NameService::new(&primary.resolver));
     tokio::task::spawn_local(async move {
         // As long as the stub.
         let _busy = Rc::clone(&primary.busy);
         while let Some((to, answer)) = called.recv().await {
             if to == local_resolver() {
                 let here = Arc::clone(&here);
-                let servers = names::Servers::These(Rc::new(move || here.find()));
-                let served = service.serve((), servers);
-                let _ = answer.send(served.ok_or(io::ErrorKind::QuotaExceeded.into()));
+                let served = look_up_at(&service, move || here.find());
+                let _ = answer.send(served);
                 continue;
             }
-            let primary = Rc::clone(&primary);
+            let (primary, here) = (Rc::clone(&primary), Arc::clone(&here));
+            let service = Rc::clone(&service);
             tokio::task::spawn_local(async move {
+                let dialled = match usable_session(&primary).await {
+                    Some(driver) => dial(&primary, &driver, &to, of_proxy),
+                    None => without_proxy(&primary, &service, &here, &to).await,
+                };
                 // The stub may have given the look-up up.
-                let _ = answer.send(dial(&primary, &to, of_proxy).await);
+                let _ = answer.send(dialled);
             });
         }
     });
@@ -115,28 +121,74 @@ fn local_resolver() -> Destination {
     Destination::from_ip(Ipv4Addr::UNSPECIFIED.into(), 53)
 }
 
-/// A look-up without the proxy, for connections that go direct: the resolver is reached direct,
-/// too.
-async fn without_proxy(primary: &Primary, to: &Destination) -> io::Result<DuplexStream> {
+/// A stream to these resolvers of the network.
+fn look_up_at(
+    service: &names::NameService<()>,
+    present: impl Fn() -> Vec<SocketAddr> + 'static,
+) -> io::Result<DuplexStream> {
+    let served = service.serve((), names::Servers::These(Rc::new(present)));
+    served.ok_or(io::ErrorKind::QuotaExceeded.into())
+}
+
+/// Look-ups without the proxy, for connections that go direct: by the resolvers of the network, as
+/// without mpbond. A captive portal often answers no other look-ups. Where the system knows none,
+/// by this one.
+async fn without_proxy(
+    primary: &Rc<Primary>,
+    service: &names::NameService<()>,
+    here: &Arc<LocalResolvers>,
+    to: &Destination,
+) -> io::Result<DuplexStream> {
     if primary.on_proxy_loss.get() == OnProxyLoss::Fail {
         return Err(io::ErrorKind::NotConnected.into());
     }
-    // The configuration names the resolvers.
-    let mut resolver = connect(&primary.resolver, to, Reach::Any).await?;
-    let (mut ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
+    if here.all().is_empty() {
+        // The configuration names the resolvers.
+        let resolver = connect(&primary.resolver, to, Reach::Any).await?;
+        join(primary, ours, resolver);
+    } else {
+        let here = Arc::clone(here);
+        join(primary, ours, look_up_at(service, move || here.all())?);
+    }
+    Ok(theirs)
+}
+
+/// Joins both streams as long as connections go direct. The stub asks again over the session where
+/// an answer is missing then.
+fn join(
+    primary: &Rc<Primary>,
+    mut ours: DuplexStream,
+    mut resolver: impl AsyncRead + AsyncWrite + Unpin + 'static,
+) {
+    let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {
         // Errors show at the stub.
-        let _ = copy_bidirectional(&mut ours, &mut resolver).await;
+        tokio::select! {
+            _ = copy_bidirectional(&mut ours, &mut resolver) => {}
+            () = proxy_is_back(&primary) => {}
+        }
     });
-    Ok(theirs)
+}
+
+async fn proxy_is_back(primary: &Primary) {
+    let mut changed = primary.changed.subscribe();
+    let is_lost =
+        || primary.manager.borrow().admission(primary.clock.now()) == Admission::WithoutProxy;
+    while is_lost() {
+        // The sender is there as long as the primary.
+        let _ = changed.changed().await;
+    }
 }
 
 /// A stream to a resolver: with `of_proxy` to those of the proxy, if it answers look-ups, and to
 /// this one otherwise.
-async fn dial(primary: &Rc<Primary>, to: &Destination, of_proxy: bool) -> io::Result<DuplexStream> {
-    let Some(driver) = usable_session(primary).await else {
-        return without_proxy(primary, to).await;
-    };
+fn dial(
+    primary: &Rc<Primary>,
+    driver: &Driver,
+    to: &Destination,
+    of_proxy: bool,
+) -> io::Result<DuplexStream> {
     let proxy_answers = driver.inspect(|session, _, _| {
         let capabilities = session.peer_capabilities();
         capabilities.is_some_and(|c| c.answers_look_ups)
@@ -162,8 +214,8 @@ pub(super) fn note(resolvers: &[SocketAddr]) -> String {
     };
     match resolvers {
         [] => format!(
-            "names are looked up by the resolvers of the proxy; by {} while it \
-             answers none or is not reached (`resolvers` under [transparent])",
+            "names are looked up by the resolvers of the proxy, or by {} while it answers none \
+             (`resolvers` under [transparent])",
             list(&PUBLIC)
         ),
         _ => format!(
@@ -204,11 +256,19 @@ mod tests {
         let resolver = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let to = resolver.local_addr().unwrap();
         let to = Destination::from_ip(to.ip(), to.port());
-        let refused = dial(&lonely("fail"), &to, false).await.unwrap_err();
+        // No resolver of the network is known.
+        let nowhere = Arc::new(LocalResolvers::of_files(&[""; 0], Vec::new()));
+        let look_up = async |on_proxy_loss| {
+            let primary = lonely(on_proxy_loss);
+            assert!(usable_session(&primary).await.is_none());
+            let service = names::NameService::new(&primary.resolver);
+            without_proxy(&primary, &service, &nowhere, &to).await
+        };
+        let refused = look_up("fail").await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotConnected);
         let local = tokio::task::LocalSet::new();
         let talk = async {
-            let mut stream = dial(&lonely("direct"), &to, false).await.unwrap();
+            let mut stream = look_up("direct").await.unwrap();
             let (mut heard, _) = resolver.accept().await.unwrap();
             stream.write_all(b"who?").await.unwrap();
             let mut words = [0; 4];

@@ -1,7 +1,8 @@
-//! The resolver of the local network, for local names.
+//! The resolvers of the network that this host is in: for local names, and for all names while
+//! connections go direct.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -20,48 +21,50 @@ const FILES: [&str; 3] = [
 /// Shortest interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Resolvers of the local network, as the system knows them.
+/// Resolvers of the network, as the system knows them.
 #[derive(Debug)]
 pub struct LocalResolvers {
-    /// Networks that are reached directly; nothing is sent elsewhere.
+    /// Networks that are reached directly, also while there is a session.
     direct: Vec<IpNet>,
+    files: Vec<PathBuf>,
     found: Mutex<Option<(Instant, Vec<SocketAddr>)>>,
 }
 
 impl LocalResolvers {
-    /// Those within these networks, or on a link.
+    /// Those of local names are within these networks, or on a link.
     pub fn new(direct: Vec<IpNet>) -> Self {
+        Self::of_files(&FILES, direct)
+    }
+
+    /// The same, of files like [`FILES`].
+    pub(super) fn of_files(files: &[impl AsRef<Path>], direct: Vec<IpNet>) -> Self {
         Self {
             direct,
+            files: files.iter().map(|file| file.as_ref().to_owned()).collect(),
             found: Mutex::default(),
         }
     }
 
-    /// The present ones.
+    /// The present ones that are asked for local names.
     pub fn find(&self) -> Vec<SocketAddr> {
+        let mut servers = self.all();
+        servers.retain(|server| self.is_direct(server.ip()));
+        servers
+    }
+
+    /// All present ones.
+    pub(super) fn all(&self) -> Vec<SocketAddr> {
         let Ok(mut found) = self.found.lock() else {
             return Vec::new();
         };
         match &*found {
             Some((looked, found)) if looked.elapsed() < LOOK_EVERY => found.clone(),
             _ => {
-                let new = self.read(&FILES.map(PathBuf::from));
+                let new = read(&self.files);
                 *found = Some((Instant::now(), new.clone()));
                 new
             }
         }
-    }
-
-    fn read(&self, files: &[PathBuf]) -> Vec<SocketAddr> {
-        for file in files {
-            let mut servers = servers_of(file);
-            if servers.iter().all(|server| server.ip().is_loopback()) {
-                continue;
-            }
-            servers.retain(|server| self.is_direct(server.ip()));
-            return servers;
-        }
-        Vec::new()
     }
 
     fn is_direct(&self, ip: IpAddr) -> bool {
@@ -69,8 +72,19 @@ impl LocalResolvers {
             IpAddr::V4(v4) => v4.is_link_local(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
         };
-        !ip.is_loopback() && (on_link || self.direct.iter().any(|net| net.contains(&ip)))
+        on_link || self.direct.iter().any(|net| net.contains(&ip))
     }
+}
+
+fn read(files: &[PathBuf]) -> Vec<SocketAddr> {
+    for file in files {
+        let mut servers = servers_of(file);
+        servers.retain(|server| !server.ip().is_loopback());
+        if !servers.is_empty() {
+            return servers;
+        }
+    }
+    Vec::new()
 }
 
 #[cfg(test)]
@@ -81,13 +95,15 @@ mod tests {
     fn resolvers_behind_that_of_this_host_and_within_reach() {
         let folder = tempfile::tempdir().unwrap();
         let files = ["stub", "behind"].map(|name| folder.path().join(name));
-        let resolvers = LocalResolvers::new(vec!["192.168.0.0/16".parse().unwrap()]);
-        assert_eq!(resolvers.read(&files), []);
+        assert_eq!(read(&files), []);
         std::fs::write(&files[0], "nameserver 127.0.0.53\n").unwrap();
-        assert_eq!(resolvers.read(&files), []);
+        assert_eq!(read(&files), []);
         let text = "nameserver 192.168.1.1\nnameserver 9.9.9.9\nnameserver fe80::1%1\n";
         std::fs::write(&files[1], text).unwrap();
-        let servers = ["192.168.1.1:53", "[fe80::1%1]:53"].map(|s| s.parse().unwrap());
-        assert_eq!(resolvers.read(&files), servers);
+        let all = ["192.168.1.1:53", "9.9.9.9:53", "[fe80::1%1]:53"].map(|s| s.parse().unwrap());
+        assert_eq!(read(&files), all);
+        let resolvers = LocalResolvers::new(vec!["192.168.0.0/16".parse().unwrap()]);
+        let found = all.map(|server| resolvers.is_direct(server.ip()));
+        assert_eq!(found, [true, false, true]);
     }
 }

@@ -3,13 +3,15 @@
 //! of the test's own.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::apart::Apart;
 use crate::daemons::{Daemon, WITHIN, download, origin, until};
+use crate::families::answer_to;
 use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use nix::sys::signal::Signal;
 
 /// A site of the Internet, which the portal stands in for.
 const SITE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(11, 0, 0, 9)), 80);
@@ -154,4 +156,146 @@ fn role_refused() {
     assert_eq!(browse(&apart), Err(3));
     log_in();
     apart.bond.joined(1);
+}
+
+#[test]
+fn behind_a_captive_portal_an_intercepted_browser_finds_the_login_page_by_name() {
+    role("portal::role_intercepted");
+}
+
+#[test]
+fn a_reload_lets_an_intercepted_browser_log_in_where_nothing_goes_past_the_proxy() {
+    role("portal::role_reload");
+}
+
+/// Address of all names before the login: of the portal's page, which is in no private network.
+const PORTAL: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 8);
+
+/// A primary that intercepts, with this policy, in a network whose resolver is the portal's; the
+/// proxy has another one, by which all names have the address of [`SITE`].
+fn intercepted(policy: &str) -> (Apart, Daemon, Daemon) {
+    let policy = format!("on_proxy_loss = \"{policy}\"\n");
+    let apart = Apart::with(&policy, "");
+    let bond = &apart.bond;
+    sh(&format!(
+        "ip addr add {}/32 dev lo
+         ip addr add {PORTAL}/32 dev lo
+         ip route add default via 10.9.0.2",
+        SITE.ip()
+    ));
+    apart.there(&["route add default via 10.9.0.1"]);
+    let path = bond.file("primary.toml");
+    let text = std::fs::read_to_string(&path).unwrap() + "[transparent]\n";
+    std::fs::write(path, text).unwrap();
+    let path = bond.file("proxy.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("\"127.0.0.0/8\"", "\"11.0.0.0/8\"");
+    std::fs::write(path, text).unwrap();
+    for (server, file) in [
+        ("10.9.0.1", "resolv.conf"),
+        ("11.0.0.9", "proxy.resolv.conf"),
+    ] {
+        std::fs::write(bond.file(file), format!("nameserver {server}\n")).unwrap();
+    }
+    sh(&format!(
+        "mount --bind {} /etc/resolv.conf",
+        bond.file("resolv.conf").display()
+    ));
+    resolver_at("10.9.0.1", PORTAL);
+    let site = Ipv4Addr::new(11, 0, 0, 9);
+    resolver_at(&site.to_string(), site);
+    let listener = TcpListener::bind(SITE).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsite";
+            let _ = stream.and_then(|mut s| {
+                let _ = s.read(&mut [0; 1_024]);
+                s.write_all(answer.as_bytes())
+            });
+        }
+    });
+    portal();
+    // Its resolver answers; others are not reached.
+    sh("nft insert rule ip portal rest iifname far0 ip daddr 10.9.0.1 udp dport 53 accept");
+    let in_its_own = format!(
+        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
+         \"$0\" \"$@\"",
+        bond.file("proxy.resolv.conf").display()
+    );
+    let proxy = bond.start_by("proxy", &in_its_own);
+    let primary = apart.start_primary();
+    (apart, proxy, primary)
+}
+
+/// A resolver to which all names have this IPv4 address.
+fn resolver_at(own: &str, address: Ipv4Addr) {
+    let socket = UdpSocket::bind((own, 53)).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            let mut query = [0; 512];
+            let (n, from) = socket.recv_from(&mut query).unwrap();
+            let _ = socket.send_to(&answer_to(&query[..n], address), from);
+        }
+    });
+}
+
+/// What an intercepted browser gets: the head of the answer and the page.
+fn browse_by_name(apart: &Apart) -> String {
+    apart.run_there("curl -sS -i -4 --max-time 20 http://site.example/ 2>&1 || true")
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_intercepted() {
+    if !is_called_for() {
+        return;
+    }
+    let (apart, _proxy, primary) = intercepted("direct");
+    primary.logs("no path to the proxy works: new connections go direct");
+    let page = browse_by_name(&apart);
+    assert!(
+        page.contains("Location: http://portal.example/login"),
+        "{page}"
+    );
+    let found = apart.run_there("getent ahostsv4 portal.example");
+    assert!(found.contains(&PORTAL.to_string()), "{found}");
+    log_in();
+    apart.bond.joined(1);
+    // No connection to the portal's resolver is left.
+    for _ in 0..3 {
+        let page = browse_by_name(&apart);
+        assert!(page.ends_with("site"), "{page}");
+    }
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_reload() {
+    if !is_called_for() {
+        return;
+    }
+    let (apart, _proxy, primary) = intercepted("fail");
+    primary.logs("no path to the proxy works: new connections are refused");
+    let page = browse_by_name(&apart);
+    assert!(page.contains("Could not resolve host"), "{page}");
+    let set = |from: &str, to: &str| {
+        let path = apart.bond.file("primary.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&path, text.replace(from, to)).unwrap();
+        primary.signal(Signal::SIGHUP);
+        let applied = || apart.bond.status("primary").unwrap().on_proxy_loss;
+        until("it applies", || applied().is_some_and(|p| to.contains(&p)));
+    };
+    set("\"fail\"", "\"direct\"");
+    let page = browse_by_name(&apart);
+    assert!(
+        page.contains("Location: http://portal.example/login"),
+        "{page}"
+    );
+    log_in();
+    apart.bond.joined(1);
+    set("\"direct\"", "\"fail\"");
+    let page = browse_by_name(&apart);
+    assert!(page.ends_with("site"), "{page}");
 }

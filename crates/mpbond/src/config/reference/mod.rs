@@ -338,7 +338,8 @@ const PRIMARY: FilePage = FilePage {
                     values: "IP address, with or without port, or a list of them",
                     default: KeyDefault::Words("the resolvers of the proxy"),
                     meaning: "Servers that look up names, asked over the session. The proxy must \
-                              reach them. Local names (without a dot, `.local`, `.lan`, \
+                              reach them. While connections go direct, the network's own are \
+                              asked. Local names (without a dot, `.local`, `.lan`, \
                               `home.arpa`, addresses of private networks) are asked of the \
                               local network's resolvers first.",
                 },
