@@ -47,7 +47,7 @@ const READ_BYTES: usize = 4096;
 /// Protocol of a front's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// SOCKS5 (RFC 1928).
+    /// SOCKS5 (RFC 1928), SOCKS 4 and 4A.
     Socks5,
     /// HTTP proxy (RFC 9110).
     Http,
@@ -313,9 +313,15 @@ async fn socks5_handshake(
             match handshake.advance(&mut buffer) {
                 Ok(socks5::Step::NeedMore) => read_more(stream, &mut buffer).await?,
                 Ok(socks5::Step::Send(bytes)) => stream.write_all(&bytes).await?,
-                Ok(socks5::Step::Connect(to)) => return Ok(Ok((to, buffer.freeze()))),
+                Ok(socks5::Step::Connect(to)) => {
+                    let pending = match handshake.version() {
+                        4 => Pending::Socks4,
+                        _ => Pending::Socks5,
+                    };
+                    return Ok(Ok((to, buffer.freeze(), pending)));
+                }
                 Err(failure) => {
-                    debug!(%peer, reason = %failure.reason, "SOCKS5 handshake failed");
+                    debug!(%peer, reason = %failure.reason, "SOCKS handshake failed");
                     return Ok(Err(Failed::Answer(failure.answer)));
                 }
             }
@@ -323,12 +329,12 @@ async fn socks5_handshake(
     })
     .await;
     match outcome {
-        Ok((destination, early)) => Some(Intercepted {
+        Ok((destination, early, pending)) => Some(Intercepted {
             stream,
             peer,
             destination,
             early,
-            pending: Pending::Socks5,
+            pending,
         }),
         Err(failed) => refuse(stream, failed).await,
     }

@@ -13,7 +13,7 @@ use crate::client::{Client, reset_on_close};
 use crate::destination::Destination;
 use crate::http::{self, Framing};
 use crate::refusal::Refusal;
-use crate::socks5;
+use crate::{socks4, socks5};
 
 /// Maximum time for a refused client to read its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -25,8 +25,8 @@ const MAX_DRAINED_BYTES: u64 = 256 * 1024;
 /// Method by which a connection was intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Via {
-    /// A SOCKS5 request.
-    Socks5,
+    /// A request of SOCKS 5 or 4.
+    Socks,
     /// An HTTP CONNECT or absolute-form request.
     Http,
     /// Redirection in the kernel.
@@ -37,6 +37,7 @@ pub enum Via {
 #[derive(Debug)]
 pub(crate) enum Pending {
     Socks5,
+    Socks4,
     HttpConnect,
     /// None: the origin's response is the reply.
     HttpForward(Framing),
@@ -64,7 +65,7 @@ impl Intercepted {
     /// The method of interception.
     pub fn via(&self) -> Via {
         match self.pending {
-            Pending::Socks5 => Via::Socks5,
+            Pending::Socks5 | Pending::Socks4 => Via::Socks,
             Pending::HttpConnect | Pending::HttpForward(_) => Via::Http,
             Pending::Nothing => Via::Transparent,
         }
@@ -80,10 +81,13 @@ impl Intercepted {
         &self.stream
     }
 
-    /// Whether the client is told of success before it gets bytes of the destination: by SOCKS5,
+    /// Whether the client is told of success before it gets bytes of the destination: by SOCKS,
     /// and by HTTP CONNECT.
     pub fn is_told(&self) -> bool {
-        matches!(self.pending, Pending::Socks5 | Pending::HttpConnect)
+        match self.pending {
+            Pending::Socks5 | Pending::Socks4 | Pending::HttpConnect => true,
+            Pending::HttpForward(_) | Pending::Nothing => false,
+        }
     }
 
     /// Whether there is early data.
@@ -108,6 +112,7 @@ impl Intercepted {
                 let reply = socks5::reply(socks5::SUCCEEDED);
                 self.stream.write_all(&reply).await?;
             }
+            Pending::Socks4 => self.stream.write_all(&socks4::reply(true)).await?,
             Pending::HttpConnect => self.stream.write_all(http::ESTABLISHED).await?,
             Pending::HttpForward(framing) => {
                 return Ok(Client::new(self.stream, self.early, Some(framing)));
@@ -123,6 +128,7 @@ impl Intercepted {
     pub async fn refused(self, refusal: Refusal) {
         match self.pending {
             Pending::Socks5 => answer_and_close(self.stream, &socks5::refusal(refusal)).await,
+            Pending::Socks4 => answer_and_close(self.stream, &socks4::reply(false)).await,
             Pending::HttpConnect | Pending::HttpForward(_) => {
                 answer_and_close(self.stream, &http::refusal(refusal)).await;
             }

@@ -5,7 +5,8 @@
 //! stream of a session, a direct connection, a refusal); this crate does not depend on sessions.
 //!
 //! * **SOCKS5** ([`Protocol::Socks5`], RFC 1928 and RFC 1929), for applications with proxy
-//!   settings; names are passed on, so that the proxy resolves them.
+//!   settings; names are passed on, so that the proxy resolves them. Programs that know SOCKS 4 or
+//!   4A only are served, too, where no password is required.
 //! * **HTTP proxy** ([`Protocol::Http`], RFC 9110 and RFC 9112): `CONNECT`, and absolute-form
 //!   requests for plain `http://` addresses.
 //! * **Transparent** ([`Protocol::Redirect`], [`Protocol::Tproxy`]), for applications without
@@ -31,6 +32,7 @@ mod original;
 mod reception;
 mod refusal;
 pub mod rules;
+mod socks4;
 pub mod socks5;
 
 pub use client::{Client, ClientReader};

@@ -1,4 +1,5 @@
-//! Server side of the SOCKS5 handshake (RFC 1928, RFC 1929), without I/O.
+//! Server side of the SOCKS5 handshake (RFC 1928, RFC 1929), without I/O. A client that begins with
+//! version 4 is served by [`socks4`](crate::socks4).
 //!
 //! [`Handshake::advance`] consumes received bytes incrementally and returns the next action. Bytes
 //! after the request stay in the buffer: they are early data of a client that does not wait for the
@@ -9,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{Buf, BytesMut};
 
 use crate::destination::{BadDestination, Destination};
-use crate::{Credentials, Refusal};
+use crate::{Credentials, Refusal, socks4};
 
 const VERSION: u8 = 5;
 /// Version of the user name and password sub-negotiation (RFC 1929, section 2).
@@ -29,8 +30,10 @@ const COMMAND_NOT_SUPPORTED: u8 = 7;
 const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
 
 /// Maximum length of a client's message in bytes: user name and password with their lengths and
-/// version (RFC 1929, section 2). No more is ever buffered.
-pub const MAX_MESSAGE_BYTES: usize = 1 + 1 + 255 + 1 + 255;
+/// version (RFC 1929, section 2), or a request of SOCKS 4A, which is longer. No more is ever
+/// buffered.
+pub const MAX_MESSAGE_BYTES: usize = socks4::MAX_REQUEST_BYTES;
+const _: () = assert!(MAX_MESSAGE_BYTES >= 1 + 1 + 255 + 1 + 255);
 
 /// Next action of a handshake.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,14 +42,14 @@ pub enum Step {
     NeedMore,
     /// Send these bytes, then call again.
     Send([u8; 2]),
-    /// The handshake is complete; reply with [`reply`].
+    /// The handshake is complete; reply with [`reply`], if the client's version is 5.
     Connect(Destination),
 }
 
 /// A failed handshake. Send `answer`, if not empty, and close.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Answer to the client; empty if it does not speak SOCKS5.
+    /// Answer to the client; empty if it does not speak SOCKS.
     pub answer: Vec<u8>,
     /// Cause of the failure.
     pub reason: BadHandshake,
@@ -56,7 +59,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandshake {
     /// The first octet of a message is not the expected version.
-    #[error("version {0} is not SOCKS5")]
+    #[error("version {0} is not SOCKS 5 or 4")]
     Version(u8),
     /// The client offers no acceptable method.
     #[error("no acceptable authentication method")]
@@ -99,6 +102,7 @@ enum State {
 #[derive(Debug)]
 pub struct Handshake<'a> {
     state: State,
+    version: u8,
     credentials: Option<&'a Credentials>,
 }
 
@@ -107,8 +111,14 @@ impl<'a> Handshake<'a> {
     pub fn new(credentials: Option<&'a Credentials>) -> Self {
         Self {
             state: State::Greeting,
+            version: VERSION,
             credentials,
         }
+    }
+
+    /// The client's version of SOCKS: 4 or 5.
+    pub fn version(&self) -> u8 {
+        self.version
     }
 
     /// Consumes the next message from `input`, if it is complete.
@@ -125,6 +135,10 @@ impl<'a> Handshake<'a> {
 
     /// RFC 1928, section 3: VER, NMETHODS, METHODS.
     fn greeting(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
+        if input.first() == Some(&socks4::VERSION) {
+            self.version = socks4::VERSION;
+            return socks4::request(input, self.credentials.is_some());
+        }
         expect_version(input, VERSION)?;
         let Some(&[_, count]) = input.first_chunk() else {
             return Ok(Step::NeedMore);
@@ -366,7 +380,7 @@ mod tests {
             assert_eq!(failure.reason, reason);
         }
         for (bytes, answer, reason) in [
-            (&b"\x04\x01"[..], &[][..], Version(4)),
+            (&b"\x03\x01"[..], &[][..], Version(3)),
             (b"GET / HTTP/1.1\r\n", &[], Version(b'G')),
             (b"\x05\x01\x02", &[5, 0xff], NoMethod),
             (b"\x05\x00", &[5, 0xff], NoMethod),
@@ -379,6 +393,14 @@ mod tests {
                 (answer, reason)
             );
         }
+    }
+
+    #[test]
+    fn version_4_needs_no_greeting() {
+        let (sent, end, left) = play(b"\x04\x01\x00\x50\xc0\x00\x02\x01me\0x", &[1], None);
+        assert_eq!((sent, left), (Vec::new(), b"x".to_vec()));
+        let to = Destination::from_ip([192, 0, 2, 1].into(), 80);
+        assert_eq!(end.unwrap().unwrap(), to);
     }
 
     #[test]

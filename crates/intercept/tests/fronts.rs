@@ -139,7 +139,7 @@ async fn pipelined_socks5_bytes_become_early_data() {
     let all = b"\x05\x01\x00\x05\x01\x00\x03\x0eorigin.example\x00\x50hello";
     client.write_all(all).await.unwrap();
     let mut i = front.accept().await;
-    assert_eq!(i.via(), Via::Socks5);
+    assert_eq!(i.via(), Via::Socks);
     assert_eq!(i.destination().to_string(), "origin.example:80");
     assert_eq!(i.take_early(), "hello"[..]);
 
@@ -448,6 +448,33 @@ async fn curl_over_socks5() {
             .await
             .unwrap();
         assert!(!ok && answer.contains("(4)"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn curl_over_socks4_and_4a() {
+    let (origin, _origin) = echo_origin().await;
+    for optimistic in [false, true] {
+        let front = front(Protocol::Socks5);
+        let addr = front.local_addr();
+        let _task = serve(front, origin, optimistic);
+        let by_address = format!("http://{origin}/y");
+        for (scheme, url) in [
+            ("socks4", &*by_address),
+            ("socks4a", &by_address),
+            ("socks4a", "http://origin.example/y"),
+        ] {
+            let proxy = format!("{scheme}://{addr}");
+            let Some((ok, answer)) = curl(&["-x", &proxy, url]).await else {
+                return;
+            };
+            assert!(ok && answer.starts_with("GET /y HTTP/1.1\r\n"), "{answer}");
+        }
+        let proxy = format!("socks4a://{addr}");
+        let (ok, answer) = curl(&["-x", &proxy, "http://nowhere.example/"])
+            .await
+            .unwrap();
+        assert!(!ok && answer.contains("(91)"), "{answer}");
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
         Ends {
             client: SocketAddr::from(([127, 0, 0, 1], uid)),
             remote: None,
-            via: Via::Socks5,
+            via: Via::Socks,
         }
     }
 

@@ -39,6 +39,7 @@ mod own_names;
 mod portal;
 mod proxy_addresses;
 mod proxy_names;
+mod reasons;
 mod refusals;
 mod refused_families;
 mod reload;

@@ -282,8 +282,9 @@ const PRIMARY: FilePage = FilePage {
         },
         FileSection {
             header: "[socks5]",
-            about: "SOCKS5 server for applications. Without this section, `[http]` and \
-                    `[transparent]`, there is one at `127.0.0.1:1080`.",
+            about: "SOCKS5 server for applications; without `credentials` it serves SOCKS 4 and 4A, \
+                    too. Without this section, `[http]` and `[transparent]`, there is one at \
+                    `127.0.0.1:1080`.",
             keys: &[
                 FileKey {
                     name: "listen",
