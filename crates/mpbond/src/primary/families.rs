@@ -79,9 +79,10 @@ impl Primary {
     }
 }
 
-/// The families in which direct connections are made.
+/// The families in which direct connections are made: both, if there is no default route, since
+/// destinations within the network may be reached.
 fn own_families() -> Families {
-    routed(Some(OWN_MARK)).unwrap_or(NONE)
+    routed(Some(OWN_MARK)).unwrap_or(BOTH)
 }
 
 /// Follows the routes of this host while connections go direct.
