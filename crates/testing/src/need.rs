@@ -35,12 +35,14 @@ pub enum Need {
     Script,
     /// The kernel's queueing discipline TBF.
     Tbf,
+    /// The program `promtool`, of Prometheus.
+    Promtool,
     /// A machine with time left for links that are played in real time.
     Idle,
 }
 
 impl Need {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -54,6 +56,7 @@ impl Need {
         Self::Dpkg,
         Self::Script,
         Self::Tbf,
+        Self::Promtool,
         Self::Idle,
     ];
 
@@ -73,6 +76,7 @@ impl Need {
             Self::Dpkg => "dpkg",
             Self::Script => "script",
             Self::Tbf => "tbf",
+            Self::Promtool => "promtool",
             Self::Idle => "idle",
         }
     }

@@ -310,6 +310,10 @@ fn label(name: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use mpbond_testing::Need;
 
     use super::*;
     use crate::status::{
@@ -415,6 +419,30 @@ mod tests {
             assert_eq!(series(&first), series(&second));
             let unique: BTreeSet<&str> = series(&first).into_iter().collect();
             assert_eq!(unique.len(), series(&first).len(), "{first}");
+        }
+    }
+
+    #[test]
+    fn promtool_accepts_every_metric_of_each_role() {
+        if Command::new("promtool").arg("--version").output().is_err() {
+            return Need::Promtool.is_missing("there is no promtool");
+        }
+        for role in ["primary", "proxy", "helper"] {
+            let page = text(&status(role, 1));
+            let mut check = Command::new("promtool")
+                .args(["check", "metrics"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = check.stdin.take().unwrap();
+            stdin.write_all(page.as_bytes()).unwrap();
+            drop(stdin);
+            let done = check.wait_with_output().unwrap();
+            let said = [done.stdout, done.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            assert!(done.status.success() && said.is_empty(), "{said}{page}");
         }
     }
 
