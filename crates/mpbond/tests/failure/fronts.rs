@@ -28,7 +28,7 @@ use crate::daemons::{Bond, WITHIN, Ways, until};
 const MOST_EACH: usize = 3_072;
 
 /// Whatever a slow machine needs for thousands of connections.
-const LONG: Duration = Duration::from_secs(240);
+pub const LONG: Duration = Duration::from_secs(240);
 
 /// Runs a future on a thread of its own.
 fn play_aside(part: impl AsyncFnOnce() + Send + 'static) {
@@ -41,7 +41,12 @@ fn play_aside(part: impl AsyncFnOnce() + Send + 'static) {
 
 /// An origin that returns what it reads; one thread for all connections.
 fn echo() -> SocketAddr {
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    echo_at((Ipv4Addr::LOCALHOST, 0).into())
+}
+
+/// The same at this address.
+pub fn echo_at(address: SocketAddr) -> SocketAddr {
+    let listener = std::net::TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     play_aside(async move || {
@@ -114,7 +119,7 @@ fn as_another_user<T: Send>(part: impl FnOnce() -> T + Send) -> Option<T> {
 }
 
 /// Sockets of the test itself: both ends of what it opens.
-fn takes_descriptors(count: u64) -> bool {
+pub fn takes_descriptors(count: u64) -> bool {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     if hard < count {
         Need::Root.is_missing(format_args!("{hard} descriptors; {count} are needed"));

@@ -20,6 +20,7 @@ mod exhaustion;
 mod families;
 mod forwarded;
 mod fronts;
+mod fronts_intercepted;
 mod hotspot;
 mod idle;
 mod interface;
