@@ -117,6 +117,7 @@ mod activity;
 mod archive;
 mod clocks;
 mod clusters;
+mod demangle;
 mod error;
 mod event;
 mod functions;

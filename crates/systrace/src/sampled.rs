@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::demangle::demangled;
 use crate::event::Sample;
 use crate::functions::mean_and_deviation;
 use crate::sink::Sink;
@@ -72,7 +73,8 @@ pub struct SampledFunctions {
 /// One function of [`SampledFunctions`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampledFunction {
-    /// Symbol; the file name in brackets if the symbol is unknown.
+    /// Name, as in the source if the symbol is of Rust or C++; the file name in brackets if the
+    /// symbol is unknown.
     pub name: String,
     /// Samples in the function's own code.
     pub exclusive_samples: u64,
@@ -140,7 +142,7 @@ impl SampledProfile {
             .iter()
             .filter_map(|(frame, hits)| {
                 Some(SampledFunction {
-                    name: self.names.get(frame)?.to_string(),
+                    name: demangled(self.names.get(frame)?).into_owned(),
                     exclusive_samples: hits.own.samples,
                     exclusive_percent: percent(hits.own),
                     inclusive_samples: hits.on_stack.samples,

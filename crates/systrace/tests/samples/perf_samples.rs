@@ -91,6 +91,11 @@ fn hot_functions() {
         "perf/ffprofiler_simpleperf-task-clock.trace.gz",
         &[("[kernel.kallsyms]", 301, 301)],
     );
+    // Names of C++ functions.
+    hot(
+        "perf/speedscope_system-wide.linux-perf.txt",
+        &[("delta()", 23, 72)],
+    );
     // Frames are ids defined by packets of the same sequence.
     hot(
         "perfetto/ms_cpu_sampling_not_scoped.pftrace",
