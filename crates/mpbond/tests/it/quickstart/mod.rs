@@ -6,8 +6,6 @@
 //! from the document. `make quickstart-test` runs it at the pace of a person.
 
 mod document;
-mod machine;
-mod person;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -17,11 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use document::{Section, agrees, sections};
-use machine::Machine;
-use mpbond_testing::namespaces::{is_called_for, play, sh, unshare};
-use mpbond_testing::{Need, has_script};
-use nix::unistd::geteuid;
-use person::{answer, answer_until, type_at};
+use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, has_tbf};
+
+use crate::machine::{self, FOLDER, Machine};
+use crate::person::{answer, answer_until, type_at};
 
 /// Differences from the document, with their reasons. A command is followed by what is done in its
 /// place.
@@ -92,24 +90,8 @@ const NETWORK: &str = "
         tc qdisc add dev $link root tbf rate 8mbit burst 32kb latency 100ms
     done";
 
-/// Folder in which the machines have their files, in a mount namespace of the test.
-const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
-
-/// What the kernel must allow.
-const TRIAL: &str = "
-    mount -t tmpfs tmpfs $FOLDER
-    mount -t sysfs sysfs /sys
-    mkdir $FOLDER/up $FOLDER/work $FOLDER/root
-    mount -t overlay overlay \
-        -o lowerdir=/,upperdir=$FOLDER/up,workdir=$FOLDER/work $FOLDER/root
-    tc qdisc add dev lo root tbf rate 8mbit burst 32kb latency 100ms
-    nsenter --target $$ --mount --net --uts --pid --root --wdns=/ true";
-
 #[test]
 fn the_quick_start_is_true() {
-    if !geteuid().is_root() {
-        return Need::Root.is_missing("only root mounts root file systems with all their owners");
-    }
     for (program, need) in [
         ("curl", Need::Curl),
         ("dpkg-deb", Need::Dpkg),
@@ -120,19 +102,9 @@ fn the_quick_start_is_true() {
             return need.is_missing(format_args!("there is no {program}"));
         }
     }
-    if !has_script() {
-        return;
+    if machine::can_be_made() && has_tbf() {
+        play("-mn", "quickstart::role");
     }
-    let Some(mut unshare) = unshare("-mn") else {
-        return;
-    };
-    let tried = unshare.args(["sh", "-ec", TRIAL]).env("FOLDER", FOLDER);
-    let said = tried.output().unwrap();
-    if !said.status.success() {
-        let why = String::from_utf8_lossy(&said.stderr).trim().to_owned();
-        return Need::Root.is_missing(format_args!("no machine can be made here: {why}"));
-    }
-    play("-mn", "quickstart::role");
 }
 
 #[test]
@@ -155,16 +127,9 @@ struct Quickstart {
 
 impl Quickstart {
     fn start() -> Self {
-        // In this mount namespace only.
-        let folder = Path::new(FOLDER);
-        sh(&format!(
-            "mount -t tmpfs tmpfs {}
-             mount -t sysfs sysfs /sys",
-            folder.display()
-        ));
-        let package = package(folder);
-        let [server, phone, laptop] =
-            ["server", "phone", "laptop"].map(|name| Machine::start(name, folder));
+        machine::prepare();
+        let package = package(Path::new(FOLDER));
+        let [server, phone, laptop] = ["server", "phone", "laptop"].map(Machine::start);
         let ids = [("SERVER", &server), ("PHONE", &phone), ("LAPTOP", &laptop)];
         let mut lines = NETWORK.replace("$ORIGIN", &ORIGIN.to_string());
         for (variable, machine) in ids {

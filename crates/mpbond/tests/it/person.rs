@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::machine::Machine;
+use crate::machine::Machine;
 use crate::terminal::Terminal;
 
 /// Time limit of a command, with the time that a person takes.

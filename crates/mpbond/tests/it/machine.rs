@@ -1,10 +1,55 @@
 //! A machine: namespaces of its own, and a root of its own over that of this machine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mpbond_testing::namespaces::sh;
+use mpbond_testing::namespaces::{sh, unshare};
+use mpbond_testing::{Need, has_script};
+use nix::unistd::geteuid;
+
+/// Folder in which machines have their files, in a mount namespace of the test.
+pub const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// What the kernel must allow.
+const TRIAL: &str = "
+    mount -t tmpfs tmpfs $FOLDER
+    mount -t sysfs sysfs /sys
+    mkdir $FOLDER/up $FOLDER/work $FOLDER/root
+    mount -t overlay overlay \
+        -o lowerdir=/,upperdir=$FOLDER/up,workdir=$FOLDER/work $FOLDER/root
+    nsenter --target $$ --mount --net --uts --pid --root --wdns=/ true";
+
+/// Whether machines, and terminals at them, can be made. Otherwise the test is to end: this reports
+/// what is missing.
+pub fn can_be_made() -> bool {
+    if !geteuid().is_root() {
+        Need::Root.is_missing("only root mounts root file systems with all their owners");
+        return false;
+    }
+    if !has_script() {
+        return false;
+    }
+    let Some(mut unshare) = unshare("-mn") else {
+        return false;
+    };
+    let tried = unshare.args(["sh", "-ec", TRIAL]).env("FOLDER", FOLDER);
+    let said = tried.output().unwrap();
+    if !said.status.success() {
+        let why = String::from_utf8_lossy(&said.stderr).trim().to_owned();
+        Need::Root.is_missing(format_args!("no machine can be made here: {why}"));
+    }
+    said.status.success()
+}
+
+/// Makes room for machines in memory, in the mount namespace of a role.
+pub fn prepare() {
+    sh(&format!(
+        "mount -t tmpfs tmpfs {FOLDER}
+         mount -t sysfs sysfs /sys"
+    ));
+}
 
 /// A root with everything that is installed here. What is changed in it is in memory.
 const ROOT: &str = "
@@ -38,8 +83,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts one; `folder` is on a file system in memory.
-    pub fn start(name: &'static str, folder: &Path) -> Self {
+    /// Starts one.
+    pub fn start(name: &'static str) -> Self {
         let holder = Command::new("unshare")
             .args([
                 "--mount",
@@ -50,7 +95,7 @@ impl Machine {
                 "--kill-child",
             ])
             .args(["sh", "-ec", ROOT])
-            .env("FOLDER", folder.join(name))
+            .env("FOLDER", Path::new(FOLDER).join(name))
             .env("NAME", name)
             .stdin(Stdio::null())
             .spawn()
@@ -85,8 +130,16 @@ impl Machine {
         PathBuf::from(format!("/proc/{}/root", self.process)).join(path)
     }
 
+    /// Paths of the files that are there and not on this host, or have been changed, but for those
+    /// in file systems of its own such as `run`.
+    pub fn own_files(&self) -> BTreeSet<String> {
+        let files = sh(&format!("cd {FOLDER}/{}/up && find . ! -type d", self.name));
+        let own = files.lines().filter_map(|path| path.strip_prefix("./"));
+        own.map(str::to_owned).collect()
+    }
+
     /// Writes a program.
-    fn install(&self, path: &str, text: &str) {
+    pub fn install(&self, path: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt;
         std::fs::write(self.file(path), text).unwrap();
         let mode = std::fs::Permissions::from_mode(0o755);
