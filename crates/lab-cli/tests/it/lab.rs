@@ -3,6 +3,7 @@
 //! a direct path that falls silent while a helper holds much.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use mpbond_lab::{Quantity, RunReport, Transfer};
@@ -162,6 +163,58 @@ fn used_both_paths(d: &Transfer) {
     assert!(carried >= BYTES, "{carried}");
     let arrived = d.progress.last().map(|(_, bytes)| *bytes);
     assert_eq!(arrived, Some(BYTES), "{:?}", d.progress);
+}
+
+/// With the programs under test, and two of its six rows.
+#[test]
+fn make_demo_ends_with_the_gain_that_it_has_measured() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let record = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo.json");
+    let _ = std::fs::remove_file(&record);
+    let output = Command::new("make")
+        .args([
+            "--silent",
+            "--old-file=demo-programs",
+            "demo",
+            "--directory",
+        ])
+        .arg(repository)
+        .arg(format!("MPBOND={}", mpbond().display()))
+        .arg(format!(
+            "RECORD=--json '{}' --scheme '1 device, socks5' --scheme '3 devices, socks5'",
+            record.display()
+        ))
+        // Of a make that this test runs under.
+        .env_remove("MAKEFLAGS")
+        .env_remove("MFLAGS")
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.contains("Error 3") {
+        return Need::Namespaces.is_missing(complaint);
+    }
+    assert!(output.status.success(), "{complaint}");
+    let screen = String::from_utf8(output.stdout).unwrap();
+    let last = screen.lines().last().unwrap();
+    let text = std::fs::read_to_string(&record).unwrap();
+    let report: RunReport = serde_json::from_str(&text).unwrap();
+    let seconds = [1, 3].map(|devices| {
+        let all = report.transfers.iter();
+        let seconds: Vec<f64> = all
+            .filter(|t| t.devices == devices)
+            .map(|t| t.seconds)
+            .collect();
+        assert_eq!(seconds.len(), 1, "{text}");
+        seconds[0]
+    });
+    let [one, all] = seconds;
+    if all >= one && report.transfers.iter().any(|t| !t.fit) {
+        return Need::Idle.is_missing(last);
+    }
+    let gain = one / all;
+    let expected = format!("3 devices: {gain:.1} × faster than one ({all:.1} s, not {one:.1} s)");
+    assert!(last.starts_with(&expected), "{expected} is not {last}");
 }
 
 #[test]
