@@ -37,12 +37,14 @@ pub enum Need {
     Tbf,
     /// The program `promtool`, of Prometheus.
     Promtool,
+    /// The program `man`.
+    Man,
     /// A machine with time left for links that are played in real time.
     Idle,
 }
 
 impl Need {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -57,6 +59,7 @@ impl Need {
         Self::Script,
         Self::Tbf,
         Self::Promtool,
+        Self::Man,
         Self::Idle,
     ];
 
@@ -77,6 +80,7 @@ impl Need {
             Self::Script => "script",
             Self::Tbf => "tbf",
             Self::Promtool => "promtool",
+            Self::Man => "man",
             Self::Idle => "idle",
         }
     }

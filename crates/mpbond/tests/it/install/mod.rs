@@ -1,5 +1,7 @@
 //! Installing: `make install`, `make uninstall`, and the Debian package.
 
+mod without_systemd;
+
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -53,20 +55,23 @@ fn programs() -> tempfile::TempDir {
     folder
 }
 
-/// Files that belong to an installation below `prefix`, except manual pages of commands.
-fn expected(prefix: &str) -> Vec<(String, u32)> {
+/// Files that belong to an installation below `prefix`, except manual pages of commands. `zsh` is
+/// its folder of completions.
+fn expected(prefix: &str, zsh: &str) -> Vec<(String, u32)> {
     let mut all = vec![
         (format!("{prefix}/bin/mpbond"), 0o755),
         ("usr/lib/sysusers.d/mpbond.conf".to_owned(), 0o644),
         ("usr/lib/tmpfiles.d/mpbond.conf".to_owned(), 0o644),
+        (
+            format!("{prefix}/share/bash-completion/completions/mpbond"),
+            0o644,
+        ),
+        (format!("{prefix}/share/zsh/{zsh}/_mpbond"), 0o644),
+        (
+            "usr/share/fish/vendor_completions.d/mpbond.fish".to_owned(),
+            0o644,
+        ),
     ];
-    for completion in [
-        "bash-completion/completions/mpbond",
-        "zsh/site-functions/_mpbond",
-        "fish/vendor_completions.d/mpbond.fish",
-    ] {
-        all.push((format!("{prefix}/share/{completion}"), 0o644));
-    }
     for role in ["primary", "helper", "proxy", "kill-switch"] {
         let unit = format!("{prefix}/lib/systemd/system/mpbond-{role}.service");
         all.push((unit, 0o644));
@@ -107,7 +112,7 @@ fn make_uninstall_removes_everything_that_make_install_installs() {
     let installed = files(root.path());
     let pages = |(name, _): &&(String, u32)| name.starts_with("usr/local/share/man/");
     let (pages, others): (Vec<_>, Vec<_>) = installed.iter().partition(pages);
-    let mut wanted = expected("usr/local");
+    let mut wanted = expected("usr/local", "site-functions");
     wanted.sort();
     assert_eq!(others.into_iter().cloned().collect::<Vec<_>>(), wanted);
     for page in ["man1/mpbond-primary.1", "man5/mpbond-primary.toml.5"] {
@@ -151,7 +156,7 @@ fn two_packages_of_the_same_program_are_alike_and_complete() {
     };
     output(deb("-x").arg(root.path()));
     let installed = files(root.path());
-    for file in expected("usr") {
+    for file in expected("usr", "vendor-completions") {
         assert!(
             installed.contains(&file),
             "{file:?} is not in {installed:#?}"
