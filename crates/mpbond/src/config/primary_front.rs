@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use toml_edit::{Item, Table, value};
+use toml_edit::{DocumentMut, Item, Table, value};
 
 use super::primary_edit::{PrimaryEdit, parsed};
 use super::primary_file::SOCKS5;
@@ -21,7 +21,8 @@ pub enum Front {
 }
 
 impl PrimaryEdit {
-    /// Adds a front to the primary's configuration in this file, unless it has one.
+    /// Adds a front to the primary's configuration in this file: SOCKS5 unless it has a front,
+    /// transparent interception also beside others.
     ///
     /// # Errors
     /// As [`make`](Self::make).
@@ -32,8 +33,15 @@ impl PrimaryEdit {
 
 fn with_front(source: &Source<'_>, front: Front) -> Result<String, ConfigError> {
     let mut document = parsed(source)?.into_mut();
-    if FRONTS.iter().any(|name| document.get(name).is_some()) {
-        return Ok(source.text().to_owned());
+    let is_there = match front {
+        Front::Socks5 => FRONTS.iter().any(|name| document.get(name).is_some()),
+        Front::Transparent => document.get("transparent").is_some(),
+    };
+    if is_there {
+        if front == Front::Transparent {
+            switch_on(&mut document);
+        }
+        return Ok(document.to_string());
     }
     let (name, key, set) = match front {
         Front::Socks5 => ("socks5", "listen", value(SOCKS5.to_string())),
@@ -44,6 +52,19 @@ fn with_front(source: &Source<'_>, front: Front) -> Result<String, ConfigError> 
     table.decor_mut().set_prefix("\n");
     document.insert(name, Item::Table(table));
     Ok(document.to_string())
+}
+
+/// Interception that is there, and may be off.
+fn switch_on(document: &mut DocumentMut) {
+    let section = document
+        .get_mut("transparent")
+        .and_then(Item::as_table_like_mut);
+    let enabled = section.and_then(|keys| keys.get_mut("enabled")?.as_value_mut());
+    if let Some(enabled) = enabled {
+        let decor = enabled.decor().clone();
+        *enabled = true.into();
+        *enabled.decor_mut() = decor;
+    }
 }
 
 #[cfg(test)]
@@ -61,8 +82,14 @@ mod tests {
                 Front::Transparent,
                 "[transparent]\nenabled = true\n",
             ),
+            (
+                "[socks5]\n",
+                Front::Transparent,
+                "[transparent]\nenabled = true\n",
+            ),
             ("[http]\nlisten = \"127.0.0.1:8080\"\n", Front::Socks5, ""),
             ("[transparent]\nenabled = false\n", Front::Socks5, ""),
+            ("[transparent]\nmode = \"tproxy\"\n", Front::Transparent, ""),
         ] {
             std::fs::write(&path, before).unwrap();
             PrimaryEdit::add_front(&path, front).unwrap();
@@ -70,5 +97,14 @@ mod tests {
             assert!(text.starts_with(before) && text.ends_with(added), "{text}");
             assert_eq!(text.len() == before.len(), added.is_empty(), "{text}");
         }
+    }
+    #[test]
+    fn interception_that_is_off_is_switched_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("primary.toml");
+        std::fs::write(&path, "[transparent]\nenabled = false # for now\n").unwrap();
+        PrimaryEdit::add_front(&path, Front::Transparent).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "[transparent]\nenabled = true # for now\n");
     }
 }

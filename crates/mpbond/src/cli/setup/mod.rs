@@ -60,8 +60,8 @@ pub(super) struct SetupArgs {
     /// Name of this device. Otherwise its host name.
     #[arg(long, value_parser = name)]
     name: Option<String>,
-    /// On the primary: carry the traffic of all programs, without settings in them. Otherwise
-    /// programs reach it as a SOCKS5 proxy.
+    /// On the primary: carry the traffic of all programs, without settings in them, also where
+    /// another front is set up already. Otherwise programs reach it as a SOCKS5 proxy.
     #[arg(long)]
     transparent: bool,
     /// On a helper, time to wait for the primary in seconds, at most 600.
