@@ -23,6 +23,7 @@
 #   make uninstall       removes them; keys and configurations stay
 #   make dist            static programs and Debian packages for x86-64, arm64 and armv7 in out/dist
 #                        (PROCESSORS="x86_64 aarch64")
+#   make dist-check      checks what make dist has made: programs, packages and checksums
 #   make clean
 # JSON=FILE keeps the record of a demo, of load or of soak.
 
@@ -30,7 +31,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day fuzz deny bench footprint \
-	load soak upgrades quickstart-test advisories prepare install uninstall dist clean
+	load soak upgrades quickstart-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
@@ -150,6 +151,9 @@ uninstall:
 
 dist: prepare
 	@.ci/dist $(PROCESSORS)
+
+dist-check:
+	@.ci/dist-check
 
 clean:
 	cargo clean
