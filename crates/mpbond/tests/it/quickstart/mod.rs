@@ -381,7 +381,7 @@ impl Quickstart {
         }
         self.runs(&self.laptop, stop);
         self.runs(&self.laptop, &download);
-        // Then by the default route of the lowest metric: that of the hotspot, which has no NAT here.
+        // Then by the default route of the lowest metric: that of the hotspot, without NAT here.
         let seen = self.seen.lock().unwrap();
         assert_eq!(*seen, [IpAddr::from(SERVER), IpAddr::from(HOTSPOT)]);
     }
