@@ -10,7 +10,7 @@ use mpbond::status::Status;
 use mpbond_intercept::rules::kill_switch::is_installed;
 use mpbond_intercept::rules::{find_stale, remove_stale};
 use mpbond_net::{DeviceId, Identity};
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, rlim_t};
 use nix::unistd::geteuid;
 
 use super::super::hints::{reload, start, sudo_for, word};
@@ -18,7 +18,7 @@ use super::finding::Findings;
 
 /// Recommended number of descriptors: every stream of a proxy is a socket, and a web page opens a
 /// hundred.
-const FEW_DESCRIPTORS: u64 = 4096;
+const FEW_DESCRIPTORS: rlim_t = 4096;
 /// Number of CAP_NET_ADMIN (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 
