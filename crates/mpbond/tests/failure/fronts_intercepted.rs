@@ -11,8 +11,8 @@ use socket2::{Domain, Socket, Type};
 use crate::apart::Apart;
 use crate::families::V4;
 use crate::fronts::{LONG, echo_at, takes_descriptors};
-use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, has_nft};
 
 const CONNECTIONS: u64 = 3_000;
 
@@ -78,9 +78,14 @@ fn role() {
             assert!(read.is_ok(), "{mode}: number {n}: {read:?}");
             assert_eq!(u64::from_be_bytes(got), n, "{mode}");
         }
+        // On a busy machine, some go direct while the path is silent.
         let status = bond.status("primary").unwrap();
         let open: u64 = status.sessions.iter().map(|s| s.streams_open).sum();
-        assert_eq!(open, CONNECTIONS, "{mode}: all of them over the proxy");
+        let direct = status.direct_total.unwrap();
+        assert_eq!(open + direct, CONNECTIONS, "{mode}: {direct} direct");
+        if direct > 0 {
+            Need::Idle.is_missing(format_args!("{mode}: {direct} connections went direct"));
+        }
         drop(clients);
         primary.stop();
     }
