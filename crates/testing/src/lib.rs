@@ -2,6 +2,7 @@
 //!
 //! - [`Need`], [`has_nft`], [`has_script`], [`has_tbf`], [`sample`], [`recording`]: requirements
 //!   that not every machine meets.
+//! - [`browser`]: Chromium, and pages driven in it.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`Program`]: a program under test.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
+pub mod browser;
 pub mod command_line;
 mod figures;
 pub mod namespaces;

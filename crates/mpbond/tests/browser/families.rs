@@ -6,11 +6,10 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use crate::apart::Apart;
-use crate::chromium;
 use crate::daemons::until;
 use crate::in_namespaces;
 use crate::name_server::{V4, V6};
-use mpbond_testing::Need;
+use mpbond_testing::{Need, browser};
 use mpbond_testing::namespaces::{is_called_for, sh};
 
 #[test]
@@ -103,7 +102,8 @@ fn browse(mode: &str) {
     until("all addresses are ready", || {
         !apart.run_there("ip addr").contains("tentative")
     });
-    let folder = bond.folder.path();
-    let page = chromium::document(here, folder, "http://dual.test/");
+    let here = here.to_string();
+    let there = ["nsenter", "-t", &here, "-n"];
+    let page = browser::document(&there, bond.folder.path(), "http://dual.test/");
     assert!(page.contains("the page is here"), "{page}");
 }

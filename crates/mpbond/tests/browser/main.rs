@@ -8,7 +8,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // of tests
 
 mod capture;
-mod chromium;
 mod families;
 mod name_server;
 mod origin;
@@ -31,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use apart::{Apart, HERE};
 use capture::{Capture, Hop};
-use chromium::Chromium;
 use mpbond_testing::Need;
+use mpbond_testing::browser::{self, Chromium};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use name_server::{V4, V6};
 use origin::{Origin, Progress};
@@ -67,7 +66,7 @@ fn in_namespaces(role: &str) {
     // One browser at a time.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match chromium::is_missing() {
+    match browser::is_missing() {
         Some(why) => Need::Chromium.is_missing(why),
         None => play("-Urnm", role),
     }
@@ -274,7 +273,15 @@ fn browse(more: &str, proxy: impl Fn(&Apart) -> String) {
         !apart.run_there("ip addr").contains("tentative")
     });
     let (origin, key) = Origin::start();
-    let browser = Chromium::start(apart.pid(), bond.folder.path(), &key, &proxy(&apart));
+    let primary = apart.pid().to_string();
+    let args = [
+        proxy(&apart),
+        "--autoplay-policy=no-user-gesture-required".to_owned(),
+        format!("--ignore-certificate-errors-spki-list={key}"),
+        "https://one.test/".to_owned(),
+    ];
+    let there = ["nsenter", "-t", &primary, "-n"];
+    let browser = Chromium::start(&there, bond.folder.path(), args);
     let mut browsing = Browsing {
         apart: &apart,
         origin,

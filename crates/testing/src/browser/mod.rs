@@ -1,20 +1,27 @@
-//! Chromium without a window, as a process in the primary's network namespace.
+//! Chromium without a window: [`Chromium`] is its process, [`Page`] a page of it, driven by the
+//! Chrome DevTools Protocol.
 
+mod page;
+mod pipe;
+
+pub use page::Page;
+
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
-use crate::daemons::until;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The program's name on Debian; other distributions call it differently.
 const PROGRAM: &str = "chromium";
 
+/// Time for it to end, which takes a second on an idle machine.
+const TO_END: Duration = Duration::from_secs(180);
+
 /// Why it cannot be run, if it cannot.
 pub fn is_missing() -> Option<String> {
-    // As the test runs it: the sandbox of a package may not start there.
+    // As tests run it: the sandbox of a package may not start there.
     let version = Command::new("unshare")
         .args(["-Urnm", PROGRAM, "--version"])
         .output();
@@ -25,14 +32,15 @@ pub fn is_missing() -> Option<String> {
     }
 }
 
-/// The browser in the network namespace of a process, with its files in this folder.
-fn command(pid: u32, folder: &Path) -> Command {
-    let mut command = Command::new("nsenter");
+/// The browser behind the command `before`, with its files in `folder`.
+fn command(before: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(before[0]);
     command
-        .args(["-t", &pid.to_string(), "-n", PROGRAM])
+        .args(&before[1..])
+        .arg(PROGRAM)
         // Its sandbox is not allowed for root, nor needed with the test's own page.
         .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
-        .args(["--disable-dev-shm-usage", "--no-first-run"])
+        .args(["--disable-dev-shm-usage", "--no-first-run", "--mute-audio"])
         // Its own connections: updates, reports, and searches for screens in the local network.
         .args(["--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync"])
@@ -47,9 +55,13 @@ fn command(pid: u32, folder: &Path) -> Command {
     command
 }
 
-/// The document that the browser has for a page; nothing if it gets none.
-pub fn document(pid: u32, folder: &Path, page: &str) -> String {
-    let output = command(pid, folder)
+/// The document that a browser has for `page`, without a proxy; nothing if it gets none. `before`
+/// and `folder` are as in [`Chromium::start`].
+///
+/// # Panics
+/// When the browser fails.
+pub fn document(before: &[&str], folder: &Path, page: &str) -> String {
+    let output = command(before, folder)
         .args(["--no-proxy-server", "--dump-dom", page])
         .output()
         .unwrap();
@@ -58,25 +70,41 @@ pub fn document(pid: u32, folder: &Path, page: &str) -> String {
 }
 
 /// A running browser; it is ended when dropped.
+#[derive(Debug)]
 pub struct Chromium {
     child: Child,
     log: PathBuf,
 }
 
 impl Chromium {
-    /// Starts it with `https://one.test/`, trusting the server's public key.
+    /// Starts it with `args` behind the command `before`, such as one that enters a namespace. Its
+    /// profile and its log are in `folder`.
     ///
     /// # Panics
     /// When it does not start.
-    pub fn start(pid: u32, folder: &Path, key: &str, proxy: &str) -> Self {
+    pub fn start<A: AsRef<OsStr>>(
+        before: &[&str],
+        folder: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self::spawn(before, folder, args, |command, out| {
+            command.stdin(Stdio::null()).stdout(out);
+        })
+    }
+
+    fn spawn<A: AsRef<OsStr>>(
+        before: &[&str],
+        folder: &Path,
+        args: impl IntoIterator<Item = A>,
+        input_and_output: impl FnOnce(&mut Command, File),
+    ) -> Self {
         let log = folder.join("chromium.log");
         let out = File::create(&log).unwrap();
-        let child = command(pid, folder)
-            .args(["--mute-audio", "--enable-logging=stderr", proxy])
-            .args(["--autoplay-policy=no-user-gesture-required"])
-            .arg(format!("--ignore-certificate-errors-spki-list={key}"))
-            .arg("https://one.test/")
-            .stdout(out.try_clone().unwrap())
+        let mut command = command(before, folder);
+        input_and_output(&mut command, out.try_clone().unwrap());
+        let child = command
+            .arg("--enable-logging=stderr")
+            .args(args)
             .stderr(out)
             .spawn()
             .unwrap();
@@ -84,6 +112,9 @@ impl Chromium {
     }
 
     /// Its exit status, if it has ended.
+    ///
+    /// # Panics
+    /// When the process cannot be waited for.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().unwrap()?;
         Some(status.to_string())
@@ -102,13 +133,17 @@ impl Chromium {
 impl Drop for Chromium {
     fn drop(&mut self) {
         // In order: it then ends its other processes, which use the profile.
-        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
-        let child = &mut self.child;
-        let ended = || child.try_wait().is_ok_and(|status| status.is_some());
-        if !std::thread::panicking() {
-            return until("Chromium ends", ended);
+        let id = self.child.id().to_string();
+        let _ = Command::new("kill").arg(id).status();
+        let deadline = Instant::now() + TO_END;
+        while !thread::panicking() && Instant::now() < deadline {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        assert!(thread::panicking(), "Chromium does not end");
     }
 }
