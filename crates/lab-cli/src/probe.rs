@@ -146,7 +146,7 @@ impl ProbeArgs {
         }
         if let Some(path) = &self.svg {
             let title = format!(
-                "{} to {}, {} probes",
+                "Round-trip times and their overheads: {} to {}, {} probes",
                 method.name(),
                 self.host,
                 summary.sent

@@ -29,7 +29,7 @@ pub struct Axis {
 enum Scale {
     /// Linear, with this tick distance.
     Linear(f64),
-    /// Logarithmic, with ticks at powers of ten.
+    /// Logarithmic, with ticks at powers of ten, and between them where these are few.
     Logarithmic,
 }
 
@@ -42,11 +42,13 @@ impl Axis {
         from_zero: bool,
         ticks: f64,
     ) -> Self {
-        let finite = values.into_iter().filter(|v| v.is_finite());
-        let (mut low, mut high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
-            (l.min(v), h.max(v))
-        });
+        let (mut low, mut high, mut counts) = (f64::INFINITY, f64::NEG_INFINITY, true);
+        for v in values.into_iter().filter(|v| v.is_finite()) {
+            (low, high) = (low.min(v), high.max(v));
+            counts &= v.fract() == 0.0;
+        }
         if low > high {
+            counts = false;
             (low, high) = (0.0, 1.0);
         }
         if (from_zero || low < high / 3.0) && low > 0.0 {
@@ -58,7 +60,9 @@ impl Axis {
         if high - low < low.abs().max(high.abs()) * 1e-9 || high == low {
             high = low + low.abs().max(1.0) * 0.1;
         }
-        let step = nice_step((high - low) / ticks);
+        // Counts have no ticks between them.
+        let least = if counts { 1.0 } else { 0.0 };
+        let step = nice_step((high - low) / ticks).max(least);
         Self {
             label: label.to_owned(),
             low: (low / step + 1e-9).floor() * step,
@@ -79,7 +83,8 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis from 1 to `high`, with ticks at powers of ten.
+    /// A logarithmic axis from 1 to `high`, with ticks at powers of ten, and at 2 and 5 times these
+    /// where there are few.
     pub fn logarithmic(label: &str, high: f64) -> Self {
         Self {
             label: label.to_owned(),
@@ -108,7 +113,13 @@ impl Axis {
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let Scale::Linear(step) = self.scale else {
             let powers = (0..=self.high.log10() as i32).map(|n| 10_f64.powi(n));
-            return powers.map(|v| (v, format!("{v:.0}"))).collect();
+            let multiples: &[f64] = match self.high {
+                ..=2_000.0 => &[1.0, 2.0, 5.0],
+                _ => &[1.0],
+            };
+            let values = powers.flat_map(|power| multiples.iter().map(move |m| m * power));
+            let shown = values.filter(|v| *v <= self.high * 1.001);
+            return shown.map(|v| (v, format!("{v:.0}"))).collect();
         };
         let first = (self.low / step - 1e-6).ceil();
         let count = (self.high / step - first + 1e-6).floor().max(0.0) as usize;
@@ -165,11 +176,20 @@ mod tests {
 
     #[test]
     fn powers_of_ten_are_evenly_spaced() {
-        let axis = Axis::logarithmic("N", 1_000.0);
-        let texts: Vec<String> = axis.ticks().into_iter().map(|t| t.1).collect();
-        assert_eq!(texts, ["1", "10", "100", "1000"]);
+        let axis = Axis::logarithmic("N", 10_000.0);
+        let texts = |axis: &Axis| axis.ticks().into_iter().map(|t| t.1).collect::<Vec<_>>();
+        assert_eq!(texts(&axis), ["1", "10", "100", "1000", "10000"]);
         assert_eq!((axis.share(1.0), axis.share(0.0)), (0.0, 0.0));
-        assert!((axis.share(10.0) - 1.0 / 3.0).abs() < 1e-12);
+        assert!((axis.share(10.0) - 1.0 / 4.0).abs() < 1e-12);
+        let few = Axis::logarithmic("N", 30.0);
+        assert_eq!(texts(&few), ["1", "2", "5", "10", "20"]);
+    }
+
+    #[test]
+    fn counts_have_no_ticks_between_them() {
+        assert_eq!(texts(&[1.0, 2.0], false), ["1", "2"]);
+        assert_eq!(texts(&[1.0, 3.0], true), ["0", "1", "2", "3"]);
+        assert_eq!(texts(&[1.0, 2.5], true), ["0", "1", "2", "3"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::axis::Axis;
 use crate::legend::{Key, legend};
 use crate::panel::Panel;
 use crate::svg::{Anchor, Svg};
-use crate::text::{TEXT, text_width};
+use crate::text::{TEXT, cut_to, text_width, wrapped};
 
 /// One bar.
 #[derive(Debug, Clone)]
@@ -46,8 +46,20 @@ pub struct BarChart {
 }
 
 const PLOT_HEIGHT: f64 = 230.0;
+/// Least width of the plot: that of other charts.
+const PLOT_WIDTH: f64 = 400.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
+/// Width up to which names of groups are on one line.
+const NAME_WIDTH: f64 = 120.0;
+/// Width below which names of several lines cannot be read, and are slanted instead.
+const LEAST_NAME_WIDTH: f64 = 44.0;
+/// Maximum length of a slanted name.
+const SLANTED_WIDTH: f64 = 170.0;
+/// Distance of the lines of a name.
+const NAME_LINE: f64 = 15.0;
+/// Maximum number of lines of a name.
+const MAX_NAME_LINES: usize = 3;
 /// Maximum number of dots in a bar; more would overlap.
 const MAX_DOTS: usize = 60;
 
@@ -56,26 +68,40 @@ impl BarChart {
     pub fn to_svg(&self) -> String {
         let bars = self.groups.iter().map(|g| g.bars.len()).sum::<usize>();
         // All bars must fit on a page.
-        let bar = (760.0 / (bars + self.groups.len()).max(1) as f64).clamp(5.0, 40.0);
+        let places = (bars + self.groups.len()).max(1) as f64;
+        let widest = (PLOT_WIDTH / places).clamp(40.0, 64.0);
+        let bar = (760.0 / places).clamp(5.0, widest);
         let gap = bar.max(12.0);
-        let widest = self
-            .groups
-            .iter()
-            .map(|g| text_width(&g.name))
-            .fold(0.0, f64::max);
-        let lone = self.groups.len() == 1;
+        // Each group has room for a name of some lines, unless there are too many groups.
+        let slot = (760.0 / self.groups.len().max(1) as f64 - gap).min(NAME_WIDTH);
+        let slant = slot < LEAST_NAME_WIDTH;
         let group_width = |g: &Group| {
             let bars = g.bars.len() as f64 * bar;
-            if lone { bars.max(widest) } else { bars }
+            let name = text_width(&g.name).min(slot);
+            if slant { bars } else { bars.max(name) }
         };
         let content: f64 = self.groups.iter().map(|g| group_width(g) + gap).sum();
-        // Names that do not fit below their bars are slanted and extend to the left.
-        let mut groups = self.groups.iter();
-        let slant = !lone && groups.any(|g| text_width(&g.name) > group_width(g) + gap - 4.0);
+        let names: Vec<Vec<String>> = self
+            .groups
+            .iter()
+            .map(|g| {
+                let width = group_width(g) + gap - 4.0;
+                lines_within(&g.name, width.max(slot))
+            })
+            .collect();
+        let name_lines = names.iter().map(Vec::len).max().unwrap_or(0);
+        // Slanted names extend to the left.
+        let slanted: Vec<String> = self
+            .groups
+            .iter()
+            .map(|g| cut_to(&g.name, SLANTED_WIDTH))
+            .collect();
+        let widest = slanted.iter().map(|n| text_width(n)).fold(0.0, f64::max);
         let y = Axis::covering(&self.y_label, self.shown(), true, 7.0);
-        let left = LEFT.max(y.label_width() + 34.0);
+        let labels = y.label_width();
+        let left = LEFT.max(labels + 34.0);
         let left = if slant { left.max(widest * 0.87) } else { left };
-        let plot_width = content.max(280.0);
+        let plot_width = content.max(PLOT_WIDTH);
         let width = left + plot_width + RIGHT;
 
         let mut svg = Svg::new();
@@ -101,10 +127,11 @@ impl BarChart {
         let bottom = panel.bottom;
         let y_of = |value: f64| panel.y_of(value);
         panel.draw_y(&mut svg, "");
-        svg.slanted((16.0, top + PLOT_HEIGHT / 2.0), &self.y_label, -90.0);
+        let beside = (left - labels - 18.0, top + PLOT_HEIGHT / 2.0);
+        svg.slanted(beside, &self.y_label, -90.0);
 
         let mut x = left + (plot_width - content) / 2.0 + gap / 2.0;
-        for group in &self.groups {
+        for (number, group) in self.groups.iter().enumerate() {
             let width = group_width(group);
             let start = x + (width - group.bars.len() as f64 * bar) / 2.0;
             for (i, b) in group.bars.iter().enumerate() {
@@ -112,9 +139,15 @@ impl BarChart {
             }
             let middle = x + width / 2.0;
             if slant {
-                svg.slanted((middle + 4.0, bottom + 14.0), &group.name, -30.0);
+                let at = (middle + 4.0, bottom + 14.0);
+                svg.titled(&group.name, |svg| svg.slanted(at, &slanted[number], -30.0));
             } else {
-                svg.text((middle, bottom + 16.0), Anchor::Middle, &group.name);
+                svg.titled(&group.name, |svg| {
+                    for (row, line) in names[number].iter().enumerate() {
+                        let y = bottom + 16.0 + row as f64 * NAME_LINE;
+                        svg.text((middle, y), Anchor::Middle, line);
+                    }
+                });
             }
             x += width + gap;
         }
@@ -123,7 +156,7 @@ impl BarChart {
         let below = if slant {
             widest * 0.5 + 2.0 * TEXT
         } else {
-            26.0
+            10.0 + name_lines as f64 * NAME_LINE
         };
         svg.finish(&self.title, width, bottom + below)
     }
@@ -138,6 +171,16 @@ impl BarChart {
                 .chain([b.value])
         })
     }
+}
+
+/// The lines of a name; one that takes too many ends with an ellipsis.
+fn lines_within(name: &str, width: f64) -> Vec<String> {
+    let mut lines = wrapped(name, |line| text_width(line) <= width);
+    if lines.len() > MAX_NAME_LINES {
+        let rest = lines.split_off(MAX_NAME_LINES - 1).join(" ");
+        lines.push(cut_to(&rest, width));
+    }
+    lines
 }
 
 fn draw(svg: &mut Svg, b: &Bar, x: f64, width: f64, y_of: impl Fn(f64) -> f64) {

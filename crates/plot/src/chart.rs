@@ -74,7 +74,7 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-const PLOT: (f64, f64) = (460.0, 280.0);
+const PLOT: (f64, f64) = (400.0, 250.0);
 const LEFT: f64 = 68.0;
 const RIGHT: f64 = 24.0;
 /// Maximum number of points of a line; bounds the size of the file.
@@ -88,7 +88,8 @@ impl Chart {
         let y = Axis::covering(&self.y_label, ys, self.from_zero.1, 7.0);
         // Room for long labels: those of the vertical axis stand to its left, the last one of the
         // horizontal axis is centred on its end.
-        let left = LEFT.max(y.label_width() + 34.0);
+        let labels = y.label_width();
+        let left = LEFT.max(labels + 34.0);
         let right = RIGHT.max(x.label_width() / 2.0 + 4.0);
         let width = left + PLOT.0 + right;
         let mut svg = Svg::new();
@@ -112,7 +113,8 @@ impl Chart {
         let place = |value| panel.at(value);
         panel.draw(&mut svg, "", "");
         svg.line((left, top), (left, bottom), "#333333", 1.0);
-        svg.slanted((16.0, top + PLOT.1 / 2.0), &self.y_label, -90.0);
+        let beside = (left - labels - 18.0, top + PLOT.1 / 2.0);
+        svg.slanted(beside, &self.y_label, -90.0);
         let middle = left + PLOT.0 / 2.0;
         svg.text((middle, bottom + 36.0), Anchor::Middle, &self.x_label);
         // Means are drawn above their single values.

@@ -1,7 +1,7 @@
 //! Legends.
 
 use crate::svg::{Anchor, Svg, colour, dash};
-use crate::text::{TEXT, text_width};
+use crate::text::{TEXT, cut_to, text_width};
 
 /// Swatch of a legend entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +19,7 @@ pub enum Key {
 }
 
 /// Draws a legend between `left` and `right` in as many rows as it needs; returns the y coordinate
-/// below it.
+/// below it. A name that is wider than a row is cut, with the whole name as tooltip.
 pub fn legend(svg: &mut Svg, entries: &[(Key, String)], left: f64, right: f64, top: f64) -> f64 {
     const ROW: f64 = 18.0;
     const GAP: f64 = 16.0;
@@ -29,7 +29,8 @@ pub fn legend(svg: &mut Svg, entries: &[(Key, String)], left: f64, right: f64, t
             Key::Colour(_) => 12.0,
             _ => 24.0,
         };
-        let width = swatch + 6.0 + text_width(name) + 16.0;
+        let shown = cut_to(name, right - left - swatch - 6.0);
+        let width = swatch + 6.0 + text_width(&shown) + 16.0;
         if x > left && x + width > right {
             x = left;
             y += ROW;
@@ -49,7 +50,12 @@ pub fn legend(svg: &mut Svg, entries: &[(Key, String)], left: f64, right: f64, t
                 svg.path(&[(x, middle), (x + swatch, middle)], "#000000", 1.6, "4 3");
             }
         }
-        svg.text((x + swatch + 6.0, y), Anchor::Start, name);
+        let at = (x + swatch + 6.0, y);
+        if shown == *name {
+            svg.text(at, Anchor::Start, name);
+        } else {
+            svg.titled(name, |svg| svg.text(at, Anchor::Start, &shown));
+        }
         x += width;
     }
     y + GAP

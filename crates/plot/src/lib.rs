@@ -38,4 +38,4 @@ pub use legend::{Key, legend};
 pub use page::PAGE_STYLE;
 pub use panel::Panel;
 pub use svg::{Anchor, Svg};
-pub use text::{TEXT, escaped, number, text_width};
+pub use text::{TEXT, cut_to, escaped, number, text_width};

@@ -53,10 +53,6 @@ impl Panel {
 
     /// Draws grid, ticks and labels of both axes; the suffixes are appended to tick labels.
     pub fn draw(&self, svg: &mut Svg, x_suffix: &str, y_suffix: &str) {
-        for (value, _) in self.x.ticks() {
-            let x = self.x_of(value);
-            svg.line((x, self.top), (x, self.bottom), GRID, 1.0);
-        }
         self.draw_y(svg, y_suffix);
         self.draw_x(svg, self.bottom, x_suffix);
     }
@@ -71,10 +67,12 @@ impl Panel {
         }
     }
 
-    /// Draws the horizontal axis at height `y`, which is the bottom edge or below.
+    /// Draws the horizontal axis at height `y`, which is the bottom edge or below, and its grid
+    /// lines.
     pub fn draw_x(&self, svg: &mut Svg, y: f64, suffix: &str) {
         for (value, text) in self.x.ticks() {
             let x = self.x_of(value);
+            svg.line((x, self.top), (x, y), GRID, 1.0);
             svg.line((x, y), (x, y + 4.0), FRAME, 1.0);
             svg.text((x, y + 17.0), Anchor::Middle, &format!("{text}{suffix}"));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::text::{TEXT, escaped, text_width};
+use crate::text::{TEXT, escaped, text_width, wrapped};
 
 /// Colours of series after Okabe and Ito, dark ones first: yellow is hard to see on paper.
 const COLOURS: [&str; 8] = [
@@ -42,7 +42,7 @@ const HEADING: f64 = 14.0;
 
 /// Scale below which text is too small to read. A page does not make a chart smaller on a narrow
 /// screen.
-const SMALLEST: f64 = 0.62;
+const SMALLEST: f64 = 0.75;
 
 /// Alignment of a text to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +151,13 @@ impl Svg {
             "<text transform=\"translate({x:.1} {y:.1}) rotate({degrees})\" \
              text-anchor=\"{anchor}\">{text}</text>"
         );
+    }
+
+    /// What `draw` draws, with a tooltip: a name of which it shows a part.
+    pub fn titled(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
+        let _ = writeln!(self.body, "<g>{}", tooltip(title));
+        draw(self);
+        self.body.push_str("</g>\n");
     }
 
     /// A straight line.
@@ -277,32 +284,6 @@ impl Svg {
             ),
         };
     }
-}
-
-/// Lines that fit, of whole words where possible: a word that fits in no line, such as a path, is
-/// divided.
-fn wrapped(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let longer = format!("{line} {word}");
-        if !line.is_empty() && fits(&longer) {
-            line = longer;
-            continue;
-        }
-        lines.push(std::mem::replace(&mut line, word.to_owned()));
-        while !fits(&line) {
-            let ends = line.char_indices().map(|(at, _)| at).skip(1);
-            let Some(end) = ends.take_while(|end| fits(&line[..*end])).last() else {
-                break;
-            };
-            let rest = line.split_off(end);
-            lines.push(std::mem::replace(&mut line, rest));
-        }
-    }
-    lines.push(line);
-    lines.retain(|line| !line.is_empty());
-    lines
 }
 
 fn tooltip(title: &str) -> String {

@@ -1,4 +1,4 @@
-//! Text in charts: escaping, number formats and estimated widths.
+//! Text in charts: escaping, number formats, estimated widths, lines that fit.
 
 /// Height of text, in the chart's units.
 pub const TEXT: f64 = 12.0;
@@ -38,6 +38,43 @@ pub fn text_width(text: &str) -> f64 {
         .sum()
 }
 
+/// Lines that fit, of whole words where possible: a word that fits in no line, such as a path, is
+/// divided.
+pub(crate) fn wrapped(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let longer = format!("{line} {word}");
+        if !line.is_empty() && fits(&longer) {
+            line = longer;
+            continue;
+        }
+        lines.push(std::mem::replace(&mut line, word.to_owned()));
+        while !fits(&line) {
+            let ends = line.char_indices().map(|(at, _)| at).skip(1);
+            let Some(end) = ends.take_while(|end| fits(&line[..*end])).last() else {
+                break;
+            };
+            let rest = line.split_off(end);
+            lines.push(std::mem::replace(&mut line, rest));
+        }
+    }
+    lines.push(line);
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// A text that is not wider than `width`: its beginning and an ellipsis where it is wider.
+pub fn cut_to(text: &str, width: f64) -> String {
+    if text_width(text) <= width {
+        return text.to_owned();
+    }
+    let ends = text.char_indices().map(|(at, _)| at);
+    let cut = |end| format!("{}…", text.get(..end).unwrap_or_default().trim_end());
+    let fits = ends.map(cut).take_while(|cut| text_width(cut) <= width);
+    fits.last().unwrap_or_else(|| "…".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +85,14 @@ mod tests {
             escaped("<a href='x'>\u{1b}[0m & \"b\"\u{ffff}"),
             "&lt;a href=&#39;x&#39;&gt; [0m &amp; &quot;b&quot; "
         );
+    }
+
+    #[test]
+    fn a_wide_text_is_cut_and_marked() {
+        assert_eq!(cut_to("short", 100.0), "short");
+        let cut = cut_to("a name of many words", 100.0);
+        assert!(cut.ends_with('…') && text_width(&cut) <= 100.0, "{cut}");
+        assert_eq!(cut_to("wide", 1.0), "…");
     }
 
     #[test]

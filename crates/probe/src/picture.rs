@@ -1,19 +1,26 @@
 //! Chart of delays as distribution functions and of overheads as box plots ("Toward Accurate
 //! Network Delay Measurement on Android Phones", Figures 5, 8 and 9).
 
-use mpbond_plot::{Anchor, Axis, Panel, Svg};
+use mpbond_plot::{Anchor, Axis, Key, Panel, Svg, legend};
 
 use crate::record::Summary;
 use crate::statistics::Distribution;
 
 const WIDTH: f64 = 960.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 30.0;
+const LEFT: f64 = 180.0;
+const RIGHT: f64 = 50.0;
 const PANEL: f64 = 220.0;
-const TOP: f64 = 66.0;
-const GAP: f64 = 80.0;
+const GAP: f64 = 90.0;
 const ROW: f64 = 34.0;
 const COLOURS: [&str; 3] = ["#d55e00", "#0072b2", "#009e73"];
+
+/// Label of the distribution functions.
+const SHARES: &str = "Share of probes with at most this round-trip time";
+/// Label of the box plots.
+const OVERHEADS: &str = "Delay added by this machine (box: quartiles and median; dots: values \
+     more than 1.5 box lengths away, +n: beyond the axis)";
+/// Multiple of the 95th percentile beyond which a value is not drawn.
+const FAR: f64 = 3.0;
 
 impl Summary {
     /// Delays and overheads as an SVG chart.
@@ -24,11 +31,11 @@ impl Summary {
             ("d_n (wire)", &self.d_n_us),
         ];
         let overheads: Vec<(&str, &Distribution)> = [
-            ("Δd_u", &self.delta_d_u_us),
-            ("Δd_u out", &self.delta_d_u_out_us),
-            ("Δd_u in", &self.delta_d_u_in_us),
-            ("Δd_k", &self.delta_d_k_us),
-            ("Δd", &self.delta_d_us),
+            ("Δd_u: program, kernel", &self.delta_d_u_us),
+            ("on the way out", &self.delta_d_u_out_us),
+            ("on the way in", &self.delta_d_u_in_us),
+            ("Δd_k: driver, hardware", &self.delta_d_k_us),
+            ("Δd: all of these", &self.delta_d_us),
         ]
         .into_iter()
         .filter_map(|(name, d)| Some((name, d.as_ref()?)))
@@ -42,16 +49,20 @@ impl Summary {
             .collect();
         let x = microseconds(present.iter().map(|(_, d, _)| *d));
         let shares = Axis::exact("share", 0.0, 100.0, 5.0);
-        let top = TOP + heading;
+        let entries: Vec<(Key, String)> = present
+            .iter()
+            .map(|(name, d, colour)| (Key::Colour(colour), format!("{name}, n = {}", d.count)))
+            .collect();
+        let below = legend(&mut svg, &entries, LEFT, WIDTH - RIGHT, 30.0 + heading);
+        svg.text((LEFT, below + 6.0), Anchor::Start, SHARES);
+        let top = below + 16.0;
         let panel = Panel::new((LEFT, top), (WIDTH - LEFT - RIGHT, PANEL), x, shares);
         panel.draw(&mut svg, " µs", " %");
-        for (i, (name, d, colour)) in present.iter().enumerate() {
-            let entry = format!("{name}, n = {}", d.count);
-            let at = (LEFT + i as f64 * 180.0, top - 22.0);
-            svg.coloured_text(at, Anchor::Start, &entry, colour);
+        for (_, d, colour) in &present {
             let mut steps = vec![(panel.left, panel.bottom)];
             let (mut below, mut y) = (0, panel.bottom);
-            for value in d.sample.values() {
+            let shown = |v: &&f64| **v <= panel.x.high;
+            for value in d.sample.values().iter().filter(shown) {
                 let x = panel.x_of(*value);
                 steps.push((x, y));
                 below += 1;
@@ -66,19 +77,27 @@ impl Summary {
         let height = overheads.len() as f64 * ROW;
         let rows = Axis::exact("", 0.0, 1.0, 1.0);
         let panel = Panel::new((LEFT, top), (WIDTH - LEFT - RIGHT, height), x, rows);
+        if !overheads.is_empty() {
+            svg.text((LEFT, top - 10.0), Anchor::Start, OVERHEADS);
+            panel.draw_x(&mut svg, panel.bottom, " µs");
+        }
         for (i, (name, d)) in overheads.iter().enumerate() {
             boxed(&mut svg, name, d, &panel, top + i as f64 * ROW);
-        }
-        if !overheads.is_empty() {
-            panel.draw_x(&mut svg, panel.bottom, " µs");
         }
         svg.finish(title, WIDTH, top + height.max(ROW) + 40.0)
     }
 }
 
-/// Horizontal axis that covers some distributions.
+/// Horizontal axis that covers some distributions, except values that are far from all others:
+/// these would leave the others no room.
 fn microseconds<'a>(all: impl Iterator<Item = &'a Distribution>) -> Axis {
-    Axis::covering("µs", all.flat_map(|d| [d.min, d.max]), false, 7.0)
+    let shown = |d: &Distribution| [d.min, d.max.min((FAR * d.p95).max(d.p75 + reach(d)))];
+    Axis::covering("µs", all.flat_map(shown), false, 7.0)
+}
+
+/// Distance from the box up to which a value is no outlier.
+fn reach(d: &Distribution) -> f64 {
+    1.5 * (d.p75 - d.p25)
 }
 
 /// Box plot. Whiskers reach the farthest values within 1.5 quartile distances of the box; values
@@ -86,7 +105,7 @@ fn microseconds<'a>(all: impl Iterator<Item = &'a Distribution>) -> Axis {
 /// 5.3).
 fn boxed(svg: &mut Svg, name: &str, d: &Distribution, panel: &Panel, top: f64) {
     let middle = top + ROW / 2.0;
-    let reach = 1.5 * (d.p75 - d.p25);
+    let reach = reach(d);
     let inside = |v: &&f64| (d.p25 - reach..=d.p75 + reach).contains(*v);
     let values = d.sample.values();
     let low = values.iter().find(inside).copied().unwrap_or(d.min);
@@ -100,7 +119,34 @@ fn boxed(svg: &mut Svg, name: &str, d: &Distribution, panel: &Panel, top: f64) {
     svg.rect((x(d.p25), top), (width, height), "#56b4e9");
     let median = x(d.median);
     svg.line((median, top), (median, top + height), "#000000", 2.0);
-    for value in values.iter().filter(|v| !inside(v)) {
-        svg.dot((x(*value), middle));
+    let (near, beyond): (Vec<f64>, Vec<f64>) = values
+        .iter()
+        .filter(|v| !inside(v))
+        .partition(|v| **v <= panel.x.high);
+    for value in near {
+        svg.dot((x(value), middle));
+    }
+    if !beyond.is_empty() {
+        let at = (panel.right + 6.0, middle + 4.0);
+        svg.text(at, Anchor::Start, &format!("+{}", beyond.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_far_from_all_others_leaves_them_room() {
+        let values = (0..100).map(|i| 50.0 + f64::from(i % 10));
+        let d = Distribution::of(values.chain([9_000.0]).collect()).unwrap();
+        let axis = microseconds([&d].into_iter());
+        assert!((59.0..=200.0).contains(&axis.high), "{}", axis.high);
+        let rows = Axis::exact("", 0.0, 1.0, 1.0);
+        let panel = Panel::new((LEFT, 0.0), (400.0, ROW), axis, rows);
+        let mut svg = Svg::new();
+        boxed(&mut svg, "d", &d, &panel, 0.0);
+        let svg = svg.finish("t", WIDTH, ROW);
+        assert!(svg.contains(">+1<") && !svg.contains("<circle"), "{svg}");
     }
 }

@@ -97,9 +97,8 @@ fn draw(
     let panel = Panel::new((LEFT, top), (WIDTH - LEFT - RIGHT, PANEL), x, y);
     let name = format!("{name}, {:.3} J", part.energy.joules);
     svg.text((LEFT, top - 5.0), Anchor::Start, &name);
-    panel.draw_y(svg, " mW");
+    panel.draw(svg, " s", " mW");
     areas(svg, &bins, from, part.trace.width_s(), &panel);
-    panel.draw_x(svg, panel.bottom, " s");
 }
 
 /// Areas of the states, stacked in the order of [`State::ALL`].

@@ -72,6 +72,9 @@ impl BluetoothReport {
         );
         panel.draw_y(svg, "");
         let floor = panel.bottom;
+        let strip = floor + 4.0;
+        let events = strip + STRIP + 10.0;
+        panel.draw_x(svg, events + EVENTS, " s");
         for (bins, colour) in [(&drawn.sent, SENT), (&drawn.received, RECEIVED)] {
             let mut path = String::new();
             for (s, kbps) in bins {
@@ -81,7 +84,6 @@ impl BluetoothReport {
             }
             svg.area(&path, colour, 0.7, "");
         }
-        let strip = floor + 4.0;
         for (i, (from, mode)) in drawn.modes.iter().enumerate() {
             let until = drawn.modes.get(i + 1).map_or(drawn.end_s, |next| next.0);
             let undesired = link.undesired_sniff.iter().any(|u| u.start_s == *from);
@@ -95,7 +97,6 @@ impl BluetoothReport {
             let width = (panel.x_of(until) - left).max(0.5);
             svg.rect((left, strip), (width, STRIP), colour);
         }
-        let events = strip + STRIP + 10.0;
         for (row, side) in [(0.0, Side::Local), (1.0, Side::Peer)] {
             let y = events + row * EVENTS / 2.0;
             let name = match side {
@@ -114,6 +115,5 @@ impl BluetoothReport {
                 svg.area(&triangle, ACTIVE_REQUEST, 1.0, &title);
             }
         }
-        panel.draw_x(svg, events + EVENTS, " s");
     }
 }

@@ -38,7 +38,9 @@ impl BtArgs {
         let (name, from) = open(&self.file)?;
         let report = analyse(&name, from).map_err(Failure::input)?;
         if let Some(path) = &self.svg {
-            write(path, report.to_svg(&name).as_bytes())?;
+            let file = self.file.file_name().unwrap_or_default().display();
+            let title = format!("Bluetooth links over time, in {file}");
+            write(path, report.to_svg(&title).as_bytes())?;
         }
         if self.json {
             let line = serde_json::to_string(&report).map_err(Failure::run)?;

@@ -115,7 +115,10 @@ impl DelayArgs {
                 out.push_str(&run.text(&summary));
             }
             if let Some(path) = &self.svg {
-                let title = format!("{} in {name}", run.name);
+                let title = format!(
+                    "Round-trip times and their overheads: {} in {name}",
+                    run.name
+                );
                 write(path, summary.to_svg(&title).as_bytes())?;
             }
         }

@@ -165,7 +165,11 @@ impl ClientArgs {
 
     fn print_summary(&self, summary: &Summary) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
-            let title = format!("{:?} with {}", self.workload, self.host).to_lowercase();
+            let workload = format!("{:?}", self.workload).to_lowercase();
+            let title = format!(
+                "Throughput and delays over time: {workload} with {}",
+                self.host
+            );
             std::fs::write(path, summary.to_svg(&title))
                 .map_err(|e| Failure::run(format_args!("{}: {e}", path.display())))?;
         }

@@ -62,6 +62,7 @@ impl Summary {
         let x = Axis::exact("time", 0.0, self.end_s(d), 6.0);
         let y = Axis::covering(name, bins.iter().flatten().copied(), true, 4.0);
         let panel = Panel::new((LEFT, top), size, x, y);
+        panel.draw(svg, " s", "");
         for gap in d.gaps.list.iter().take(MAX_POINTS) {
             let from = panel.x_of(gap.start_s);
             let to = panel.x_of(gap.start_s + gap.length_s);
@@ -71,8 +72,7 @@ impl Summary {
             let x = panel.x_of(loss.lost_s);
             svg.path(&[(x, top), (x, panel.bottom)], "#b2182b", 1.0, "4 3");
         }
-        panel.draw(svg, " s", "");
-        svg.coloured_text((LEFT, top - 5.0), Anchor::Start, name, colour);
+        svg.text((LEFT, top - 5.0), Anchor::Start, name);
         // Of many bins, the largest of neighbours.
         let group = bins.len().div_ceil(MAX_POINTS).max(1);
         let mut line: Vec<(f64, f64)> = Vec::new();
