@@ -1,6 +1,6 @@
 'use strict';
-// Timeline: one lane for each CPU and one for idle episodes, with keys as in Perfetto (w s a d),
-// search, and a legend of the tasks in view.
+// Timeline: one lane for each CPU and one for idle episodes, with keys (those of Perfetto, w s a d,
+// too), search, and a legend of the tasks in view.
 (function () {
   const data = JSON.parse(document.getElementById('timeline-data').textContent);
   const canvas = document.getElementById('timeline');
@@ -29,6 +29,18 @@
     for (let i = 0; i < name.length; i++) h = (h * 31 + name.charCodeAt(i)) % 360;
     return 'hsl(' + h + ' 50% 48%)';
   });
+  // Black or white: a label on a colour.
+  const labels = new Map();
+  function labelOn(g, colour) {
+    if (!labels.has(colour)) {
+      g.fillStyle = colour;
+      const number = parseInt(g.fillStyle.slice(1), 16);
+      const part = function (v) { v /= 255; return v <= 0.04045 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4); };
+      const light = 0.2126 * part(number >> 16) + 0.7152 * part(number >> 8 & 255) + 0.0722 * part(number & 255);
+      labels.set(colour, light > 0.179 ? '#000' : '#fff');
+    }
+    return labels.get(colour);
+  }
   const full = Math.max(1, data.span_us);
   let from = 0, to = full;
   // Tasks that are shown in colour; null: all.
@@ -119,7 +131,7 @@
           g.fillStyle = colour(task);
           g.fillRect(LEFT + a, y + LANE - 4 - tall, b - a, tall);
           if (b - a > 60 && tall > 12) {
-            g.fillStyle = '#fff';
+            g.fillStyle = labelOn(g, colour(task));
             const most = Math.floor((b - a) / 7), name = data.tasks[task];
             g.fillText(name.length > most ? name.slice(0, most - 1) + '…' : name, LEFT + a + 3, y + 16);
           }
@@ -189,6 +201,10 @@
     show(middle - (middle - from) * factor, middle + (to - middle) * factor);
   }
   function move(share) { const d = (to - from) * share; show(from + d, to + d); }
+  const KEYS = {
+    w: 'in', '+': 'in', '=': 'in', s: 'out', '-': 'out', a: 'left', arrowleft: 'left',
+    d: 'right', arrowright: 'right', 0: 'all', home: 'all'
+  };
   const actions = {
     in: function (at) { zoom(0.6, at); },
     out: function (at) { zoom(1 / 0.6, at); },
@@ -269,7 +285,11 @@
   document.addEventListener('keydown', function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     if (event.key === '/') { search.focus(); event.preventDefault(); return; }
-    const action = { w: 'in', s: 'out', a: 'left', d: 'right', 0: 'all' }[event.key.toLowerCase()];
+    if (event.key === 'Escape') { search.value = ''; choose(); return; }
+    // Tables that are wider than the screen, and the page, have keys of their own.
+    if (event.target.closest('.wide')) return;
+    if (event.key === 'Home' && event.target !== canvas) return;
+    const action = KEYS[event.key.toLowerCase()];
     const box = canvas.getBoundingClientRect();
     if (!action || box.bottom < 0 || box.top > window.innerHeight) return;
     actions[action](pointer === null ? undefined : pointer);
@@ -308,6 +328,7 @@
       const us = Number(button.dataset.us), long = Math.max(100, Number(button.dataset.length));
       show(us - long, us + 2 * long);
       canvas.scrollIntoView({ block: 'center' });
+      canvas.focus({ preventScroll: true });
     });
   });
   function redraw() { readColours(); draw(); }

@@ -8,8 +8,10 @@ use mpbond_plot::{Anchor, Axis, Panel, Svg, escaped, text_width};
 /// Width of pictures with bars.
 const WIDTH: f64 = 860.0;
 /// Width of line charts: on a telephone their text stays readable.
-const LINE_WIDTH: f64 = 560.0;
+const LINE_WIDTH: f64 = 490.0;
 const BLUE: &str = "#3b6fb6";
+/// Colour of anomalies.
+const RED: &str = "#c02b3c";
 
 /// A bar: label, share in percent, text behind the bar, and whether it is an anomaly.
 pub(super) struct Bar {
@@ -19,12 +21,18 @@ pub(super) struct Bar {
     pub alarm: bool,
 }
 
-/// Horizontal bars as HTML.
+/// Horizontal bars as HTML, above an axis in percent.
 pub(super) fn html_bars(title: &str, rows: &[Bar]) -> String {
-    let top = rows.iter().map(|r| r.percent).fold(0.0, f64::max).max(1e-9);
-    let mut out = format!("<div class=\"bars\" aria-label=\"{}\">", escaped(title));
+    let axis = percent_axis(rows);
+    let ticks = axis.ticks();
+    let step = ticks.get(1).map_or(1.0, |(value, _)| axis.share(*value));
+    let mut out = format!(
+        "<div class=\"bars\" aria-label=\"{}\" style=\"--step:{:.3}%\">",
+        escaped(title),
+        step * 100.0
+    );
     for row in rows {
-        let width = (row.percent / top * 100.0).clamp(0.0, 100.0);
+        let width = axis.share(row.percent) * 100.0;
         let alarm = if row.alarm { " alarm" } else { "" };
         let _ = write!(
             out,
@@ -34,28 +42,54 @@ pub(super) fn html_bars(title: &str, rows: &[Bar]) -> String {
             escaped(&row.text)
         );
     }
-    out.push_str("</div>");
+    out.push_str("<div class=\"axis\"><span class=\"name\"></span><span class=\"bar\">");
+    for (value, text) in ticks {
+        let left = axis.share(value) * 100.0;
+        let _ = write!(out, "<b style=\"left:{left:.1}%\">{text} %</b>");
+    }
+    out.push_str("</span><span></span></div></div>");
     out
 }
 
-/// Horizontal bars as SVG.
+/// An axis from zero that covers all bars.
+fn percent_axis(rows: &[Bar]) -> Axis {
+    let values = rows.iter().map(|r| r.percent.clamp(0.0, 100.0));
+    Axis::covering("share", values, true, 5.0)
+}
+
+/// Horizontal bars as SVG, above an axis in percent.
 pub(super) fn bars(title: &str, rows: &[Bar]) -> String {
     const ROW: f64 = 22.0;
     const LEFT: f64 = 270.0;
-    let top = rows.iter().map(|r| r.percent).fold(0.0, f64::max).max(1e-9);
     let widest = rows.iter().map(|r| text_width(&r.text)).fold(0.0, f64::max);
     // Labels and texts have room on both sides.
-    let wide = WIDTH - LEFT - widest - 12.0;
+    let wide = WIDTH - LEFT - widest - 16.0;
     let mut svg = Svg::new();
+    let top = 32.0 + svg.heading((8.0, 20.0), WIDTH - 8.0, title);
+    let size = (wide, rows.len() as f64 * ROW);
+    let panel = Panel::new(
+        (LEFT, top),
+        size,
+        percent_axis(rows),
+        Axis::exact("", 0.0, 1.0, 1.0),
+    );
+    panel.draw_x(&mut svg, panel.bottom, " %");
     for (i, row) in rows.iter().enumerate() {
-        let y = i as f64 * ROW;
-        let width = (row.percent / top * wide).clamp(0.0, wide);
+        let y = top + i as f64 * ROW;
+        let right = panel.x_of(row.percent.clamp(0.0, 100.0));
         let label = shorten(&row.label, LEFT - 12.0);
-        svg.text((LEFT - 8.0, y + 15.0), Anchor::End, &label);
-        svg.rect((LEFT, y + 4.0), (width, 14.0), BLUE);
-        svg.text((LEFT + width + 6.0, y + 15.0), Anchor::Start, &row.text);
+        let at = (LEFT - 8.0, y + 15.0);
+        if label == row.label {
+            svg.text(at, Anchor::End, &label);
+        } else {
+            svg.titled(&row.label, |svg| svg.text(at, Anchor::End, &label));
+        }
+        let colour = if row.alarm { RED } else { BLUE };
+        svg.rect((LEFT, y + 4.0), (right - LEFT, 14.0), colour);
+        let beside = (panel.right + 8.0, y + 15.0);
+        svg.text(beside, Anchor::Start, &row.text);
     }
-    svg.inline(title, WIDTH, rows.len() as f64 * ROW + 4.0)
+    svg.inline(title, WIDTH, panel.bottom + 26.0)
 }
 
 /// The end of a text that is wider than `most`, behind an ellipsis: the end of a name tells more
@@ -70,27 +104,37 @@ fn shorten(text: &str, most: f64) -> String {
     tail(fits.unwrap_or(text.len()))
 }
 
-/// A line over a linear or logarithmic x axis; y begins at zero. Empty without points.
-pub(super) fn line(points: &[(f64, f64)], log_x: bool, x_name: &str, y_name: &str) -> String {
+/// Horizontal axis of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Across {
+    /// Linear, with this label.
+    Linear(&'static str),
+    /// Logarithmic from 1, with this label.
+    Logarithmic(&'static str),
+}
+
+/// A line; y begins at zero. Empty without points.
+pub(super) fn line(title: &str, points: &[(f64, f64)], across: Across, y_name: &str) -> String {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return String::new();
     };
-    let x = match log_x {
-        true => Axis::logarithmic(x_name, last.0),
-        false => Axis::exact(x_name, first.0, last.0, 8.0),
+    let (x_name, x) = match across {
+        Across::Logarithmic(name) => (name, Axis::logarithmic(name, last.0)),
+        Across::Linear(name) => (name, Axis::exact(name, first.0, last.0, 8.0)),
     };
-    let y = Axis::covering(y_name, points.iter().map(|p| p.1), true, 4.0);
-    let panel = Panel::new((64.0, 28.0), (LINE_WIDTH - 94.0, 180.0), x, y);
     let mut svg = Svg::new();
-    svg.text((10.0, 16.0), Anchor::Start, y_name);
+    let top = 36.0 + svg.heading((8.0, 20.0), LINE_WIDTH - 8.0, title);
+    let y = Axis::covering(y_name, points.iter().map(|p| p.1), true, 4.0);
+    let panel = Panel::new((64.0, top), (LINE_WIDTH - 94.0, 180.0), x, y);
     panel.draw(&mut svg, "", "");
+    svg.slanted((16.0, top + 90.0), y_name, -90.0);
     // More points than pixels only enlarge the page.
     let step = points.len().div_ceil(2_000).max(1);
     let curve: Vec<_> = points.iter().step_by(step).map(|p| panel.at(*p)).collect();
     svg.path(&curve, BLUE, 1.5, "");
     let middle = f64::midpoint(panel.left, panel.right);
-    svg.text((middle, 244.0), Anchor::Middle, x_name);
-    svg.inline(&format!("{y_name} by {x_name}"), LINE_WIDTH, 252.0)
+    svg.text((middle, panel.bottom + 36.0), Anchor::Middle, x_name);
+    svg.inline(title, LINE_WIDTH, panel.bottom + 46.0)
 }
 
 /// Start and length of a part of the trace, in nanoseconds from its start.
@@ -166,7 +210,7 @@ mod tests {
         assert!(!bars("</title><script>", &rows).contains("<script"));
         assert!(!html_bars("\"><script>", &rows).contains("<script"));
         assert!(table(&["a"], &[vec!["<b>".into()]]).contains("&lt;b&gt;"));
-        assert!(line(&[], true, "x", "y").is_empty());
+        assert!(line("t", &[], Across::Linear("x"), "y").is_empty());
     }
 
     #[test]
@@ -183,7 +227,10 @@ mod tests {
         ];
         let svg = bars("t", &rows);
         let mut seen = 0;
-        for line in svg.lines().filter(|l| l.starts_with("<text ")) {
+        let labels = svg
+            .lines()
+            .filter(|l| l.starts_with("<text ") && !l.contains("bold"));
+        for line in labels.filter(|l| !l.contains("middle")) {
             let x = line
                 .split("x=\"")
                 .nth(1)

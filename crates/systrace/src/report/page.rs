@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use mpbond_plot::{PAGE_STYLE, escaped};
 
 use super::analyses::Report;
-use super::charts::{Bar, Place, html_bars, line, table, table_with_places};
+use super::charts::{Across, Bar, Place, html_bars, line, table, table_with_places};
 use super::timeline;
 use crate::activity::Concurrency;
 use crate::functions::GroupTime;
@@ -25,8 +25,8 @@ const TOOLS: &str = "<div id=\"tools\"><input id=\"search\" type=\"search\" plac
      in\">+</button><button data-action=\"out\" aria-label=\"zoom out\">−</button><button \
      data-action=\"left\" aria-label=\"move left\">←</button><button data-action=\"right\" \
      aria-label=\"move right\">→</button><button data-action=\"all\">show all</button> <span \
-     id=\"found\" role=\"status\"></span></div><canvas id=\"timeline\" aria-label=\"What ran on each \
-     CPU\"></canvas><p id=\"tip\" class=\"note\"></p><div id=\"legend\"></div>";
+     id=\"found\" role=\"status\"></span></div><canvas id=\"timeline\" tabindex=\"0\" aria-label=\"What ran \
+     on each CPU\"></canvas><p id=\"tip\" class=\"note\"></p><div id=\"legend\"></div>";
 
 const TOP_FUNCTIONS: &str = "Share of all time in the N hottest functions together: where the curve \
      rises early, improving few functions helps (Figure 4).";
@@ -104,8 +104,8 @@ fn timeline(r: &Report, out: &mut String) {
         "Timeline",
         &format!(
             "What ran on each CPU; red in the last lane: idle time with an anomalous cause. \
-             Keys: w and s zoom, a and d move, 0 shows all, / searches. Dragging moves, and the \
-             wheel zooms with Ctrl. Times on this page are seconds from the start of the trace, \
+             Keys: + and − zoom, the arrows move, 0 shows all, / searches, Esc ends the search. \
+             Dragging moves, and the wheel zooms with Ctrl. Times on this page are seconds from the start of the trace, \
              which is {start_s:.6} s on its clock; tables as CSV and queries in SQL have the \
              times of that clock. {}",
             t.merged
@@ -146,10 +146,11 @@ pub(super) fn cause_bars(idle: &IdleReport) -> Vec<Bar> {
         label: c.cause.clone(),
         percent: c.percent,
         text: format!(
-            "{:.1} %, {:.3} s in {} episodes{}",
+            "{:.1} %, {:.3} s in {} episode{}{}",
             c.percent,
             c.idle_s,
             c.episodes,
+            if c.episodes == 1 { "" } else { "s" },
             if c.anomaly { ", anomalous" } else { "" }
         ),
         alarm: c.anomaly,
@@ -191,6 +192,17 @@ pub(super) fn sliding_points(origin: u64, list: &[(u64, f64)]) -> Vec<(f64, f64)
 
 pub(super) fn top_points(curve: &[f64]) -> Vec<(f64, f64)> {
     (1..).zip(curve).map(|(n, s)| (f64::from(n), *s)).collect()
+}
+
+pub(super) fn parallelism_line(points: &[(f64, f64)]) -> String {
+    let title = "Thread-level parallelism (TLP) over time";
+    line(title, points, Across::Linear("time (s)"), "TLP")
+}
+
+pub(super) fn top_line(points: &[(f64, f64)]) -> String {
+    let title = "Share of all time in the N hottest functions";
+    let across = Across::Logarithmic("N (logarithmic)");
+    line(title, points, across, "share (%)")
 }
 
 fn usage(r: &Report, out: &mut String) {
@@ -333,7 +345,7 @@ fn parallelism(r: &Report, out: &mut String) {
         "TLP of each second, or of each part of the trace.",
     );
     let points = sliding_points(c.start_ns, &r.sliding_tlp);
-    chart(out, &line(&points, false, "s", "TLP"));
+    chart(out, &parallelism_line(&points));
     part(
         out,
         "By process",
@@ -383,7 +395,7 @@ fn functions(r: &Report, out: &mut String) {
     out.push_str(&table(&head, &rows));
     part(out, "Few functions or many", TOP_FUNCTIONS);
     let points = top_points(&f.top_share_curve);
-    chart(out, &line(&points, true, "N (logarithmic)", "%"));
+    chart(out, &top_line(&points));
     for (title, note, list) in [
         (
             "By service",
@@ -421,7 +433,7 @@ fn sampled(r: &Report, out: &mut String) {
     out.push_str(&table(&t.columns, shown));
     part(out, "Few functions or many", TOP_FUNCTIONS);
     let points = top_points(&s.top_share_curve);
-    chart(out, &line(&points, true, "N (logarithmic)", "%"));
+    chart(out, &top_line(&points));
 }
 
 fn spans(r: &Report, out: &mut String) {

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mpbond_plot::{Anchor, Key, Svg, legend};
+use mpbond_plot::{Anchor, Axis, Key, Panel, Svg, legend};
 
 use super::analyses::Report;
-use super::charts::{Bar, bars, line};
+use super::charts::{Bar, bars};
 use super::page;
 use crate::tasks::{ClassRules, TaskClass};
 
-/// Columns of the timeline: two units of a picture 860 wide.
+/// Number of columns of the timeline, each two units wide.
 const COLUMNS: u64 = 380;
-
-/// Of a lane of the timeline.
-const LANE: u64 = 26;
+const WIDTH: f64 = 860.0;
+/// Left edge of the timeline's lanes.
+const LEFT: f64 = 70.0;
+/// Height of a lane of the timeline.
+const LANE: f64 = 26.0;
+/// Height of a column without idle time.
+const MOST: u64 = 20;
+/// Colour of stalls.
+const RED: &str = "#c62f2f";
 
 impl Report {
     /// Name, fit for a file name, and SVG of every figure that the trace has the data for.
@@ -28,40 +34,65 @@ impl Report {
         if let Some(svg) = timeline(self, classes) {
             add("timeline", svg);
         }
-        let mut add_bars = |name, rows: Vec<Bar>| {
+        let mut add_bars = |name, title, rows: Vec<Bar>| {
             if !rows.is_empty() {
-                add(name, bars(name, &rows));
+                add(name, bars(title, &rows));
             }
         };
         if let Some(u) = &self.usage {
-            add_bars("classes", page::usage_bars(&u.classes, false));
-            add_bars("processes", page::usage_bars(&u.processes, true));
-            add_bars("tasks", page::usage_bars(&u.tasks, true));
+            add_bars(
+                "classes",
+                "Share of the CPU time by class of task",
+                page::usage_bars(&u.classes, false),
+            );
+            add_bars(
+                "processes",
+                "Share of the CPU time by process",
+                page::usage_bars(&u.processes, true),
+            );
+            add_bars(
+                "tasks",
+                "Share of the CPU time by task",
+                page::usage_bars(&u.tasks, true),
+            );
         }
         if let Some(idle) = &self.idle {
-            add_bars("idle-causes", page::cause_bars(idle));
+            add_bars(
+                "idle-causes",
+                "Share of the idle time by cause",
+                page::cause_bars(idle),
+            );
         }
         if let Some(c) = &self.concurrency {
-            add_bars("concurrency", page::level_bars(c));
+            add_bars(
+                "concurrency",
+                "Share of the time by number of busy CPUs",
+                page::level_bars(c),
+            );
         }
         if let Some(f) = &self.functions {
-            add_bars("services", page::group_bars(&f.services));
-            add_bars("data-structures", page::group_bars(&f.packages));
+            add_bars(
+                "services",
+                "Share of the time in services of the system",
+                page::group_bars(&f.services),
+            );
+            add_bars(
+                "data-structures",
+                "Share of the time in basic data structures",
+                page::group_bars(&f.packages),
+            );
         }
         if let Some(c) = &self.concurrency {
             let points = page::sliding_points(c.start_ns, &self.sliding_tlp);
-            add("sliding-tlp", line(&points, false, "s", "TLP"));
+            add("sliding-tlp", page::parallelism_line(&points));
         }
         if let Some(f) = &self.functions {
             let points = page::top_points(&f.top_share_curve);
-            add("top-functions", line(&points, true, "N (logarithmic)", "%"));
+            add("top-functions", page::top_line(&points));
         }
         if let Some(s) = &self.sampled {
             let points = page::top_points(&s.top_share_curve);
-            add(
-                "sampled-functions",
-                line(&points, true, "N (logarithmic)", "%"),
-            );
+            add("sampled-functions", page::top_line(&points));
         }
         list
     }
@@ -106,45 +137,65 @@ fn timeline(r: &Report, rules: &ClassRules) -> Option<String> {
         (TaskClass::Unknown, "unknown", "#b9a4d6"),
     ];
     let mut svg = Svg::new();
+    let title = "Tasks on each CPU over time, by class";
+    let heading = svg.heading((8.0, 20.0), WIDTH - 8.0, title);
+    let mut entries: Vec<(Key, String)> = COLOURS
+        .iter()
+        .map(|(_, name, colour)| (Key::Colour(colour), (*name).to_owned()))
+        .collect();
+    let stalls = stalls(r, start, end);
+    if !stalls.is_empty() {
+        entries.push((Key::Colour(RED), "stalls".to_owned()));
+    }
+    let top = legend(&mut svg, &entries, 8.0, WIDTH - 8.0, 30.0 + heading);
+    let lanes = cpus.len() + usize::from(!stalls.is_empty());
+    let panel = Panel::new(
+        (LEFT, top),
+        ((2 * COLUMNS) as f64, lanes as f64 * LANE),
+        Axis::exact("time", 0.0, (end - start) as f64 / 1e9, 8.0),
+        Axis::exact("", 0.0, 1.0, 1.0),
+    );
+    panel.draw_x(&mut svg, panel.bottom, " s");
     for (i, (cpu, lane)) in cpus.iter().enumerate() {
-        let floor = (LANE * (i as u64 + 1)) as f64;
-        svg.text((8.0, floor - 6.0), Anchor::Start, &format!("CPU {cpu}"));
-        svg.line((70.0, floor), (830.0, floor), "#98a2b3", 1.0);
+        let floor = top + LANE * (i as f64 + 1.0);
+        let name = format!("CPU {cpu}");
+        svg.text((LEFT - 8.0, floor - 6.0), Anchor::End, &name);
+        svg.line((LEFT, floor), (panel.right, floor), "#98a2b3", 1.0);
         for (class, name, colour) in COLOURS {
             let mut path = String::new();
             for (c, times) in lane {
                 let most = times.iter().max_by_key(|(_, ns)| **ns).map(|(c, _)| *c);
                 let busy: u64 = times.values().sum();
                 let width = (edge(c + 1) - edge(*c)).max(1);
-                let tall = ((LANE - 6) * busy).div_ceil(width).min(LANE - 6);
+                let tall = (MOST * busy).div_ceil(width).min(MOST);
                 if most == Some(class) && tall > 0 {
-                    let _ = write!(path, "M{} {floor}v-{tall}h2v{tall}Z", 70 + 2 * c);
+                    let x = LEFT + 2.0 * *c as f64;
+                    let _ = write!(path, "M{x} {floor:.1}v-{tall}h2v{tall}Z");
                 }
             }
             svg.area(&path, colour, 1.0, name);
         }
     }
-    let base = (LANE * cpus.len() as u64) as f64;
-    let mut stalls = String::new();
-    for f in r.idle.iter().flat_map(|idle| &idle.findings) {
-        let from = column(f.start_ns.clamp(start, end));
-        let to = column(f.end_ns.clamp(start, end)).max(from + 1);
-        let width = 2 * (to - from);
-        let _ = write!(
-            stalls,
-            "M{} {}h{width}v10h-{width}Z",
-            70 + 2 * from,
-            base + 7.0
-        );
-    }
     if !stalls.is_empty() {
-        svg.text((8.0, base + 16.0), Anchor::Start, "stalls");
-        svg.area(&stalls, "#c62f2f", 1.0, "stalls");
+        let middle = panel.bottom - LANE / 2.0;
+        svg.text((LEFT - 8.0, middle + 4.0), Anchor::End, "stalls");
+        let mut path = String::new();
+        for (from, to) in stalls {
+            let (left, right) = (panel.x_of(from), panel.x_of(to));
+            let width = (right - left).max(1.0);
+            let y = middle - 5.0;
+            let _ = write!(path, "M{left:.1} {y:.1}h{width:.1}v10h-{width:.1}Z");
+        }
+        svg.area(&path, RED, 1.0, "stalls");
     }
-    let length = format!("{:.3} s", (end - start) as f64 / 1e9);
-    svg.text((70.0, base + 34.0), Anchor::Start, "0 s");
-    svg.text((830.0, base + 34.0), Anchor::End, &length);
-    let entries = COLOURS.map(|(_, name, colour)| (Key::Colour(colour), name.to_owned()));
-    let below = legend(&mut svg, &entries, 250.0, 760.0, base + 22.0);
-    Some(svg.inline("CPUs over time", 860.0, below))
+    Some(svg.inline(title, WIDTH, panel.bottom + 26.0))
+}
+
+/// Begin and end of each stall, in seconds from the start.
+fn stalls(r: &Report, start: u64, end: u64) -> Vec<(f64, f64)> {
+    let seconds = |ns: u64| (ns.clamp(start, end) - start) as f64 / 1e9;
+    let found = r.idle.iter().flat_map(|idle| &idle.findings);
+    found
+        .map(|f| (seconds(f.start_ns), seconds(f.end_ns)))
+        .collect()
 }
