@@ -2,6 +2,7 @@
 
 use mpbond_plot::{Bar, BarChart, Chart, Form, Group, Point, Series};
 
+use super::heading;
 use super::section::{Section, titled};
 use super::study::Study;
 use super::unfit;
@@ -160,10 +161,19 @@ fn clusters(study: &Study, m: &Measure) -> Vec<Cluster> {
 }
 
 fn section_title(m: &Measure) -> String {
-    let title = titled(m.quantity.label(), "");
+    titled(&named(m, m.quantity.label()))
+}
+
+/// Heading of a picture of a quantity.
+fn measured(m: &Measure, which: &str) -> String {
+    heading::with(&named(m, heading::of(m.quantity)), which)
+}
+
+/// A quantity with its model of energy.
+fn named(m: &Measure, quantity: &str) -> String {
     match &m.model {
-        Some(model) => format!("{title}, by {model}"),
-        None => title,
+        Some(model) => format!("{quantity}, by {model}"),
+        None => quantity.to_owned(),
     }
 }
 
@@ -196,7 +206,7 @@ fn bars(study: &Study, m: &Measure, note: &'static str) -> Section {
             }
         });
         let chart = BarChart {
-            title: titled(m.quantity.label(), &cluster.title),
+            title: measured(m, &cluster.title),
             y_label: m.quantity.axis(),
             series: schemes.clone(),
             reference: "ideal".into(),
@@ -253,7 +263,7 @@ fn scatter(study: &Study, m: &Measure) -> Section {
         }
         if !series.is_empty() {
             let chart = Chart {
-                title: titled("time against energy", workload),
+                title: heading::with("Time and energy of the transfers", workload),
                 x_label: Quantity::Seconds.axis(),
                 y_label: m.quantity.axis(),
                 from_zero: (false, false),
@@ -263,8 +273,8 @@ fn scatter(study: &Study, m: &Measure) -> Section {
         }
     }
     Section {
-        title: format!("Time against {}", section_title(m).to_lowercase()),
-        note: "Crosses: means with their 95 % intervals; faint: single transfers. Bottom left is \
+        title: format!("Time against {}", named(m, m.quantity.label())),
+        note: "Large: means with their 95 % intervals; faint: single transfers. Bottom left is \
                best.",
         pictures,
     }
@@ -327,7 +337,7 @@ fn parameter(study: &Study) -> Section {
                 }
             });
             let chart = Chart {
-                title: titled(&section_title(m), &title),
+                title: measured(m, &title),
                 x_label: e.parameter.clone().unwrap_or_default(),
                 y_label: m.quantity.axis(),
                 from_zero: (false, true),
@@ -376,7 +386,7 @@ fn distributions(study: &Study) -> Section {
             }
             if !series.is_empty() {
                 let chart = Chart {
-                    title: titled(quantity.label(), name),
+                    title: heading::with(heading::of(quantity), name),
                     x_label: quantity.axis(),
                     y_label: "share of transfers".into(),
                     from_zero: (false, true),
@@ -411,7 +421,7 @@ fn throughput_bins(study: &Study, workload: &str) -> Option<String> {
         }
     }
     let chart = Chart {
-        title: titled("throughput over 100 ms", workload),
+        title: heading::with("Throughput of each 100 ms of the transfers", workload),
         x_label: Quantity::Mbps.axis(),
         y_label: "share of bins of 100 ms".into(),
         from_zero: (true, true),

@@ -2,6 +2,7 @@
 //! Pure.
 
 mod figures;
+mod heading;
 mod markdown;
 mod page;
 mod progress;

@@ -170,8 +170,12 @@ fn pictures(out: &mut String, study: &Study) {
     if let Some(warning) = warning {
         let _ = writeln!(out, "<p class=\"warning\">{}</p>", escaped(&warning));
     }
+    // Single pictures stand beside each other.
+    let (single, many): (Vec<_>, Vec<_>) = sections
+        .into_iter()
+        .partition(|section| section.pictures.len() == 1);
     out.push_str("<div class=\"sections\">\n");
-    for section in sections {
+    for section in single.into_iter().chain(many) {
         let many = section.pictures.len() > 1;
         let _ = writeln!(
             out,

@@ -3,7 +3,8 @@
 
 use mpbond_plot::{Chart, Form, Point, Series};
 
-use super::section::{Section, titled};
+use super::heading;
+use super::section::Section;
 use super::study::Study;
 use crate::experiment::{Experiment, Role, Workload};
 use crate::record::Transfer;
@@ -26,7 +27,8 @@ pub(super) fn section(study: &Study) -> Section {
             if pictures.len() < MAX_PICTURES
                 && let Some(typical) = typical(study, workload, scheme)
             {
-                let title = titled("progress", &format!("{workload}, {scheme}"));
+                let which = format!("{workload}, {scheme}");
+                let title = heading::with("Bytes that each link had carried, over time", &which);
                 pictures.push(picture(study, typical, title));
             }
         }

@@ -9,13 +9,10 @@ pub(super) struct Section {
     pub pictures: Vec<String>,
 }
 
-pub(super) fn titled(what: &str, cluster: &str) -> String {
-    let mut what = what.to_owned();
-    if let Some(first) = what.get(..1) {
-        what = first.to_uppercase() + what.get(1..).unwrap_or_default();
-    }
-    match cluster {
-        "" => what,
-        cluster => format!("{what}: {cluster}"),
+/// A name with a capital letter, as a title.
+pub(super) fn titled(what: &str) -> String {
+    match what.get(..1) {
+        Some(first) => first.to_uppercase() + what.get(1..).unwrap_or_default(),
+        None => what.to_owned(),
     }
 }
