@@ -183,12 +183,12 @@ impl Page {
     /// Waits until an expression is true.
     ///
     /// # Panics
-    /// When it does not become true in 180 s.
+    /// When it does not become true in 60 s.
     pub fn until(&mut self, expression: &str) {
         let waiting = format!(
             "new Promise((done, fail) => {{ const since = Date.now(); (function look() {{
                if ({expression}) done(true);
-               else if (Date.now() - since > 170000) fail('not in time');
+               else if (Date.now() - since > 60000) fail('not in time');
                else setTimeout(look, 10); }})(); }})"
         );
         self.eval(&waiting);
