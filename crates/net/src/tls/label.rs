@@ -50,17 +50,23 @@ pub enum Peeked {
 pub fn label_of_hello(mut octets: &[u8]) -> Peeked {
     let whole = octets.len() >= MAX_HELLO_BYTES;
     let mut acceptor = Acceptor::default();
-    if acceptor.read_tls(&mut octets).is_err() {
-        return Peeked::Whole(None);
-    }
-    match acceptor.accept() {
-        Ok(Some(accepted)) => {
-            let hello = accepted.client_hello();
-            Peeked::Whole(hello.server_name().and_then(Label::of_server_name))
+    // It takes up to 4 KiB at a time, and an error of the handshake is reported by that itself.
+    while !octets.is_empty() {
+        if acceptor.read_tls(&mut octets).is_err() {
+            return Peeked::Whole(None);
         }
-        Ok(None) if !whole => Peeked::Incomplete,
-        // The handshake itself reports the error.
-        _ => Peeked::Whole(None),
+        match acceptor.accept() {
+            Ok(Some(accepted)) => {
+                let hello = accepted.client_hello();
+                return Peeked::Whole(hello.server_name().and_then(Label::of_server_name));
+            }
+            Ok(None) => {}
+            Err(_) => return Peeked::Whole(None),
+        }
+    }
+    match whole {
+        true => Peeked::Whole(None),
+        false => Peeked::Incomplete,
     }
 }
 
