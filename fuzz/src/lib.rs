@@ -18,7 +18,7 @@ pub use choices::Choices;
 pub use mutate::Mutations;
 
 use sessions::{hostile, pair};
-use targets::{answers, captures, config, fronts, links, traces, wire};
+use targets::{answers, captures, client_hello, config, fronts, links, look_up, traces, wire};
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
@@ -76,6 +76,7 @@ pub const TARGETS: &[Target] = &[
     own_bound("traffic", wire::traffic, 4 * KIB),
     target("tls-accept", wire::tls_accept, 4 * KIB),
     target("tls-connect", wire::tls_connect, 4 * KIB),
+    target("client-hello", client_hello::client_hello, 2 * KIB),
     own_bound("session-pair", pair::pair, 2 * KIB),
     own_bound("hostile-primary", hostile::hostile_primary, 4 * KIB),
     own_bound("hostile-proxy", hostile::hostile_proxy, 4 * KIB),
@@ -83,6 +84,7 @@ pub const TARGETS: &[Target] = &[
     target("http", fronts::http, 4 * KIB),
     target("dns", fronts::dns, KIB),
     target("resolver", answers::resolver, 4 * KIB),
+    target("look-up", look_up::look_up, 2 * KIB),
     target("discovery", answers::discovery, 2 * KIB),
     target("probe", answers::probe, KIB),
     target("config", config::config, 4 * KIB),

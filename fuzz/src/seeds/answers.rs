@@ -1,13 +1,22 @@
-//! Seeds of answers from the network, and of the book of enrolment tokens.
+//! Seeds of answers from the network, of ClientHellos, and of the book of enrolment tokens.
 
 use mpbond_net::discovery::{NONCE_BYTES, announce};
 
+use crate::Choices;
 use crate::targets::answers::{DEVICES, QUERIES};
+use crate::targets::client_hello::hello;
+use crate::targets::look_up::{ID, QUESTION};
 
 pub(super) fn answers() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = Vec::new();
     for octets in resolvers() {
         all.push(("resolver", octets));
+    }
+    for octets in client_hellos() {
+        all.push(("client-hello", octets));
+    }
+    for octets in look_ups() {
+        all.push(("look-up", octets));
     }
     for octets in announcements() {
         all.push(("discovery", octets));
@@ -61,6 +70,82 @@ fn resolvers() -> Vec<Vec<u8>> {
         ),
         // Messages without a header, and without octets.
         input(3, &[vec![0, 2, 0, 0], a.clone(), vec![0, 0]], &all),
+    ]
+}
+
+/// ClientHellos with a label and without, as they are and as choices: short ones in one record, and
+/// longer ones in several.
+fn client_hellos() -> Vec<Vec<u8>> {
+    let choices: [&[u8]; 4] = [
+        b"\x01\xde\xad\xbe\xef\x00\x05\x02",
+        b"\x00\x00\x40",
+        b"\x01\x01\x02\x03\x04\x30\x00\x05\x20\x09\x00\x07\x08\x00",
+        b"\x01\x0a\x00\xff\x42\x00\x10\x00\x00\x00\x00\x50\x00\x50\x00\x50",
+    ];
+    let mut all = Vec::new();
+    for octets in choices {
+        all.push([&[1], octets].concat());
+        let (_, hello) = hello(&mut Choices::new(octets));
+        if hello.len() < 2_000 {
+            all.push([&[0, 0, 70], &hello[..]].concat());
+        }
+    }
+    all
+}
+
+/// Messages of resolvers: addresses behind aliases, names that do not exist, failures.
+fn look_ups() -> Vec<Vec<u8>> {
+    /// The name of the question, by reference.
+    const OWN: &[u8] = &[0xc0, 12];
+    let record = |owner: &[u8], kind: u8, ttl: u8, data: &[u8]| {
+        let head = [0, kind, 0, 1, 0, 0, 0, ttl, 0, data.len() as u8];
+        [owner, &head, data].concat()
+    };
+    let message = |flags: [u8; 2], kind: u8, counts: [u8; 2], records: &[Vec<u8>]| {
+        let [answer, authority] = counts;
+        [
+            &[u8::from(kind == 28)],
+            &ID.to_be_bytes()[..],
+            &flags,
+            &[0, 1, 0, answer, 0, authority, 0, 0],
+            QUESTION,
+            &[0, kind, 0, 1],
+            &records.concat(),
+        ]
+        .concat()
+    };
+    let a = |owner: &[u8], last: u8| record(owner, 1, 60, &[192, 0, 2, last]);
+    let aaaa = record(
+        OWN,
+        28,
+        60,
+        &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    );
+    // From www.example to cdn.example, and from there to b.cdn.example, both by reference.
+    let cdn = b"\x03cdn\xc0\x10";
+    let aliases = [
+        record(OWN, 5, 90, cdn),
+        record(&[0xc0, 41], 5, 30, b"\x01b\xc0\x29"),
+    ];
+    let [one, two] = aliases;
+    let soa = [&b"\x01m\xc0\x10\x01r\xc0\x10"[..], &[0; 19], &[30]].concat();
+    let soa = record(&[0xc0, 16], 6, 90, &soa);
+    let fine = [0x81, 0x80];
+    vec![
+        message(fine, 1, [2, 0], &[a(OWN, 1), a(OWN, 2)]),
+        message(fine, 28, [1, 0], std::slice::from_ref(&aaaa)),
+        message(fine, 1, [1, 0], &[a(b"\x03WWW\x07Example\x00", 1)]),
+        message(
+            fine,
+            1,
+            [3, 0],
+            &[one, two, a(b"\x01b\x03cdn\x07example\x00", 1)],
+        ),
+        message(fine, 1, [20, 0], &[a(OWN, 3).repeat(20)]),
+        message([0x81, 0x83], 28, [0, 1], std::slice::from_ref(&soa)),
+        message(fine, 1, [1, 2], &[aaaa, a(b"\x00", 4), soa]),
+        message([0x81, 0x82], 1, [0, 0], &[]),
+        message([0x83, 0x80], 1, [0, 0], &[]),
     ]
 }
 

@@ -3,9 +3,11 @@
 
 pub mod answers;
 pub mod captures;
+pub mod client_hello;
 pub mod config;
 pub mod fronts;
 pub mod links;
+pub mod look_up;
 pub mod traces;
 pub mod wire;
 

@@ -17,14 +17,14 @@ pub enum Family {
 }
 
 /// Maximum number of addresses taken from an answer.
-pub(super) const MAX_ADDRESSES: usize = 16;
+pub const MAX_ADDRESSES: usize = 16;
 
 /// A domain name in wire format.
-pub(super) type DomainName = Name<Vec<u8>>;
+pub type DomainName = Name<Vec<u8>>;
 
 /// A query for the addresses of a name.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub struct Query {
     name: DomainName,
     family: Family,
     id: u16,
@@ -32,7 +32,7 @@ pub(super) struct Query {
 
 /// Content of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// Addresses, and how long they may be kept.
     Addresses(Vec<IpAddr>, Duration),
     /// The name, or its family, does not exist, for as long as given.
@@ -44,7 +44,8 @@ pub(super) enum Answer {
 }
 
 impl Query {
-    pub(super) fn new(name: DomainName, family: Family, id: u16) -> Self {
+    /// A query with this id.
+    pub fn new(name: DomainName, family: Family, id: u16) -> Self {
         Self { name, family, id }
     }
 
@@ -56,7 +57,7 @@ impl Query {
     }
 
     /// The message. It is without EDNS: addresses mostly fit 512 octets, and TCP serves the rest.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut message = MessageBuilder::new_vec();
         message.header_mut().set_id(self.id);
         message.header_mut().set_rd(true);
@@ -68,7 +69,7 @@ impl Query {
     }
 
     /// Parses a message. `None` if it is malformed or no answer to this query.
-    pub(super) fn parse(&self, octets: &[u8]) -> Option<Answer> {
+    pub fn parse(&self, octets: &[u8]) -> Option<Answer> {
         let message = Message::from_octets(octets).ok()?;
         let header = message.header();
         if !header.qr() || header.id() != self.id {

@@ -28,12 +28,11 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use cache::{Cache, Found, Key};
-use message::{Answer, DomainName, Query};
 use system::System;
 use turns::{Permit, Turns};
 
 pub use exchange::Sockets;
-pub use message::Family;
+pub use message::{Answer, DomainName, Family, MAX_ADDRESSES, Query};
 pub use system::{Files, servers_of};
 
 /// Time limit of a look-up, from the call until both families have answered.
