@@ -20,8 +20,8 @@ pub const QUESTION: &[u8] = b"\x03www\x07example\x00";
 const MOST_ALIASES: usize = 19;
 
 /// A message of a resolver. The first octet selects the query (A or AAAA). The answer must be that
-/// of the reader below, which shares no code with the product; a message about other things must not
-/// be an answer; addresses must be read again as they were.
+/// of the reader below, which shares no code with the product; a message about other things must
+/// not be an answer; addresses must be read again as they were.
 pub fn look_up(octets: &[u8]) {
     let mut choices = Choices::new(octets);
     let options = choices.octet();
@@ -45,7 +45,7 @@ pub fn look_up(octets: &[u8]) {
     let Some(answer) = answer else {
         return;
     };
-    // A negative answer may lack the end of its second section, which further octets could complete.
+    // A negative answer may lack the end of its second section, which more octets could complete.
     if !matches!(answer, Answer::Nothing(_)) {
         let longer = [octets, &[options; 5]].concat();
         let again = query(NAME, family, ID).parse(&longer);
@@ -243,7 +243,7 @@ fn seconds(ttl: u32) -> Duration {
 }
 
 /// The name at the end of the aliases. An alias whose data is not a single name is none. Aliases
-/// count in every class: a server that wrote one could as well have written it with the right class.
+/// count in every class: a server that wrote one could have written it with the right class.
 fn end_of_aliases(mut name: Labels, records: &[Record<'_>]) -> Option<Labels> {
     for _ in 0..=MOST_ALIASES {
         let next = records.iter().filter(|r| r.kind == 5 && r.owner == name);
