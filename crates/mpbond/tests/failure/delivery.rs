@@ -22,12 +22,12 @@ const DOWNLOAD: usize = 4_000_000;
 
 #[test]
 fn a_slow_origin_gets_a_whole_upload_however_its_session_ends() {
-    play("-Urn", "unread::uploads");
+    play("-Urn", "delivery::uploads");
 }
 
 #[test]
 fn a_slow_application_gets_a_whole_download_however_its_session_ends() {
-    play("-Urn", "unread::downloads");
+    play("-Urn", "delivery::downloads");
 }
 
 #[test]
