@@ -62,6 +62,7 @@
 //! | `backoff` | pauses between attempts |
 //! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
+//! | `rejoin` | when a session that takes no new streams is joined again: a [`Rejoin`] for each |
 //! | `outage` | new connections while no path to the proxy works |
 //! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
 #![forbid(unsafe_code)]
@@ -84,6 +85,7 @@ mod own_path;
 mod pipe;
 mod pipe_control;
 mod pipe_report;
+mod rejoin;
 mod replacement;
 mod resets;
 mod rest;
@@ -106,6 +108,7 @@ pub use network::{LONG_SLEEP, is_own};
 pub use outage::{Admission, LOOK_EVERY, WAIT_FOR_PATH};
 pub use pipe::ORPHAN_IDLE;
 pub use pipe_report::{Held, REPORT_EVERY, Report};
+pub use rejoin::{REJOIN_EVERY, Rejoin, RejoinAction};
 pub use segments::{ENOUGH_BYTES, SEGMENT_BYTES};
 pub use sessions::REOPEN_AFTER;
 pub use subflows::SubflowFacts;

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::nat_timeout::NatTimeout;
 
 /// Reason of a replaced subflow's end, for people.
-const REPLACED: &str = "silent; a new connection answers";
+pub(crate) const REPLACED: &str = "silent; a new connection answers";
 
 /// A network that lets a new connection through this soon had forgotten the silent one: a lost SYN
 /// and a few round trips.

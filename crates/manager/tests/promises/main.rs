@@ -7,5 +7,6 @@ mod network;
 mod outage;
 mod path;
 mod pipe;
+mod rejoin;
 mod replacement;
 mod segments;
