@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use mpbond_sim::link::{LinkChange, Rate};
 use mpbond_sim::world::{
     Exchange, Failure, Fault, Happening, Lasting, Outcome, Pause, Scenario, StreamEnd, When, World,
 };
+use mpbond_units::BitRate;
 
 const WWAN: Duration = Duration::from_millis(25);
 const PIPE: Duration = Duration::from_millis(2);
@@ -149,21 +151,75 @@ fn the_rest_of_an_upload_is_kept_for_four_minutes_after_its_session() {
     }
 }
 
-/// Random worlds with faults of all kinds, in which the proxy is upgraded once or twice.
+/// A random world with faults of all kinds, in which the proxy is upgraded once or twice.
+fn random(seed: u64) -> Scenario {
+    let mut scenario = Scenario::random(seed);
+    scenario.lasting = Some(Lasting::default());
+    for n in 0..=seed % 2 {
+        let when = When::At(ms(1_000 + seed * 73 % 5_000 + n * 3_000));
+        let what = Happening::Upgrade;
+        scenario.faults.push(Fault { when, what });
+    }
+    scenario
+}
+
 #[test]
 fn two_hundred_random_worlds_with_upgrades_end_well() {
     let failures: Vec<String> = (1..=200)
         .filter_map(|seed| {
-            let mut scenario = Scenario::random(seed);
-            scenario.lasting = Some(Lasting::default());
-            for n in 0..=seed % 2 {
-                let when = When::At(ms(1_000 + seed * 73 % 5_000 + n * 3_000));
-                let what = Happening::Upgrade;
-                scenario.faults.push(Fault { when, what });
-            }
-            let failure = World::new(scenario).run().err()?;
+            let failure = run(random(seed)).err()?;
             Some(format!("{seed}: {failure}"))
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The connection through the helper is forgotten, and no packet passes the other link any more:
+/// as for the session in use, at most a second later. What is sent up is missed at once, what comes
+/// down is asked for after 5 s.
+#[test]
+fn a_session_that_retires_goes_on_over_another_link_than_the_dead_one_as_the_one_in_use_does() {
+    for (up_bytes, down_bytes) in [(8 * MIB, 0), (0, 8 * MIB)] {
+        let stall = |retires: bool| {
+            let mut scenario = download();
+            let x = &mut scenario.exchanges[0];
+            (x.up_bytes, x.down_bytes) = (up_bytes, down_bytes);
+            if retires {
+                scenario.faults.push(fault(ms(500), Happening::Upgrade));
+            }
+            let dead = Some(LinkChange {
+                rate: Some(Rate::Constant(BitRate::ZERO)),
+                ..LinkChange::default()
+            });
+            let link = Happening::Link {
+                link: 0,
+                up: dead.clone(),
+                down: dead,
+            };
+            let connection = Happening::Sever {
+                route: 1,
+                nearer: true,
+                told: [false; 2],
+            };
+            for what in [link, connection] {
+                scenario.faults.push(fault(ms(1_500), what));
+            }
+            let outcome = run(scenario).unwrap();
+            assert!(is_first(&outcome, 0, START), "{outcome:?}");
+            outcome.exchanges[0].longest_stall
+        };
+        let (in_use, retires) = (stall(false), stall(true));
+        assert!(retires < in_use + ms(1_000), "{retires:?}, {in_use:?}");
+    }
+}
+
+/// In these the session that retires loses all of its paths, and some routes stay dead. Joined over
+/// one route after the other, once its last subflow is given up, it has no new byte for 30 s.
+#[test]
+fn seven_random_worlds_with_dead_links_and_upgrades_have_no_gap_of_six_seconds() {
+    for seed in [1_583, 4_411, 5_245, 5_964, 6_616, 7_551, 8_394] {
+        let outcome = run(random(seed)).unwrap();
+        let gap = outcome.longest_gap;
+        assert!(gap < Duration::from_secs(6), "{seed}: {gap:?}");
+    }
 }

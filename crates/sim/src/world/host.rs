@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mpbond_manager::{LinkId, Manager, Target};
+use mpbond_manager::{LinkId, Manager, Rejoin, Target};
 use mpbond_session::{
     CloseCode, FarReport, Hello, Role, Session, SessionConfig, SubflowId, SubflowSetup, parse_hello,
 };
@@ -15,6 +15,7 @@ use super::line::{
 };
 use super::net::{Net, Report};
 use super::scenario::Exchange;
+use super::upgrade::DIAL;
 use crate::tcp::{Info, State};
 
 /// End of a session.
@@ -66,8 +67,8 @@ pub(super) struct Host {
 pub(super) struct Leaving {
     /// When it ends at the latest.
     pub(super) until: Timestamp,
-    /// Primary: joins without a subflow.
-    pub(super) joins: Joins,
+    /// Primary: joins of its session.
+    pub(super) rejoin: Rejoin,
 }
 
 /// State of the world that a host reads and changes.
@@ -86,16 +87,6 @@ pub(super) struct Surroundings<'a> {
     pub(super) keeps_log: bool,
     /// Whether a lost session is followed by another one.
     pub(super) is_lasting: bool,
-}
-
-/// Attempts to join a session again that has no subflow, over one route after the other.
-pub(super) struct Joins {
-    /// The next route.
-    pub(super) route: usize,
-    /// When it is tried.
-    pub(super) at: Timestamp,
-    /// An attempt is under way.
-    pub(super) tries: bool,
 }
 
 /// Treatment of a hello by the proxy.
@@ -389,7 +380,9 @@ impl Host {
             let id = session.add_subflow(clock, setup);
             io.stage = Stage::Up(id);
             s.lines[l].subflow = Some(id);
-            if self.is_managed() {
+            if let Some(Leaving { rejoin, .. }) = &mut self.leaving {
+                rejoin.handle_joined(link, id);
+            } else {
                 let local = Some(attempt.local);
                 s.manager.handle_dialled(clock, attempt.dial, id, local);
             }
@@ -492,6 +485,11 @@ impl Host {
                 }
                 Stage::AwaitHello | Stage::Gone => {}
             }
+        } else if let Some(Leaving { rejoin, .. }) = &mut self.leaving
+            && stage == Stage::Handshake
+            && s.lines[l].attempt.dial == DIAL
+        {
+            rejoin.handle_not_joined(LinkId(s.lines[l].route));
         }
         let io = self.io(s.lines, l);
         io.stage = Stage::Gone;

@@ -131,7 +131,7 @@ impl World {
     }
 
     /// The primary closes a connection.
-    fn lose(&mut self, which: impl Fn(&Line) -> bool) {
+    pub(super) fn lose(&mut self, which: impl Fn(&Line) -> bool) {
         let found = self.live.iter().find(|&&l| which(&self.lines[l]));
         if let Some(&l) = found {
             self.lose_line(0, l);

@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
-use mpbond_manager::{DialId, RequestId};
+use mpbond_manager::{DialId, LinkId, Rejoin, RejoinAction, RequestId};
 use mpbond_session::{CloseCode, Session};
 use mpbond_units::Timestamp;
 
 use super::World;
-use super::host::{Host, Joins, Leaving, Side};
+use super::host::{Host, Leaving, Side};
 use super::line::{Line, Stage};
 use super::sessions::LEAVING;
 
@@ -26,11 +26,8 @@ const RETIRE_WITHIN: Duration = Duration::from_secs(3_600);
 /// Time for the acknowledgements of the last bytes of such a session.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Pause of a primary before it tries all routes again for such a session.
-const DIAL_AGAIN: Duration = Duration::from_secs(1);
-
 /// Attempt and request of connections that are not the manager's.
-const DIAL: DialId = DialId(u64::MAX);
+pub(super) const DIAL: DialId = DialId(u64::MAX);
 const REQUEST: RequestId = RequestId(u64::MAX);
 
 impl Host {
@@ -38,16 +35,6 @@ impl Host {
     fn is_drained(&self) -> bool {
         let open = |session: &Session| session.stats().streams_open > 0;
         !self.session.as_ref().is_some_and(open)
-    }
-}
-
-impl Joins {
-    fn new(now: Timestamp) -> Self {
-        Self {
-            route: 0,
-            at: now,
-            tries: false,
-        }
     }
 }
 
@@ -79,7 +66,7 @@ impl World {
     fn leave(&mut self, mut host: Host, within: Duration) {
         host.leaving = Some(Leaving {
             until: self.now + within,
-            joins: Joins::new(self.now),
+            rejoin: Rejoin::default(),
         });
         self.leaving.push(host);
     }
@@ -99,7 +86,7 @@ impl World {
     }
 
     /// Ends hosts that have nothing left to serve or have served for long enough, and joins
-    /// sessions again that have no subflow. Returns whether anything happened.
+    /// sessions again of which no subflow works. Returns whether anything happened.
     pub(super) fn end_leaving(&mut self) -> bool {
         let mut any = false;
         for i in (0..self.leaving.len()).rev() {
@@ -160,37 +147,40 @@ impl World {
         });
     }
 
-    /// Connects for a session without a subflow.
+    /// Connects for a session of which no subflow works.
     fn join_again(&mut self, i: usize) -> bool {
         let host = &mut self.leaving[i];
-        let session = host.number;
-        let Some(Leaving { joins, .. }) = &mut host.leaving else {
+        let (number, clock) = (host.number, host.clock(self.now));
+        let subflows = host.session.as_ref().map(|s| s.subflows(clock));
+        let subflows = subflows.iter().flatten().map(|s| (s.id, s.state));
+        let links = (0..self.scenario.routes.len()).map(LinkId);
+        let Some(Leaving { rejoin, .. }) = &mut host.leaving else {
             return false;
         };
-        let mut lines = self.live.iter().map(|l| &self.lines[*l]);
-        let is_open = |line: &&Line| line.session == session && line.ends[0].stage != Stage::Gone;
-        if let Some(line) = lines.find(is_open) {
-            if matches!(line.ends[0].stage, Stage::Up(_)) {
-                *joins = Joins::new(self.now);
+        rejoin.handle_state(clock, links, subflows);
+        let actions: Vec<_> = std::iter::from_fn(|| rejoin.poll_action()).collect();
+        for action in &actions {
+            match *action {
+                RejoinAction::Dial { link } => self.dial_again(i, link),
+                RejoinAction::Drop { subflow, .. } => {
+                    let up = Stage::Up(subflow);
+                    self.lose(|line| line.session == number && line.ends[0].stage == up);
+                }
             }
-            return false;
         }
-        let has_failed = std::mem::take(&mut joins.tries);
-        if has_failed && joins.route == 0 {
-            joins.at = self.now + DIAL_AGAIN;
-        }
-        if joins.at > self.now {
-            return has_failed;
-        }
-        let route = joins.route;
-        joins.route = (route + 1) % self.scenario.routes.len();
-        joins.tries = true;
+        !actions.is_empty()
+    }
+
+    /// Connects on a route for a session that takes no new streams.
+    fn dial_again(&mut self, i: usize, link: LinkId) {
+        let (session, route) = (self.leaving[i].number, link.0);
         let refuses = self.lasting.refused_until[route] > self.now;
         if self.up_at[route].is_none() && !refuses {
             let request = self.scenario.routes[route].helper.map(|_| REQUEST);
             self.connect(session, route, DIAL, request, false);
+        } else if let Some(Leaving { rejoin, .. }) = &mut self.leaving[i].leaving {
+            rejoin.handle_not_joined(link);
         }
-        true
     }
 
     /// A process of the proxy that was replaced. It waits for the process before it.
@@ -235,12 +225,8 @@ impl World {
     /// When a host that leaves has something to do besides its session.
     pub(super) fn leaving_due(&self, host: &Host) -> Option<Timestamp> {
         let leaving = host.leaving.as_ref()?;
-        let is_open = |l: &usize| {
-            let line = &self.lines[*l];
-            host.owns(line) && line.ends[0].stage != Stage::Gone
-        };
-        let joins = host.side == Side::Primary && !self.live.iter().any(is_open);
-        let join = Some(leaving.joins.at).filter(|_| joins);
-        join.into_iter().chain([leaving.until]).min()
+        let dials = leaving.rejoin.poll_timeout();
+        let dials = dials.map(|at| host.world_time(at));
+        dials.into_iter().chain([leaving.until]).min()
     }
 }
