@@ -20,6 +20,7 @@ mod local_names;
 mod proxy_addresses;
 mod reach;
 mod reached;
+mod rejoining;
 mod reload;
 mod repeatable;
 mod rescue;

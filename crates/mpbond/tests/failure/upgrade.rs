@@ -1,7 +1,7 @@
 //! Upgrades: a new process takes over from one that runs, and a download does not notice.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -216,6 +216,8 @@ fn the_old_primary_serves_new_connections_until_the_new_one_has_a_path() {
 pub struct Wire {
     pub address: SocketAddr,
     open: Arc<Mutex<Vec<TcpStream>>>,
+    /// New connections from this address are taken, and go no further.
+    pub holds: Arc<Mutex<Option<IpAddr>>>,
     /// Before each connection goes on to the daemon.
     pub pause: Arc<Mutex<Duration>>,
     /// Number of connections that have come, and of those that go on.
@@ -233,11 +235,17 @@ impl Wire {
             Arc::<AtomicUsize>::default(),
             Arc::new(AtomicUsize::new(usize::MAX)),
         );
+        let holds: Arc<Mutex<Option<IpAddr>>> = Arc::default();
         let (all, before) = (Arc::clone(&open), Arc::clone(&pause));
+        let held = Arc::clone(&holds);
         let (number, most) = (Arc::clone(&begun), Arc::clone(&passes));
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
+                if *held.lock().unwrap() == Some(near.peer_addr().unwrap().ip()) {
+                    all.lock().unwrap().push(near);
+                    continue;
+                }
                 let pause = *before.lock().unwrap();
                 thread::sleep(pause);
                 let own = number.fetch_add(1, Ordering::SeqCst);
@@ -266,6 +274,7 @@ impl Wire {
         Self {
             address,
             open,
+            holds,
             pause,
             begun,
             passes,
