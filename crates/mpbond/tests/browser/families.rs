@@ -9,8 +9,8 @@ use crate::apart::Apart;
 use crate::daemons::until;
 use crate::in_namespaces;
 use crate::name_server::{V4, V6};
-use mpbond_testing::{Need, browser};
 use mpbond_testing::namespaces::{is_called_for, sh};
+use mpbond_testing::{Need, browser};
 
 #[test]
 fn chromium_loads_a_dual_stack_site_at_once_through_a_proxy_without_ipv6() {
