@@ -33,6 +33,7 @@ fn work(bond: &Bond, line: &str, socket: impl Fn(&str) -> String) {
     for (role, daemon) in ROLES.into_iter().zip(&daemons) {
         daemon.logs(&format!("no status socket {}: ", socket(role)));
     }
+    daemons[2].logs("SOCKS5");
     until("connections work", || bond.works(origin));
     daemons[1].logs("relay opened");
     assert!(bond.works(origin));

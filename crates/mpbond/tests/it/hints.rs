@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpbond_testing::free_address;
+use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// Whatever is waited for has come by then, or never will.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -132,8 +133,19 @@ fn commands(message: &str) -> Vec<String> {
     found
 }
 
+/// In a namespace of its own: a doctor asks the name servers of its host.
 #[test]
 fn commands_in_messages_work_as_they_are_printed() {
+    play("-Urn", "hints::role");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role() {
+    if !is_called_for() {
+        return;
+    }
+    sh("ip link set lo up");
     let mut place = Place::new();
     let id = "EYGTWYB-WWIZNSL-4KBHPXP-SOYIV7T-EFA3AUC-QRIQWSU-XFSNIHN-FOCWDQC";
     let [proxy, helper] = [free_address(), free_address()];

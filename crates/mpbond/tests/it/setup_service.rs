@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use crate::setup::{Device, Running, WITHIN, waiting};
 use mpbond::status_socket::ask;
-use mpbond_testing::Outcome;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{Need, Outcome};
 
 #[test]
 fn a_service_that_runs_is_reloaded_and_not_restarted() {
@@ -49,6 +49,9 @@ fn start(device: &Device, role: &str) -> Running {
 fn role() {
     if !is_called_for() {
         return;
+    }
+    if !Path::new("/etc/systemd/system").exists() {
+        return Need::Systemd.is_missing("there is no /etc/systemd/system");
     }
     let tools = tempfile::tempdir().unwrap();
     let tools = tools.path();

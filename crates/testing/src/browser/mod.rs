@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The program's name on Debian; other distributions call it differently.
 const PROGRAM: &str = "chromium";
 
-/// Time for it to end, which takes a second on an idle machine.
+/// Time for it to end, or to load a page; each takes a second on an idle machine.
 const TO_END: Duration = Duration::from_secs(180);
 
 /// Why it cannot be run, if it cannot.
@@ -26,7 +26,11 @@ pub fn is_missing() -> Option<String> {
         .args(["-Urnm", PROGRAM, "--version"])
         .output();
     match version {
-        Ok(output) if output.status.success() => None,
+        Ok(output) if output.status.success() => {
+            let fonts = Command::new("fc-list").output();
+            let none = fonts.is_ok_and(|fonts| fonts.stdout.is_empty());
+            none.then(|| "there is no font".to_owned())
+        }
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
         Err(e) => Some(format!("{PROGRAM}: {e}")),
     }
@@ -61,7 +65,9 @@ fn command(before: &[&str], folder: &Path) -> Command {
 /// # Panics
 /// When the browser fails.
 pub fn document(before: &[&str], folder: &Path, page: &str) -> String {
-    let output = command(before, folder)
+    let limit = TO_END.as_secs().to_string();
+    let before = [before, &["timeout", limit.as_str()]].concat();
+    let output = command(&before, folder)
         .args(["--no-proxy-server", "--dump-dom", page])
         .output()
         .unwrap();

@@ -63,16 +63,16 @@ fn role() {
     runs("rm -r /run/systemd /usr/local/sbin/systemctl; rm -f /usr/bin/systemd-* /bin/systemctl");
     let programs = programs();
     sh(&format!(
-        "mkdir {root}/mpbond {root}/programs
-         cp -r {repository}/Makefile {repository}/dist {root}/mpbond
-         cp {programs}/mpbond {root}/programs",
+        "mkdir {root}/source-under-test {root}/programs-under-test
+         cp -r {repository}/Makefile {repository}/dist {root}/source-under-test
+         cp {programs}/mpbond {root}/programs-under-test",
         root = machine.file("root").display(),
         repository = repository().display(),
         programs = programs.path().display(),
     ));
     let make = |target: &str| {
         runs(&format!(
-            "make -sC /root/mpbond DIST=/root/programs {target}"
+            "make -sC /root/source-under-test DIST=/root/programs-under-test {target}"
         ))
     };
     let before = machine.own_files();
@@ -121,5 +121,5 @@ fn role() {
         "cd {}/server/up && find . -type d -name \"*mpbond*\" | sort",
         machine::FOLDER
     ));
-    assert_eq!(folders, "./etc/mpbond\n./root/mpbond\n");
+    assert_eq!(folders, "./etc/mpbond\n");
 }
