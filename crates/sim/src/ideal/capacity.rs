@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mpbond_units::BitRate;
 
+use super::HORIZON_NS;
 use crate::link::{LinkConfig, Rate};
 use crate::trace::{MahimahiTrace, OPPORTUNITY_BYTES, RateProfile};
 
@@ -173,6 +174,23 @@ impl Capacity {
             at = until;
         }
         bits
+    }
+
+    /// When `bits` have been sent by a link that begins at `from_ns`; `None` if that takes longer
+    /// than a day.
+    pub(super) fn time_to_send(&self, from_ns: u64, bits: u64) -> Option<u64> {
+        let mut at = from_ns;
+        let mut left = bits as f64;
+        while at - from_ns <= HORIZON_NS {
+            let (bps, until) = self.at(at);
+            let needed = left * 1e9 / bps as f64;
+            if needed <= (until - at) as f64 {
+                return Some(at.saturating_add(needed as u64));
+            }
+            left -= bps as f64 * (until - at) as f64 / 1e9;
+            at = until;
+        }
+        None
     }
 
     /// The rate in bit/s at `at_ns`, and until when it holds (`u64::MAX`: for ever).

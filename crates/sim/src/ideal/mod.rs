@@ -13,9 +13,12 @@
 //! result is the smallest *t* at which the D_i add up to the transfer. Hops that share a medium
 //! share its one capacity (a maximum flow over time). For an upload data leaves at once, and the
 //! one-way delay of the response is added.
+//!
+//! [`slow_start_time`] is a higher bound: what TCP's windows permit after an idle time.
 
 mod capacity;
 mod shared;
+mod slow_start;
 #[cfg(test)]
 mod tests;
 mod unshared;
@@ -23,6 +26,7 @@ mod unshared;
 use std::time::Duration;
 
 pub use capacity::Capacity;
+pub use slow_start::slow_start_time;
 
 use capacity::nanos;
 
