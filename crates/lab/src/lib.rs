@@ -80,6 +80,7 @@
 //! | [`player_accuracy()`] | accuracy of emulated links on this machine |
 //! | [`recordings()`], [`distances()`] | statistics of recorded links, and of pipes by distance |
 //! | [`list()`] | the experiments in a folder |
+//! | [`survey()`] | several devices against the best link, over links drawn at random |
 //! | `measurements` | measurements other than transfers (feature `measurements`) |
 #![deny(unsafe_code)]
 
@@ -134,6 +135,7 @@ mod simulate;
 mod stamp;
 mod statistics;
 mod summary;
+mod survey;
 mod sys;
 mod table;
 mod tap;
@@ -163,4 +165,5 @@ pub use run::{RunOptions, run};
 pub use shell::shell;
 pub use simulate::{SimulateOptions, simulate};
 pub use statistics::estimate;
+pub use survey::{Survey, SurveyOptions, SurveyScheme, SurveyStart, survey};
 pub use wiring::{LinkEnds, Network};

@@ -5,6 +5,7 @@ mod failure;
 mod relay;
 mod report;
 mod run;
+mod survey;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -43,6 +44,7 @@ pub(crate) struct LabArgs {
 enum LabCommand {
     Run(run::RunArgs),
     Simulate(SimulateArgs),
+    Survey(survey::SurveyArgs),
     List(ListArgs),
     Report(report::ReportArgs),
     Shell(ShellArgs),
@@ -279,6 +281,7 @@ impl LabArgs {
         match self.command {
             LabCommand::Run(args) => args.run(),
             LabCommand::Simulate(args) => args.run(),
+            LabCommand::Survey(args) => args.run(),
             LabCommand::List(args) => args.run(),
             LabCommand::Report(args) => args.run(),
             LabCommand::Shell(args) => {

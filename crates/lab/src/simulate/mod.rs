@@ -11,6 +11,7 @@ mod seeds;
 mod topology;
 
 pub use options::SimulateOptions;
+pub(crate) use progress::{Progress, REDRAW};
 pub use seeds::simulate;
 
 #[cfg(test)]

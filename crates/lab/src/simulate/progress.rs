@@ -8,12 +8,12 @@ use crate::pace::in_words;
 /// Time before anything is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of redraws on a terminal.
-pub(super) const REDRAW: Duration = Duration::from_millis(250);
+pub(crate) const REDRAW: Duration = Duration::from_millis(250);
 /// Interval of lines in a log.
 const LINES: Duration = Duration::from_secs(5);
 
 /// Progress of a simulation, on the standard error stream.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     quiet: bool,
     terminal: bool,
     all: usize,

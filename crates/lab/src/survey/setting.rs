@@ -88,7 +88,11 @@ impl Dice {
             delay,
             queue,
             loss: if given(loses) { loss } else { 0.0 },
-            jitter: if given(jitters) { jitter } else { Duration::ZERO },
+            jitter: if given(jitters) {
+                jitter
+            } else {
+                Duration::ZERO
+            },
         }
     }
 }
@@ -255,6 +259,9 @@ mod tests {
         assert_ne!(setting.world(Over::Devices(1), 10).links[0].up, all[0].up);
         assert_eq!(alone.routes[0].helper, Some(HelperId(1)));
         let tcp = setting.world(Over::Tcp(1), 9);
-        assert_eq!((tcp.routes[0].helper, &tcp.routes[0].links[..]), (None, &[0, 1][..]));
+        assert_eq!(
+            (tcp.routes[0].helper, &tcp.routes[0].links[..]),
+            (None, &[0, 1][..])
+        );
     }
 }

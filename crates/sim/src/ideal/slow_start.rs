@@ -167,7 +167,10 @@ mod tests {
         let one = topology(vec![vec![hop(120.0, 5), hop(12.0, 50)]]);
         let down = slow_start_time(&one, transfer(10, Direction::Down), 10).unwrap();
         // 55 ms request, 10 packets of 1 ms, 50 ms; the last 0.1 ms and 5 ms over the pipe.
-        assert_eq!(down, Duration::from_micros(55_000 + 10_000 + 50_000 + 5_100));
+        assert_eq!(
+            down,
+            Duration::from_micros(55_000 + 10_000 + 50_000 + 5_100)
+        );
         let up = slow_start_time(&one, transfer(10, Direction::Up), 10).unwrap();
         // The first packet reaches the helper after 5.1 ms; each takes 1 ms from there.
         assert_eq!(up, Duration::from_micros(5_100 + 10_000 + 50_000 + 55_000));

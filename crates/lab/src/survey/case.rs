@@ -1,0 +1,171 @@
+//! Transfers of a survey, and how they are carried.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mpbond_sim::ideal;
+use mpbond_sim::world::{Before, Idleness, ReinjectionRule, Scenario, SchedulerKind};
+use mpbond_units::Size;
+use serde::{Serialize, Serializer};
+
+use crate::experiment::Direction;
+
+/// State of the connections before a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SurveyStart {
+    /// The session has joined all paths, and nothing was transferred.
+    Joined,
+    /// The session is opened for the transfer.
+    Cold,
+    /// The session has carried 1 MiB and was idle for 5 s.
+    Kept,
+}
+
+impl SurveyStart {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Joined, Self::Cold, Self::Kept];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Joined => "joined",
+            Self::Cold => "cold",
+            Self::Kept => "kept",
+        }
+    }
+}
+
+impl FromStr for SurveyStart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|s| s.name() == text);
+        named.ok_or_else(|| format!("\"{text}\": allowed are joined, cold, kept"))
+    }
+}
+
+/// Scheduler and the rules that belong to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SurveyScheme {
+    scheduler: SchedulerKind,
+    /// Reinjection and idleness are those of the MPBond paper.
+    published: bool,
+}
+
+impl Default for SurveyScheme {
+    fn default() -> Self {
+        Self {
+            scheduler: SchedulerKind::default(),
+            published: false,
+        }
+    }
+}
+
+impl FromStr for SurveyScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, published) = match text.split_once(',') {
+            Some((name, rules)) if rules.trim() == "published" => (name, true),
+            Some((_, rules)) => {
+                return Err(format!(
+                    "\"{}\" after the comma: only \"published\" is allowed",
+                    rules.trim()
+                ));
+            }
+            None => (text, false),
+        };
+        Ok(Self {
+            scheduler: name.trim().parse()?,
+            published,
+        })
+    }
+}
+
+impl fmt::Display for SurveyScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = if self.published { ",published" } else { "" };
+        write!(f, "{}{rules}", self.scheduler)
+    }
+}
+
+impl Serialize for SurveyScheme {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl SurveyScheme {
+    pub(super) fn set(self, scenario: &mut Scenario) {
+        for config in [&mut scenario.client, &mut scenario.server] {
+            config.scheduler = self.scheduler;
+            if self.published {
+                config.reinjection = ReinjectionRule::Published.into();
+                config.idleness = Idleness::Published;
+            }
+        }
+    }
+}
+
+/// A transfer, whatever carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Case {
+    pub devices: u8,
+    pub start: SurveyStart,
+    pub direction: Direction,
+    pub transfer: Size,
+}
+
+impl Case {
+    /// Adds the transfer to a world; `plain` TCP continues its connection where the session is kept.
+    pub fn add_to(self, scenario: Scenario, plain: bool) -> Scenario {
+        let before = match self.start {
+            SurveyStart::Joined => Before::Joined,
+            SurveyStart::Cold => Before::Cold,
+            SurveyStart::Kept => Before::Used,
+        };
+        let mut scenario = scenario.measuring(before, self.towards(), self.transfer.0);
+        for exchange in &mut scenario.exchanges {
+            // HTTP: the length is known.
+            exchange.by_length = true;
+        }
+        if let Some(last) = scenario.exchanges.last_mut() {
+            last.continues = plain && self.start == SurveyStart::Kept;
+        }
+        scenario
+    }
+
+    pub fn bound(self) -> ideal::Transfer {
+        ideal::Transfer {
+            bytes: self.transfer.0,
+            direction: self.towards(),
+        }
+    }
+
+    fn towards(self) -> ideal::Direction {
+        match self.direction {
+            Direction::Down => ideal::Direction::Down,
+            Direction::Up => ideal::Direction::Up,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes_are_read_as_they_are_written() {
+        for text in [
+            "pams",
+            "pams,published",
+            "min-rtt",
+            "fixed-ratio=0.4,published",
+        ] {
+            let scheme: SurveyScheme = text.parse().unwrap();
+            assert_eq!(scheme.to_string(), text);
+        }
+        assert!("pams,ours".parse::<SurveyScheme>().is_err());
+        assert!("best".parse::<SurveyScheme>().is_err());
+    }
+}

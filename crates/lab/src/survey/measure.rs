@@ -1,0 +1,211 @@
+//! One transfer of a survey over one setting: the schemes, the best link alone, and bounds.
+
+use std::time::Duration;
+
+use mpbond_sim::ideal::{ideal_time, slow_start_time};
+use mpbond_sim::world::{ExchangeOutcome, World, observe_plain};
+use mpbond_statistics::Sample;
+
+use super::case::{Case, SurveyScheme};
+use super::record::Row;
+use super::setting::{Over, Setting};
+use crate::error::{Error, Result};
+
+/// Initial window of the links' TCP: Linux's.
+const INITIAL_WINDOW: u64 = 10;
+
+/// First seed of the transfers that choose the best link. Measured transfers have seeds from 0 on.
+const CHOOSING: u64 = 1 << 32;
+
+/// Slower than the best link by so much counts: a share of its time, and a time.
+const SLOWER_SHARE: f64 = 0.03;
+const SLOWER_TIME_S: f64 = 0.005;
+
+/// Times of one way of carrying the transfer, by seed. A transfer that failed has none.
+struct Times(Vec<Option<f64>>);
+
+impl Times {
+    fn mean(&self) -> Option<f64> {
+        let all: Option<Vec<f64>> = self.0.iter().copied().collect();
+        Sample::new(all?).mean()
+    }
+}
+
+/// Measures the transfer with every scheme, in `seeds` pairs.
+///
+/// # Errors
+/// When there is no bound, or no link alone carries the transfer.
+pub(super) fn measure(
+    setting: &Setting,
+    case: Case,
+    schemes: &[SurveyScheme],
+    seeds: u32,
+) -> Result<Vec<Row>> {
+    let bounds = (setting.topology(case.devices), case.bound());
+    let fluid = ideal_time(&bounds.0, bounds.1).map_err(Error::run)?;
+    let slow_start = slow_start_time(&bounds.0, bounds.1, INITIAL_WINDOW).map_err(Error::run)?;
+
+    // The best link, on seeds of its own.
+    let ours = SurveyScheme::default();
+    let choosing = CHOOSING..CHOOSING + u64::from(seeds.div_ceil(2));
+    let mut candidates: Vec<(Over, f64)> = Vec::new();
+    let mut arrivals = Vec::new();
+    for path in 0..case.devices {
+        let mut alone = Vec::new();
+        for seed in choosing.clone() {
+            let outcome = carry(setting, case, Over::Alone(path), ours, seed);
+            alone.push(outcome.as_ref().and_then(seconds));
+            arrivals.extend(outcome.map(|outcome| (seed, outcome)));
+        }
+        let tcp = choosing.clone().map(|seed| {
+            let outcome = carry(setting, case, Over::Tcp(path), ours, seed);
+            outcome.as_ref().and_then(seconds)
+        });
+        for (over, times) in [
+            (Over::Alone(path), Times(alone)),
+            (Over::Tcp(path), Times(tcp.collect())),
+        ] {
+            candidates.extend(times.mean().map(|mean| (over, mean)));
+        }
+    }
+    let mean_of = |over| candidates.iter().find(|(o, _)| *o == over).map(|(_, s)| *s);
+    let best = (candidates.iter()).min_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(&(best, _)) = best else {
+        return Err(Error::run(format_args!(
+            "setting {}: no link alone carries the transfer",
+            setting.number
+        )));
+    };
+    let (Over::Alone(path) | Over::Tcp(path) | Over::Devices(path)) = best;
+    let alone_over_tcp =
+        (mean_of(Over::Alone(path)).zip(mean_of(Over::Tcp(path)))).map(|(alone, tcp)| alone / tcp);
+    let clairvoyant: Vec<f64> = choosing
+        .filter_map(|seed| {
+            let paths = arrivals.iter().filter(|(s, _)| *s == seed);
+            clairvoyant(paths.map(|(_, outcome)| outcome), case.transfer.0)
+        })
+        .collect();
+
+    let best_times = Times(
+        (0..u64::from(seeds))
+            .map(|seed| {
+                let outcome = carry(setting, case, best, ours, seed);
+                outcome.as_ref().and_then(seconds)
+            })
+            .collect(),
+    );
+    let rows = schemes.iter().map(|scheme| {
+        let over = Over::Devices(case.devices);
+        let outcomes: Vec<Option<ExchangeOutcome>> = (0..u64::from(seeds))
+            .map(|seed| carry(setting, case, over, *scheme, seed))
+            .collect();
+        let times: Vec<Option<f64>> = outcomes
+            .iter()
+            .map(|o| o.as_ref().and_then(seconds))
+            .collect();
+        let pairs = || {
+            let pairs = times.iter().zip(&best_times.0);
+            pairs.filter_map(|(own, best)| (*own).zip(*best))
+        };
+        let mean = |values: Vec<f64>| Sample::new(values).mean().unwrap_or(f64::NAN);
+        let own = mean(pairs().map(|p| p.0).collect());
+        let best_mean = mean(pairs().map(|p| p.1).collect());
+        let excess = Sample::new(
+            pairs()
+                .map(|(own, best)| own - best * (1.0 + SLOWER_SHARE))
+                .collect(),
+        );
+        let surely = match setting.rough {
+            true => excess.mean_interval().is_some_and(|(low, _)| low > 0.0),
+            false => excess.mean().is_some_and(|mean| mean > 0.0),
+        };
+        let done = || outcomes.iter().flatten();
+        Row {
+            setting: setting.number,
+            rough: setting.rough,
+            links: setting.properties(case.devices),
+            devices: case.devices,
+            start: case.start,
+            direction: case.direction,
+            transfer: case.transfer,
+            scheme: *scheme,
+            seconds: own,
+            best_link: name(best),
+            best_link_seconds: best_mean,
+            ratio: own / best_mean,
+            slower: surely && own - best_mean > SLOWER_TIME_S,
+            alone_over_tcp,
+            ideal_seconds: fluid.as_secs_f64(),
+            slow_start_seconds: slow_start.as_secs_f64(),
+            clairvoyant_seconds: Sample::new(clairvoyant.clone()).mean(),
+            redundant_share: mean(done().map(ExchangeOutcome::redundant_share).collect()),
+            redundant_bytes: mean(done().map(|o| o.redundant_bytes as f64).collect()),
+            failed: times.iter().filter(|t| t.is_none()).count() as u32,
+        }
+    });
+    Ok(rows.collect())
+}
+
+fn name(over: Over) -> String {
+    let path = |path| match path {
+        0 => "own link".to_owned(),
+        helper => format!("helper {helper}"),
+    };
+    match over {
+        Over::Tcp(0) => "own link, plain TCP".to_owned(),
+        Over::Tcp(helper) => format!("{}, plain TCP forwarded", path(helper)),
+        Over::Alone(number) => path(number),
+        Over::Devices(count) => format!("{count} devices"),
+    }
+}
+
+fn seconds(outcome: &ExchangeOutcome) -> Option<f64> {
+    outcome.took.map(|took| took.as_secs_f64())
+}
+
+/// One transfer; `None` if it did not end well.
+fn carry(
+    setting: &Setting,
+    case: Case,
+    over: Over,
+    scheme: SurveyScheme,
+    seed: u64,
+) -> Option<ExchangeOutcome> {
+    let plain = matches!(over, Over::Tcp(_));
+    let mut scenario = case.add_to(setting.world(over, seed), plain);
+    scheme.set(&mut scenario);
+    // The arrivals over one path, for the clairvoyant scheduler.
+    scenario.keeps_log = matches!(over, Over::Alone(_)) && seed >= CHOOSING;
+    let observed = match plain {
+        true => observe_plain(&scenario),
+        false => World::new(scenario).observe(),
+    };
+    observed.exchanges.into_iter().next_back().flatten()
+}
+
+/// Time of a scheduler that knows in advance what each path would bring alone, and gives it no more:
+/// until the paths together have brought all bytes, and the end is known.
+fn clairvoyant<'a>(
+    paths: impl Iterator<Item = &'a ExchangeOutcome> + Clone,
+    bytes: u64,
+) -> Option<f64> {
+    let mut all: Vec<(Duration, u64)> = Vec::new();
+    let mut end = None;
+    for path in paths {
+        let mut before = 0;
+        for (at, total) in &path.arrivals {
+            all.push((*at, total.saturating_sub(before)));
+            before = *total;
+        }
+        let last = path.arrivals.last().map(|(at, _)| *at);
+        let rest = path.took?.saturating_sub(last?);
+        end = end.into_iter().chain([rest]).min();
+    }
+    all.sort_unstable();
+    let mut arrived = 0;
+    let enough = all.iter().find(|(_, more)| {
+        arrived += more;
+        arrived >= bytes
+    });
+    Some((enough?.0 + end?).as_secs_f64())
+}
