@@ -163,6 +163,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__lab,simulate)
                 cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__simulate"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__lab,survey)
+                cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__survey"
+                ;;
             mpbond_lab__subcmd__help__subcmd__trace,functions)
                 cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__functions"
                 ;;
@@ -238,6 +241,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__lab,simulate)
                 cmd="mpbond_lab__subcmd__lab__subcmd__simulate"
                 ;;
+            mpbond_lab__subcmd__lab,survey)
+                cmd="mpbond_lab__subcmd__lab__subcmd__survey"
+                ;;
             mpbond_lab__subcmd__lab__subcmd__help,chain)
                 cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__chain"
                 ;;
@@ -273,6 +279,9 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__lab__subcmd__help,simulate)
                 cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__simulate"
+                ;;
+            mpbond_lab__subcmd__lab__subcmd__help,survey)
+                cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__survey"
                 ;;
             mpbond_lab__subcmd__trace,functions)
                 cmd="mpbond_lab__subcmd__trace__subcmd__functions"
@@ -869,7 +878,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__lab)
-            opts="run simulate list report shell chain relay origin player-accuracy recordings distances"
+            opts="run simulate survey list report shell chain relay origin player-accuracy recordings distances"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1023,6 +1032,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__lab__subcmd__simulate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__lab__subcmd__survey)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1303,7 +1326,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab)
-            opts="-h -V --log --log-json --help --version run simulate list report shell chain relay origin player-accuracy recordings distances help"
+            opts="-h -V --log --log-json --help --version run simulate survey list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1397,7 +1420,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__help)
-            opts="run simulate list report shell chain relay origin player-accuracy recordings distances help"
+            opts="run simulate survey list report shell chain relay origin player-accuracy recordings distances help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1565,6 +1588,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__help__subcmd__simulate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__lab__subcmd__help__subcmd__survey)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1886,6 +1923,72 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --workload)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__lab__subcmd__survey)
+            opts="-q -h -V --settings --seed --only --seeds --devices --start --direction --transfer --scheme --json --html --threads --quiet --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --settings)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seeds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --devices)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --start)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direction)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --transfer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scheme)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --html)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -45,20 +45,11 @@ impl FromStr for SurveyStart {
 }
 
 /// Scheduler and the rules that belong to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SurveyScheme {
     scheduler: SchedulerKind,
     /// Reinjection and idleness are those of the MPBond paper.
     published: bool,
-}
-
-impl Default for SurveyScheme {
-    fn default() -> Self {
-        Self {
-            scheduler: SchedulerKind::default(),
-            published: false,
-        }
-    }
 }
 
 impl FromStr for SurveyScheme {
@@ -117,7 +108,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Adds the transfer to a world; `plain` TCP continues its connection where the session is kept.
+    /// Adds the transfer to a world; `plain` TCP continues its connection where a session is kept.
     pub fn add_to(self, scenario: Scenario, plain: bool) -> Scenario {
         let before = match self.start {
             SurveyStart::Joined => Before::Joined,

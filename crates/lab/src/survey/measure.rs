@@ -183,7 +183,7 @@ fn carry(
     observed.exchanges.into_iter().next_back().flatten()
 }
 
-/// Time of a scheduler that knows in advance what each path would bring alone, and gives it no more:
+/// Time of a scheduler that knows in advance what each path brings alone, and gives it no more:
 /// until the paths together have brought all bytes, and the end is known.
 fn clairvoyant<'a>(
     paths: impl Iterator<Item = &'a ExchangeOutcome> + Clone,

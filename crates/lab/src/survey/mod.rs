@@ -6,9 +6,9 @@
 //! logarithms. Settings with odd numbers are *rough*: half of their links lose up to 2 % of the
 //! packets at random, half delay packets by up to 20 ms.
 //!
-//! Each transfer is compared in pairs with the same transfer over the best link alone. The best link
-//! is the fastest, on other seeds, of mpbond and plain TCP over each single path. Bounds are the
-//! fluid bound, the bound with slow start, and a clairvoyant scheduler.
+//! Each transfer is compared in pairs with the same transfer over the best link alone. The best
+//! link is the fastest, on other seeds, of mpbond and plain TCP over each single path. Bounds are
+//! the fluid bound, the bound with slow start, and a clairvoyant scheduler.
 
 mod case;
 mod measure;
@@ -25,8 +25,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use mpbond_units::Size;
 
 pub use case::{SurveyScheme, SurveyStart};
-pub use record::Survey;
 use record::Row;
+pub use record::Survey;
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;

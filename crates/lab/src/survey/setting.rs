@@ -65,13 +65,12 @@ impl Dice {
     /// With uniformly distributed logarithm, and three digits, as people write it.
     fn magnitude(&mut self, low: f64, high: f64) -> f64 {
         let exact = low * (high / low).powf(self.unit());
-        let digit = 10_f64.powf(exact.log10().floor() - 2.0);
-        (exact / digit).round() * digit
+        let text = format!("{exact:.2e}");
+        text.parse().unwrap_or(exact)
     }
 
     fn ms(&mut self, low: f64, high: f64) -> Duration {
-        let micros = self.magnitude(low, high) * 1e3;
-        Duration::from_micros(micros.round() as u64)
+        Duration::from_secs_f64(self.magnitude(low, high) / 1e3)
     }
 
     /// A link whose rate is up to `mbps`. Both kinds of settings draw the same numbers.
@@ -207,7 +206,7 @@ impl Link {
 
     fn properties(&self) -> Vec<(String, f64)> {
         let of = |what: &str, value| (format!("{}_{what}", self.name), value);
-        let ms = |span: Duration| span.as_secs_f64() * 1e3;
+        let ms = |span: Duration| span.as_nanos() as f64 / 1e6;
         let mut all = vec![
             of("mbps", self.mbps),
             of("delay_ms", ms(self.delay)),

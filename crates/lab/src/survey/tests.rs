@@ -1,3 +1,5 @@
+//! A small survey.
+
 use super::*;
 
 fn options(settings: u32) -> SurveyOptions {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Direction, IdealError, MSS, PACKET_BYTES, Route, Topology, Transfer, routes};
 
-/// Lower bound of the transfer's time over TCP connections that are open and have been idle, for any
-/// scheduler. It is never below the fluid bound ([`super::ideal_time`]).
+/// Lower bound of the transfer's time over TCP connections that are open and have been idle, for
+/// any scheduler. It is never below the fluid bound ([`super::ideal_time`]).
 ///
 /// Each hop is a TCP connection with a window of `initial_window` segments at first and of one more
 /// for each acknowledged segment (RFC 5681, slow start; RFC 6928, initial window), without delayed
