@@ -47,6 +47,8 @@ pub enum Answer {
     Closed(Duration),
     /// There was no answer within this time.
     None(Duration),
+    /// The kernel or the host refuses, for this reason.
+    NotAsked(String),
 }
 
 impl Answer {
@@ -82,6 +84,7 @@ impl fmt::Display for Answer {
                 )
             }
             Self::None(took) => write!(f, "does not answer within {} s", took.as_secs_f64()),
+            Self::NotAsked(why) => write!(f, "cannot be asked: {why}"),
         }
     }
 }
@@ -165,12 +168,15 @@ async fn over_stream(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Answ
 /// Asks a resolver by datagrams, with this mark of the socket.
 pub async fn by_datagram(resolver: SocketAddr, mark: Option<u32>) -> Answer {
     let begun = Instant::now();
+    let mut last = Answer::None(DATAGRAM_WITHIN * ATTEMPTS);
     for _ in 0..ATTEMPTS {
-        if let Ok(Ok(message)) = timeout(DATAGRAM_WITHIN, datagram(resolver, mark)).await {
-            return Answer::of(&message, begun.elapsed());
+        match timeout(DATAGRAM_WITHIN, datagram(resolver, mark)).await {
+            Ok(Ok(message)) => return Answer::of(&message, begun.elapsed()),
+            Ok(Err(e)) => last = Answer::NotAsked(e.to_string()),
+            Err(_) => {}
         }
     }
-    Answer::None(DATAGRAM_WITHIN * ATTEMPTS)
+    last
 }
 
 async fn datagram(resolver: SocketAddr, mark: Option<u32>) -> io::Result<Vec<u8>> {
@@ -195,7 +201,6 @@ async fn datagram(resolver: SocketAddr, mark: Option<u32>) -> io::Result<Vec<u8>
 
 /// Asks a resolver over a connection, with this mark of the socket.
 pub async fn by_connection(resolver: SocketAddr, mark: Option<u32>) -> Answer {
-    let begun = Instant::now();
     let connect = async {
         let socket = match resolver {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -208,7 +213,7 @@ pub async fn by_connection(resolver: SocketAddr, mark: Option<u32>) -> Answer {
     };
     match timeout(ANSWER_WITHIN, connect).await {
         Ok(Ok(mut tcp)) => over_stream(&mut tcp).await,
-        Ok(Err(_)) => Answer::Closed(begun.elapsed()),
+        Ok(Err(e)) => Answer::NotAsked(e.to_string()),
         Err(_) => Answer::None(ANSWER_WITHIN),
     }
 }
@@ -245,8 +250,16 @@ mod tests {
             assert_eq!(answer.is_good(), flags == 0x80);
             // Its socket is closed.
             drop(server);
-            let answer = by_datagram(address, None).await;
-            assert_eq!(answer.to_string(), "does not answer within 3 s");
+            for answer in [
+                by_datagram(address, None).await,
+                by_connection(address, None).await,
+            ] {
+                let said = answer.to_string();
+                assert!(
+                    said.starts_with("cannot be asked: Connection refused"),
+                    "{said}"
+                );
+            }
         }
     }
 }
