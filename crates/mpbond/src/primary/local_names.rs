@@ -52,8 +52,8 @@ impl LocalResolvers {
         servers
     }
 
-    /// All present ones.
-    pub(super) fn all(&self) -> Vec<SocketAddr> {
+    /// All present ones, which are asked for all names while connections go direct.
+    pub fn all(&self) -> Vec<SocketAddr> {
         let Ok(mut found) = self.found.lock() else {
             return Vec::new();
         };

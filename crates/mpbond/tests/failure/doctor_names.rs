@@ -145,9 +145,21 @@ fn role() {
     }
     let said = doctor(&apart, "named.toml", "$doctor");
     assert!(!said.contains("intercepts this probe"), "{said}");
-    // Nobody answers there: look-ups go direct, past the interception.
+    // Nobody answers there: look-ups go direct, past the interception, to the server of the network.
     for line in [
         "the resolvers behind the proxy: not checked: no path leads to the proxy",
+        "the name server 10.9.0.1, asked while connections go direct, does not answer within 3 s",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert!(!said.contains("the resolver 11.0.0."), "{said}");
+
+    // Where the network names none, they go to those of the configuration. A mount hides the files
+    // of a resolver of this host.
+    std::fs::write(bond.file("resolv.conf"), "").unwrap();
+    sh("mount -t tmpfs none /run");
+    let said = doctor(&apart, "named.toml", "$doctor");
+    for line in [
         "the resolver 11.0.0.1, asked while connections go direct, answers in ",
         "the resolver 11.0.0.3, asked while connections go direct, cannot be asked: Connection refused",
     ] {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use mpbond::checks::names::{Answer, Session, by_connection, by_datagram};
-use mpbond::config::{OnProxyLoss, PrimaryConfig};
+use mpbond::config::{OnProxyLoss, PrimaryConfig, Transparent};
 use mpbond::own_mark;
 use mpbond::primary::{LocalResolvers, PUBLIC_RESOLVERS};
 use mpbond::speed::Links;
@@ -113,7 +113,6 @@ pub(super) async fn through_session(
     (link, running): (Option<LinkId>, bool),
 ) {
     let transparent = config.transparent.as_ref();
-    let configured = transparent.map_or(&[][..], |transparent| &transparent.resolvers);
     let opened = match link {
         Some(link) => Session::open(links, link).await,
         None => Err(anyhow::anyhow!("no path leads to the proxy")),
@@ -123,8 +122,8 @@ pub(super) async fn through_session(
         Err(e) => {
             let what = "the resolvers behind the proxy";
             findings.skip(CHECK, what, format_args!("{e:#}"));
-            if transparent.is_some() && config.on_proxy_loss == OnProxyLoss::Direct {
-                instead(findings, configured, running).await;
+            if let (Some(transparent), OnProxyLoss::Direct) = (transparent, config.on_proxy_loss) {
+                instead(findings, transparent, running).await;
             }
             return;
         }
@@ -133,6 +132,7 @@ pub(super) async fn through_session(
     if session.proxy_answers() {
         ways.push(("the resolver of the proxy".to_owned(), None));
     }
+    let configured = transparent.map_or(&[][..], |transparent| &transparent.resolvers);
     let named = match (configured, session.proxy_answers(), transparent) {
         // For proxies that do not answer themselves.
         ([], false, Some(_)) => &PUBLIC_RESOLVERS[..],
@@ -175,16 +175,30 @@ pub(super) async fn through_session(
     }
 }
 
-/// Checks those that are asked directly while no path to the proxy works.
-async fn instead(findings: &mut Findings, configured: &[SocketAddr], running: bool) {
+/// Checks those that are asked directly while no path to the proxy works: those of the network, and
+/// others only where the system names none.
+async fn instead(findings: &mut Findings, config: &Transparent, running: bool) {
     let mark = own_mark::if_allowed();
     if running && mark.is_none() {
         let what = "the resolvers that are asked while connections go direct";
         return findings.skip(CHECK, what, INTERCEPTED);
     }
-    let servers = match configured {
+    let here = LocalResolvers::new(config.exclude.clone()).all();
+    for server in &here {
+        let answer = by_datagram(*server, mark).await;
+        let name = format!(
+            "the name server {}, asked while connections go direct,",
+            server.ip()
+        );
+        let advice = "does this device have Internet, and is that server right in resolv.conf?";
+        tell(findings, &name, &answer, true, advice);
+    }
+    if !here.is_empty() {
+        return;
+    }
+    let servers = match config.resolvers.as_slice() {
         [] => &PUBLIC_RESOLVERS,
-        _ => configured,
+        named => named,
     };
     for server in servers {
         let answer = by_connection(*server, mark).await;
