@@ -372,6 +372,12 @@ impl Helper {
         let proxies = asked.iter().filter_map(allowed).take(MAX_ADDRESSES);
         let proxies: Vec<_> = proxies.collect();
         if proxies.is_empty() {
+            if let Some((name, why)) = self.names.unknown(&config, asked) {
+                return Err((
+                    RefusalCode::Unreachable,
+                    format!("the address of {name} is not found here: {why}"),
+                ));
+            }
             let first = asked.first().map(SocketAddr::to_string);
             let first = first.unwrap_or_default();
             return Err((

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use mpbond_net::resolve::Resolver;
+use mpbond_net::resolve::{LookupError, Resolver};
 use tokio::time::timeout;
 use tracing::info;
 
@@ -26,6 +26,8 @@ pub(super) struct Names {
     /// that answers.
     resolvers: Vec<Rc<Resolver<()>>>,
     found: RefCell<HashMap<String, Vec<IpAddr>>>,
+    /// Why the last look-ups of others have failed.
+    failed: RefCell<HashMap<String, LookupError>>,
 }
 
 impl Names {
@@ -37,6 +39,7 @@ impl Names {
         Rc::new(Self {
             resolvers: std::iter::once(routed).chain(bound).collect(),
             found: RefCell::default(),
+            failed: RefCell::default(),
         })
     }
 
@@ -51,6 +54,26 @@ impl Names {
             }
         };
         config.proxies.iter().find(names).cloned()
+    }
+
+    /// The first name of the configuration that may stand for one of these addresses and has none
+    /// itself, with the reason.
+    pub(super) fn unknown(
+        &self,
+        config: &HelperConfig,
+        asked: &[SocketAddr],
+    ) -> Option<(String, LookupError)> {
+        let (found, failed) = (self.found.borrow(), self.failed.borrow());
+        config.proxies.iter().find_map(|entry| match entry {
+            ProxyAddress::Name { host, port }
+                if !found.contains_key(host) && asked.iter().any(|a| a.port() == *port) =>
+            {
+                // One that has not ended in time has no answer.
+                let why = failed.get(host).copied();
+                Some((host.clone(), why.unwrap_or(LookupError::NoAnswer)))
+            }
+            _ => None,
+        })
     }
 
     /// Looks up the names of the configuration for a relay to one of these addresses, as far as
@@ -80,9 +103,13 @@ impl Names {
     async fn renew(self: Rc<Self>, host: String) {
         match first_answer(self.resolvers.clone(), &host).await {
             Ok(found) => {
+                self.failed.borrow_mut().remove(&host);
                 self.found.borrow_mut().insert(host, found);
             }
-            Err(e) => info!(host, error = %e, "a proxy's name is not found"),
+            Err(e) => {
+                info!(host, error = %e, "a proxy's name is not found");
+                self.failed.borrow_mut().insert(host, e);
+            }
         }
     }
 
@@ -93,6 +120,7 @@ impl Names {
             entries.any(|e| matches!(e, ProxyAddress::Name { host: own, .. } if own == host))
         };
         self.found.borrow_mut().retain(|host, _| has(host));
+        self.failed.borrow_mut().retain(|host, _| has(host));
     }
 }
 
@@ -138,12 +166,26 @@ mod tests {
         };
         assert_eq!(entry("192.0.2.1:443").as_deref(), Some("192.0.2.1:443"));
         assert_eq!(entry("192.0.2.2:4433"), None, "not looked up yet");
+        let unknown = |port: u16| {
+            let asked = [([192, 0, 2, 7], port).into()];
+            names.unknown(&both, &asked)
+        };
+        let why = |error| Some(("proxy.test".to_owned(), error));
+        assert_eq!(unknown(4433), why(LookupError::NoAnswer));
+        assert_eq!(unknown(443), None, "no name has this port");
+        let host = "proxy.test".to_owned();
+        names
+            .failed
+            .borrow_mut()
+            .insert(host, LookupError::NotFound);
+        assert_eq!(unknown(4433), why(LookupError::NotFound));
         let found = vec!["192.0.2.2".parse().unwrap()];
         names
             .found
             .borrow_mut()
             .insert("proxy.test".to_owned(), found);
         assert_eq!(entry("192.0.2.2:4433").as_deref(), Some("proxy.test:4433"));
+        assert_eq!(unknown(4433), None, "it has an address");
         for other in ["192.0.2.2:443", "192.0.2.3:4433", "192.0.2.1:4433"] {
             assert_eq!(entry(other), None, "{other}");
         }
@@ -155,6 +197,6 @@ mod tests {
         assert!(!one.lends_to(name, former));
         assert!(one.lends_to(name, "192.0.2.1:443".parse().unwrap()));
         names.configure(&one);
-        assert!(names.found.borrow().is_empty());
+        assert!(names.found.borrow().is_empty() && names.failed.borrow().is_empty());
     }
 }

@@ -166,9 +166,21 @@ fn role_name() {
     reload.args(["reload", "helper", "--config"]).arg(&config);
     assert!(reload.status().unwrap().success());
     bond.joined(1);
-    until("the helper refuses", || {
+    let refuses = |why: &str| {
         let links = bond.status("primary").unwrap().links;
         let mut errors = links.into_iter().filter_map(|l| l.error);
-        errors.any(|e| e.contains("is not among this helper's proxies"))
+        errors.any(|e| e.contains(why))
+    };
+    until("the helper refuses", || {
+        refuses("is not among this helper's proxies")
+    });
+
+    // A name that has no address there.
+    rewrite(&config, &first, &format!("\"none.test:{port}\""));
+    let mut reload = std::process::Command::new(env!("CARGO_BIN_EXE_mpbond"));
+    reload.args(["reload", "helper", "--config"]).arg(&config);
+    assert!(reload.status().unwrap().success());
+    until("the helper refuses for want of an address", || {
+        refuses("the address of none.test is not found here: ")
     });
 }

@@ -227,6 +227,12 @@ async fn relay(
                     "wait for the next month, or raise `max_bytes_per_month` there".to_owned()
                 }
                 RefusalCode::ProxyNotAllowed => format!("there, `proxies` must name {proxy}"),
+                // Before a ticket, only the look-up of its own proxies fails.
+                RefusalCode::Unreachable => {
+                    "there, `mpbond doctor helper` checks the names in `proxies`; an IP address \
+                     needs no name server"
+                        .to_owned()
+                }
                 RefusalCode::SwitchedOff => "there, set `enabled = true`".to_owned(),
                 _ => "look into its log".to_owned(),
             };
