@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
+use super::proxies::{Names, Turn};
 use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised};
 use crate::admission::Visitor;
 use crate::config::ProxyAddress;
@@ -56,6 +57,9 @@ struct Asked {
     proxies: Vec<SocketAddr>,
     max_segment_bytes: Option<u16>,
 }
+
+/// Look-ups of names, with the requests that wait for them.
+type LookUps = JoinSet<Option<Asked>>;
 
 struct Reported {
     kind: Kind,
@@ -110,8 +114,7 @@ pub(super) async fn serve(
     control.send(&Message::HelperState(helper.state())).await?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut relays: HashMap<RequestId, Reported> = HashMap::new();
-    // Requests that wait for the addresses of names.
-    let mut look_ups = JoinSet::new();
+    let mut look_ups = LookUps::new();
     let mut tick = interval(REPORT_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -120,28 +123,15 @@ pub(super) async fn serve(
         let busy = relays.values().any(|r| r.moved.elapsed() < QUIET);
         tokio::select! {
             message = control.receive() => match message? {
-                Some(message) => match helper.answer(&mut control, message)? {
-                    Some(asked) if !helper.has_to_look_up(&asked) => {
-                        helper.grant(&mut control, asked, &events)?;
-                    }
-                    Some(asked) if look_ups.len() < MAX_RELAYS_EACH => {
-                        let names = Rc::clone(&helper.names);
-                        let look_up = names.look_up(helper.config(), asked.proxies.clone());
-                        look_ups.spawn_local(async move {
-                            look_up.await;
-                            asked
-                        });
-                    }
-                    Some(asked) => control.queue(&too_many(
-                        asked.request,
-                        format!("{MAX_RELAYS_EACH} relays of one primary are the limit"),
-                    ))?,
-                    None => {}
+                Some(message) => if let Some(asked) = helper.answer(&mut control, message)? {
+                    helper.take(&mut control, asked, &events, &mut look_ups)?;
                 },
                 None => return Ok(()),
             },
-            Some(Ok(asked)) = look_ups.join_next() => {
-                helper.grant(&mut control, asked, &events)?;
+            Some(looked_up) = look_ups.join_next() => {
+                if let Ok(Some(asked)) = looked_up {
+                    helper.grant(&mut control, asked, &events)?;
+                }
             }
             Ok(()) = permissions.changed() => {
                 if !helper.trust.trusts(&primary) {
@@ -312,13 +302,36 @@ impl Helper {
         }))
     }
 
-    /// Whether names may allow more of the addresses than the configuration itself.
-    fn has_to_look_up(&self, asked: &Asked) -> bool {
-        let config = self.config();
-        let is_fixed = |a: &SocketAddr| config.proxies.iter().any(|p| p.fixed() == Some(*a));
-        config.enabled
-            && config.proxies.iter().any(|p| p.fixed().is_none())
-            && !asked.proxies.iter().all(is_fixed)
+    /// Answers a request for a relay, at once or after a look-up of the names of proxies.
+    fn take(
+        &self,
+        control: &mut ControlChannel,
+        asked: Asked,
+        events: &mpsc::UnboundedSender<Event>,
+        look_ups: &mut LookUps,
+    ) -> anyhow::Result<()> {
+        let (config, proxies) = (self.config(), asked.proxies.clone());
+        let turn = Names::turn(&config, &proxies);
+        let has_room = look_ups.len() < MAX_RELAYS_EACH;
+        let waits = match turn {
+            Turn::Before if has_room => Some(asked),
+            Turn::Before => {
+                let reason = format!("{MAX_RELAYS_EACH} relays of one primary are the limit");
+                return Ok(control.queue(&too_many(asked.request, reason))?);
+            }
+            Turn::Never | Turn::Beside => {
+                self.grant(control, asked, events)?;
+                None
+            }
+        };
+        if turn != Turn::Never && has_room {
+            let look_up = Rc::clone(&self.names).look_up(config, proxies);
+            look_ups.spawn_local(async move {
+                look_up.await;
+                waits
+            });
+        }
+        Ok(())
     }
 
     /// Answers a request for a relay.

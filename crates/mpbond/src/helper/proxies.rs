@@ -20,6 +20,17 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(2);
 /// The same where the last answers allow the relay; a later answer is for the next one.
 const LOOK_UP_BESIDE_WITHIN: Duration = Duration::from_millis(250);
 
+/// When names are looked up for a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// They allow no further address.
+    Never,
+    /// While it is granted: the configuration allows one of its addresses itself.
+    Beside,
+    /// Before it is granted or refused.
+    Before,
+}
+
 /// Names of proxies, with the addresses that were found last.
 pub(super) struct Names {
     /// By the routes of this host, and as relays are bound: either network may have the server
@@ -74,6 +85,19 @@ impl Names {
             }
             _ => None,
         })
+    }
+
+    /// When names are looked up for a relay to these addresses.
+    pub(super) fn turn(config: &HelperConfig, asked: &[SocketAddr]) -> Turn {
+        let is_fixed = |a: &SocketAddr| config.proxies.iter().any(|p| p.fixed() == Some(*a));
+        let has_names = config.proxies.iter().any(|p| p.fixed().is_none());
+        if !config.enabled || !has_names || asked.iter().all(is_fixed) {
+            Turn::Never
+        } else if asked.iter().any(is_fixed) {
+            Turn::Beside
+        } else {
+            Turn::Before
+        }
     }
 
     /// Looks up the names of the configuration for a relay to one of these addresses, as far as
@@ -149,6 +173,26 @@ pub async fn proxy_addresses(config: &HelperConfig) -> FreshAddresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_the_configuration_waits_for_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("helper.toml");
+        let turn = |config: &str, asked: &[&str]| {
+            std::fs::write(&file, config).unwrap();
+            let asked: Vec<_> = asked.iter().map(|a| a.parse().unwrap()).collect();
+            Names::turn(&HelperConfig::load(&file).unwrap(), &asked)
+        };
+        let [fixed, other] = ["192.0.2.1:443", "[2001:db8::1]:443"];
+        let both = "proxies = [\"192.0.2.1:443\", \"proxy.test:443\"]\n";
+        assert_eq!(turn(both, &[fixed]), Turn::Never);
+        assert_eq!(turn(both, &[other, fixed]), Turn::Beside);
+        assert_eq!(turn(both, &[other]), Turn::Before);
+        let one = "proxies = \"192.0.2.1:443\"\n";
+        assert_eq!(turn(one, &[other]), Turn::Never);
+        let off = format!("enabled = false\n{both}");
+        assert_eq!(turn(&off, &[other]), Turn::Never);
+    }
 
     #[tokio::test]
     async fn an_address_is_allowed_literally_or_as_the_last_answer_for_a_name() {
