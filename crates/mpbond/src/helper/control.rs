@@ -20,7 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info};
 
 use super::proxies::{Names, Turn};
-use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised};
+use super::{Helper, Leave, MAX_RELAYS, MAX_RELAYS_EACH, MonthlyBudget, Promise, Promised, near};
 use crate::admission::Visitor;
 use crate::config::ProxyAddress;
 use crate::quota::Full;
@@ -72,7 +72,7 @@ struct Reported {
 /// Serves one control connection until it ends. `visitor` is held while the peer is unknown.
 pub(super) async fn serve(
     helper: &Rc<Helper>,
-    tcp: TcpStream,
+    (tcp, from): (TcpStream, SocketAddr),
     deadline: Instant,
     visitor: Visitor,
 ) -> anyhow::Result<()> {
@@ -80,6 +80,8 @@ pub(super) async fn serve(
     let mut leaving = helper.leaving.subscribe();
     let tls = TlsStream::accept(tcp, &helper.identity, helper.trust.clone(), deadline).await?;
     let primary = tls.peer_id();
+    // Not for a stranger: it takes some system calls.
+    near::keep(tls.tcp(), from);
     let mut control = ControlChannel::new(tls);
     let hello = tokio::time::timeout_at(deadline, control.receive())
         .await

@@ -313,11 +313,10 @@ impl Helper {
             Ok(Err(error)) => return debug!(%from, %error, "connection refused"),
             Err(_) => return debug!(%from, "connection refused: no ticket in time"),
         };
-        near::keep(&tcp, from);
         let said = || self.refused.line(source(from), self.clock.now());
         match read_opening(&mut tcp, deadline).await {
             Ok(Opening::Control) => {
-                if let Err(e) = control::serve(&self, tcp, deadline, visitor).await
+                if let Err(e) = control::serve(&self, (tcp, from), deadline, visitor).await
                     && let Some(line) = said()
                 {
                     let (error, left_out) = (format!("{e:#}"), line.left_out);
@@ -330,10 +329,12 @@ impl Helper {
                 match promised {
                     Some(Promise::Relay(promised)) => {
                         visitor.authenticated();
+                        near::keep(&tcp, from);
                         self.relay(tcp, promised).await;
                     }
                     Some(Promise::Measurement(measurement)) => {
                         visitor.authenticated();
+                        near::keep(&tcp, from);
                         self.measure(tcp, measurement).await;
                     }
                     None => {

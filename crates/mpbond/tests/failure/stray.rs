@@ -1,10 +1,11 @@
 //! A helper whose link to the primary is set down under a relay: packets for the primary do not
 //! follow the default route to another network, in namespaces of the test's own.
 
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::apart::Apart;
+use crate::apart::{Apart, connect_from};
 use crate::daemons::{download, origin_at};
 use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
@@ -86,6 +87,14 @@ fn are_stopped(apart: &Apart, to: &str, restore: &str) {
     sh(&format!("nft -f {}", file.display()));
     let _proxy = bond.start("proxy");
     let helper = apart.start_helper();
+    // A stranger costs no look at the interfaces.
+    let listen = std::fs::read_to_string(bond.file("helper.toml")).unwrap();
+    let listen = listen.split("listen = \"").nth(1).unwrap();
+    let listen = listen.split('"').next().unwrap().parse().unwrap();
+    let mut stranger = connect_from(apart.pid(), listen).unwrap();
+    stranger.write_all(&[0x16; 64]).unwrap();
+    helper.logs("control connection ended");
+    assert!(!helper.log().contains("bound to the interface"));
     let _primary = apart.start_primary();
     bond.joined(1);
     let sandbox = bond.status("helper").unwrap().sandbox.unwrap();
