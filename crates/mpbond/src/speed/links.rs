@@ -22,6 +22,7 @@ pub struct Links<'a> {
     pub(crate) config: &'a PrimaryConfig,
     pub(super) identity: &'a Identity,
     resolvers: Resolvers,
+    max_segment_bytes: Option<u32>,
 }
 
 impl<'a> Links<'a> {
@@ -31,6 +32,16 @@ impl<'a> Links<'a> {
             config,
             identity,
             resolvers: Resolvers::new(config),
+            max_segment_bytes: None,
+        }
+    }
+
+    /// The same with connections whose segments have at most this size.
+    #[must_use]
+    pub fn with_max_segment_bytes(self, bytes: u32) -> Self {
+        Self {
+            max_segment_bytes: Some(bytes),
+            ..self
         }
     }
 
@@ -82,6 +93,7 @@ impl<'a> Links<'a> {
             tuning: Tuning {
                 congestion: self.config.congestion.clone(),
                 mark: own_mark::if_allowed(),
+                max_segment_bytes: self.max_segment_bytes,
                 ..Tuning::default()
             },
             ..TcpOptions::to(*first)

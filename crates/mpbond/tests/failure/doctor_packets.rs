@@ -13,13 +13,24 @@ fn the_doctor_names_the_link_and_the_direction_that_drop_large_packets() {
     }
 }
 
+#[test]
+fn the_doctor_passes_a_path_with_an_mtu_of_576_octets() {
+    if has_nft() {
+        play("-Urnm", "doctor_packets::role_least");
+    }
+}
+
 /// A table in which this interface gets no large packets.
 fn table(interface: &str) -> String {
+    table_of(interface, 1300)
+}
+
+fn table_of(interface: &str, most: u32) -> String {
     format!(
         "table inet block {{
             chain in {{
                 type filter hook input priority 0;
-                iifname {interface} meta length gt 1300 drop;
+                iifname {interface} meta length gt {most} drop;
             }}
         }}"
     )
@@ -89,4 +100,39 @@ fn role() {
     assert!(said.contains(&line), "{said}");
     let skipped = "helper helper  4 kB each way: not checked: the pipe drops them";
     assert!(said.contains(skipped), "{said}");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_least() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::new();
+    let bond = &apart.bond;
+    sh("ip link set far0 gso_max_segs 1");
+    apart.there(&["link set near0 gso_max_segs 1"]);
+    apart.there_obeys(&table_of("near0", 576));
+    let rules = bond.file("here.nft");
+    std::fs::write(&rules, table_of("far0", 576)).unwrap();
+    sh(&format!("nft -f {}", rules.display()));
+    let _proxy = bond.start("proxy");
+    let mut said = String::new();
+    until("a handshake with small segments comes through", || {
+        said = apart.run_there(&format!(
+            "{} doctor primary --config {} || true",
+            env!("CARGO_BIN_EXE_mpbond"),
+            bond.file("primary.toml").display()
+        ));
+        said.contains("only small packets pass: the TLS handshake needs segments of 536 octets")
+    });
+    for line in [
+        "the proxy trusts this device",
+        "4 kB each way: not checked: only small packets pass",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    for wrong in ["captive portal", "no path leads to the proxy"] {
+        assert!(!said.contains(wrong), "{said}");
+    }
 }

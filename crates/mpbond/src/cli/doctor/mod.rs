@@ -29,7 +29,7 @@ use mpbond::speed::Links;
 use mpbond::status::Status;
 use mpbond::status_socket::ask;
 use mpbond_command::{Failure, print};
-use mpbond_manager::LinkId;
+use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::Identity;
 use tokio::task::LocalSet;
 
@@ -249,7 +249,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
         let resolvers = Resolvers::new(config);
         let links = Links::new(config, &identity);
         resolvers::of_primary(findings, config, running).await;
-        let mut usable = None;
+        let (mut usable, mut small) = (None, None);
         let me = (&identity, known);
         for (link, path) in (0..).map(LinkId).zip(&config.paths) {
             let check = format!("path {}", path.name);
@@ -257,6 +257,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
             let remotes = addresses(findings, &check, found);
             let reached = reach::proxy_over_path(findings, config, path, &remotes, me).await;
             usable = usable.or((reached == Reached::Proxy).then_some(link));
+            small = small.or((reached == Reached::Small).then_some(link));
             packets::of_path(findings, &links, (link, path), reached).await;
         }
         for (link, helper) in (config.paths.len()..).map(LinkId).zip(&config.helpers) {
@@ -267,7 +268,14 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
             usable = usable.or((reached == Reached::Proxy).then_some(link));
             packets::of_helper(findings, &links, (link, helper), reached).await;
         }
-        resolvers::through_session(findings, config, &links, (usable, running)).await;
+        let (link, links) = match (usable, small) {
+            (None, Some(small)) => {
+                let [.., least] = SEGMENT_BYTES;
+                (Some(small), links.with_max_segment_bytes(least))
+            }
+            _ => (usable, links),
+        };
+        resolvers::through_session(findings, config, &links, (link, running)).await;
     })
 }
 

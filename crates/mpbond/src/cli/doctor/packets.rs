@@ -23,11 +23,13 @@ pub(super) async fn of_path(
     reached: Reached,
 ) {
     let check = format!("path {}", config.name);
-    if reached != Reached::Proxy {
-        return findings.skip(&check, WHAT, NOT_REACHED);
+    match reached {
+        Reached::Proxy => {}
+        Reached::Small => return findings.skip(&check, WHAT, "only small packets pass"),
+        _ => return findings.skip(&check, WHAT, NOT_REACHED),
     }
     let passes = path(links, link, config).await;
-    let advice = correct(config.interface.as_deref());
+    let advice = correct_mtu(config.interface.as_deref());
     tell(findings, &check, "the proxy", &passes, &advice);
 }
 
@@ -47,7 +49,7 @@ pub(super) async fn of_helper(
         return findings.skip(&own, WHAT, why);
     }
     let passes = pipe(links, config).await;
-    let advice = correct(config.interface.as_deref());
+    let advice = correct_mtu(config.interface.as_deref());
     tell(findings, &own, "the helper", &passes, &advice);
     if reached != Reached::Proxy {
         return findings.skip(&way, WHAT, NOT_REACHED);
@@ -101,7 +103,7 @@ fn tell(findings: &mut Findings, check: &str, end: &str, passes: &Passes, advice
 }
 
 /// Advice for a link of this device.
-fn correct(interface: Option<&str>) -> String {
+pub(super) fn correct_mtu(interface: Option<&str>) -> String {
     let name = interface.map_or("INTERFACE".into(), shell_word);
     format!("correct the MTU of the link (`sudo ip link set {name} mtu 1300`, or what passes)")
 }

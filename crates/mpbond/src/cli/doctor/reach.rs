@@ -9,6 +9,7 @@ use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, Primary
 use mpbond::discovery::find;
 use mpbond::own_mark;
 use mpbond_intercept::rules::is_intercepted;
+use mpbond_manager::SEGMENT_BYTES;
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
@@ -22,6 +23,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::hints::sudo;
 use super::finding::Findings;
+use super::packets::correct_mtu;
 use super::unreachable::{no_route, own_address, reason};
 use mpbond_units::human;
 
@@ -30,12 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Segment size of a path with an MTU of 1280 bytes.
 const SMALL_SEGMENT_BYTES: u64 = 1220;
 
+/// The smallest segments, with which a primary joins a path where larger ones do not pass.
+const LEAST: Option<u32> = SEGMENT_BYTES.last().copied();
+
 /// The part of a way that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     Nothing,
     /// The helper trusts this device, and the proxy is not reached through it.
     Helper,
+    /// The proxy trusts this device, and packets of usual size do not pass.
+    Small,
     /// The proxy trusts this device.
     Proxy,
 }
@@ -66,14 +73,46 @@ pub(super) async fn proxy_over_path(
     let Some(tcp) = connect(findings, &check, "the proxy", &options, remotes).await else {
         return Reached::Nothing;
     };
-    let id = config.proxy.id;
-    let Some(tls) = shake(findings, &check, "the proxy", tcp, identity, id).await else {
+    let (id, at) = (config.proxy.id, tcp.peer_addr().unwrap_or(*first));
+    let mut shaken = TlsStream::connect(tcp, identity, id, Instant::now() + PATIENCE).await;
+    let mut reached = Reached::Proxy;
+    if matches!(shaken, Err(TlsError::Deadline))
+        && let Some(small) = again(options.clone(), at, (identity, id), LEAST).await
+    {
+        // After an outage, handshakes of either kind come through.
+        if let Some(usual) = again(options, at, (identity, id), None).await {
+            shaken = Ok(usual);
+        } else {
+            findings.warn(
+                &check,
+                "only small packets pass: the TLS handshake needs segments of 536 octets",
+                correct_mtu(path.interface.as_deref()),
+            );
+            (shaken, reached) = (Ok(small), Reached::Small);
+        }
+    }
+    let Some(tls) = report(findings, &check, "the proxy", shaken, identity) else {
         return Reached::Nothing;
     };
     match trusted(findings, &check, "the proxy", tls, identity, known).await {
-        true => Reached::Proxy,
+        true => reached,
         false => Reached::Nothing,
     }
+}
+
+/// Another handshake, with segments of at most this size.
+async fn again(
+    mut options: TcpOptions,
+    proxy: SocketAddr,
+    (identity, expect): (&Identity, DeviceId),
+    max_segment_bytes: Option<u32>,
+) -> Option<TlsStream> {
+    options.tuning.max_segment_bytes = max_segment_bytes;
+    let tcp = tcp::connect_any(&options, &[proxy]).await.ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    TlsStream::connect(tcp, identity, expect, deadline)
+        .await
+        .ok()
 }
 
 /// A proxy over TCP alone, as a helper reaches it.
@@ -403,7 +442,18 @@ async fn shake(
     identity: &Identity,
     expect: DeviceId,
 ) -> Option<TlsStream> {
-    match TlsStream::connect(tcp, identity, expect, Instant::now() + PATIENCE).await {
+    let shaken = TlsStream::connect(tcp, identity, expect, Instant::now() + PATIENCE).await;
+    report(findings, check, whom, shaken, identity)
+}
+
+fn report(
+    findings: &mut Findings,
+    check: &str,
+    whom: &str,
+    shaken: Result<TlsStream, TlsError>,
+    identity: &Identity,
+) -> Option<TlsStream> {
+    match shaken {
         Ok(tls) => {
             findings.ok(check, format!("{whom} is the device that it should be"));
             Some(tls)
