@@ -16,7 +16,7 @@ const FAR: [SocketAddr; 2] = [
 
 /// The families that sockets with this mark have a route for now; `None` when there is none, as in
 /// a network without a way out.
-pub(crate) fn routed(mark: Option<u32>) -> Option<Families> {
+pub fn routed(mark: Option<u32>) -> Option<Families> {
     let [ipv4, ipv6] = FAR.map(|to| has_route(to, mark));
     (ipv4 || ipv6).then_some(Families { ipv4, ipv6 })
 }
