@@ -228,7 +228,7 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
         }
     }
     interfaces.check_ways(findings, config);
-    small_segments(findings, status.as_ref());
+    small_segments(findings, config, status.as_ref());
     if running && config.transparent.is_some() && mpbond::own_mark::if_allowed().is_none() {
         findings.warn(
             "transparent",
@@ -381,15 +381,17 @@ fn proxy(config: &ProxyConfig, file: &Path, findings: &mut Findings) -> Result<(
 }
 
 /// Warns of links on which the primary that runs has found that large packets do not pass.
-fn small_segments(findings: &mut Findings, status: Option<&Status>) {
+fn small_segments(findings: &mut Findings, config: &PrimaryConfig, status: Option<&Status>) {
     for link in status.into_iter().flat_map(|s| &s.links) {
         if let Some(octets) = link.max_segment_bytes {
+            let mut paths = config.paths.iter();
+            let path = paths.find(|path| link.kind == "path" && path.name == link.name);
             findings.warn(
                 &format!("{} {}", link.kind, link.name),
                 format!(
                     "large packets do not seem to pass: the primary uses segments of {octets} octets"
                 ),
-                "correct the MTU of the link (`ip link set INTERFACE mtu 1300`, or what passes)",
+                packets::correct_mtu(path.and_then(|path| path.interface.as_deref())),
             );
         }
     }

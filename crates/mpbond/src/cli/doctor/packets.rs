@@ -102,7 +102,7 @@ fn tell(findings: &mut Findings, check: &str, end: &str, passes: &Passes, advice
     );
 }
 
-/// Advice for a link of this device.
+/// Advice for a link of this device, whose interface need not be known.
 pub(super) fn correct_mtu(interface: Option<&str>) -> String {
     let name = interface.map_or("INTERFACE".into(), shell_word);
     format!("correct the MTU of the link (`sudo ip link set {name} mtu 1300`, or what passes)")
