@@ -38,7 +38,7 @@ pub struct HelperConfig {
     pub take_over: bool,
     /// Primaries that may use this helper, besides those in the trust file.
     pub trust: Vec<DeviceId>,
-    /// Proxies: the only destinations of relays. Names are looked up before each relay.
+    /// Proxies: the only destinations of relays. Names are looked up for each relay.
     pub proxies: Vec<ProxyAddress>,
     /// Binding of connections to proxies.
     pub uplink: Uplink,

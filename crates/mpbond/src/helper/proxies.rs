@@ -1,4 +1,4 @@
-//! Proxies that relays may go to: those of the configuration, with names looked up before each
+//! Proxies that relays may go to: those of the configuration, with names looked up for each
 //! relay.
 
 use std::cell::RefCell;

@@ -444,7 +444,7 @@ const HELPER: FilePage = FilePage {
                     default: KeyDefault::Required,
                     meaning: "Proxies that this device relays to. It relays nowhere else. Each \
                               entry is one that the primary's `[proxy]` has; a name is looked up \
-                              before each relay.",
+                              for each relay.",
                 },
                 FileKey {
                     name: "trust",
