@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
@@ -95,6 +96,7 @@ pub struct Front {
     handshakes: JoinSet<Option<Intercepted>>,
     /// Beginning of each handshake, oldest first; those that are over are removed late.
     begun: VecDeque<(Instant, AbortHandle)>,
+    shut_by_others: Arc<Notify>,
 }
 
 impl Front {
@@ -121,6 +123,7 @@ impl Front {
             config: Arc::new(config),
             handshakes: JoinSet::new(),
             begun: VecDeque::new(),
+            shut_by_others: Arc::default(),
         })
     }
 
@@ -141,6 +144,12 @@ impl Front {
     /// missing.
     pub fn set_reception(&mut self, reception: Reception) -> io::Result<()> {
         self.listening.set(reception)
+    }
+
+    /// Notified when another process that has the same listener has had it refuse new clients. This
+    /// front accepts none from then on, until [`set_reception`](Self::set_reception).
+    pub fn shut_by_others(&self) -> Arc<Notify> {
+        Arc::clone(&self.shut_by_others)
     }
 
     /// Accepts no further clients. Handshakes under way go on in [`accept`](Self::accept).
@@ -194,6 +203,7 @@ impl Front {
                         if let Err(error) = self.listening.shut() {
                             warn!(%error, listener = %self.local, "the listener is lost");
                         }
+                        self.shut_by_others.notify_one();
                     }
                     Err(error) => {
                         warn!(%error, listener = %self.local, "cannot accept a connection");

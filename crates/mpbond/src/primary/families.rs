@@ -36,6 +36,20 @@ pub(super) struct CarriedFamilies {
     pub(super) carried: Arc<ReachedFamilies>,
     /// Whether they are those of this host.
     are_own: Cell<bool>,
+    /// Whether another process has taken the listeners over.
+    handed_over: Cell<bool>,
+}
+
+impl CarriedFamilies {
+    /// Another process treats new clients from now on.
+    pub(super) fn stop_following(&self) {
+        self.handed_over.set(true);
+    }
+
+    /// Whether this process treats new clients as the families are carried.
+    pub(super) fn are_followed(&self) -> bool {
+        !self.handed_over.get()
+    }
 }
 
 impl Primary {

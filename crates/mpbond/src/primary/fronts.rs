@@ -1,6 +1,5 @@
 //! Fronts: listeners for applications' connections, which go into the session or past it.
 
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::clients::Ends;
+use super::following::Following;
 use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::room::{self, Room, destination, no_room, without_proxy};
@@ -91,23 +91,16 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
                 drop(busy);
             });
         };
-        let families = &primary.families.carried;
-        let mut in_force = None;
+        let mut following = family.map(Following::new);
         loop {
-            let wanted = family.and_then(|family| families.reception(family));
-            if in_force != wanted {
-                in_force = wanted;
-                receive(&mut front, wanted);
-            }
-            let changed = async {
-                match family {
-                    Some(family) => families.changed(family, in_force).await,
-                    None => pending().await,
+            let next = async {
+                match &mut following {
+                    Some(following) => following.accept(&mut front, &primary.families).await,
+                    None => front.accept().await,
                 }
             };
             tokio::select! {
-                connection = front.accept() => begin(connection),
-                () = changed => {}
+                connection = next => begin(connection),
                 _ = handed_over.wait_for(|over| *over) => break,
             }
         }
@@ -118,15 +111,6 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
             }
         }
     });
-}
-
-fn receive(front: &mut Front, reception: Option<Reception>) {
-    let Some(reception) = reception else { return };
-    let address = front.local_addr();
-    debug!(%address, ?reception, "new clients");
-    if let Err(error) = front.set_reception(reception) {
-        warn!(%error, %address, "intercepted connections are refused: restart mpbond");
-    }
 }
 
 async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {

@@ -12,6 +12,7 @@ mod dial;
 mod direct;
 mod dns;
 mod families;
+mod following;
 mod fronts;
 mod handles;
 mod least_segments;
@@ -176,6 +177,8 @@ async fn serve(
     // With it go copies of all listeners.
     drop(own.handover);
     if let Some(successor) = &successor {
+        // At once: nothing else runs on this thread after the new process was told.
+        primary.families.stop_following();
         own.status.hand_over();
         if let Some(metrics) = metrics {
             metrics.abort();
