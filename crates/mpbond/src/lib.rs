@@ -33,6 +33,7 @@ mod heap;
 mod internal;
 mod link_problem;
 mod names;
+mod network_changes;
 mod quota;
 mod random;
 mod rate_limited_log;

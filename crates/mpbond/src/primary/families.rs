@@ -2,6 +2,7 @@
 //! while connections go direct.
 
 use std::cell::Cell;
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +10,20 @@ use std::time::Duration;
 use mpbond_intercept::dns::ReachedFamilies;
 use mpbond_manager::Admission;
 use mpbond_session::Families;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
 
 use super::state::Primary;
 use crate::config::OnProxyLoss;
 use crate::families::routed;
+use crate::network_changes::NetworkChanges;
 use crate::own_mark::OWN_MARK;
 
-/// Interval at which routes of this host are looked for while connections go direct.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Pause between two looks at the routes of this host while connections go direct.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The same where no change is notified: routing rules choose routes, too.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 const BOTH: Families = Families {
     ipv4: true,
@@ -101,16 +107,72 @@ fn own_families() -> Families {
 
 /// Follows the routes of this host while connections go direct.
 pub(super) async fn watch_own(primary: Rc<Primary>) {
+    let families = &primary.families;
     let mut changed = primary.changed.subscribe();
     loop {
-        if primary.families.are_own.get() {
-            sleep(LOOK_EVERY).await;
-            if primary.families.are_own.get() {
-                let own = own_families();
-                primary.families.carried.set(own.ipv4, own.ipv6);
+        // The sender is there as long as the primary.
+        let _ = changed.wait_for(|()| families.are_own.get()).await;
+        let mut changes = NetworkChanges::of_routes()
+            .inspect_err(|error| debug!(%error, "changes of routes will not be noticed"))
+            .ok();
+        let next = async || {
+            if let Some(changes) = &mut changes
+                && changes.next().await.is_ok()
+            {
+                return;
             }
-        } else if changed.changed().await.is_err() {
-            return;
+            pending().await
+        };
+        let look = || {
+            let own = own_families();
+            families.carried.set(own.ipv4, own.ipv6);
+        };
+        tokio::select! {
+            biased;
+            _ = changed.wait_for(|()| !families.are_own.get()) => {}
+            () = follow(next, look) => {}
         }
+    }
+}
+
+/// Looks now, after each change, and now and then.
+async fn follow(mut changed: impl AsyncFnMut(), mut look: impl FnMut()) {
+    loop {
+        look();
+        // Changes come in groups.
+        sleep(PAUSE).await;
+        let _ = timeout(LOOK_EVERY, changed()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::sync::Notify;
+    use tokio::time::{Instant, sleep_until};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn routes_are_looked_at_after_a_change_at_most_every_second_and_else_every_11_s() {
+        let began = Instant::now();
+        let looks = RefCell::new(Vec::new());
+        let change = Notify::new();
+        let changed = async || change.notified().await;
+        let look = || looks.borrow_mut().push(began.elapsed().as_millis());
+        let changes = async {
+            for at in [30_000, 30_100, 30_200] {
+                sleep_until(began + Duration::from_millis(at)).await;
+                change.notify_one();
+            }
+            sleep_until(began + Duration::from_secs(45)).await;
+        };
+        tokio::select! {
+            () = follow(changed, look) => {}
+            () = changes => {}
+        }
+        let expected = [0, 11_000, 22_000, 30_000, 31_000, 42_000];
+        assert_eq!(*looks.borrow(), expected);
     }
 }
