@@ -109,6 +109,7 @@ impl OwnPath {
         let own = self.is_dialling(dial);
         if own {
             self.error = None;
+            self.segments.joined();
             self.local = cx.subflows.local(subflow);
             self.state = State::Up {
                 subflow,

@@ -3,7 +3,8 @@
 //! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came
 //! through and that falls silent before it has brought much is joined anew with smaller segments;
 //! both ends keep to the limit, since TCP announces it in the SYN. Where not even a handshake
-//! passes, the attempt itself finds that it does with the smallest ones.
+//! passes, the attempt itself finds that it does with the smallest ones; they become the limit of the
+//! link when the next attempt finds the same.
 
 use crate::action::Notice;
 use crate::context::Context;
@@ -21,6 +22,19 @@ pub const ENOUGH_BYTES: u64 = 64 << 10;
 pub(crate) struct Segments {
     /// Limits tried so far.
     step: usize,
+    least: Least,
+}
+
+/// Handshakes that came through with the smallest limit, and not with a larger one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Least {
+    /// The last connection was none of them.
+    #[default]
+    Not,
+    /// The handshake of the connection that is about to be reported was the first in a row.
+    Now,
+    /// That of the last connection was.
+    Before,
 }
 
 impl Segments {
@@ -42,16 +56,30 @@ impl Segments {
         }
     }
 
-    /// A handshake has come through with the smallest limit, and not with a larger one.
+    /// A handshake has come through with the smallest limit, and not with a larger one. An outage
+    /// that ends between two retransmissions can look like this, hardly twice in a row: the first
+    /// time the limit is not kept.
     pub(crate) fn least(&mut self, cx: &mut Context, link: LinkId) {
+        if self.least != Least::Before {
+            self.least = Least::Now;
+            return;
+        }
         self.step = SEGMENT_BYTES.len();
         if let Some(bytes) = self.limit() {
             cx.tell(Notice::SmallerSegments { link, bytes });
         }
     }
 
+    /// A connection is there.
+    pub(crate) fn joined(&mut self) {
+        self.least = match self.least {
+            Least::Now => Least::Before,
+            Least::Not | Least::Before => Least::Not,
+        };
+    }
+
     /// The network has changed.
     pub(crate) fn reset(&mut self) {
-        self.step = 0;
+        *self = Self::default();
     }
 }

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, Target};
+use mpbond_manager::{DialId, HANDSHAKE_WITHIN, LinkId, SEGMENT_BYTES, Target};
 use mpbond_net::control::{Ticket, relay_preamble};
 use mpbond_net::tcp::Tuning;
 use mpbond_net::tls::{Label, TlsError, TlsStream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tracing::info;
 
 use super::control;
 use super::least_segments::{self, Passed};
@@ -144,6 +145,12 @@ pub(super) async fn to_proxy(
     primary.address_tried(link, at, passed.is_ok());
     let Passed { connection, least } = passed?;
     if least {
+        let [.., octets] = SEGMENT_BYTES;
+        let path = primary.link_name(link);
+        info!(
+            path,
+            octets, "the handshake passed with the smallest segments only"
+        );
         primary.manage(|m, now| m.handle_least_segments(now, link));
     }
     Ok(connection)

@@ -23,8 +23,9 @@ pub(super) struct Passed<T> {
 }
 
 /// Waits for `usual`, a handshake with segments of at most `limit`; has `least` make another one
-/// where it stalls. The latter counts only when the former has failed at its deadline: after an
-/// outage, or at a proxy that was stopped, both come through.
+/// where it stalls. The latter counts only when the former has failed at its deadline: after most
+/// outages, or at a proxy that was stopped, both come through. After an outage of some 6 s the
+/// latter can pass alone, since its retransmissions come at other times.
 pub(super) async fn pass<T>(
     limit: Option<u32>,
     usual: impl Future<Output = Result<T, TlsError>>,
