@@ -3,8 +3,8 @@
 //! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came
 //! through and that falls silent before it has brought much is joined anew with smaller segments;
 //! both ends keep to the limit, since TCP announces it in the SYN. Where not even a handshake
-//! passes, the attempt itself finds that it does with the smallest ones; they become the limit of the
-//! link when the next attempt finds the same.
+//! passes, the attempt itself finds that it does with the smallest ones; they become the limit of
+//! the link when the next attempt finds the same.
 
 use crate::action::Notice;
 use crate::context::Context;
