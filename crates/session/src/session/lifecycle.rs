@@ -147,7 +147,9 @@ impl Session {
         for s in self.streams.values_mut() {
             s.send.forget_subflow(id);
         }
-        if self.subflows.iter().any(Subflow::works) {
+        if self.identity.lost {
+            // Nothing is sent again.
+        } else if self.subflows.iter().any(Subflow::works) {
             let lost = gone.sent.drain().collect();
             self.requeue(lost);
         } else {

@@ -225,3 +225,20 @@ fn a_session_that_has_ended_is_not_joined() {
     let codes: Vec<_> = p.server_errors.iter().map(|e| e.code).collect();
     assert_eq!(codes, [CloseCode::UnknownSession]);
 }
+
+/// A driver closes the subflows after the end.
+#[test]
+fn a_session_that_has_ended_keeps_no_frames_of_its_subflows() {
+    let (mut p, first, second) = joined(SessionConfig::default());
+    let id = p.open();
+    p.client.write(id, pattern(300_000).into());
+    let now = p.now + Duration::from_millis(20);
+    p.run(now, |_| false);
+    assert!(p.client.subflows.iter().any(|s| !s.sent.is_empty()));
+    p.client.end(now);
+    for subflow in [first, second] {
+        p.client.handle_subflow_closed(now, subflow);
+    }
+    assert!(p.client.resume.take_lost().is_empty());
+    assert_eq!(p.client.held_bytes(), 0);
+}
