@@ -66,8 +66,9 @@ const DELIVERED_WITHIN: Duration = Duration::from_secs(2);
 /// Interval at which a primary that stops looks whether they have.
 const DELIVERED_EVERY: Duration = Duration::from_millis(20);
 
-/// Time in which the process before, which is told to end, does.
-const STOPS_WITHIN: Duration = Duration::from_secs(2);
+/// Time in which the process before, which is told to end, does: applications have the same time to
+/// read there.
+const STOPS_WITHIN: Duration = DELIVERED_WITHIN.saturating_add(Duration::from_secs(2));
 
 /// Runs a primary until SIGINT or SIGTERM.
 ///
@@ -201,21 +202,30 @@ async fn serve(
     for driver in &drivers {
         driver.stop("the primary stops");
     }
-    tokio::select! {
-        () = delivered(&drivers) => {}
-        reason = stop.wait() => info!(reason, "stopping at once"),
-    }
-    drivers.iter().for_each(Driver::shut_down);
-    if let Some(before) = before {
-        before.leave();
-        if tokio::time::timeout(STOPS_WITHIN, before.end())
-            .await
-            .is_err()
-        {
-            warn!("the process before this one has not ended: its connections lose their address");
+    let end_here = async {
+        tokio::select! {
+            () = delivered(&drivers) => {}
+            reason = stop.wait() => info!(reason, "stopping at once"),
         }
+        drivers.iter().for_each(Driver::shut_down);
+    };
+    if !end_both(before.as_deref(), end_here).await {
+        warn!("the process before this one has not ended: its connections lose their address");
     }
     Ok((interception, successor))
+}
+
+/// Ends the sessions of this process, and at the same time those of the process before, if there is
+/// one. Returns whether that one has ended in time.
+async fn end_both(before: Option<&Predecessor>, end_here: impl Future<Output = ()>) -> bool {
+    let Some(before) = before else {
+        end_here.await;
+        return true;
+    };
+    before.leave();
+    let end_there = tokio::time::timeout(STOPS_WITHIN, before.end());
+    let ((), ended) = tokio::join!(end_here, end_there);
+    ended.is_ok()
 }
 
 /// Waits for a path to the proxy, since the process before serves new connections meanwhile.
@@ -264,4 +274,37 @@ async fn delivered(drivers: &[Driver]) {
 /// Waits for the end of the process that has taken over.
 async fn end(successor: &Successor) {
     while successor.connection().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// Both wait for applications that do not read, as when a service manager stops both.
+    #[tokio::test(start_paused = true)]
+    async fn a_primary_waits_while_the_one_before_it_delivers() {
+        let both = async {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let before = Predecessor::at(ours);
+            tokio::task::spawn_local(async move {
+                let answer = b"\"TakenOver\"";
+                let length = (answer.len() as u32).to_be_bytes();
+                theirs.write_all(&[&length[..], answer].concat()).await?;
+                theirs.read_to_end(&mut Vec::new()).await?;
+                sleep(DELIVERED_WITHIN + Duration::from_millis(100)).await;
+                drop(theirs);
+                std::io::Result::Ok(())
+            });
+            before.ready().await.unwrap();
+            let began = Instant::now();
+            assert!(end_both(Some(&before), sleep(DELIVERED_WITHIN)).await);
+            assert!(before.has_ended());
+            assert!(began.elapsed() < DELIVERED_WITHIN + Duration::from_secs(1));
+        };
+        tokio::task::LocalSet::new().run_until(both).await;
+    }
 }

@@ -112,6 +112,16 @@ pub(crate) async fn take_over(
 }
 
 impl Predecessor {
+    /// One at the other end of this connection, which has answered.
+    #[cfg(test)]
+    pub(crate) fn at(stream: UnixStream) -> Self {
+        Self {
+            line: Rc::new(Line::new(stream)),
+            process: std::process::id(),
+            ended: watch::Sender::new(false),
+        }
+    }
+
     /// Ends the old one's part in accepting connections, and waits for its answer. Must be called
     /// within a `LocalSet`.
     ///
