@@ -1,19 +1,20 @@
 //! Sessions of a proxy: their workers and their devices.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 use mpbond_net::DeviceId;
 use mpbond_session::SessionId;
+use tokio::sync::oneshot;
 
-/// Maximum number of sessions of one device at a time: one in use, and abandoned ones, which last a
-/// minute.
+/// Maximum number of sessions of one device at a time: one in use, abandoned ones, which last a
+/// minute, and ended ones that deliver bytes, of which the oldest gives way to a new one.
 pub(super) const MAX_SESSIONS_EACH: usize = 16;
 
 /// Maximum number of sessions of all devices: with 48 KiB for an idle one, less than a gigabyte.
 pub(super) const MAX_SESSIONS: usize = 16_384;
 
-/// Worker and device of each session. One that has ended counts as long as it delivers bytes.
+/// Workers and devices of sessions. One that has ended counts as long as it delivers bytes.
 #[derive(Default)]
 pub(super) struct Registry {
     // Locked when subflows join and sessions end, never while bytes move.
@@ -22,10 +23,37 @@ pub(super) struct Registry {
 
 #[derive(Default)]
 struct Tables {
-    /// Without a worker: those that have ended.
-    sessions: HashMap<SessionId, (Option<usize>, DeviceId)>,
-    /// Number of sessions of each device.
-    devices: HashMap<DeviceId, usize>,
+    sessions: HashMap<SessionId, Entry>,
+    devices: HashMap<DeviceId, Own>,
+}
+
+struct Entry {
+    worker: usize,
+    device: DeviceId,
+    ended: bool,
+}
+
+/// Sessions of a device.
+#[derive(Default)]
+struct Own {
+    number: usize,
+    /// Those that have ended, oldest end first, and what tells each to give way.
+    ended: VecDeque<(SessionId, oneshot::Sender<()>)>,
+}
+
+impl Tables {
+    fn remove(&mut self, session: SessionId) {
+        let Some(entry) = self.sessions.remove(&session) else {
+            return;
+        };
+        if let Some(own) = self.devices.get_mut(&entry.device) {
+            own.number -= 1;
+            own.ended.retain(|(other, _)| *other != session);
+            if own.number == 0 {
+                self.devices.remove(&entry.device);
+            }
+        }
+    }
 }
 
 impl Registry {
@@ -35,10 +63,10 @@ impl Registry {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Registers a session.
+    /// Registers a session. Where its device has too many, the oldest one that has ended gives way.
     ///
     /// # Errors
-    /// When the device or all devices have too many.
+    /// When all devices have too many, or the device has and none of them has ended.
     pub(super) fn insert(
         &self,
         session: SessionId,
@@ -46,51 +74,62 @@ impl Registry {
         device: DeviceId,
     ) -> Result<(), String> {
         let mut tables = self.lock();
+        if let Some(own) = tables.devices.get_mut(&device)
+            && own.number >= MAX_SESSIONS_EACH
+        {
+            let Some((oldest, gives_way)) = own.ended.pop_front() else {
+                return Err(format!(
+                    "{MAX_SESSIONS_EACH} sessions of a device are the limit"
+                ));
+            };
+            // Its worker may be about to remove it.
+            let _ = gives_way.send(());
+            tables.remove(oldest);
+        }
         if tables.sessions.len() >= MAX_SESSIONS {
             return Err(format!("this proxy has {MAX_SESSIONS} sessions, its limit"));
         }
-        let own = tables.devices.entry(device).or_default();
-        if *own >= MAX_SESSIONS_EACH {
-            return Err(format!(
-                "{MAX_SESSIONS_EACH} sessions of a device are the limit"
-            ));
-        }
-        *own += 1;
-        tables.sessions.insert(session, (Some(worker), device));
+        tables.devices.entry(device).or_default().number += 1;
+        let entry = Entry {
+            worker,
+            device,
+            ended: false,
+        };
+        tables.sessions.insert(session, entry);
         Ok(())
     }
 
-    /// A session has ended: no subflow can join it.
-    pub(super) fn close(&self, session: SessionId) {
-        if let Some((worker, _)) = self.lock().sessions.get_mut(&session) {
-            *worker = None;
+    /// A session has ended: no subflow can join it. The result is sent when it has to give way.
+    pub(super) fn close(&self, session: SessionId) -> oneshot::Receiver<()> {
+        let (sender, gives_way) = oneshot::channel();
+        let mut tables = self.lock();
+        let device = tables.sessions.get_mut(&session).map(|entry| {
+            entry.ended = true;
+            entry.device
+        });
+        if let Some(own) = device.and_then(|device| tables.devices.get_mut(&device)) {
+            own.ended.push_back((session, sender));
         }
+        gives_way
     }
 
     pub(super) fn remove(&self, session: SessionId) {
-        let mut tables = self.lock();
-        let Some((_, device)) = tables.sessions.remove(&session) else {
-            return;
-        };
-        if let Some(own) = tables.devices.get_mut(&device) {
-            *own -= 1;
-            if *own == 0 {
-                tables.devices.remove(&device);
-            }
-        }
+        self.lock().remove(session);
     }
 
     /// The worker that holds a session of this device. Another device's session does not exist
     /// for it.
     pub(super) fn find(&self, session: SessionId, device: &DeviceId) -> Option<usize> {
         let tables = self.lock();
-        let (worker, owner) = tables.sessions.get(&session)?;
-        worker.filter(|_| owner == device)
+        let entry = tables.sessions.get(&session)?;
+        (!entry.ended && entry.device == *device).then_some(entry.worker)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
 
     fn device(n: u32) -> DeviceId {
@@ -122,8 +161,29 @@ mod tests {
         registry.insert(session(all), 0, newcomer).unwrap();
         assert_eq!(registry.find(session(all), &newcomer), Some(0));
         assert_eq!(registry.find(session(all), &device(3)), None, "not its own");
-        registry.close(session(all));
+        let _gives_way = registry.close(session(all));
         assert_eq!(registry.find(session(all), &newcomer), None, "it has ended");
         assert!(registry.insert(session(all + 1), 0, newcomer).is_err());
+    }
+
+    #[test]
+    fn the_oldest_ended_session_of_a_device_gives_way() {
+        let registry = Registry::default();
+        for n in 0..MAX_SESSIONS_EACH as u32 {
+            registry.insert(session(n), 0, device(0)).unwrap();
+        }
+        registry.insert(session(100), 0, device(1)).unwrap();
+        let mut of_another = registry.close(session(100));
+        assert!(registry.insert(session(101), 0, device(0)).is_err());
+        let mut ended = [5, 3].map(|n| registry.close(session(n)));
+        registry.insert(session(101), 0, device(0)).unwrap();
+        assert_eq!(ended[0].try_recv(), Ok(()), "it ended first");
+        assert_eq!(ended[1].try_recv(), Err(TryRecvError::Empty));
+        // Its worker removes it, too.
+        registry.remove(session(5));
+        registry.insert(session(102), 0, device(0)).unwrap();
+        assert_eq!(ended[1].try_recv(), Ok(()));
+        assert!(registry.insert(session(103), 0, device(0)).is_err());
+        assert_eq!(of_another.try_recv(), Err(TryRecvError::Empty));
     }
 }

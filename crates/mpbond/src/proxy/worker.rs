@@ -362,8 +362,11 @@ impl Work {
                 | Notice::GoAway => {}
             }
         }
-        self.proxy.registry.close(id);
-        driver.deliver_rest(&mut notices).await;
+        let gives_way = self.proxy.registry.close(id);
+        tokio::select! {
+            () = driver.deliver_rest(&mut notices) => {}
+            Ok(()) = gives_way => {}
+        }
         if let Some(line) = self.lines.line(peer, self.proxy.clock.now()) {
             info!(session = %id, left_out = line.left_out, "session closed");
         }
