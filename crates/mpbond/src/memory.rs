@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::sync::Notify;
+
 /// Bytes of an idle session: measured, with the buffers of its first record.
 pub(crate) const SESSION: u64 = 24 << 10;
 
@@ -55,6 +57,8 @@ struct Shared {
     /// Peak since it was last read.
     peak: AtomicU64,
     most: AtomicU64,
+    /// Notified when memory becomes short.
+    shortage: Notify,
 }
 
 /// The bound leaves no room.
@@ -81,6 +85,7 @@ impl Memory {
                 sessions: AtomicU64::new(0),
                 peak: AtomicU64::new(0),
                 most: AtomicU64::new(most),
+                shortage: Notify::new(),
             }),
         }
     }
@@ -103,6 +108,29 @@ impl Memory {
     /// Sets the bound. What is counted already stays.
     pub(crate) fn set_most(&self, bytes: u64) {
         self.shared.most.store(bytes, Ordering::Relaxed);
+        self.shared.shortage.notify_waiters();
+    }
+
+    /// Whether the bound is near: the session that holds most is to be closed.
+    pub(crate) fn is_short(&self) -> bool {
+        self.used() > self.plenty()
+    }
+
+    /// Use up to which the bound is not near.
+    fn plenty(&self) -> u64 {
+        self.most() - self.most() / 16 * SIXTEENTHS
+    }
+
+    /// Ends when memory becomes short after this call, and sometimes without that.
+    pub(crate) fn shortage(&self) -> impl Future<Output = ()> + '_ {
+        self.shared.shortage.notified()
+    }
+
+    /// So many bytes are used after some more have been taken.
+    fn note_taken(&self, used: u64, more: u64) {
+        if (used - more..used).contains(&self.plenty()) {
+            self.shared.shortage.notify_waiters();
+        }
     }
 
     /// Bytes free.
@@ -131,7 +159,9 @@ impl Memory {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|sum| *sum <= most)
             });
-        taken.map(|_| ()).map_err(|_| Full)
+        let before = taken.map_err(|_| Full)?;
+        self.note_taken(before + bytes, bytes);
+        Ok(())
     }
 
     fn add(&self, bytes: u64) {
@@ -139,6 +169,7 @@ impl Memory {
         if used > self.shared.peak.load(Ordering::Relaxed) {
             self.shared.peak.fetch_max(used, Ordering::Relaxed);
         }
+        self.note_taken(used, bytes);
     }
 
     fn give_back(&self, bytes: u64) {
@@ -212,7 +243,7 @@ impl Account {
     pub(crate) fn is_to_blame(&self) -> bool {
         let sessions = self.memory.shared.sessions.load(Ordering::Relaxed).max(1);
         let most = self.memory.most();
-        self.memory.used() > most - most / 16 * SIXTEENTHS
+        self.memory.is_short()
             && self.pushed > LEAST_WINDOW
             && self.fixed + self.bytes > most / sessions
     }

@@ -1,9 +1,10 @@
 //! The daemon's clock.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mpbond_units::Timestamp;
+use tokio::time::Instant;
 
 /// The daemon's clock: timestamps count from its start.
 #[derive(Clone, Debug)]
@@ -25,10 +26,10 @@ impl Clock {
     }
 
     /// A timestamp as an instant of tokio's timers.
-    pub fn instant(&self, at: Timestamp) -> tokio::time::Instant {
+    pub fn instant(&self, at: Timestamp) -> Instant {
         let since = at.since(Timestamp::ZERO);
         // Later than any daemon runs: an instant that the platform cannot represent would panic.
         let since = since.min(Duration::from_secs(10 * 365 * 86_400));
-        tokio::time::Instant::from_std(*self.start + since)
+        *self.start + since
     }
 }

@@ -4,9 +4,13 @@
 //! over: the other end has been told that it has arrived, and may have forgotten it. Linux treats
 //! the bytes of a connection whose process has ended likewise (an *orphan*).
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use mpbond_session::ResetCode;
+use mpbond_units::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
@@ -14,10 +18,14 @@ use tracing::info;
 use super::Driver;
 use super::inner::Inner;
 use super::notice::Notice;
+use super::stream_io::StreamIo;
 
-/// Time after which what is left is reset if nothing was taken: as long as an origin is waited for
-/// that has vanished.
+/// Time after which a connection that takes nothing is reset: as long as an origin is waited for that
+/// has vanished.
 const STALLS_WITHIN: Duration = Duration::from_secs(240);
+
+/// Interval at which an ended session looks, while memory is short, whether it is to blame.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Resets the connections that take no bytes and whose streams were reset with the session: the
@@ -31,7 +39,7 @@ impl Inner {
                 self.session.stop(now, *id, ResetCode::SessionLost);
             }
         }
-        self.delivered_at = now;
+        self.ended_at = now;
     }
 
     /// Whether a stream is cut off by the end of the session: one that is open and has not arrived
@@ -42,37 +50,72 @@ impl Inner {
         let open = self.streams.values().filter(|io| !io.closed).count();
         left.len().max(open) > whole
     }
+
+    /// When the next connection has taken nothing for too long; where none is left, what waits for
+    /// one to be attached.
+    fn stalls_at(&self) -> Timestamp {
+        let left = self.streams.values().filter(|io| !io.done());
+        let earliest = left.map(|io| io.taken_at).min();
+        earliest.unwrap_or_default().max(self.ended_at) + STALLS_WITHIN
+    }
+
+    /// Resets the connections that have taken nothing for too long.
+    fn reset_stalled(&mut self) {
+        let now = self.clock.now();
+        if let Some(line) = self.line() {
+            let left_out = line.left_out;
+            info!(
+                left_out,
+                "nobody reads what is left of a session: it is reset"
+            );
+        }
+        for (id, io) in &mut self.streams {
+            if io.taken_at.max(self.ended_at) + STALLS_WITHIN <= now && !io.done() {
+                io.abort(None);
+                self.wake.extend(io.waker.take());
+                self.session.stop(now, *id, ResetCode::SessionLost);
+            }
+        }
+    }
 }
 
 impl Driver {
     /// Hands over what had arrived completely when the session ended. Returns when nothing is left,
-    /// when nothing was taken for four minutes, or when the session is given up.
+    /// when no connection has taken anything for four minutes, or when the session is given up.
     pub async fn deliver_rest(&self, notices: &mut mpsc::UnboundedReceiver<Notice>) {
+        let memory = self.shared.borrow().account.memory().clone();
         loop {
+            // Made before looking, so that it notices a shortage that begins meanwhile.
+            let shortage = memory.shortage();
             let deadline = {
                 let inner = self.shared.borrow();
                 if inner.given_up || !inner.session.is_lost() || inner.is_drained() {
                     return;
                 }
-                inner.clock.instant(inner.delivered_at + STALLS_WITHIN)
+                inner.clock.instant(inner.stalls_at())
             };
-            if deadline <= Instant::now() {
-                if let Some(line) = self.shared.borrow().line() {
-                    let left_out = line.left_out;
-                    info!(
-                        left_out,
-                        "nobody reads what is left of a session: it is reset"
-                    );
+            let now = Instant::now();
+            if deadline <= now {
+                self.with(Inner::reset_stalled);
+                if self.shared.borrow().streams.values().all(StreamIo::done) {
+                    return;
                 }
-                return;
+                continue;
             }
+            let look = match memory.is_short() {
+                true => deadline.min(now + LOOK_EVERY),
+                false => deadline,
+            };
             // A notice may be that nothing is left, or that the session is given up.
             tokio::select! {
                 notice = notices.recv() => if notice.is_none() {
                     return;
                 },
-                () = sleep_until(deadline) => {}
+                () = sleep_until(look) => {}
+                () = shortage => {}
             }
+            // A session that holds too much where memory is short gives itself up.
+            self.with(|_| ());
         }
     }
 }

@@ -56,8 +56,8 @@ pub(super) struct Inner {
     pub(super) reserved: u64,
     /// Nothing is delivered after its end: its memory is needed, or its device is not trusted.
     pub(super) given_up: bool,
-    /// When an application last took bytes, or the session ended.
-    pub(super) delivered_at: Timestamp,
+    /// When the session ended.
+    pub(super) ended_at: Timestamp,
     /// Streams that wait for memory.
     pub(super) starved: VecDeque<Waker>,
     /// A task will look whether there is memory for them.

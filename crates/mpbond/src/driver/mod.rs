@@ -130,7 +130,7 @@ impl Driver {
                 pending: 0,
                 reserved: 0,
                 given_up: false,
-                delivered_at: Timestamp::ZERO,
+                ended_at: Timestamp::ZERO,
                 starved: VecDeque::new(),
                 memory_watched: false,
                 log,

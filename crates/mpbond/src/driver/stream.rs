@@ -111,7 +111,7 @@ impl Inner {
             let waited = io.pending_bytes;
             let written = io.poll_write(cx);
             if io.pending_bytes < waited {
-                self.delivered_at = now;
+                io.taken_at = now;
             }
             match written {
                 Poll::Ready(Ok(())) => io.blocked = false,

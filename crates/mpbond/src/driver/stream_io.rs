@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
 use mpbond_session::ResetCode;
+use mpbond_units::Timestamp;
 use tokio::io::AsyncWrite;
 
 use super::app_socket::AppSocket;
@@ -36,6 +37,8 @@ pub(super) struct StreamIo {
     pub(super) sink: Sink,
     /// The socket takes no more; the task waits until it does.
     pub(super) blocked: bool,
+    /// When the socket last took bytes.
+    pub(super) taken_at: Timestamp,
     /// The application has finished writing, or the far end wants no more bytes.
     pub(super) read_over: bool,
     /// The session has forgotten the stream.
@@ -52,6 +55,7 @@ impl StreamIo {
             counted_bytes: 0,
             sink: Sink::Open,
             blocked: false,
+            taken_at: Timestamp::ZERO,
             read_over: false,
             closed: false,
             waker: None,
