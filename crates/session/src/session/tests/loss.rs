@@ -231,7 +231,7 @@ fn a_session_that_has_ended_is_not_joined() {
 fn a_session_that_has_ended_keeps_no_frames_of_its_subflows() {
     let (mut p, first, second) = joined(SessionConfig::default());
     let id = p.open();
-    p.client.write(id, pattern(300_000).into());
+    p.client.write(id, pattern(300_000));
     let now = p.now + Duration::from_millis(20);
     p.run(now, |_| false);
     assert!(p.client.subflows.iter().any(|s| !s.sent.is_empty()));
