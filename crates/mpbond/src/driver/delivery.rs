@@ -51,6 +51,15 @@ impl Inner {
         left.len().max(open) > whole
     }
 
+    /// Whether a direction that has arrived completely is not read yet, by the application or, of a
+    /// stream that is over, by its connection.
+    pub(super) fn has_rest(&self) -> bool {
+        let open = self.session.streams();
+        let mut open = open.iter();
+        open.any(|s| self.session.reset_code(s.id).is_none())
+            || self.streams.values().any(|io| io.closed && !io.done())
+    }
+
     /// When the next connection has taken nothing for too long; where none is left, what waits for
     /// one to be attached.
     fn stalls_at(&self) -> Timestamp {

@@ -374,6 +374,16 @@ impl Driver {
         self.shared.borrow().is_drained()
     }
 
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.shared.borrow().session.is_lost()
+    }
+
+    /// Whether an application has something left to read after the end.
+    pub fn has_rest(&self) -> bool {
+        self.shared.borrow().has_rest()
+    }
+
     /// Whether no subflow has a connection.
     pub fn has_no_subflow(&self) -> bool {
         self.shared.borrow().subflows.is_empty()

@@ -43,27 +43,37 @@ pub(super) fn start(
     tokio::task::spawn_local(keep(Rc::clone(primary), driver, notices));
 }
 
-/// Keeps a session that was lost until applications have read what had arrived completely.
+/// Keeps a session that was lost until applications have read what had arrived completely. Without
+/// that, it takes no place of another one.
 pub(super) fn outlive(
     primary: &Rc<Primary>,
     driver: Driver,
     notices: mpsc::UnboundedReceiver<Notice>,
 ) {
-    add(primary, &driver);
+    if driver.has_rest() {
+        add(primary, &driver);
+    }
     tokio::task::spawn_local(finish(Rc::clone(primary), driver, notices));
 }
 
-/// Adds a session to those that are kept. The oldest one ends where there are too many.
+/// Adds a session to those that are kept. Where there are too many, the oldest one that has ended is
+/// given up, or else the oldest.
 fn add(primary: &Primary, driver: &Driver) {
-    let oldest = {
+    let surplus = {
         let mut retiring = primary.retiring.borrow_mut();
         retiring.push(driver.clone());
-        (retiring.len() > MAX_RETIRING).then(|| retiring.remove(0))
+        surplus(&retiring, Driver::has_ended).map(|i| retiring.remove(i))
     };
-    if let Some(oldest) = oldest {
-        info!("too many sessions retire: the oldest one is given up, with its open connections");
-        oldest.give_up("too many sessions retire");
+    if let Some(surplus) = surplus {
+        info!("too many sessions retire: one is given up, with its open connections");
+        surplus.give_up("too many sessions retire");
     }
+}
+
+/// Index of the session to be given up, if there are too many. The oldest one comes first.
+fn surplus<S>(sessions: &[S], has_ended: impl Fn(&S) -> bool) -> Option<usize> {
+    let ended = || sessions.iter().position(has_ended);
+    (sessions.len() > MAX_RETIRING).then(|| ended().unwrap_or(0))
 }
 
 /// Delivers the rest of a session that has ended.
@@ -100,4 +110,18 @@ async fn keep(primary: Rc<Primary>, driver: Driver, mut notices: mpsc::Unbounded
     info!("the session that retired is over");
     driver.stop(OVER);
     finish(primary, driver, notices).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_session_is_given_up_before_one_that_retires() {
+        let ended = |ended: &bool| *ended;
+        assert_eq!(surplus(&[true, true, false, false], ended), None);
+        assert_eq!(surplus(&[false, true, false, true, false], ended), Some(1));
+        assert_eq!(surplus(&[false, false, false, false, true], ended), Some(4));
+        assert_eq!(surplus(&[false; 5], ended), Some(0));
+    }
 }

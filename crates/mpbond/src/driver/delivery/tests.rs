@@ -204,3 +204,33 @@ async fn an_ended_session_looks_again_while_memory_is_short() {
     };
     LocalSet::new().run_until(play).await;
 }
+
+/// One upload has not arrived completely.
+#[tokio::test(start_paused = true)]
+async fn only_what_has_arrived_completely_is_left() {
+    let play = async {
+        for (uploads, is_left) in [(&[false][..], false), (&[false, true], true)] {
+            let (driver, mut notices, _origins) = driven(uploads, &Memory::unbounded()).await;
+            driver.stop("over");
+            assert_eq!(driver.has_rest(), is_left, "{uploads:?}");
+            let rest = driver.deliver_rest(&mut notices);
+            assert_eq!(
+                timeout(Duration::from_secs(9), rest).await.is_err(),
+                is_left
+            );
+        }
+    };
+    LocalSet::new().run_until(play).await;
+}
+
+/// The answer to an upload is cut off.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_which_one_direction_has_arrived_is_cut_off() {
+    let play = async {
+        let (driver, ..) = driven(&[true], &Memory::unbounded()).await;
+        driver.stop("over");
+        assert!(driver.has_rest());
+        assert!(driver.with(|inner| inner.cuts_streams()));
+    };
+    LocalSet::new().run_until(play).await;
+}
