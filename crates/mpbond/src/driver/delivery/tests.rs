@@ -50,7 +50,7 @@ fn uploaded(uploads: &[bool]) -> Session {
     let mut streams: Option<Vec<StreamId>> = None;
     let mut arrived = 0;
     for _ in 0..1_000 {
-        now = now + Duration::from_millis(1);
+        now += Duration::from_millis(1);
         client.handle_timeout(now);
         server.handle_timeout(now);
         server.handle_room(here, room);
