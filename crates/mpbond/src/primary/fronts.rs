@@ -77,7 +77,7 @@ pub(super) fn open(
     Ok(front)
 }
 
-/// Serves a front's clients until another process has taken over. Where all their destinations are
+/// Serves a front's clients until another process has taken over, or the primary stops. Where all their destinations are
 /// of one family, the kernel refuses them while connections of that family are not carried.
 pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family>) {
     let primary = Rc::clone(primary);
@@ -105,6 +105,7 @@ pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family
             }
         }
         front.close();
+        debug!(address = %front.local_addr(), "no further clients");
         while !front.is_idle() {
             if let Ok(connection) = timeout(LOOK_EVERY, front.accept()).await {
                 begin(connection);

@@ -195,7 +195,8 @@ async fn serve(
             reason = stop.wait() => info!(reason, "stopping"),
         }
     }
-    // No session follows.
+    // No session follows: fronts and stub take nothing more. A successor serves these already.
+    primary.handed_over.send_replace(true);
     sessions.abort();
     let mut drivers = primary.retiring.borrow().clone();
     drivers.extend(primary.driver.borrow().clone());

@@ -80,7 +80,7 @@ pub(super) struct Primary {
     pub(super) unreached: PeerLog<mpbond_session::Destination>,
     /// Destinations that were reached lately.
     pub(super) reached: RefCell<Reached>,
-    /// Another process has taken over.
+    /// Another process has taken over, or this one stops: no further clients and look-ups.
     pub(super) handed_over: watch::Sender<bool>,
     /// Held by fronts and by connections that are not streams of a session, or not yet.
     pub(super) busy: Rc<()>,

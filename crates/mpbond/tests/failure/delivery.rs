@@ -49,6 +49,7 @@ fn downloads() {
         keep_little_in_the_kernel();
         the_proxy_is_killed_during_a_download();
         the_primary_stops_during_a_download();
+        the_primary_that_stops_takes_no_further_clients();
     }
 }
 
@@ -212,4 +213,15 @@ fn the_primary_stops_during_a_download() {
     let reader = reads_everything(downloaded(&bond));
     assert!(primary.stop().success());
     assert_eq!(reader.join().unwrap().unwrap(), DOWNLOAD);
+}
+
+fn the_primary_that_stops_takes_no_further_clients() {
+    let (bond, _proxy, mut primary) = started("");
+    let mut s = downloaded(&bond);
+    assert!(primary.stop().success());
+    let log = primary.log();
+    let closed = log.find("no further clients");
+    let reset = log.find("applications have not read everything");
+    assert!(closed.is_some() && closed < reset, "{log}");
+    assert!(s.read_to_end(&mut Vec::new()).is_err(), "it is reset");
 }
