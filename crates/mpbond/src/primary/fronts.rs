@@ -77,8 +77,9 @@ pub(super) fn open(
     Ok(front)
 }
 
-/// Serves a front's clients until another process has taken over, or the primary stops. Where all their destinations are
-/// of one family, the kernel refuses them while connections of that family are not carried.
+/// Serves a front's clients until another process has taken over, or the primary stops. Where all
+/// their destinations are of one family, the kernel refuses them while connections of that family
+/// are not carried.
 pub(super) fn run(primary: &Rc<Primary>, mut front: Front, family: Option<Family>) {
     let primary = Rc::clone(primary);
     tokio::task::spawn_local(async move {

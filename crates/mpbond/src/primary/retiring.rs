@@ -56,8 +56,8 @@ pub(super) fn outlive(
     tokio::task::spawn_local(finish(Rc::clone(primary), driver, notices));
 }
 
-/// Adds a session to those that are kept. Where there are too many, the oldest one that has ended is
-/// given up, or else the oldest.
+/// Adds a session to those that are kept. Where there are too many, the oldest one that has ended
+/// is given up, or else the oldest.
 fn add(primary: &Primary, driver: &Driver) {
     let surplus = {
         let mut retiring = primary.retiring.borrow_mut();

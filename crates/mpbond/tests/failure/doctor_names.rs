@@ -145,7 +145,7 @@ fn role() {
     }
     let said = doctor(&apart, "named.toml", "$doctor");
     assert!(!said.contains("intercepts this probe"), "{said}");
-    // Nobody answers there: look-ups go direct, past the interception, to the server of the network.
+    // Nobody answers there: look-ups go direct, past the interception, to the network's server.
     for line in [
         "the resolvers behind the proxy: not checked: no path leads to the proxy",
         "the name server 10.9.0.1, asked while connections go direct, does not answer within 3 s",

@@ -20,8 +20,8 @@ use super::inner::Inner;
 use super::notice::Notice;
 use super::stream_io::StreamIo;
 
-/// Time after which a connection that takes nothing is reset: as long as an origin is waited for that
-/// has vanished.
+/// Time after which a connection that takes nothing is reset: as long as an origin is waited for
+/// that has vanished.
 const STALLS_WITHIN: Duration = Duration::from_secs(240);
 
 /// Interval at which an ended session looks, while memory is short, whether it is to blame.
