@@ -23,8 +23,8 @@
 //! `mpbond_sim` between two network devices; one thread plays all of them ([`player`]). Daemons,
 //! baselines and clients are real programs on the kernel's TCP. All processes are in one PID
 //! namespace whose first process is a copy of the lab ([`isolate`]), so none of them outlives a
-//! run. The player measures its own lateness. An *unfit* transfer is excluded from all figures. In
-//! real time a transfer is unfit if
+//! run. The player measures its own lateness. An *unfit* transfer is excluded from all tables and
+//! asserts. In real time a transfer is unfit if
 //!
 //! * more than 1 % of the packets were delayed beyond their due time by more than the experiment's
 //!   `max_lateness`, or packets were lost between hosts and links;
