@@ -84,8 +84,10 @@ fmt:
 clippy:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+# Tests with daemons wait most of the time, hence two at a time for each processor.
 unit:
-	cargo test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} \
+		cargo test --workspace --locked --no-fail-fast
 
 hunt: prepare
 	PROPTEST_RNG_SEED=$$RANDOM$$RANDOM PROPTEST_CASES=$(or $(CASES),2000) \

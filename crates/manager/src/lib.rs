@@ -62,7 +62,7 @@
 //! | `backoff` | pauses between attempts |
 //! | `network` | whether an address is still the host's; sleeps that end connections |
 //! | `sessions` | opening of a session: at the start, after a loss, and after GO_AWAY |
-//! | `rejoin` | when a session that takes no new streams is joined again ([`Rejoin`], one for each) |
+//! | `rejoin` | when a session without new streams is joined again ([`Rejoin`], one for each) |
 //! | `outage` | new connections while no path to the proxy works |
 //! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
 #![forbid(unsafe_code)]
