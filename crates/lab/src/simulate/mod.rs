@@ -9,10 +9,12 @@ mod options;
 mod progress;
 mod seeds;
 mod topology;
+mod workers;
 
 pub use options::SimulateOptions;
-pub(crate) use progress::{Progress, REDRAW};
+pub(crate) use progress::Progress;
 pub use seeds::simulate;
+pub(crate) use workers::on_all_processors;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::pace::in_words;
 /// Time before anything is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of redraws on a terminal.
-pub(crate) const REDRAW: Duration = Duration::from_millis(250);
+pub(super) const REDRAW: Duration = Duration::from_millis(250);
 /// Interval of lines in a log.
 const LINES: Duration = Duration::from_secs(5);
 

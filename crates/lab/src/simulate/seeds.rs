@@ -2,15 +2,14 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use mpbond_sim::world::{World, observe_plain};
 
 use super::account::{self, Place};
 use super::options::SimulateOptions;
-use super::progress::{Progress, REDRAW};
+use super::progress::Progress;
 use super::topology::{self, Prepared};
+use super::workers::on_all_processors;
 use crate::energy::Accountant;
 use crate::error::{Error, Result};
 use crate::experiment::{Carrier, Experiment, leave_out};
@@ -87,39 +86,11 @@ pub(super) fn all_seeds(
         accountants: &accountants,
         worlds: &worlds,
         first_seed: simulated.first_seed,
-        count: worlds.len() * simulated.seeds as usize,
-        next: AtomicUsize::new(0),
     };
-    let threads = options
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-        .unwrap_or(1);
-    let mut progress = Progress::new(options.quiet, each * simulated.seeds as usize);
-    let mut results: Vec<Option<Vec<Transfer>>> = Vec::new();
-    results.resize_with(work.count, || None);
-    std::thread::scope(|scope| {
-        let (sender, receiver) = channel();
-        for _ in 0..threads.clamp(1, work.count.max(1)) {
-            let (work, sender) = (&work, sender.clone());
-            scope.spawn(move || work.take_turns(&sender));
-        }
-        drop(sender);
-        loop {
-            match receiver.recv_timeout(REDRAW) {
-                Ok((place, result)) => {
-                    let transfers = result.inspect_err(|_| work.stop())?;
-                    progress.add(transfers.len());
-                    results[place] = Some(transfers);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            progress.show();
-        }
-        Ok::<(), Error>(())
-    })?;
-    progress.end();
-    Ok(results.into_iter().flatten().flatten().collect())
+    let seeds = simulated.seeds as usize;
+    let progress = Progress::new(options.quiet, each * seeds);
+    let count = worlds.len() * seeds;
+    on_all_processors(count, options.threads, progress, |number| work.one(number))
 }
 
 /// State shared by the threads.
@@ -128,27 +99,9 @@ struct Work<'a> {
     accountants: &'a [Accountant<'a>],
     worlds: &'a [Prepared<'a>],
     first_seed: u64,
-    count: usize,
-    next: AtomicUsize,
 }
 
-type Done = (usize, Result<Vec<Transfer>>);
-
 impl Work<'_> {
-    fn take_turns(&self, done: &Sender<Done>) {
-        loop {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= self.count || done.send((number, self.one(number))).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Prevents further worlds from starting.
-    fn stop(&self) {
-        self.next.store(self.count, Ordering::Relaxed);
-    }
-
     fn one(&self, number: usize) -> Result<Vec<Transfer>> {
         let world = &self.worlds[number % self.worlds.len()];
         let repetition = number / self.worlds.len();

@@ -19,8 +19,6 @@ mod summary;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use mpbond_units::Size;
 
@@ -30,7 +28,7 @@ pub use record::Survey;
 
 use crate::error::{Doing, Error, Result};
 use crate::experiment::Direction;
-use crate::simulate::{Progress, REDRAW};
+use crate::simulate::{Progress, on_all_processors};
 use crate::{json, machine};
 use case::Case;
 use setting::{MAX_DEVICES, Setting};
@@ -99,7 +97,11 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
             }
         }
     }
-    let rows = all(&work, options)?;
+    let progress = Progress::new(options.quiet, work.len() * options.schemes.len());
+    let rows = on_all_processors(work.len(), options.threads, progress, |number| {
+        let (setting, case) = &work[number];
+        measure::measure(setting, *case, &options.schemes, options.seeds)
+    })?;
     let report = Survey {
         seed: options.seed,
         commit: machine::commit(Path::new(".")).unwrap_or_default(),
@@ -145,52 +147,6 @@ fn replay(seed: u64, seeds: u32, row: &Row) -> String {
         row.start.name(),
         row.transfer.to_string().replace(' ', "")
     )
-}
-
-/// Rows of all work, in its order, on all processors.
-fn all(work: &[(Setting, Case)], options: &SurveyOptions) -> Result<Vec<Row>> {
-    let threads = options
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-        .unwrap_or(1);
-    let next = AtomicUsize::new(0);
-    let mut results: Vec<Option<Vec<Row>>> = vec![None; work.len()];
-    let mut progress = Progress::new(options.quiet, work.len());
-    std::thread::scope(|scope| {
-        let (sender, receiver) = channel();
-        for _ in 0..threads.clamp(1, work.len().max(1)) {
-            let (next, sender) = (&next, sender.clone());
-            scope.spawn(move || {
-                while let Some((number, (setting, case))) = take(next, work) {
-                    let rows = measure::measure(setting, *case, &options.schemes, options.seeds);
-                    if sender.send((number, rows)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        loop {
-            match receiver.recv_timeout(REDRAW) {
-                Ok((number, rows)) => {
-                    let rows = rows.inspect_err(|_| next.store(work.len(), Ordering::Relaxed))?;
-                    progress.add(1);
-                    results[number] = Some(rows);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            progress.show();
-        }
-        Ok::<(), Error>(())
-    })?;
-    progress.end();
-    Ok(results.into_iter().flatten().flatten().collect())
-}
-
-fn take<'a, T>(next: &AtomicUsize, work: &'a [T]) -> Option<(usize, &'a T)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    work.get(number).map(|item| (number, item))
 }
 
 #[cfg(test)]

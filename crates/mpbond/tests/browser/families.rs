@@ -3,23 +3,20 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::Command;
 
 use crate::apart::Apart;
 use crate::daemons::until;
 use crate::in_namespaces;
 use crate::name_server::{V4, V6};
 use mpbond_testing::namespaces::{is_called_for, sh};
-use mpbond_testing::{Need, browser};
+use mpbond_testing::{browser, has_nft};
 
 #[test]
 fn chromium_loads_a_dual_stack_site_at_once_through_a_proxy_without_ipv6() {
-    let nft = Command::new("nft").arg("--version").output();
-    if !nft.is_ok_and(|o| o.status.success()) {
-        return Need::Nft.is_missing("there is no nft");
+    if has_nft() {
+        in_namespaces("families::role_redirect");
+        in_namespaces("families::role_tproxy");
     }
-    in_namespaces("families::role_redirect");
-    in_namespaces("families::role_tproxy");
 }
 
 #[test]
