@@ -73,9 +73,8 @@ impl OwnPath {
         if self.former.is_due(cx, up)
             && let Some((subflow, _)) = up
         {
-            if let Some(octets) = cx.subflows.stuck_after(subflow) {
-                self.segments.stuck(cx, self.link, octets);
-            }
+            let octets = cx.subflows.stuck_after(subflow);
+            self.segments.replaced(cx, self.link, octets);
             self.former.begin(cx, subflow, self.state);
             self.state = State::Idle;
         }
@@ -90,6 +89,7 @@ impl OwnPath {
                 State::Idle | State::Waiting(_) => {}
             }
             self.error = None;
+            self.segments.resumed();
             if let State::Up { subflow, .. } = up {
                 self.local = cx.subflows.local(subflow);
             }

@@ -163,9 +163,8 @@ impl Pipe {
                 since: *since,
                 report: *report,
             };
-            if let Some(octets) = cx.subflows.stuck_after(up.subflow) {
-                self.segments.stuck(cx, self.link, octets);
-            }
+            let octets = cx.subflows.stuck_after(up.subflow);
+            self.segments.replaced(cx, self.link, octets);
             self.former.begin(cx, up.subflow, up);
             control.relay = Relay::Idle;
         }
@@ -175,6 +174,7 @@ impl Pipe {
         };
         if let Outcome::Resumed(up) = self.former.advance(cx, newer) {
             self.drop_relay(cx, "no longer needed");
+            self.segments.resumed();
             self.resume(up);
         }
     }

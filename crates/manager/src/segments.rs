@@ -22,6 +22,8 @@ pub const ENOUGH_BYTES: u64 = 64 << 10;
 pub(crate) struct Segments {
     /// Limits tried so far.
     step: usize,
+    /// The same when a replacement of the connection was begun.
+    before: usize,
     least: Least,
 }
 
@@ -42,6 +44,20 @@ impl Segments {
     pub(crate) fn limit(&self) -> Option<u32> {
         let index = self.step.checked_sub(1)?;
         SEGMENT_BYTES.get(index).copied()
+    }
+
+    /// A silent connection is being replaced. `octets` of it had arrived, if large segments may be
+    /// the reason.
+    pub(crate) fn replaced(&mut self, cx: &mut Context, link: LinkId, octets: Option<u64>) {
+        self.before = self.step;
+        if let Some(octets) = octets {
+            self.stuck(cx, link, octets);
+        }
+    }
+
+    /// The silent connection goes on after all: its segments pass, and the other end was slow.
+    pub(crate) fn resumed(&mut self) {
+        self.step = self.before;
     }
 
     /// A connection fell silent, or was given up, when so many octets had arrived. Segments were

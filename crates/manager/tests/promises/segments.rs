@@ -94,6 +94,34 @@ fn a_limit_with_which_more_arrives_is_kept_until_the_network_changes() {
     assert_eq!(b.manager.max_segment_bytes(PATH), None);
 }
 
+/// A proxy that gets no processor time looks like a path that drops large packets, until it answers
+/// over the connection that there was.
+#[test]
+fn a_silent_connection_that_goes_on_takes_its_limit_back() {
+    let (mut b, mut subflow) = one_path();
+    for limit in [None, Some(1_220)] {
+        let (dial, told) = again(&mut b, subflow, 3_000, 0);
+        assert_eq!(told.len(), 1, "{told:?}");
+        b.pass(ms(50));
+        b.fact(subflow, false, None);
+        assert_eq!(b.actions(), [Action::Abandon { dial }]);
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit);
+        // The next time it does not go on.
+        b.pass(ms(60_000));
+        let (dial, _) = again(&mut b, subflow, 3_000, 0);
+        subflow = b.joined(dial);
+        b.pass(ms(60_000));
+    }
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(536));
+    // The same for a relay.
+    let (mut b, relay) = one_relay();
+    b.stuck_after(relay, 3_000, ms(0));
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(1_220));
+    b.pass(ms(50));
+    b.fact(relay, false, None);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
+}
+
 #[test]
 fn what_a_nat_forgets_says_nothing_about_segments() {
     let (mut b, subflow) = one_path();
