@@ -151,6 +151,30 @@ fn the_rest_of_an_upload_is_kept_for_four_minutes_after_its_session() {
     }
 }
 
+/// As a daemon counts for each connection: that another origin goes on reading is no reason to wait.
+#[test]
+fn an_origin_that_reads_lengthens_the_four_minutes_of_no_other() {
+    let mut scenario = download();
+    scenario.exchanges.clear();
+    for pause in [250, 200] {
+        let mut x = Exchange::download(When::At(START), 100);
+        (x.up_bytes, x.at_once) = (300_000, true);
+        x.origin.pause = Some(Pause {
+            after_bytes: 100_000,
+            length: Some(Duration::from_secs(pause)),
+        });
+        scenario.exchanges.push(x);
+    }
+    scenario.limit = Duration::from_secs(3_600);
+    scenario.stall_limit = scenario.limit;
+    let at = When::At(START + ms(2_000));
+    let what = Happening::Upgrade;
+    scenario.faults.push(Fault { when: at, what });
+    let outcome = run(scenario).unwrap();
+    assert!(!is_first(&outcome, 0, START), "{outcome:?}");
+    assert!(is_first(&outcome, 1, START), "{outcome:?}");
+}
+
 /// A random world with faults of all kinds, in which the proxy is upgraded once or twice.
 fn random(seed: u64) -> Scenario {
     let mut scenario = Scenario::random(seed);
@@ -221,5 +245,34 @@ fn seven_random_worlds_with_dead_links_and_upgrades_have_no_gap_of_six_seconds()
         let outcome = run(random(seed)).unwrap();
         let gap = outcome.longest_gap;
         assert!(gap < Duration::from_secs(6), "{seed}: {gap:?}");
+    }
+}
+
+/// An origin answers 8 s after the request. A second before that, when the primary has just asked
+/// whether its paths work, a NAT forgets all connections. The primary asks again 25 s later: of a
+/// session in use as of one that retires.
+#[test]
+fn an_answer_that_is_lost_with_all_paths_is_there_when_the_primary_asks_after_30_s() {
+    for retires in [false, true] {
+        let mut scenario = download();
+        let x = &mut scenario.exchanges[0];
+        (x.down_bytes, x.origin.thinks) = (1_000, Duration::from_secs(8));
+        if retires {
+            scenario.faults.push(fault(ms(500), Happening::Upgrade));
+        }
+        for route in [0, 1] {
+            let told = [false; 2];
+            let nearer = true;
+            let what = Happening::Sever {
+                route,
+                nearer,
+                told,
+            };
+            scenario.faults.push(fault(ms(7_000), what));
+        }
+        let outcome = run(scenario).unwrap();
+        assert!(is_first(&outcome, 0, START), "{retires}: {outcome:?}");
+        let took = outcome.exchanges[0].took.unwrap().as_secs();
+        assert!((30..33).contains(&took), "{retires}: {outcome:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions that have ended before applications have read everything: what has arrived completely
 //! is still delivered, as by `mpbond::driver`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpbond_session::{Event, Session};
@@ -10,7 +11,7 @@ use super::World;
 use super::app::App;
 use super::host::Side;
 
-/// Time without progress after which the rest is dropped.
+/// Time after which an application that reads nothing is given up, as a connection of a daemon.
 const STALLS_WITHIN: Duration = Duration::from_secs(240);
 
 /// A session that has ended, and is still read from.
@@ -20,13 +21,16 @@ pub(super) struct Ended {
     process: u32,
     number: u64,
     session: Session,
-    /// When an application last read, or the session ended.
-    moved: Timestamp,
+    ended: Timestamp,
+    /// When exchanges last read.
+    taken: BTreeMap<usize, Timestamp>,
+    /// Exchanges that are given up.
+    given_up: BTreeSet<usize>,
 }
 
 impl Ended {
-    fn drops_at(&self) -> Timestamp {
-        self.moved + STALLS_WITHIN
+    fn stalls_at(&self, e: usize) -> Timestamp {
+        *self.taken.get(&e).unwrap_or(&self.ended) + STALLS_WITHIN
     }
 }
 
@@ -42,7 +46,9 @@ impl World {
                     process: host.process,
                     number,
                     session,
-                    moved: self.now,
+                    ended: self.now,
+                    taken: BTreeMap::new(),
+                    given_up: BTreeSet::new(),
                 });
             }
         }
@@ -69,14 +75,15 @@ impl World {
                     Side::Primary => Some(&mut r.client),
                     Side::Proxy => r.origin.as_mut(),
                 };
-                let Some(app) = app.filter(|app| app.closed.is_none()) else {
+                let is_read = |app: &&mut App| app.closed.is_none() && !one.given_up.contains(&e);
+                let Some(app) = app.filter(is_read) else {
                     continue;
                 };
                 let before = app.read;
                 app.pump(self.now, clock, &mut one.session, stream)
                     .map_err(|what| format!("exchange {e} at {:?}: {what}", one.side))?;
                 if app.read > before {
-                    one.moved = self.now;
+                    one.taken.insert(e, self.now);
                     any = true;
                 }
                 while let Some(event) = one.session.poll_event() {
@@ -90,40 +97,47 @@ impl World {
             }
         }
         self.ended = ended;
-        let dropped = self.drop_unread(|world, one| {
-            let stalls = one.drops_at() <= world.now;
+        let dropped = self.drop_unread(|world, one, e| {
+            let stalls = one.stalls_at(e) <= world.now;
             stalls && !world.hosts[one.side as usize].is_frozen(world.now)
         });
         Ok(any | dropped)
     }
 
-    /// Drops ended sessions, those from which nobody reads included, and has exchanges repeated of
-    /// which the origin lacks the rest. Returns whether there were any such exchanges.
-    pub(super) fn drop_unread(&mut self, which: impl Fn(&Self, &Ended) -> bool) -> bool {
+    /// Exchanges that still read from an ended session.
+    fn readers(&self, one: &Ended) -> impl Iterator<Item = usize> {
+        self.active.iter().copied().filter(|e| {
+            let running = self.running[*e].as_ref();
+            running.is_some_and(|r| {
+                let app = match one.side {
+                    Side::Primary => Some(&r.client),
+                    Side::Proxy => r.origin.as_ref(),
+                };
+                let is_open = app.is_some_and(|app| app.closed.is_none());
+                r.session == one.number && is_open && !one.given_up.contains(e)
+            })
+        })
+    }
+
+    /// Gives up exchanges that read from ended sessions, and has those repeated of which the origin
+    /// lacks the rest. Drops ended sessions from which nobody reads. Returns whether any exchange
+    /// is repeated.
+    pub(super) fn drop_unread(&mut self, which: impl Fn(&Self, &Ended, usize) -> bool) -> bool {
         let mut kept = Vec::new();
         let mut any = false;
-        for one in std::mem::take(&mut self.ended) {
-            let reads = |e: &&usize| {
-                let running = self.running[**e].as_ref();
-                running.is_some_and(|r| {
-                    let app = match one.side {
-                        Side::Primary => Some(&r.client),
-                        Side::Proxy => r.origin.as_ref(),
-                    };
-                    r.session == one.number && app.is_some_and(|app| app.closed.is_none())
-                })
-            };
-            let readers: Vec<usize> = self.active.iter().filter(reads).copied().collect();
-            if !readers.is_empty() && !which(self, &one) {
-                kept.push(one);
-                continue;
-            }
+        for mut one in std::mem::take(&mut self.ended) {
+            let readers = self.readers(&one);
+            let (gone, left): (Vec<_>, Vec<_>) = readers.partition(|e| which(self, &one, *e));
             // The primary learns it when it joins.
             let learns = one.side == Side::Proxy && self.is_live(Side::Primary, one.number);
-            for e in readers.into_iter().filter(|_| !learns) {
+            for &e in gone.iter().filter(|_| !learns) {
                 self.active.retain(|other| *other != e);
                 self.begin_again(e);
                 any = true;
+            }
+            if !left.is_empty() {
+                one.given_up.extend(gone);
+                kept.push(one);
             }
         }
         self.ended = kept;
@@ -136,11 +150,12 @@ impl World {
         hosts.any(|h| h.side == side && h.number == number && h.session.is_some())
     }
 
-    /// Whether a process of the proxy has this session, ended or not.
-    fn is_at_proxy(&self, number: u64) -> bool {
+    /// Whether a process of the proxy has the session of this exchange, or what is left of it.
+    fn is_at_proxy(&self, e: usize, number: u64) -> bool {
         let mut ended = self.ended.iter();
+        let has_rest = |one: &Ended| one.number == number && !one.given_up.contains(&e);
         self.is_live(Side::Proxy, number)
-            || ended.any(|one| one.side == Side::Proxy && one.number == number)
+            || ended.any(|one| one.side == Side::Proxy && has_rest(one))
     }
 
     /// Whether a process of the proxy delivers the rest of an ended session.
@@ -161,26 +176,28 @@ impl World {
         let mut unread = unread.filter(|s| s.id == r.stream);
         let closed = r.client.closed.as_ref();
         let over = closed.is_some_and(|stats| stats.reset.is_none());
-        let origin_reads = |origin: &App| origin.closed.is_some() || self.is_at_proxy(r.session);
+        let origin_reads = |origin: &App| origin.closed.is_some() || self.is_at_proxy(e, r.session);
         (over || unread.any(|stats| stats.reset.is_none()))
             && r.origin.as_ref().is_some_and(origin_reads)
     }
 
     /// When rests of ended sessions are dropped.
     pub(super) fn unread_due(&self) -> impl Iterator<Item = Timestamp> {
-        self.ended.iter().map(Ended::drops_at)
+        self.ended
+            .iter()
+            .flat_map(|one| self.readers(one).map(|e| one.stalls_at(e)))
     }
 
     /// A process of the proxy is gone, or all are. Exchanges of which no process has the rest any
     /// more are repeated.
     pub(super) fn drop_unread_of(&mut self, process: Option<u32>) {
-        self.drop_unread(|_, one| {
+        self.drop_unread(|_, one, _| {
             let is_it = process.is_none_or(|process| process == one.process);
             one.side == Side::Proxy && is_it
         });
         let is_cut_off = |e: &usize| {
             let running = self.running[*e].as_ref();
-            running.is_some_and(|r| r.is_whole && !r.is_over() && !self.is_at_proxy(r.session))
+            running.is_some_and(|r| r.is_whole && !r.is_over() && !self.is_at_proxy(*e, r.session))
         };
         let cut_off: Vec<usize> = self.active.iter().copied().filter(is_cut_off).collect();
         for e in cut_off {
