@@ -137,3 +137,31 @@ fn a_relay_that_is_being_joined_while_its_helper_is_upgraded_works() {
     // Once the relay is idle.
     assert!(old.ends().success());
 }
+
+/// Two processes cannot keep one account, so that a ticket ends with its process. At the goodbye the
+/// primary drops the relay that it is joining, and asks the new process for another one.
+#[test]
+fn a_relay_that_is_being_joined_while_a_helper_with_a_budget_is_upgraded_is_asked_for_again() {
+    let origin = origin();
+    let bond = Bond::new(Ways::Helper, "on_proxy_loss = \"fail\"", "");
+    let file = bond.file("helper.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, config + "max_bytes_per_month = \"10 GB\"\n").unwrap();
+    let wire = Wire::to(bond.helper);
+    replace(&bond, "primary", (bond.helper, wire.address));
+    let _proxy = bond.start("proxy");
+    let mut old = bond.start("helper");
+    // The control connection alone.
+    wire.passes.store(1, Ordering::SeqCst);
+    let primary = bond.start("primary");
+    until("the relay is being joined", || {
+        wire.begun.load(Ordering::SeqCst) == 2
+    });
+    let _new = bond.upgrade("helper").unwrap();
+    primary.logs("the helper leaves");
+    assert!(old.ends().success());
+    wire.passes.store(usize::MAX, Ordering::SeqCst);
+    bond.joined(1);
+    let running = download(&bond, origin, 2_000_000);
+    assert_eq!(running.end().unwrap(), 2_000_000, "{}", primary.log());
+}
