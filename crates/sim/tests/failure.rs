@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use mpbond_session::FarReport;
 use mpbond_sim::link::LinkChange;
 use mpbond_sim::world::{
     Daemon, Exchange, ExchangeOutcome, Fault, Happening, Lasting, Nat, Outcome, Scenario,
     StreamEnd, When, WithoutProxy, World,
 };
+use mpbond_units::BitRate;
 
 const MIB: u64 = 1 << 20;
 const BYTES: u64 = 8 * MIB;
@@ -356,4 +358,59 @@ fn an_answer_after_700_s_passes_a_nat_that_resets_what_it_has_forgotten() {
     let outcome = World::new(scenario).run().unwrap();
     let took = outcome.exchanges[0].took.unwrap();
     assert!(took < ms(701_000), "{took:?}");
+}
+
+/// What a helper says of its queues and rates is used for scheduling alone. Whatever it says, all
+/// bytes arrive, and no later than without that helper.
+#[test]
+fn a_helper_that_reports_falsely_costs_no_byte_and_no_more_time_than_its_absence() {
+    let alone = live(&Scenario::multihomed(&[(8.0, ms(25))]), &[]);
+    for (mbps, rtt_ms, level_bytes) in [
+        (0.0, 0, 0),
+        (0.001, 60_000, 0),
+        (0.001, 60_000, u64::from(u32::MAX)),
+        (100_000.0, 0, 0),
+        (100_000.0, 0, u64::from(u32::MAX)),
+        (0.001, 0, 1 << 60),
+    ] {
+        let mut scenario = helper();
+        scenario.false_reports = Some(FarReport {
+            throughput: BitRate::from_mbps(mbps),
+            rtt: ms(rtt_ms),
+            level_bytes,
+            age: Duration::ZERO,
+            sojourn: Some(ms(rtt_ms)),
+        });
+        for ((_, with), (_, without)) in live(&scenario, &[]).iter().zip(&alone) {
+            let most = without.took.unwrap().mul_f64(1.01);
+            assert!(with.took.unwrap() < most, "{mbps} Mbit/s: {with:?}");
+        }
+    }
+}
+
+/// The primary's host sleeps during a download. The proxy keeps its connections for 60 s, and the
+/// session for as long again.
+#[test]
+fn a_connection_goes_on_after_a_sleep_of_55_s_and_is_reset_after_one_of_130_s() {
+    for (length, goes_on) in [(55, true), (130, false)] {
+        let start = Duration::from_secs(2);
+        let length = Duration::from_secs(length);
+        let mut scenario = helper().with_exchange(Exchange::download(When::At(start), BYTES));
+        scenario.lasting = Some(Lasting {
+            repeat_after: Duration::from_secs(1),
+            ..Lasting::default()
+        });
+        scenario.limit = Duration::from_secs(600);
+        scenario.stall_limit = scenario.limit;
+        scenario.faults = vec![after(1_000, Happening::Sleep { length })];
+        let outcome = World::new(scenario).run().unwrap_or_else(|f| panic!("{f}"));
+        let x = &outcome.exchanges[0];
+        assert_eq!(x.client_saw, Some(StreamEnd::Finished), "{x:?}");
+        let is_first = x.started.as_secs_f64() == start.as_secs_f64();
+        assert_eq!(is_first, goes_on, "{length:?}: {x:?}");
+        if goes_on {
+            // Joined anew at once: it takes little more than without the sleep, some 5 s.
+            assert!(x.took.unwrap() < length + ms(8_000), "{x:?}");
+        }
+    }
 }

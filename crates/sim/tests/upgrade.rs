@@ -151,7 +151,7 @@ fn the_rest_of_an_upload_is_kept_for_four_minutes_after_its_session() {
     }
 }
 
-/// As a daemon counts for each connection: that another origin goes on reading is no reason to wait.
+/// As a daemon counts for each connection: that another origin reads on is no reason to wait.
 #[test]
 fn an_origin_that_reads_lengthens_the_four_minutes_of_no_other() {
     let mut scenario = download();

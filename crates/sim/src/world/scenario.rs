@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
-use mpbond_session::{HelperId, SchedulerKind, SessionConfig, StreamClass};
+use mpbond_session::{FarReport, HelperId, SchedulerKind, SessionConfig, StreamClass};
 use mpbond_units::BitRate;
 
 use super::nat::{Nat, Portal};
@@ -27,6 +27,8 @@ pub struct Scenario {
     pub express_at: Option<Duration>,
     /// Interval of a helper's reports while data moves.
     pub report_every: Duration,
+    /// Reports of all helpers on both hops, instead of the truth.
+    pub false_reports: Option<FarReport>,
     /// Handling of new connections while no path to the proxy works. The way past the proxy is not
     /// simulated: an exchange that goes direct is over, and [`super::Outcome::went_direct`] holds
     /// when it did. Where connections are refused, exchanges wait in the session instead.
@@ -369,6 +371,7 @@ impl Scenario {
             relay_bound_bytes: 4 << 20,
             express_at: Some(WORTH_OPENING),
             report_every: REPORT_EVERY,
+            false_reports: None,
             without_proxy: WithoutProxy::Refuse,
             exchanges: Vec::new(),
             faults: Vec::new(),
