@@ -3,6 +3,7 @@
 // Helpers of tests may unwrap as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use mpbond_intercept::Destination;
 use mpbond_intercept::dns::{Dial, DnsConfig, DnsSockets, DnsStub};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -267,6 +268,64 @@ async fn a_listener_has_64_tcp_clients_and_the_next_one_waits_until_one_of_these
     clients.pop();
     let answer = timeout(Duration::from_secs(60), read_message(&mut next));
     assert_eq!(answer.await.unwrap().unwrap()[..4], [0, 64, 0x81, 0x82]);
+}
+
+#[tokio::test]
+async fn a_stub_has_512_look_ups_under_way_and_drops_one_more() {
+    let (sender, mut asked) = mpsc::unbounded_channel();
+    let answers = Arc::new(Notify::new());
+    let there = Arc::clone(&answers);
+    let (dial, _log) = dialled(move |mut far| {
+        let (asked, answers) = (sender.clone(), Arc::clone(&there));
+        async move {
+            let mut first = None;
+            loop {
+                tokio::select! {
+                    query = read_message(&mut far) => {
+                        let Ok(query) = query else { return };
+                        asked.send(query[12..].to_vec()).unwrap();
+                        first.get_or_insert(query);
+                    }
+                    () = answers.notified() => {
+                        let query = first.clone().unwrap();
+                        write_message(&mut far, &response(&query, 4)).await;
+                    }
+                }
+            }
+        }
+    });
+    // It ends with none of them.
+    let timeout = Duration::from_secs(3_600);
+    let stub = start(
+        DnsConfig {
+            timeout,
+            ..config()
+        },
+        dial,
+    )
+    .await;
+    let client = client(&stub).await;
+    let question = |n: u16| query(n, &format!("name{n}"))[12..].to_vec();
+    let mut known = HashSet::new();
+    for n in 0..512 {
+        client.send(&query(n, &format!("name{n}"))).await.unwrap();
+        // Some may be asked for twice.
+        while !known.contains(&question(n)) {
+            known.insert(asked.recv().await.unwrap());
+        }
+    }
+    client.send(&query(512, "name512")).await.unwrap();
+    // This one is answered when that was looked at: it has two questions.
+    let mut malformed = query(513, "name513");
+    malformed[5] = 2;
+    assert_eq!(ask(&client, &malformed).await[..2], [2, 1]);
+    answers.notify_one();
+    assert_eq!(receive(&client).await[..2], [0, 0], "the first");
+    client.send(&query(514, "name514")).await.unwrap();
+    while !known.contains(&question(514)) {
+        known.insert(asked.recv().await.unwrap());
+    }
+    assert!(!known.contains(&question(512)), "one more than 512");
 }
 
 /// As at an upgrade, when another process has the same sockets.

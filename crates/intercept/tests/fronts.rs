@@ -202,6 +202,19 @@ async fn refusals_are_reported_in_each_protocol() {
     }
 }
 
+#[tokio::test]
+async fn a_refused_client_that_does_not_close_is_let_go_after_2_s() {
+    let mut front = front(Protocol::Socks5);
+    let mut client = connect(&front).await;
+    let request = b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
+    client.write_all(request).await.unwrap();
+    let intercepted = front.accept().await;
+    let begun = std::time::Instant::now();
+    let refused = intercepted.refused(Refusal::TooMany);
+    let in_time = tokio::time::timeout(Duration::from_secs(60), refused).await;
+    assert!(in_time.is_ok() && begun.elapsed() >= Duration::from_secs(2));
+}
+
 async fn read_all_then_close(mut client: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     client.read_to_end(&mut all).await.unwrap();
@@ -314,7 +327,11 @@ async fn silent_clients_give_way_to_new_ones() {
     let i = accepted.unwrap();
     assert_eq!(i.peer(), good.local_addr().unwrap());
     assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0);
-    assert!(socket2::SockRef::from(i.socket()).keepalive().unwrap());
+    let socket = socket2::SockRef::from(i.socket());
+    assert!(socket.keepalive().unwrap());
+    let times = [socket.tcp_keepalive_time(), socket.tcp_keepalive_interval()];
+    assert_eq!(times.map(|time| time.unwrap().as_secs()), [120, 40]);
+    assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
     // The other one goes on.
     silent[1].write_all(request).await.unwrap();
     let i = front.accept().await;

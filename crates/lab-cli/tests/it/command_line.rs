@@ -186,6 +186,27 @@ fn an_experiment_is_simulated() {
 }
 
 #[test]
+fn records_and_reports_that_cannot_be_written_are_one_line_with_the_files_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (saved, experiment) = (folder.path().join("t.json"), folder.path().join("t.toml"));
+    let json = record([1.0, 2.0]);
+    std::fs::write(&saved, &json).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    std::fs::write(&experiment, json["file"].as_str().unwrap()).unwrap();
+    for args in [
+        ["lab", "report", text(&saved), "--html"],
+        ["lab", "report", text(&saved), "--markdown"],
+        ["lab", "simulate", text(&experiment), "--json"],
+        ["lab", "simulate", text(&experiment), "--html"],
+    ] {
+        let line = fails(&[&args[..], &["/dev/full"]].concat(), 1);
+        let reason = "/dev/full: No space left on device";
+        assert!(line.contains(reason), "{args:?}: {line}");
+        assert_eq!(line.lines().count(), 1, "{args:?}: {line}");
+    }
+}
+
+#[test]
 fn records_become_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

@@ -56,7 +56,7 @@ impl Handover {
         })
     }
 
-    fn bind(
+    pub(super) fn bind(
         status_socket: &Path,
         role: &'static str,
         inherited: &mut Inherited,

@@ -73,3 +73,70 @@ pub(crate) async fn receive<F>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::admission::Limits;
+    use crate::driver::Clock;
+    use crate::upgrade::{Handover, Inherited, take_over};
+
+    #[tokio::test]
+    async fn connections_that_are_passed_on_have_the_limits_of_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let status_socket = folder.path().join("proxy.sock");
+        let mut none = Inherited::default();
+        let mut old = Handover::bind(&status_socket, "proxy", &mut none).unwrap();
+        let door = Door::new(
+            Limits {
+                all: 8,
+                reserved: 2,
+                each: 3,
+                crowd: 8,
+            },
+            Clock::start(),
+        );
+        let served = Rc::new(Cell::new(0));
+        let count = Rc::clone(&served);
+        let serve = move |tcp, _, visitor| {
+            count.set(count.get() + 1);
+            async move {
+                let _both: (TcpStream, Visitor) = (tcp, visitor);
+                pending().await
+            }
+        };
+        let receiving = async {
+            let successor = old.wait().await;
+            receive(successor, door, serve).await;
+        };
+        let passing = async {
+            let (before, _) = take_over(&status_socket, "proxy").await.unwrap();
+            before.ready().await.unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut clients = Vec::new();
+            for _ in 0..5 {
+                let to = listener.local_addr().unwrap();
+                clients.push(TcpStream::connect(to).await.unwrap());
+                before.pass(listener.accept().await.unwrap().0).await;
+            }
+            for client in &mut clients[3..] {
+                assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "closed");
+            }
+        };
+        let both = async {
+            tokio::select! {
+                () = receiving => panic!("the new process has ended"),
+                () = passing => {}
+            }
+        };
+        LocalSet::new().run_until(both).await;
+        assert_eq!(served.get(), 3);
+    }
+}

@@ -36,6 +36,8 @@ fn units_run_as_a_user_of_their_own_with_what_they_need() {
         assert_eq!(only(&settings, "NoNewPrivileges"), "yes");
         assert_eq!(only(&settings, "ProtectSystem"), "strict");
         assert!(!only(&settings, "MemoryMax").is_empty());
+        assert_eq!(only(&settings, "Restart"), "on-failure");
+        assert_eq!(only(&settings, "RestartSec"), "2");
         if settings.iter().any(|(key, _)| key == "ExecReload") {
             // The process that takes over is a child of the one that reloads.
             assert_eq!(only(&settings, "Type"), "notify");
@@ -55,6 +57,15 @@ fn units_run_as_a_user_of_their_own_with_what_they_need() {
             assert!(calls.contains(&call), "{role}: {call}");
         }
     }
+}
+
+#[test]
+fn the_kill_switch_is_installed_before_the_network_is_configured() {
+    let settings = settings("kill-switch");
+    let before = only(&settings, "Before");
+    assert!(before.split(' ').any(|unit| unit == "network-pre.target"));
+    assert_eq!(only(&settings, "Wants"), "network-pre.target");
+    assert!(only(&settings, "ExecStart").ends_with("/mpbond kill-switch on"));
 }
 
 #[test]

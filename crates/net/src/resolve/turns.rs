@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_gets_its_limit_and_one_that_comes_finds_room() {
+    fn a_session_gets_its_limit_and_one_that_comes_finds_room_until_there_are_ten() {
         let turns = Turns::new(256, 64);
         let mut held = Vec::new();
         let mut take = |session: u32| match now(turns.take(session)) {
@@ -149,6 +149,10 @@ mod tests {
         }
         let newcomer = 100;
         assert!(take(newcomer), "there are some left");
+        assert!(take(newcomer));
+        // Ten together have them all.
+        assert!(take(101) && take(102));
+        assert_eq!((0..200).filter(|session| take(*session)).count(), 0);
         drop(held);
         assert!(turns.table.borrow().sessions.is_empty(), "nothing is kept");
         assert_eq!(turns.table.borrow().free, 256);

@@ -355,3 +355,25 @@ pub(super) fn refused() -> Error {
 fn no_tls12() -> Error {
     Error::General("TLS 1.2 is not supported".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+
+    #[test]
+    fn certificates_are_good_at_any_date() {
+        let identity = Identity::generate().unwrap();
+        let certificate = &identity.certified().cert[0];
+        for seconds in [0, u64::from(u32::MAX), 1 << 40] {
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+            let name = ServerName::try_from("a").unwrap();
+            let server = Pinned::new(Some(identity.id()));
+            let verified = server.verify_server_cert(certificate, &[], &name, &[], now);
+            assert!(verified.is_ok(), "{seconds}");
+            let client = Trusted::new(Arc::new(|_: &DeviceId| true));
+            let verified = client.verify_client_cert(certificate, &[], now);
+            assert!(verified.is_ok(), "{seconds}");
+        }
+    }
+}
