@@ -19,9 +19,6 @@ use crate::sys;
 const MAX_CONNECTIONS: usize = 64;
 /// Interval at which the accepting thread checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time without data after which a client is considered gone; clients ping each second.
-const SILENT: Duration = Duration::from_secs(60);
-
 /// Options of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOptions {
@@ -29,20 +26,24 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Time within which a client must send its hello.
     pub patience: Duration,
+    /// Time without data after which a client is considered gone; clients ping each second.
+    pub idle: Duration,
 }
 
 impl ServerOptions {
-    /// Options with the default time limit of 5 s.
+    /// Options with the default time limits of 5 s for the hello, and of 60 s without data.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
             patience: Duration::from_secs(5),
+            idle: Duration::from_secs(60),
         }
     }
 }
 
 struct Shared {
     patience: Duration,
+    idle: Duration,
     stop: AtomicBool,
     open: AtomicUsize,
     runs: Mutex<Runs>,
@@ -73,6 +74,7 @@ impl Server {
         listener.set_nonblocking(true).map_err(&failed)?;
         let shared = Arc::new(Shared {
             patience: options.patience,
+            idle: options.idle,
             stop: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             runs: Mutex::default(),
@@ -154,7 +156,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     prepare(&stream)?;
-    stream.set_write_timeout(Some(SILENT))?;
+    stream.set_write_timeout(Some(shared.idle))?;
     let hello = match hello(&stream, shared.patience) {
         Ok(hello) => hello,
         Err(e) => {
@@ -186,7 +188,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         writer: &writer,
         gone: &gone,
     };
-    let done = connection.listen(&stream);
+    let done = connection.listen(&stream, shared.idle);
     gone.store(true, Ordering::SeqCst);
     let _ = stream.shutdown(Shutdown::Both);
     locked(&run).left(epoch);
@@ -242,8 +244,8 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    fn listen(&self, stream: &TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(SILENT))?;
+    fn listen(&self, stream: &TcpStream, idle: Duration) -> io::Result<()> {
+        stream.set_read_timeout(Some(idle))?;
         let mut from = BufReader::with_capacity(64 * 1024, stream.try_clone()?);
         let mut payload = Vec::new();
         let mut started = false;
@@ -309,5 +311,41 @@ impl Connection<'_> {
                 let _ = send(&writer, work, &gone);
             })?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::traffic::Flow;
+
+    #[test]
+    fn a_client_that_falls_silent_is_gone_after_the_idle_time() {
+        let options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
+        assert_eq!(options.idle, Duration::from_secs(60));
+        let idle = Duration::from_millis(300);
+        let server = Server::start(ServerOptions { idle, ..options }).unwrap();
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        let hello = Hello {
+            run: [7; 16],
+            duration: Duration::from_secs(3_600),
+            down: None,
+            up: Some(Flow::chunks(3_000, Duration::from_millis(10)).unwrap()),
+            down_next: 0,
+            receipts_next: 0,
+        };
+        let begun = Instant::now();
+        client.write_all(&hello.to_bytes()).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        // Its welcome, and the end.
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).unwrap();
+        assert_eq!(said.len(), super::super::wire::HEADER);
+        assert!(begun.elapsed() >= idle);
     }
 }
