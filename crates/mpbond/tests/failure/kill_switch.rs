@@ -117,6 +117,24 @@ impl Applications {
         });
         thread.join().unwrap()
     }
+
+    /// A connection to a service of the origin's host, and its end there.
+    fn open(&self) -> (TcpStream, TcpStream) {
+        let service = TcpListener::bind((ORIGIN[0], 0)).unwrap();
+        let to = service.local_addr().unwrap();
+        let there = self.0.try_clone().unwrap();
+        let thread = thread::spawn(move || {
+            setns(there, CloneFlags::CLONE_NEWNET).unwrap();
+            TcpStream::connect(to).unwrap()
+        });
+        (thread.join().unwrap(), service.accept().unwrap().0)
+    }
+}
+
+/// Whether an octet passes within a second.
+fn passes(from: &mut TcpStream, to: &mut TcpStream) -> bool {
+    to.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    std::io::Write::write_all(from, b"a").is_ok() && to.read(&mut [0]).is_ok_and(|n| n == 1)
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -280,11 +298,15 @@ fn role() {
         origin.sees_all();
     }
 
-    // Before any primary runs, as at boot; and a configuration without it ends it.
+    // Before any primary runs, as at boot: connections that are open are cut off, too. And a
+    // configuration without it ends it.
     configure(&apart, &plain, "redirect", "permanent");
     let file = apart.bond.file("primary.toml");
     let on = format!("on --config {}", file.display());
+    let (mut near, mut far) = applications.open();
+    assert!(passes(&mut near, &mut far));
     assert_eq!(kill_switch(&apart, &on), "on\n");
+    assert!(!passes(&mut near, &mut far));
     assert!(applications.try_all().is_empty());
     configure(&apart, &plain, "redirect", "off");
     let primary = start(&apart, &applications);

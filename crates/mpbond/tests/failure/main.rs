@@ -8,6 +8,7 @@
 
 mod address;
 mod apart;
+mod budget;
 mod crowd;
 mod daemons;
 mod default_file;
@@ -21,6 +22,7 @@ mod families;
 mod forwarded;
 mod fronts;
 mod fronts_intercepted;
+mod helper_look_ups;
 mod hotspot;
 mod idle;
 mod interface;

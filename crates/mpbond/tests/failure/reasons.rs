@@ -16,6 +16,9 @@ const LONG: Duration = Duration::from_secs(60);
 /// The proxy's resolver and the site `site.test`, at the same address.
 const HERE: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 
+/// A site of the proxy's own host, to which a name leads.
+const FORBIDDEN: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
 #[test]
 fn clients_get_the_reason_in_their_protocol_by_socks5_socks4_and_http() {
     if has_nft() {
@@ -32,13 +35,21 @@ fn resolver() {
             let (n, from) = socket.recv_from(&mut query).unwrap();
             let query = &query[..n];
             let has = |label: &[u8]| query.windows(label.len()).any(|w| w == label);
+            let question = query[12..].iter().position(|b| *b == 0).unwrap() + 12 + 5;
             let mut answer = answer_to(query, HERE);
+            if has(b"\x06inside") {
+                answer = answer_to(query, FORBIDDEN);
+                if query[question - 3] == 28 {
+                    // No IPv6 address.
+                    answer.truncate(question);
+                    answer[7] = 0;
+                }
+            }
             if has(b"\x06silent") {
                 continue;
             }
             if has(b"\x07unknown") {
                 // NXDOMAIN, without records.
-                let question = query[12..].iter().position(|b| *b == 0).unwrap() + 12 + 5;
                 answer.truncate(question);
                 answer[3] = 0x83;
                 answer[7] = 0;
@@ -48,8 +59,8 @@ fn resolver() {
     });
 }
 
-fn site() {
-    let listener = TcpListener::bind((HERE, 80)).unwrap();
+fn site(at: Ipv4Addr) {
+    let listener = TcpListener::bind((at, 80)).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };
@@ -120,7 +131,8 @@ fn role() {
         bond.file("proxy.toml").display(),
     ));
     resolver();
-    site();
+    site(HERE);
+    site(FORBIDDEN);
     let with_resolver = format!(
         "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
          \"$0\" \"$@\"",
@@ -153,6 +165,7 @@ fn role() {
             ("11.0.0.7", 4, bad, unreachable),
             ("11.0.0.9", 5, bad, closed),
             ("192.0.2.1", 2, "403 Forbidden", forbidden),
+            ("inside.test", 2, "403 Forbidden", forbidden),
         ] {
             let bond = &bond;
             scope.spawn(move || assert_eq!(by_socks5(bond, host)[..2], [5, code], "{host}"));

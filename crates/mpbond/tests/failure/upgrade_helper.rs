@@ -138,7 +138,7 @@ fn a_relay_that_is_being_joined_while_its_helper_is_upgraded_works() {
     assert!(old.ends().success());
 }
 
-/// Two processes cannot keep one account, so that a ticket ends with its process. At the goodbye the
+/// Two processes cannot keep one account, so a ticket ends with its process. At the goodbye the
 /// primary drops the relay that it is joining, and asks the new process for another one.
 #[test]
 fn a_relay_that_is_being_joined_while_a_helper_with_a_budget_is_upgraded_is_asked_for_again() {
