@@ -341,6 +341,44 @@ fn no_clock(file: &Path) {
     }
 }
 
+/// Where the product reads the time of day, which can be set: everything else of it depends on
+/// CLOCK_MONOTONIC alone.
+const TIME_OF_DAY: [(&str, &str); 4] = [
+    ("crates/mpbond/src/helper/budget.rs", "months of a budget"),
+    ("crates/mpbond/src/pairing/enrol.rs", "expiry of tokens"),
+    (
+        "crates/mpbond/src/cli/doctor/clock.rs",
+        "whether it is right",
+    ),
+    (
+        "crates/mpbond/src/cli/doctor/machine.rs",
+        "changes of files since a daemon read them",
+    ),
+];
+
+#[test]
+fn the_product_reads_the_time_of_day_where_it_is_said_to_and_nowhere_else() {
+    let crates = ["session", "manager", "net", "intercept", "mpbond"];
+    let folders = crates.map(|name| format!("crates/{name}/src"));
+    let mut found = BTreeSet::new();
+    for file in folders.iter().flat_map(|folder| sources(folder)) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = |line: &str| line.split("//").next().is_some_and(reads_time_of_day);
+        if text.lines().any(code) {
+            let name = file.strip_prefix(root()).unwrap();
+            found.insert(name.to_str().unwrap().to_owned());
+        }
+    }
+    let said = TIME_OF_DAY.map(|(file, _)| file.to_owned());
+    assert_eq!(found, BTreeSet::from(said));
+    assert!(TIME_OF_DAY.iter().all(|(_, reason)| !reason.is_empty()));
+}
+
+fn reads_time_of_day(code: &str) -> bool {
+    let calls = ["SystemTime::now", "CLOCK_REALTIME)", "UnixTime::now"];
+    calls.iter().any(|call| code.contains(call))
+}
+
 /// All Rust files below a folder of the repository.
 fn sources(folder: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
