@@ -37,6 +37,12 @@ impl StringPool {
         name
     }
 
+    /// All texts with their indexes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (StringId, &str)> {
+        let list = self.list.iter().enumerate();
+        list.map(|(i, text)| (StringId(i as u32), &**text))
+    }
+
     /// The text of an index; empty for an index of another pool.
     pub fn get(&self, name: StringId) -> &str {
         self.list.get(name.0 as usize).map_or("", |s| s)

@@ -23,6 +23,8 @@ pub struct Trace {
     pub slices: Vec<Slice>,
     /// Asynchronous userspace slices, by start time.
     pub async_slices: Vec<AsyncSlice>,
+    /// Calls of a method trace that was joined with this trace, by start time.
+    pub calls: Vec<Slice>,
     /// Userspace counter values, by time.
     pub counters: Vec<CounterRecord>,
     /// Binder transactions sent and received, by time.

@@ -1,22 +1,16 @@
 //! Evidence for the cause of an idle episode.
 
-use std::collections::BTreeMap;
-
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::episode::{Episode, IpcWait, Suspect};
+use super::index::{Index, covers_half};
 use super::ipc::Request;
-use crate::trace::Trace;
-use crate::usage::Run;
+use super::stall::Stall;
+use crate::event::TaskState;
 
 /// Maximum time from the end of an episode to a run that counts as its consequence, ns.
 const AFTER_NS: u64 = 10_000_000;
 
-/// Maximum time from the end of an episode to a slice that counts as evidence, ns.
-const NEXT_NS: u64 = 3_000_000;
-
-/// Maximum time between `sched_waking` and `sched_wakeup` of the same wake-up, ns.
-const SAME_WAKE_NS: u64 = 100_000;
+/// Maximum time from the end of an episode to an event that counts as its consequence, ns.
+pub(super) const NEXT_NS: u64 = 3_000_000;
 
 /// Maximum number of suspects of an episode: later tasks are woken by earlier ones.
 const MAX_SUSPECTS: usize = 8;
@@ -44,90 +38,37 @@ pub(super) struct Evidence {
     /// All tasks that run because the episode ended, the first one included.
     pub all_woken: Vec<String>,
     pub functions: Vec<String>,
+    /// Whether a thread is inside a slice throughout the episode.
+    pub inside_span: bool,
+    /// Requests that wait throughout the episode.
     pub ipc: Vec<IpcWait>,
+    /// Waits of threads that are inside a function throughout the episode.
+    pub stalls: Vec<IpcWait>,
     pub suspects: Vec<Suspect>,
 }
 
-/// Indexes into a trace for fast access to the evidence of an episode.
-pub(super) struct Index<'t> {
-    pub trace: &'t Trace,
-    pub runs: &'t [Run],
-    pub episodes: &'t [Episode],
-    /// Runs of each task, by start time.
-    by_task: FxHashMap<u32, Vec<usize>>,
-    /// Wake-ups of each task, by time.
-    wakes: FxHashMap<u32, Vec<u64>>,
-    /// Slices of each thread, by start time.
-    slices: FxHashMap<u32, Vec<usize>>,
-    requests: Vec<Request>,
-    /// Client and server threads whose requests are a polling loop, not a stall.
-    polling: FxHashSet<(u32, Option<u32>)>,
-    waits_by_design: &'t [String],
-    /// Longest request, ns: limits the search for requests across an episode.
-    longest_request: u64,
-    block: Vec<(u64, u64)>,
-    power: Vec<(u64, u64)>,
+impl Evidence {
+    /// Whether a wait is one of the requests.
+    pub(super) fn is_request(&self, wait: Option<&IpcWait>) -> bool {
+        wait.is_some_and(|w| self.ipc.iter().any(|r| std::ptr::eq(r, w)))
+    }
 }
 
-impl<'t> Index<'t> {
-    pub(super) fn new(
-        trace: &'t Trace,
-        runs: &'t [Run],
-        episodes: &'t [Episode],
-        requests: Vec<Request>,
-        waits_by_design: &'t [String],
-    ) -> Self {
-        let mut by_task: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
-        for (i, r) in runs.iter().enumerate().filter(|(_, r)| r.task != 0) {
-            by_task.entry(r.task).or_default().push(i);
-        }
-        let mut slices: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
-        for (i, s) in trace.slices.iter().enumerate() {
-            slices.entry(s.tid).or_default().push(i);
-        }
-        let mut wakes: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
-        for w in &trace.wakes {
-            let list = wakes.entry(w.task).or_default();
-            // sched_waking and sched_wakeup are events of the same wake-up.
-            if list.last().is_none_or(|last| w.ns - last > SAME_WAKE_NS) {
-                list.push(w.ns);
-            }
-        }
-        let longest = requests.iter().map(|r| r.end - r.start).max();
-        Self {
-            trace,
-            runs,
-            episodes,
-            by_task,
-            wakes,
-            slices,
-            longest_request: longest.unwrap_or(0),
-            polling: polling(&requests, trace.window()),
-            requests,
-            waits_by_design,
-            block: block_requests(trace),
-            power: power_steps(trace),
-        }
-    }
-
+impl Index<'_> {
     pub(super) fn evidence(&self, e: &Episode) -> Evidence {
         let suspects = self.suspects(e);
         let mut found = Evidence {
             length_ms: (e.end - e.start) as f64 / 1e6,
             block_request: covers_half(&self.block, e),
             power_step: covers_half(&self.power, e),
+            inside_span: self.spans.any_across(e.start, e.end),
             ..Evidence::default()
         };
         for s in &suspects {
             found.io_wait |= s.io_wait;
             found.blocked_in.extend(s.blocked_in.clone());
         }
-        let first = suspects.iter().take(2);
-        found.wakes = first.map(|s| s.name.clone()).collect();
-        if let Some(first) = suspects.first() {
-            self.wakeup_source(e, first, &mut found);
-            self.wakeup_chain(e, &suspects, first, &mut found);
-        }
+        self.end_of(e, &suspects, &mut found);
         for s in &suspects {
             found.functions.extend(self.functions_across(s.task, e));
             found.functions.extend(self.functions_next(s.task, e));
@@ -135,6 +76,73 @@ impl<'t> Index<'t> {
         found.ipc = self.pending_requests(e);
         found.suspects = suspects;
         found
+    }
+
+    /// Evidence for the cause of a stall, whose episodes are judged together: the waits and the
+    /// functions are those of its own threads, and its last episode shows what ended it.
+    pub(super) fn evidence_of_stall(&self, s: &Stall) -> Evidence {
+        let whole = s.episode();
+        let wait = s.wait(self);
+        let threads = [Some(s.client), s.server].into_iter().flatten();
+        let suspects: Vec<Suspect> = threads.filter_map(|t| self.suspect(t, &whole)).collect();
+        let on_disk = |t: &Suspect| {
+            let before = self.run_before(t.task, s.start);
+            t.io_wait || before.is_some_and(|b| b.state == TaskState::BLOCKED)
+        };
+        let blocked_in = suspects.iter().filter_map(|s| s.blocked_in.clone());
+        let across = suspects
+            .iter()
+            .map(|t| self.functions_across(t.task, &whole));
+        let mut found = Evidence {
+            length_ms: s.idle as f64 / 1e6,
+            io_wait: suspects.iter().any(|s| s.io_wait),
+            block_request: covers_half(&self.block, &whole) && suspects.iter().any(on_disk),
+            power_step: covers_half(&self.power, &whole),
+            blocked_in: blocked_in.collect(),
+            functions: across.flatten().collect(),
+            inside_span: true,
+            ipc: s.request.then(|| wait.clone()).into_iter().collect(),
+            stalls: vec![wait],
+            ..Evidence::default()
+        };
+        let last = self.episodes_within(s.start, s.end).last();
+        let last = last.copied().unwrap_or(whole);
+        self.end_of(&last, &self.suspects(&last), &mut found);
+        found.suspects = suspects;
+        found
+    }
+
+    /// Recorded requests from or to the threads of a stall that wait across its last episode.
+    pub(super) fn requested(&self, s: &Stall) -> Vec<IpcWait> {
+        let Some(last) = self.episodes_within(s.start, s.end).last() else {
+            return Vec::new();
+        };
+        let of = |thread: u32| thread == s.client || Some(thread) == s.server;
+        let mut list = self.pending_requests(last);
+        list.retain(|r| of(r.client) || r.server.is_some_and(of));
+        list
+    }
+
+    /// Adds the threads of a stall, and its wait, to the evidence of one of its episodes.
+    pub(super) fn add_threads(&self, s: &Stall, e: &Episode, found: &mut Evidence) {
+        for task in [Some(s.client), s.server].into_iter().flatten() {
+            if !found.suspects.iter().any(|s| s.task == task) {
+                found.suspects.extend(self.suspect(task, e));
+                found.functions.extend(self.functions_across(task, e));
+            }
+        }
+        if s.request && found.ipc.is_empty() {
+            found.ipc.push(s.wait(self));
+        }
+    }
+
+    /// Finds what ended an episode.
+    fn end_of(&self, e: &Episode, suspects: &[Suspect], found: &mut Evidence) {
+        found.wakes = suspects.iter().take(2).map(|s| s.name.clone()).collect();
+        if let Some(first) = suspects.first() {
+            self.wakeup_source(e, first, found);
+            self.wakeup_chain(e, suspects, first, found);
+        }
     }
 
     /// Tasks that were blocked throughout the episode and run right after it, with their CPU time
@@ -147,53 +155,30 @@ impl<'t> Index<'t> {
             if r.start > e.end + AFTER_NS || list.len() >= MAX_SUSPECTS {
                 break;
             }
-            if r.task == 0 || list.iter().any(|s| s.task == r.task) {
-                continue;
+            if r.task != 0 && !list.iter().any(|s| s.task == r.task) {
+                list.extend(self.suspect(r.task, e));
             }
-            let before = self.run_before(r.task, e.start);
-            // A task that was left runnable was not blocked.
-            if before.is_some_and(|b| b.state.is_runnable()) {
-                continue;
-            }
-            let blocked = self.blocked(r.task, e.start, r.start);
-            list.push(Suspect {
-                task: r.task,
-                name: self.trace.tasks.name(r.task),
-                before: before.map(|b| (b.start, b.end)),
-                after: (r.start, r.end),
-                io_wait: blocked.as_ref().is_some_and(|b| b.0),
-                blocked_in: blocked.map(|b| b.1).filter(|c| !c.is_empty()),
-            });
         }
         list
     }
 
-    fn run_before(&self, task: u32, ns: u64) -> Option<&Run> {
-        let list = self.by_task.get(&task)?;
-        let at = list.partition_point(|i| self.runs.get(*i).is_some_and(|r| r.end <= ns));
-        self.runs.get(*list.get(at.checked_sub(1)?)?)
-    }
-
-    /// Whether a task ran in a time interval.
-    pub(super) fn ran_within(&self, task: u32, start: u64, end: u64) -> bool {
-        let Some(list) = self.by_task.get(&task) else {
-            return false;
-        };
-        let at = list.partition_point(|i| self.runs.get(*i).is_some_and(|r| r.end <= start));
-        list.get(at)
-            .and_then(|i| self.runs.get(*i))
-            .is_some_and(|r| r.start < end)
-    }
-
-    /// The reason of a task's sleep. `sched_blocked_reason` is emitted when the task is woken.
-    fn blocked(&self, task: u32, from: u64, to: u64) -> Option<(bool, String)> {
-        let list = &self.trace.blocked;
-        let at = list.partition_point(|b| b.ns < from);
-        list.get(at..)?
-            .iter()
-            .take_while(|b| b.ns <= to)
-            .find(|b| b.task == task)
-            .map(|b| (b.io_wait, self.trace.strings.get(b.caller).to_owned()))
+    /// A task that was blocked throughout an interval and ran after it, with its quanta.
+    pub(super) fn suspect(&self, task: u32, e: &Episode) -> Option<Suspect> {
+        let before = self.run_before(task, e.start);
+        // A task that was left runnable was not blocked.
+        if before.is_some_and(|b| b.state.is_runnable()) {
+            return None;
+        }
+        let after = self.run_after(task, e.end)?;
+        let blocked = self.blocked(task, e.start, after.start);
+        Some(Suspect {
+            task,
+            name: self.trace.tasks.name(task),
+            before: before.map(|b| (b.start, b.end)),
+            after: (after.start, after.end),
+            io_wait: blocked.as_ref().is_some_and(|b| b.0),
+            blocked_in: blocked.map(|b| b.1).filter(|c| !c.is_empty()),
+        })
     }
 
     /// Finds the wake-up of the first task, and the interrupt or timer behind it.
@@ -286,51 +271,16 @@ impl<'t> Index<'t> {
         let Some(list) = self.wakes.get(&task) else {
             return false;
         };
-        let to = list.partition_point(|t| *t <= ns);
+        let to = list.partition_point(|w| w.0 <= ns);
         let Some(last) = to.checked_sub(WAKES).and_then(|from| list.get(from..to)) else {
             return false;
         };
         let pairs = last.iter().zip(last.iter().skip(1));
-        let steps: Vec<u64> = pairs.map(|(a, b)| b - a).collect();
+        let steps: Vec<u64> = pairs.map(|(a, b)| b.0 - a.0).collect();
         let least = steps.iter().min().copied().unwrap_or(0);
         let most = steps.iter().max().copied().unwrap_or(0);
         // Timers are late by up to a tick or by the CPU's idle exit latency.
         least >= SHORTEST_NS && most - least <= least / 10 + 1_000_000
-    }
-
-    /// Slices of a thread that span the episode, innermost first.
-    pub(super) fn functions_across(&self, tid: u32, e: &Episode) -> Vec<String> {
-        let Some(list) = self.slices.get(&tid) else {
-            return Vec::new();
-        };
-        let slice = |i: &usize| self.trace.slices.get(*i);
-        let to = list.partition_point(|i| slice(i).is_some_and(|s| s.start <= e.start));
-        // Slices are nested only a few levels deep; earlier ones have ended.
-        list.get(..to)
-            .unwrap_or_default()
-            .iter()
-            .rev()
-            .take(256)
-            .filter_map(slice)
-            .filter(|s| s.end >= e.end)
-            .map(|s| self.trace.strings.get(s.name).to_owned())
-            .collect()
-    }
-
-    fn functions_next(&self, tid: u32, e: &Episode) -> Vec<String> {
-        let Some(list) = self.slices.get(&tid) else {
-            return Vec::new();
-        };
-        let slice = |i: &usize| self.trace.slices.get(*i);
-        let from = list.partition_point(|i| slice(i).is_some_and(|s| s.start < e.end));
-        list.get(from..)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(slice)
-            .take_while(|s| s.start <= e.end + NEXT_NS)
-            .take(8)
-            .map(|s| self.trace.strings.get(s.name).to_owned())
-            .collect()
     }
 
     /// Requests that wait across the episode, except those whose server waits for another request
@@ -363,11 +313,11 @@ impl<'t> Index<'t> {
     /// Whether the request, or a function that spans the episode in its client or server, waits by
     /// design.
     fn waits_by_design(&self, r: &Request, e: &Episode) -> bool {
-        let meant = |name: &String| self.waits_by_design.iter().any(|w| name.contains(w));
-        meant(&r.name)
-            || self.functions_across(r.client, e).iter().any(meant)
-            || r.server
-                .is_some_and(|t| self.functions_across(t, e).iter().any(meant))
+        let named = |t: u32| {
+            let mut across = self.spans.across(t, e.start, e.end);
+            across.any(|s| self.spans.is_by_design(s.name))
+        };
+        self.is_by_design(&r.name) || named(r.client) || r.server.is_some_and(named)
     }
 
     fn ipc_wait(&self, r: &Request, e: &Episode) -> IpcWait {
@@ -393,77 +343,4 @@ impl<'t> Index<'t> {
             server_slept: r.server.is_none_or(|t| !self.ran_within(t, e.start, e.end)),
         }
     }
-
-    /// Idle time in an interval, ns.
-    fn idle_between(&self, start: u64, end: u64) -> u64 {
-        let at = self.episodes.partition_point(|e| e.end <= start);
-        self.episodes
-            .get(at..)
-            .unwrap_or_default()
-            .iter()
-            .take_while(|e| e.start < end)
-            .map(|e| e.end.min(end) - e.start.max(start))
-            .sum()
-    }
-}
-
-/// Client and server pairs whose requests wait repeatedly for most of the recording: threads that
-/// poll a service by design.
-fn polling(requests: &[Request], window: Option<(u64, u64)>) -> FxHashSet<(u32, Option<u32>)> {
-    const ENOUGH: u64 = 3;
-    let mut pairs: FxHashMap<(u32, Option<u32>), (u64, u64)> = FxHashMap::default();
-    for r in requests {
-        let pair = pairs.entry((r.client, r.server)).or_default();
-        pair.0 += 1;
-        pair.1 += r.end - r.start;
-    }
-    let span = window.map_or(0, |(start, end)| end - start);
-    pairs
-        .into_iter()
-        .filter(|(_, (n, ns))| *n >= ENOUGH && ns * 2 >= span)
-        .map(|(pair, _)| pair)
-        .collect()
-}
-
-/// Whether one of the intervals covers at least half of the episode.
-fn covers_half(spans: &[(u64, u64)], e: &Episode) -> bool {
-    let to = spans.partition_point(|s| s.0 < e.end);
-    spans
-        .get(..to)
-        .unwrap_or_default()
-        .iter()
-        .rev()
-        .take(512)
-        .any(|s| {
-            let overlap = s.1.min(e.end).saturating_sub(s.0.max(e.start));
-            overlap * 2 >= e.end - e.start
-        })
-}
-
-fn block_requests(trace: &Trace) -> Vec<(u64, u64)> {
-    let mut open: FxHashMap<(u64, u64), u64> = FxHashMap::default();
-    let mut list = Vec::new();
-    for b in &trace.block {
-        if b.issue {
-            open.insert((b.device, b.sector), b.ns);
-        } else if let Some(start) = open.remove(&(b.device, b.sector)) {
-            list.push((start, b.ns));
-        }
-    }
-    list.sort_unstable();
-    list
-}
-
-fn power_steps(trace: &Trace) -> Vec<(u64, u64)> {
-    let mut open: BTreeMap<crate::strings::StringId, u64> = BTreeMap::new();
-    let mut list = Vec::new();
-    for p in &trace.power {
-        if p.begins {
-            open.insert(p.action, p.ns);
-        } else if let Some(start) = open.remove(&p.action) {
-            list.push((start, p.ns));
-        }
-    }
-    list.sort_unstable();
-    list
 }

@@ -3,9 +3,12 @@
 
 mod episode;
 mod evidence;
+mod index;
 mod ipc;
 mod report;
 mod rules;
+mod spans;
+mod stall;
 
 pub use episode::{IpcWait, Suspect};
 pub use report::{IdleCause, IdleEpisode, IdleFinding, IdleReport};

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::episode::{Episode, IpcWait, Suspect, episodes};
-use super::evidence::{Evidence, Index};
+use super::evidence::Evidence;
+use super::index::Index;
 use super::ipc;
-use super::rules::IdleRules;
+use super::rules::{IdleRule, IdleRules};
+use super::stall::{Stall, stalls};
 use crate::activity::ratio;
 use crate::trace::Trace;
 use crate::usage::Run;
@@ -78,6 +80,10 @@ pub struct IdleFinding {
     pub start_ns: u64,
     /// End of the wait, ns.
     pub end_ns: u64,
+    /// Start of the wait, s on the trace clock.
+    pub start_s: f64,
+    /// Idle time during the wait, s.
+    pub duration_s: f64,
     /// Idle time during the wait, ms.
     pub idle_ms: f64,
     /// Number of episodes during the wait.
@@ -99,6 +105,8 @@ pub struct IdleReport {
     pub episodes: u64,
     /// Share of the idle time with a known cause, percent.
     pub explained_percent: f64,
+    /// The same share as a number from 0 to 1.
+    pub explained_share: f64,
     /// Idle time by cause, largest first.
     pub causes: Vec<IdleCause>,
     /// Anomalies, longest idle time first.
@@ -126,21 +134,34 @@ impl IdleReport {
         let mut causes: BTreeMap<String, IdleCause> = BTreeMap::new();
         let mut findings: Findings = BTreeMap::new();
         let mut details = Vec::new();
+        let stalls = Stalls::of(&index, rules, &mut findings);
         for e in &episodes {
             let ns = e.end - e.start;
             if ns < MIN_EPISODE_NS {
                 add(&mut causes, SHORT, false, false, ns);
                 continue;
             }
-            let evidence = index.evidence(e);
-            let (cause, anomaly, explained, ipc) = match rules.explain(&evidence) {
-                Some((r, ipc)) => (r.cause.as_str(), r.anomaly, r.explained, ipc),
-                None => (UNKNOWN, false, false, None),
+            let mut evidence = index.evidence(e);
+            let found = rules.explain(&evidence);
+            if let Some((rule, wait)) = found
+                && rule.anomaly
+            {
+                add_finding(trace, &mut findings, &rule.cause, &evidence, wait, e);
+            }
+            let stall = stalls.across(e);
+            // The cause of the wait counts for all its episodes, not that of each one's end.
+            let rule = match (found, stall) {
+                (Some((rule, _)), _) if rule.anomaly => Some(rule),
+                (_, Some((_, rule))) => Some(*rule),
+                _ => found.map(|f| f.0),
+            };
+            let (cause, anomaly, explained) = match rule {
+                Some(r) => (r.cause.as_str(), r.anomaly, r.explained),
+                None => (UNKNOWN, false, false),
             };
             add(&mut causes, cause, anomaly, explained, ns);
-            if anomaly {
-                let wait = ipc.and_then(|i| evidence.ipc.get(i));
-                add_finding(trace, &mut findings, cause, &evidence, wait, e);
+            if let Some((stall, _)) = stall {
+                index.add_threads(stall, e, &mut evidence);
             }
             details.push(IdleEpisode {
                 start_ns: e.start,
@@ -164,23 +185,75 @@ impl IdleReport {
         causes.sort_by(|a, b| b.idle_s.total_cmp(&a.idle_s));
         let mut findings: Vec<IdleFinding> = findings.into_values().map(|f| f.0).collect();
         for f in &mut findings {
+            f.start_s = f.start_ns as f64 / 1e9;
+            f.duration_s = f.idle_ms / 1e3;
             f.text = describe(f, start);
         }
         findings.sort_by(|a, b| b.idle_ms.total_cmp(&a.idle_ms));
+        // The sum of an empty list of floats is -0.
+        let explained = causes.iter().filter(|c| c.explained);
+        let explained_percent = explained.fold(0.0, |sum, c| sum + c.percent);
         Some(Self {
             span_s: (end - start) as f64 / 1e9,
             idle_s: idle as f64 / 1e9,
             idle_percent: 100.0 * ratio(idle, end - start),
             episodes: episodes.len() as u64,
-            explained_percent: causes
-                .iter()
-                .filter(|c| c.explained)
-                // The sum of an empty list of floats is -0.
-                .fold(0.0, |sum, c| sum + c.percent),
+            explained_percent,
+            explained_share: explained_percent / 100.0,
             causes,
             findings,
             details,
         })
+    }
+}
+
+/// Stalls with the rules that explain them.
+struct Stalls<'r> {
+    list: Vec<(Stall, &'r IdleRule)>,
+    longest_ns: u64,
+}
+
+impl<'r> Stalls<'r> {
+    /// Explains all stalls of a trace, and adds a finding for each whose cause is an anomaly, except
+    /// those of recorded requests, whose episodes add them.
+    fn of(index: &Index<'_>, rules: &'r IdleRules, findings: &mut Findings) -> Self {
+        let mut list = Vec::new();
+        for stall in stalls(index, rules.shortest_stall_ns()) {
+            let mut evidence = index.evidence_of_stall(&stall);
+            let Some((rule, wait)) = rules.explain(&evidence) else {
+                continue;
+            };
+            if rule.anomaly {
+                let wait = wait.cloned();
+                evidence.ipc = index.requested(&stall);
+                let recorded = rules.explain(&evidence);
+                let recorded = recorded.filter(|(r, w)| r.anomaly && evidence.is_request(*w));
+                if let Some((rule, _)) = recorded {
+                    list.push((stall, rule));
+                    continue;
+                }
+                for e in index.episodes_within(stall.start, stall.end) {
+                    let wait = wait.as_ref();
+                    add_finding(index.trace, findings, &rule.cause, &evidence, wait, e);
+                }
+            }
+            list.push((stall, rule));
+        }
+        let longest = list.iter().map(|(s, _)| s.end - s.start).max();
+        Self {
+            list,
+            longest_ns: longest.unwrap_or(0),
+        }
+    }
+
+    /// The stall with the most idle time of those that span an episode.
+    fn across(&self, e: &Episode) -> Option<&(Stall, &'r IdleRule)> {
+        let from = e.start.saturating_sub(self.longest_ns);
+        let at = self.list.partition_point(|(s, _)| s.start < from);
+        (self.list.get(at..)?.iter())
+            .take_while(|(s, _)| s.start <= e.start)
+            .filter(|(s, _)| s.end >= e.end)
+            .max_by_key(|(s, _)| s.idle)
     }
 }
 
@@ -243,6 +316,8 @@ fn add_finding(
                 function: None,
                 start_ns: begin,
                 end_ns: wait.map_or(e.end, |w| w.end_ns),
+                start_s: 0.0,
+                duration_s: 0.0,
                 idle_ms: 0.0,
                 episodes: 0,
                 text: String::new(),

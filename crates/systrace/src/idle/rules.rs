@@ -2,10 +2,14 @@
 
 use serde::Deserialize;
 
+use super::episode::IpcWait;
 use super::evidence::Evidence;
 
 /// The causes named in sections 4 and 5.2 of the Android Wear characterization.
 const SHIPPED: &str = include_str!("../../data/idle_rules.toml");
+
+/// Minimum idle time of a stall, ms: shorter waits are the ordinary course of a program.
+const SHORTEST_STALL_MS: f64 = 1.0;
 
 /// Rules for known causes of idle time, from TOML; `data/idle_rules.toml` documents the conditions.
 #[derive(Debug, Clone, Deserialize)]
@@ -72,6 +76,10 @@ pub struct Condition {
     pub ipc_idle_ms: Option<f64>,
     /// Minimum idle share of the wait, 0 to 1.
     pub ipc_idle_share: Option<f64>,
+    /// Minimum idle time while a thread waits inside a function, ms.
+    pub stall_idle_ms: Option<f64>,
+    /// Whether a thread is inside a slice throughout the episode.
+    pub inside_span: Option<bool>,
     /// Whether an interrupt ended the episode.
     pub from_interrupt: Option<bool>,
     /// Whether the task that runs first wakes at regular intervals.
@@ -99,18 +107,27 @@ impl IdleRules {
         toml::from_str(text).map_err(|e| crate::error::toml_error(text, &e))
     }
 
-    /// The first rule that holds, and the index of the request that satisfied it, if it needs one.
-    pub(super) fn explain(&self, e: &Evidence) -> Option<(&IdleRule, Option<usize>)> {
+    /// The first rule that holds, and the wait that satisfied it, if it needs one.
+    pub(super) fn explain<'e>(&self, e: &'e Evidence) -> Option<(&IdleRule, Option<&'e IpcWait>)> {
         self.rule.iter().find_map(|r| {
-            let ipc = r.when.iter().find_map(|c| c.holds(e))?;
-            Some((r, ipc))
+            let wait = r.when.iter().find_map(|c| c.holds(e))?;
+            Some((r, wait))
         })
+    }
+
+    /// Least idle time of a stall that a rule can explain, ns.
+    pub(super) fn shortest_stall_ns(&self) -> u64 {
+        let conditions = self.rule.iter().flat_map(|r| &r.when);
+        let least = conditions.flat_map(|c| [c.stall_idle_ms, c.ipc_idle_ms]);
+        let ms = least.flatten().fold(f64::INFINITY, f64::min);
+        // Without such a rule no stall is long enough.
+        (ms.max(SHORTEST_STALL_MS) * 1e6) as u64
     }
 }
 
 impl Condition {
-    /// `Some` if all conditions hold, with the index of the request that satisfied them, if any.
-    fn holds(&self, e: &Evidence) -> Option<Option<usize>> {
+    /// `Some` if all conditions hold, with the wait that satisfied them, if any.
+    fn holds<'e>(&self, e: &'e Evidence) -> Option<Option<&'e IpcWait>> {
         let flag = |wanted: Option<bool>, found: bool| wanted.is_none_or(|w| w == found);
         let begins = |wanted: &[String], found: &[String]| {
             wanted.is_empty()
@@ -130,6 +147,7 @@ impl Condition {
             && flag(self.power_step, e.power_step)
             && flag(self.from_interrupt, e.from_interrupt)
             && flag(self.periodic, e.periodic)
+            && flag(self.inside_span, e.inside_span)
             && begins(&self.blocked_in, &e.blocked_in)
             && begins(&self.wakes, &e.wakes)
             && begins(&self.leads_to, &e.leads_to)
@@ -142,6 +160,9 @@ impl Condition {
         if !plain {
             return None;
         }
+        if let Some(least) = self.stall_idle_ms {
+            return e.stalls.iter().find(|s| s.idle_ms >= least).map(Some);
+        }
         let about_ipc = !self.ipc_server.is_empty()
             || self.ipc_idle_ms.is_some()
             || self.ipc_idle_share.is_some()
@@ -149,7 +170,7 @@ impl Condition {
         if !about_ipc {
             return flag(self.ipc, !e.ipc.is_empty()).then_some(None);
         }
-        let fits = e.ipc.iter().position(|i| {
+        let fits = e.ipc.iter().find(|i| {
             begins(&self.ipc_server, &i.server_names)
                 && self.ipc_idle_ms.is_none_or(|m| i.idle_ms >= m)
                 && self.ipc_idle_share.is_none_or(|s| i.idle_share >= s)

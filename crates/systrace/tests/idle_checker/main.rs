@@ -1,104 +1,12 @@
 //! A synthetic stall is found and attributed; without a stall there are no findings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::fmt::Write as _;
+mod script;
+mod stalls;
 
 use mpbond_systrace::{IdleReport, IdleRules, Trace, TraceBuilder, open, read};
 
-const SHELL: u32 = 700;
-const SERVER: u32 = 310;
-const SERVER_THREAD: u32 = 315;
-const NOISE: u32 = 50;
-
-/// Writer of ftrace text for one CPU, in the kernel's format.
-struct Script {
-    text: String,
-    us: u64,
-    running: u32,
-}
-
-fn name(tid: u32) -> &'static str {
-    match tid {
-        0 => "swapper/0",
-        SHELL => "clockwork",
-        SERVER => "mixer",
-        SERVER_THREAD => "Binder_2",
-        NOISE => "kworker/0:1",
-        _ => unreachable!("no such task"),
-    }
-}
-
-fn process(tid: u32) -> u32 {
-    if tid == SERVER_THREAD { SERVER } else { tid }
-}
-
-impl Script {
-    fn new() -> Self {
-        Self {
-            text: "# tracer: nop\n#\n".into(),
-            us: 5_000_000,
-            running: 0,
-        }
-    }
-
-    fn line(&mut self, event: &str) {
-        let tid = self.running;
-        let comm = if tid == 0 { "<idle>" } else { name(tid) };
-        writeln!(
-            self.text,
-            "{comm:>16}-{tid:<5} ({:5}) [000] d..2 {}.{:06}: {event}",
-            process(tid),
-            self.us / 1_000_000,
-            self.us % 1_000_000
-        )
-        .unwrap();
-    }
-
-    fn after(&mut self, us: u64) -> &mut Self {
-        self.us += us;
-        self
-    }
-
-    fn wake(&mut self, tid: u32) {
-        let event = format!(
-            "sched_wakeup: comm={} pid={tid} prio=120 target_cpu=000",
-            name(tid)
-        );
-        self.line(&event);
-    }
-
-    fn switch(&mut self, to: u32, state: &str) {
-        let from = self.running;
-        let event = format!(
-            "sched_switch: prev_comm={} prev_pid={from} prev_prio=120 prev_state={state} ==> \
-             next_comm={} next_pid={to} next_prio=120",
-            name(from),
-            name(to)
-        );
-        self.line(&event);
-        self.running = to;
-    }
-
-    fn run(&mut self, tid: u32) {
-        self.wake(tid);
-        self.after(20).switch(tid, "R");
-    }
-
-    fn sleep(&mut self) {
-        self.switch(0, "S");
-    }
-
-    fn mark(&mut self, text: &str) {
-        let event = format!("tracing_mark_write: {text}");
-        self.line(&event);
-    }
-
-    /// Unrelated kernel work, which splits a real stall into several episodes.
-    fn noise(&mut self) {
-        self.run(NOISE);
-        self.after(150).sleep();
-    }
-}
+use script::{NOISE, SERVER, SERVER_THREAD, SHELL, Script};
 
 /// The shell requests a service to close the audio input; the service sleeps for `stall_ms` before
 /// it replies. With binder events, or with userspace markers only.
@@ -170,7 +78,7 @@ fn report(text: &str, rules: &IdleRules) -> IdleReport {
 /// The trace that documents and other tests use is this very one.
 #[test]
 fn the_stored_trace_is_the_generated_one() {
-    let stored = include_str!("data/stalled_request.txt");
+    let stored = include_str!("../data/stalled_request.txt");
     assert_eq!(stored, launch(120, true).replace("mixer", "mediaserver"));
 }
 
