@@ -1,5 +1,5 @@
 //! Bus between processor and WiFi chip, which sleeps when idle ("Toward Accurate Network Delay
-//! Measurement on Android Phones", section 5.6: Broadcom's SDIO bus after 50 ms, with a wake-up of
+//! Measurement on Android Phones", section 5.9: Broadcom's SDIO bus after 50 ms, with a wake-up of
 //! over 10 ms; Qualcomm's alike with a shorter timer).
 
 use serde::Deserialize;
