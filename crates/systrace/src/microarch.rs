@@ -56,21 +56,59 @@ pub struct MicroarchRow {
 /// Names of the same event in different profilers: perf's generic names, simpleperf's names, and
 /// raw event numbers of the Arm architecture (ARMv7 and ARMv8 PMU common events), which older
 /// devices need.
-const CYCLES: &[&str] = &["cycles", "cpu-cycles", "raw-cpu-cycles", "r11"];
-const INSTRUCTIONS: &[&str] = &["instructions", "raw-inst-retired", "r8"];
-const L1I_MISSES: &[&str] = &["L1-icache-load-misses", "raw-l1-icache-refill", "r1"];
-const L1D_MISSES: &[&str] = &["L1-dcache-load-misses", "raw-l1-dcache-refill", "r3"];
-const L2_MISSES: &[&str] = &[
-    "LLC-load-misses",
-    "cache-misses",
-    "raw-l2-dcache-refill",
-    "r17",
+///
+/// The two events of a ratio are those of one cache level and of one sampling: the quotient of other
+/// counts means nothing. On Arm, `instructions` and `raw-inst-retired` are the same event.
+type Pairs = &'static [(&'static str, &'static str)];
+const CPI: Pairs = &[
+    ("cycles", "instructions"),
+    ("cpu-cycles", "instructions"),
+    ("raw-cpu-cycles", "raw-inst-retired"),
+    ("r11", "r8"),
 ];
-const L2_REFERENCES: &[&str] = &["LLC-loads", "cache-references", "raw-l2-dcache", "r16"];
-const ITLB_MISSES: &[&str] = &["iTLB-load-misses", "raw-itlb-refill", "r2"];
-const DTLB_MISSES: &[&str] = &["dTLB-load-misses", "raw-dtlb-refill", "r5"];
-const BRANCHES: &[&str] = &["branches", "branch-instructions", "raw-br-pred", "r12"];
-const BRANCH_MISSES: &[&str] = &["branch-misses", "raw-br-mis-pred", "r10"];
+const L1I: Pairs = &[
+    ("L1-icache-load-misses", "instructions"),
+    ("raw-l1-icache-refill", "raw-inst-retired"),
+    ("raw-l1-icache-refill", "instructions"),
+    ("r1", "r8"),
+];
+const L1D: Pairs = &[
+    ("L1-dcache-load-misses", "instructions"),
+    ("raw-l1-dcache-refill", "raw-inst-retired"),
+    ("raw-l1-dcache-refill", "instructions"),
+    ("r3", "r8"),
+];
+const L2: Pairs = &[
+    ("LLC-load-misses", "instructions"),
+    ("cache-misses", "instructions"),
+    ("raw-l2-dcache-refill", "raw-inst-retired"),
+    ("raw-l2-dcache-refill", "instructions"),
+    ("r17", "r8"),
+];
+const L2_SHARE: Pairs = &[
+    ("LLC-load-misses", "LLC-loads"),
+    ("cache-misses", "cache-references"),
+    ("raw-l2-dcache-refill", "raw-l2-dcache"),
+    ("r17", "r16"),
+];
+const ITLB: Pairs = &[
+    ("iTLB-load-misses", "instructions"),
+    ("raw-itlb-refill", "raw-inst-retired"),
+    ("raw-itlb-refill", "instructions"),
+    ("r2", "r8"),
+];
+const DTLB: Pairs = &[
+    ("dTLB-load-misses", "instructions"),
+    ("raw-dtlb-refill", "raw-inst-retired"),
+    ("raw-dtlb-refill", "instructions"),
+    ("r5", "r8"),
+];
+const BRANCH: Pairs = &[
+    ("branch-misses", "branches"),
+    ("branch-misses", "branch-instructions"),
+    ("raw-br-mis-pred", "raw-br-pred"),
+    ("r10", "r12"),
+];
 
 impl Microarch {
     /// Number of samples without a period.
@@ -139,22 +177,23 @@ fn sorted(rows: impl Iterator<Item = MicroarchRow>) -> Vec<MicroarchRow> {
 }
 
 fn row(id: u32, name: &str, counts: BTreeMap<String, u64>) -> MicroarchRow {
-    let get = |names: &[&str]| names.iter().find_map(|n| counts.get(*n)).copied();
-    let per = |part: &[&str], whole: &[&str], scale: f64| {
-        let whole = get(whole).filter(|w| *w > 0)?;
-        Some(scale * get(part)? as f64 / whole as f64)
+    let per = |pairs: Pairs, scale: f64| {
+        pairs.iter().find_map(|(part, whole)| {
+            let whole = counts.get(*whole).filter(|w| **w > 0)?;
+            Some(scale * *counts.get(*part)? as f64 / *whole as f64)
+        })
     };
     MicroarchRow {
         id,
         name: name.to_owned(),
-        cpi: per(CYCLES, INSTRUCTIONS, 1.0),
-        l1i_mpki: per(L1I_MISSES, INSTRUCTIONS, 1e3),
-        l1d_mpki: per(L1D_MISSES, INSTRUCTIONS, 1e3),
-        l2_mpki: per(L2_MISSES, INSTRUCTIONS, 1e3),
-        l2_miss_percent: per(L2_MISSES, L2_REFERENCES, 100.0),
-        itlb_mpki: per(ITLB_MISSES, INSTRUCTIONS, 1e3),
-        dtlb_mpki: per(DTLB_MISSES, INSTRUCTIONS, 1e3),
-        branch_miss_percent: per(BRANCH_MISSES, BRANCHES, 100.0),
+        cpi: per(CPI, 1.0),
+        l1i_mpki: per(L1I, 1e3),
+        l1d_mpki: per(L1D, 1e3),
+        l2_mpki: per(L2, 1e3),
+        l2_miss_percent: per(L2_SHARE, 100.0),
+        itlb_mpki: per(ITLB, 1e3),
+        dtlb_mpki: per(DTLB, 1e3),
+        branch_miss_percent: per(BRANCH, 100.0),
         counts,
     }
 }
@@ -211,5 +250,34 @@ mod tests {
         assert_eq!((process.id, process.cpi), (11, Some(2.0)));
         assert_eq!(process.l1i_mpki, Some(15.0));
         assert_eq!(process.dtlb_mpki, None);
+    }
+
+    /// A ratio of last-level load misses by all cache references is that of no cache.
+    #[test]
+    fn both_events_of_a_ratio_are_a_pair() {
+        let ratios = |events: &[(&str, u64)]| {
+            let counts = events.iter().map(|(e, n)| ((*e).to_owned(), *n)).collect();
+            row(1, "x", counts)
+        };
+        let mixed = ratios(&[
+            ("LLC-load-misses", 10),
+            ("cache-references", 1_000),
+            ("cycles", 500),
+            ("raw-inst-retired", 100),
+            ("branch-misses", 5),
+            ("raw-br-pred", 50),
+        ]);
+        assert_eq!(mixed.l2_miss_percent, None);
+        assert_eq!(mixed.cpi, None);
+        assert_eq!(mixed.branch_miss_percent, None);
+        let both = ratios(&[
+            ("LLC-load-misses", 10),
+            ("cache-misses", 200),
+            ("cache-references", 1_000),
+            ("branch-misses", 5),
+            ("branch-instructions", 50),
+        ]);
+        assert_eq!(both.l2_miss_percent, Some(20.0));
+        assert_eq!(both.branch_miss_percent, Some(10.0));
     }
 }
