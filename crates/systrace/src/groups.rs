@@ -84,7 +84,22 @@ mod tests {
             package("android.util.SparseArray.get(I)L"),
             Some("android.util")
         );
-        assert_eq!(package("java.util.HashMap.get(L)L"), Some("java.core"));
+        for function in [
+            "java.util.HashMap.get(L)L",
+            "java.util.Arrays.fill([II)V",
+            "java.lang.System.arraycopy([CI[CII)V",
+            "libcore.util.ZoneInfo.getOffset(J)I",
+        ] {
+            assert_eq!(package(function), Some("java.core"), "{function}");
+        }
+        // A thread that waits manipulates no data structure.
+        for function in [
+            "java.lang.Object.wait(JI)V",
+            "java.lang.ref.ReferenceQueue.remove(J)L",
+            "java.lang.Integer.valueOf(I)L",
+        ] {
+            assert_eq!(package(function), None, "{function}");
+        }
         assert_eq!(package("com.android.server.am.X.y()V"), None);
         let service = |f| FunctionGroups::find(&g.service, f).map(|i| g.service[i].name.as_str());
         assert_eq!(
