@@ -1,4 +1,5 @@
-//! Output of `perf script`: per sample a header line, its frames and a blank line.
+//! Output of `perf script`, and of simpleperf's `report_sample.py`: per sample a header line, its
+//! frames and a blank line.
 
 use mpbond_units::Timestamp;
 use rustc_hash::FxHashMap;
@@ -9,7 +10,8 @@ use crate::event::Sample;
 use crate::sink::Sink;
 use crate::source::Source;
 
-/// Header line of a sample: `comm pid[/tid] [cpu] time: period event:`, most parts optional.
+/// Header line of a sample: `comm pid[/tid] [cpu] time: period event:`, most parts optional. In
+/// simpleperf's form tabs separate the task name and the period from the other parts.
 struct Head<'a> {
     comm: &'a str,
     process: Option<u32>,
@@ -25,6 +27,9 @@ struct Head<'a> {
 /// Maximum length of a task name, bytes: TASK_COMM_LEN without the terminator.
 const MAX_COMM_BYTES: usize = 15;
 
+/// The same where a tab follows: simpleperf names main threads after the app's package.
+const MAX_PACKAGE_BYTES: usize = 255;
+
 /// Whether a line identifies the format. The check is stricter than for the lines that follow,
 /// because prose may also contain a number and a colon ("it holds 3 events: ...").
 pub(crate) fn is_head(line: &[u8]) -> bool {
@@ -32,7 +37,11 @@ pub(crate) fn is_head(line: &[u8]) -> bool {
     head.is_some_and(|h| {
         let address = h.rest.split(' ').next().unwrap_or_default();
         let address = address.bytes().all(|b| b.is_ascii_hexdigit());
-        h.comm.len() <= MAX_COMM_BYTES && address
+        let most = match line.get(h.comm.len()) {
+            Some(b'\t') => MAX_PACKAGE_BYTES,
+            _ => MAX_COMM_BYTES,
+        };
+        h.comm.len() <= most && address
     })
 }
 
@@ -46,9 +55,9 @@ impl<'a> Head<'a> {
         // The task name may contain spaces and digits: the pid is the first number that is followed
         // by a valid rest of a header line.
         loop {
-            let space = text.get(at..)?.find(' ')? + at;
+            let space = text.get(at..)?.find(BLANKS)? + at;
             let after = text.get(space..)?;
-            let word_at = space + (after.len() - after.trim_start_matches(' ').len());
+            let word_at = space + (after.len() - after.trim_start_matches(BLANKS).len());
             if let Some(head) = Self::after_comm(text.get(..space)?, text.get(word_at..)?) {
                 return Some(head);
             }
@@ -103,9 +112,12 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Separators of the parts.
+const BLANKS: [char; 2] = [' ', '\t'];
+
 fn word<'a>(rest: &mut &'a str) -> Option<&'a str> {
-    let text = rest.trim_start_matches(' ');
-    let end = text.find(' ').unwrap_or(text.len());
+    let text = rest.trim_start_matches(BLANKS);
+    let end = text.find(BLANKS).unwrap_or(text.len());
     let (word, after) = text.split_at_checked(end)?;
     *rest = after;
     (!word.is_empty()).then_some(word)
@@ -168,7 +180,7 @@ impl Open {
         };
         let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(s, _)| s).trim();
         let id = match symbol {
-            "" | "[unknown]" => symbols.id(&object_symbol(object), sink),
+            "" | "[unknown]" | "unknown" => symbols.id(&object_symbol(object), sink),
             named => symbols.id(named, sink),
         };
         self.frames.push(id);
@@ -287,6 +299,7 @@ mod tests {
         for line in [
             "java  3244 cpu-clock:",
             "swapper     0 [002] 441995.133575: 1 cycles:",
+            "com.example.application\t2345 [003] 11.000250:\t\t250000 cpu-cycles:",
             "noploop 21796/21797 12.5: 250000 cycles:ppp:  ffffffff8103ce17 native_write_msr ([k])",
         ] {
             assert!(is_head(line.as_bytes()), "{line}");
@@ -310,6 +323,11 @@ mod tests {
             ("Web Content 12", 34, Some(1_001_001))
         );
         assert_eq!((h.event, h.rest), ("cycles:u", "7f00 main+0x1 (a)"));
+        let h =
+            Head::parse("com.example.app\t2345 [003] 11.000250:\t\t250000 cpu-cycles:").unwrap();
+        assert_eq!((h.comm, h.tid, h.cpu), ("com.example.app", 2345, Some(3)));
+        assert_eq!((h.period, h.event), (Some(250_000), "cpu-cycles"));
+        assert_eq!(h.time.unwrap().as_nanos(), 11_000_250_000);
         for no in [
             "",
             "# x 1 y:",

@@ -278,3 +278,36 @@ fn perf_data_with_an_event_group() {
         }
     }
 }
+
+/// The form of simpleperf's `report_sample.py`.
+#[test]
+fn simpleperf_text() {
+    let text = "com.example.application\t2345 [003] 11.000250:\t\t250000 cpu-cycles:\n\
+        \t        7f5a1c2040 art::Heap::Allocate (libart.so)\n\
+        \t        7f5a1c1000 com.example.Main.onCreate (base.apk)\n\n\
+        RenderThread\t2360 [001] 11.000500:\t\t100000 cpu-cycles:\n\
+        \t        7f5a1c9000 unknown (libGLES.so)\n\n\
+        RenderThread\t2360 [001] 11.000500:\t\t50000 instructions:\n\
+        \t        7f5a1c9000 unknown (libGLES.so)\n\n";
+    let s = Summary::of(text.as_bytes()).unwrap();
+    assert_eq!((s.format.as_str(), s.samples), ("perf-script", Some(3)));
+    assert_eq!(s.incomplete, None);
+    let mut sink = (SampledProfile::default(), Microarch::default());
+    read(text.as_bytes(), &mut sink).unwrap();
+    let functions = sink.0.functions(None).unwrap();
+    assert_eq!(
+        (functions.event.as_str(), functions.samples),
+        ("cpu-cycles", 2)
+    );
+    let found: Vec<_> = (functions.functions.iter())
+        .map(|f| (f.name.as_str(), f.exclusive_samples, f.inclusive_samples))
+        .collect();
+    assert!(found.contains(&("art::Heap::Allocate", 1, 1)), "{found:?}");
+    assert!(
+        found.contains(&("com.example.Main.onCreate", 0, 1)),
+        "{found:?}"
+    );
+    assert!(found.contains(&("[libGLES.so]", 1, 1)), "{found:?}");
+    let cpi: Vec<_> = sink.1.by_task().iter().map(|r| (r.id, r.cpi)).collect();
+    assert_eq!(cpi, [(2345, None), (2360, Some(2.0))]);
+}
