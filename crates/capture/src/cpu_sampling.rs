@@ -1,7 +1,8 @@
 //! Processor log from the text of `/proc` (proc(5)).
 //!
-//! Shares follow Table 1 of "Trimming the Smartphone Network Stack": *stack* is softirq time and
-//! the system time of transferring processes; *driver* is irq time and the driver's kernel threads;
+//! Shares follow Table 1 of "Trimming the Smartphone Network Stack": *stack* is the system time of
+//! transferring processes; *driver* is irq time and the driver's kernel threads; *softirq* is the
+//! time of softirqs, in which drivers poll (NAPI) and the stack receives: /proc does not divide it;
 //! *logger* is the logging processes; *other* is all other processes and the transferring ones'
 //! user time. Time that no process accounts for (some have ended) is *unattributed* and shown.
 
@@ -169,7 +170,7 @@ impl CpuSampler {
                 None => writeln!(lines, "{time_s:.3},core,{core},,{share:.4}"),
             };
         }
-        let [mut stack, mut driver, mut logger, mut other] = [softirq, irq, 0, 0];
+        let [mut stack, mut driver, mut logger, mut other] = [0, irq, 0, 0];
         let mut now = HashMap::with_capacity(processes.len());
         for p in processes {
             now.insert(p.pid, (p.started, p.user, p.system));
@@ -198,9 +199,10 @@ impl CpuSampler {
         }
         self.processes = now;
         if self.started {
-            let known = stack + driver + logger + other;
+            let known = stack + softirq + driver + logger + other;
             for (name, ticks) in [
                 ("stack", stack),
+                ("softirq", softirq),
                 ("driver", driver),
                 ("logger", logger),
                 ("other", other),
@@ -308,7 +310,8 @@ mod tests {
             &mut lines,
         );
         let expect = "1.500,core,0,1200.0,0.6300\n\
-            1.500,share,stack,,0.2700\n\
+            1.500,share,stack,,0.2000\n\
+            1.500,share,softirq,,0.0700\n\
             1.500,share,driver,,0.1100\n\
             1.500,share,logger,,0.0300\n\
             1.500,share,other,,0.1500\n\

@@ -12,7 +12,7 @@ use mpbond_capture::CPU_LOG_HEADER;
 use mpbond_capture::cpu_sampling::{CpuSampler, Parts, Process, parse_process, parse_stat};
 
 /// Log the processor's frequency and utilisation, and the shares of network
-/// stack, driver, logger and others.
+/// stack, softirqs, driver, logger and others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     mpbond cpulog --output cpu.csv --seconds 60 --transfer curl\n  \

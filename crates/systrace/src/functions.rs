@@ -19,17 +19,22 @@ pub const DEFAULT_CALL_OVERHEAD: Duration = Duration::from_micros(4);
 ///
 /// Exclusive time is spent in a function's own code; inclusive time also covers its callees.
 /// Neither includes time off the CPU if the trace has the thread clock; with the wall clock only,
-/// both are wall-clock time. The tracing overhead of every call is subtracted: once from the
-/// exclusive time of the function, and once per call below it from the inclusive time. Of recursive
-/// calls only the outermost one counts for inclusive time.
+/// both are wall-clock time. Of recursive calls only the outermost one counts for inclusive time.
+///
+/// The tracing overhead o of every call is subtracted: the exclusive time of a call is its
+/// duration, less that of its direct callees, less o; its inclusive time is the exclusive time of itself and
+/// of all calls below it. Single calls may thereby become negative, because o is a mean and the
+/// clocks of many traces have microseconds only; the sum over the calls of a function is raised to
+/// zero, and [`Self::clamped`] has the total of what was added. For every function,
+/// inclusive ≥ exclusive ≥ 0.
 #[derive(Debug)]
 pub struct FunctionProfile {
-    overhead_us: u64,
+    overhead_ns: i64,
     groups: FunctionGroups,
     methods: FxHashMap<u32, usize>,
     functions: Vec<Function>,
     threads: FxHashMap<u32, Thread>,
-    service_us: Vec<u64>,
+    service_ns: Vec<i64>,
     mismatched: u64,
     calls: u64,
 }
@@ -40,8 +45,20 @@ struct Function {
     service: Option<usize>,
     package: Option<usize>,
     calls: u64,
-    inclusive_us: u64,
-    exclusive_us: u64,
+    /// Sums over all calls, negative where the overhead exceeds the time of the calls.
+    inclusive_ns: i64,
+    exclusive_ns: i64,
+}
+
+impl Function {
+    fn exclusive(&self) -> u64 {
+        u64::try_from(self.exclusive_ns).unwrap_or(0)
+    }
+
+    fn inclusive(&self) -> u64 {
+        let callees_raised = self.exclusive_ns.max(self.inclusive_ns);
+        u64::try_from(callees_raised).unwrap_or(0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +73,10 @@ struct Thread {
 struct Frame {
     function: usize,
     start: u32,
-    /// Inclusive time of the direct callees, overhead included.
-    children_us: u64,
+    /// Duration of the direct callees, overhead included.
+    children_ns: i64,
     /// Number of calls below this one.
-    calls: u64,
+    calls: i64,
 }
 
 /// One function of a [`FunctionProfile`].
@@ -73,6 +90,19 @@ pub struct FunctionTime {
     pub inclusive_us: u64,
     /// Exclusive CPU time, µs.
     pub exclusive_us: u64,
+    /// Inclusive CPU time, ns.
+    pub inclusive_ns: u64,
+    /// Exclusive CPU time, ns.
+    pub exclusive_ns: u64,
+}
+
+/// Exclusive time added to functions whose calls took less time than the overhead of tracing them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Clamped {
+    /// Number of such functions.
+    pub functions: u64,
+    /// Time added to them in total, ns.
+    pub ns: u64,
 }
 
 /// Time of a group of functions.
@@ -103,8 +133,8 @@ impl FunctionProfile {
     /// [`DEFAULT_CALL_OVERHEAD`] or a calibrated value.
     pub fn new(overhead: Duration, groups: FunctionGroups) -> Self {
         Self {
-            overhead_us: u64::try_from(overhead.as_micros()).unwrap_or(u64::MAX),
-            service_us: vec![0; groups.service.len()],
+            overhead_ns: i64::try_from(overhead.as_nanos()).unwrap_or(i64::MAX),
+            service_ns: vec![0; groups.service.len()],
             groups,
             methods: FxHashMap::default(),
             functions: Vec::new(),
@@ -145,13 +175,15 @@ impl FunctionProfile {
             .map(|f| FunctionTime {
                 name: f.name.clone(),
                 calls: f.calls,
-                inclusive_us: f.inclusive_us,
-                exclusive_us: f.exclusive_us,
+                inclusive_us: micros(f.inclusive()),
+                exclusive_us: micros(f.exclusive()),
+                inclusive_ns: f.inclusive(),
+                exclusive_ns: f.exclusive(),
             })
             .collect();
         list.sort_by(|a, b| {
-            (b.exclusive_us, &a.name)
-                .partial_cmp(&(a.exclusive_us, &b.name))
+            (b.exclusive_ns, &a.name)
+                .partial_cmp(&(a.exclusive_ns, &b.name))
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
         list
@@ -164,15 +196,15 @@ impl FunctionProfile {
             .functions
             .iter()
             .filter(|f| f.calls > 0)
-            .map(|f| f.exclusive_us)
+            .map(Function::exclusive)
             .collect();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
-        let total = self.exclusive_total();
+        let total = self.exclusive_ns();
         let mut sum = 0;
         sorted
             .iter()
-            .map(|us| {
-                sum += us;
+            .map(|ns| {
+                sum += ns;
                 100.0 * crate::activity::ratio(sum, total)
             })
             .collect()
@@ -181,7 +213,10 @@ impl FunctionProfile {
     /// Inclusive time of each service, largest first (Android Wear characterization, Figure 3(c)).
     /// A service called by another one counts in both.
     pub fn services(&self) -> Vec<GroupTime> {
-        let times = self.service_us.iter().copied();
+        let times = self
+            .service_ns
+            .iter()
+            .map(|ns| u64::try_from(*ns).unwrap_or(0));
         self.group_times(self.groups.service.iter().map(|g| &g.name).zip(times))
     }
 
@@ -191,19 +226,19 @@ impl FunctionProfile {
         let mut times = vec![0; self.groups.package.len()];
         for f in &self.functions {
             if let Some(t) = f.package.and_then(|p| times.get_mut(p)) {
-                *t += f.exclusive_us;
+                *t += f.exclusive();
             }
         }
         self.group_times(self.groups.package.iter().map(|g| &g.name).zip(times))
     }
 
     fn group_times<'a>(&self, list: impl Iterator<Item = (&'a String, u64)>) -> Vec<GroupTime> {
-        let total = self.exclusive_total();
+        let total = self.exclusive_ns();
         let mut list: Vec<GroupTime> = list
-            .map(|(name, us)| GroupTime {
+            .map(|(name, ns)| GroupTime {
                 name: name.clone(),
-                us,
-                percent: 100.0 * crate::activity::ratio(us, total),
+                us: micros(ns),
+                percent: 100.0 * crate::activity::ratio(ns, total),
             })
             .collect();
         list.sort_by_key(|g| std::cmp::Reverse(g.us));
@@ -212,7 +247,21 @@ impl FunctionProfile {
 
     /// Exclusive time of all functions, µs.
     pub fn exclusive_total(&self) -> u64 {
-        self.functions.iter().map(|f| f.exclusive_us).sum()
+        micros(self.exclusive_ns())
+    }
+
+    fn exclusive_ns(&self) -> u64 {
+        let all = self.functions.iter().map(Function::exclusive);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// Exclusive time added to functions whose calls took less time than their overhead.
+    pub fn clamped(&self) -> Clamped {
+        let less = self.functions.iter().filter(|f| f.exclusive_ns < 0);
+        less.fold(Clamped::default(), |sum, f| Clamped {
+            functions: sum.functions + 1,
+            ns: sum.ns.saturating_add(f.exclusive_ns.unsigned_abs()),
+        })
     }
 
     /// Mean and standard deviation over several traces of one scenario, largest mean time first
@@ -227,7 +276,7 @@ impl FunctionProfile {
                     .or_insert_with(|| vec![(0.0, 0.0); profiles.len()]);
                 if let Some(run) = runs.get_mut(i) {
                     run.0 += f.calls as f64;
-                    run.1 += f.exclusive_us as f64 / 1e3;
+                    run.1 += f.exclusive_ns as f64 / 1e6;
                 }
             }
         }
@@ -266,7 +315,7 @@ impl FunctionProfile {
         if let Some(f) = self.functions.get_mut(function) {
             f.calls += 1;
             if let Some(s) = f.service {
-                thread.service_depth.resize(self.service_us.len(), 0);
+                thread.service_depth.resize(self.service_ns.len(), 0);
                 if let Some(d) = thread.service_depth.get_mut(s) {
                     *d += 1;
                 }
@@ -275,7 +324,7 @@ impl FunctionProfile {
         thread.stack.push(Frame {
             function,
             start: thread.now,
-            children_us: 0,
+            children_ns: 0,
             calls: 0,
         });
     }
@@ -285,12 +334,15 @@ impl FunctionProfile {
             return;
         };
         // The 32-bit µs clocks wrap after 71 minutes.
-        let total = u64::from(thread.now.wrapping_sub(frame.start));
+        let total = i64::from(thread.now.wrapping_sub(frame.start)) * 1_000;
         if let Some(above) = thread.stack.last_mut() {
-            above.children_us += total;
+            above.children_ns = above.children_ns.saturating_add(total);
             above.calls += frame.calls + 1;
         }
-        let inclusive = total.saturating_sub(self.overhead_us.saturating_mul(frame.calls + 1));
+        let overhead = self.overhead_ns.saturating_mul(frame.calls + 1);
+        let inclusive = total.saturating_sub(overhead);
+        let exclusive = total.saturating_sub(frame.children_ns);
+        let exclusive = exclusive.saturating_sub(self.overhead_ns);
         let outermost = match thread.active.get_mut(&frame.function) {
             Some(n) => {
                 *n = n.saturating_sub(1);
@@ -301,20 +353,18 @@ impl FunctionProfile {
         let Some(f) = self.functions.get_mut(frame.function) else {
             return;
         };
-        f.exclusive_us += total
-            .saturating_sub(frame.children_us)
-            .saturating_sub(self.overhead_us);
+        f.exclusive_ns = f.exclusive_ns.saturating_add(exclusive);
         if outermost {
-            f.inclusive_us += inclusive;
+            f.inclusive_ns = f.inclusive_ns.saturating_add(inclusive);
         }
         if let Some(s) = f.service
             && let Some(d) = thread.service_depth.get_mut(s)
         {
             *d = d.saturating_sub(1);
             if *d == 0
-                && let Some(us) = self.service_us.get_mut(s)
+                && let Some(ns) = self.service_ns.get_mut(s)
             {
-                *us += inclusive;
+                *ns = ns.saturating_add(inclusive);
             }
         }
     }
@@ -364,6 +414,11 @@ impl Sink for FunctionProfile {
     }
 }
 
+/// Nanoseconds rounded to microseconds.
+fn micros(ns: u64) -> u64 {
+    ns.saturating_add(500) / 1_000
+}
+
 /// Mean and standard deviation over several traces; zero where there are too few of them.
 pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let sample: Sample = values.collect();
@@ -376,10 +431,11 @@ mod tests {
     use super::*;
 
     fn profile(overhead_us: u64, records: &[(u32, MethodAction, u32)]) -> FunctionProfile {
-        let mut p = FunctionProfile::new(
-            Duration::from_micros(overhead_us),
-            FunctionGroups::shipped(),
-        );
+        profile_with(Duration::from_micros(overhead_us), records)
+    }
+
+    fn profile_with(overhead: Duration, records: &[(u32, MethodAction, u32)]) -> FunctionProfile {
+        let mut p = FunctionProfile::new(overhead, FunctionGroups::shipped());
         p.method_name(4, "com.android.server.am.Service.work()V");
         p.method_name(8, "java.lang.String.equals(L)Z");
         for (method, action, t) in records {
@@ -411,6 +467,72 @@ mod tests {
         assert_eq!((f[1].inclusive_us, f[1].exclusive_us), (16, 16));
         assert_eq!(with.services()[0].us, 92);
         assert_eq!(with.packages()[0].name, "java.string");
+    }
+
+    #[test]
+    fn overhead_has_nanoseconds() {
+        let records = [(4, Enter, 0), (8, Enter, 30), (8, Exit, 50), (4, Exit, 100)];
+        for (overhead_ns, own) in [(900, 79_100), (2_500, 77_500)] {
+            let p = profile_with(Duration::from_nanos(overhead_ns), &records);
+            let f = p.functions();
+            assert_eq!(
+                (f[0].exclusive_ns, f[1].exclusive_ns),
+                (own, 20_000 - overhead_ns)
+            );
+            assert_eq!(f[0].inclusive_ns, 100_000 - 2 * overhead_ns);
+            assert_eq!(p.clamped(), Clamped::default());
+        }
+    }
+
+    /// Two short calls of one function, 1 and 9 µs: together they take longer than their overhead.
+    #[test]
+    fn negative_times_are_raised_to_zero_once_per_function() {
+        let records = [
+            (4, Enter, 0),
+            (8, Enter, 1),
+            (8, Exit, 2),
+            (8, Enter, 3),
+            (8, Exit, 12),
+            (4, Exit, 13),
+        ];
+        let f = profile(4, &records).functions();
+        assert_eq!(
+            (f[0].exclusive_us, f[0].inclusive_us, f[0].calls),
+            (2, 2, 2)
+        );
+        // The caller's own time is 3 µs.
+        assert_eq!((f[1].exclusive_us, f[1].inclusive_us), (0, 1));
+        let p = profile(4, &records);
+        assert_eq!(
+            p.clamped(),
+            Clamped {
+                functions: 1,
+                ns: 1_000
+            }
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn inclusive_is_at_least_exclusive(
+            overhead_ns in 0u64..20_000,
+            steps in proptest::collection::vec((0u32..6, 0u32..3, 0u32..30), 0..200),
+        ) {
+            let mut now = 0;
+            let records: Vec<_> = steps
+                .iter()
+                .map(|(method, action, after)| {
+                    now += after;
+                    let action = if *action == 0 { Exit } else { Enter };
+                    (4 * method, action, now)
+                })
+                .collect();
+            let p = profile_with(Duration::from_nanos(overhead_ns), &records);
+            for f in p.functions() {
+                proptest::prop_assert!(f.inclusive_ns >= f.exclusive_ns, "{:?}", f);
+                proptest::prop_assert!(f.inclusive_us >= f.exclusive_us, "{:?}", f);
+            }
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! | Which slices take most time? | [`SpanTime`] | [`Trace`] |
 //! | Where are packets delayed? | [`net_delays`] | [`Trace`] |
 //! | Which functions take most time? | [`FunctionProfile`] | method traces |
+//! | How long does tracing a call take? | [`Calibration`] | method traces of an empty function |
 //! | Which functions have most samples? | [`SampledProfile`] | sampled profiles |
 //! | How many cycles per instruction? | [`Microarch`] | samples of hardware events |
 //!
@@ -115,6 +116,7 @@
 
 mod activity;
 mod archive;
+mod calibration;
 mod clocks;
 mod clusters;
 mod demangle;
@@ -124,6 +126,7 @@ mod functions;
 mod groups;
 mod idle;
 mod input;
+mod join;
 mod method;
 mod microarch;
 mod net_path;
@@ -149,6 +152,7 @@ mod tracedat;
 mod usage;
 
 pub use activity::{Concurrency, CpuActivity};
+pub use calibration::{Calibration, CallOverhead};
 pub use clocks::ClockMap;
 pub use error::{ErrorKind, Incomplete, TraceError};
 pub use event::{
@@ -156,7 +160,7 @@ pub use event::{
     Switch, TaskState, ThreadInfo, Wake,
 };
 pub use functions::{
-    DEFAULT_CALL_OVERHEAD, FunctionProfile, FunctionStatistics, FunctionTime, GroupTime,
+    Clamped, DEFAULT_CALL_OVERHEAD, FunctionProfile, FunctionStatistics, FunctionTime, GroupTime,
 };
 pub use groups::{FunctionGroup, FunctionGroups};
 pub use idle::{
@@ -164,6 +168,7 @@ pub use idle::{
     Suspect,
 };
 pub use input::{Format, open, read};
+pub use join::{Joined, MethodCalls};
 pub use microarch::{Microarch, MicroarchRow};
 pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]

@@ -57,8 +57,8 @@ pub struct MicroarchRow {
 /// raw event numbers of the Arm architecture (ARMv7 and ARMv8 PMU common events), which older
 /// devices need.
 ///
-/// The two events of a ratio are those of one cache level and of one sampling: the quotient of other
-/// counts means nothing. On Arm, `instructions` and `raw-inst-retired` are the same event.
+/// The two events of a ratio are those of one cache level and of one sampling: the quotient of
+/// other counts means nothing. On Arm, `instructions` and `raw-inst-retired` are the same event.
 type Pairs = &'static [(&'static str, &'static str)];
 const CPI: Pairs = &[
     ("cycles", "instructions"),

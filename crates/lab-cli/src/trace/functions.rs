@@ -173,6 +173,15 @@ fn called_heading(t: &OneTrace<FunctionReport>) -> String {
             t.file, t.report.mismatched_returns
         );
     }
+    let clamped = t.report.clamped;
+    if clamped.functions > 0 {
+        text += &format!(
+            "{}: {} functions took {:.3} ms less than the overhead of their calls, and have no time of their own; trace calibrate measures the overhead.\n",
+            t.file,
+            clamped.functions,
+            clamped.ns as f64 / 1e6
+        );
+    }
     text
 }
 

@@ -1,5 +1,6 @@
 //! `mpbond trace`: where a device's time goes.
 
+mod calibrate;
 mod form;
 mod functions;
 mod input;
@@ -48,6 +49,7 @@ enum TraceCommand {
     Tlp(parts::TlpArgs),
     Idle(parts::IdleArgs),
     Functions(functions::FunctionsArgs),
+    Calibrate(calibrate::CalibrateArgs),
     Spans(parts::SpansArgs),
     Perf(parts::PerfArgs),
     Net(parts::NetArgs),
@@ -65,6 +67,7 @@ impl TraceArgs {
             TraceCommand::Tlp(args) => args.run(),
             TraceCommand::Idle(args) => args.run(),
             TraceCommand::Functions(args) => args.run(),
+            TraceCommand::Calibrate(args) => args.run(),
             TraceCommand::Spans(args) => args.run(),
             TraceCommand::Perf(args) => args.run(),
             TraceCommand::Net(args) => args.run(),

@@ -1,12 +1,14 @@
 //! `mpbond trace usage`, `tlp`, `idle`, `spans`, `perf`, `net`: one part of the report each.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use mpbond_command::Failure;
-use mpbond_systrace::ReportOptions;
+use mpbond_systrace::{MethodCalls, Report, ReportOptions, read};
 use serde::Serialize;
 
 use super::form::FormArgs;
-use super::input::InputArgs;
+use super::input::{InputArgs, bad, open};
 use super::rules::{ClassArgs, IdleRuleArgs, WindowArgs};
 
 const NO_SWITCHES: &str = "no sched_switch events: the tasks that ran are unknown";
@@ -92,6 +94,7 @@ impl TlpArgs {
 Examples:
   mpbond trace idle launch.html
   mpbond trace idle launch.html --json | jq '.findings[].text'
+  mpbond trace idle launch.html --methods system_server.trace
   mpbond trace idle launch.html --idle-rules mine.toml")]
 pub(crate) struct IdleArgs {
     #[command(flatten)]
@@ -100,20 +103,28 @@ pub(crate) struct IdleArgs {
     form: FormArgs,
     #[command(flatten)]
     rules: IdleRuleArgs,
+    /// Method trace of the same time, whose calls count as functions of their threads.
+    #[arg(long, value_name = "FILE")]
+    methods: Option<PathBuf>,
 }
 
 impl IdleArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let mut options = ReportOptions::default();
         self.rules.apply(&mut options)?;
-        let report = self.input.report(&options)?;
+        let mut report = self.input.report(&options)?;
+        if report.idle.is_none() {
+            return Err(self.input.lacks(NO_SWITCHES));
+        }
+        let joined = self.join(&mut report, &options)?;
         let Some(idle) = &report.idle else {
             return Err(self.input.lacks(NO_SWITCHES));
         };
-        let mut heading = format!(
-            "No CPU had work for {:.3} s of {:.3} s ({:.1} %), in {} episodes; the cause is known for {:.1} % of that.\n",
-            idle.idle_s, idle.span_s, idle.idle_percent, idle.episodes, idle.explained_percent
-        );
+        let mut heading = joined
+            + &format!(
+                "No CPU had work for {:.3} s of {:.3} s ({:.1} %), in {} episodes; the cause is known for {:.1} % of that.\n",
+                idle.idle_s, idle.span_s, idle.idle_percent, idle.episodes, idle.explained_percent
+            );
         for finding in &idle.findings {
             heading += &format!("* {}.\n", finding.text);
         }
@@ -121,6 +132,32 @@ impl IdleArgs {
         let wanted = tables.iter().filter(|t| t.name.starts_with("idle-"));
         self.form
             .show_tables(&wanted.collect::<Vec<_>>(), &heading, idle)
+    }
+}
+
+impl IdleArgs {
+    /// Joins the method trace, and describes the result in one line.
+    fn join(&self, report: &mut Report, options: &ReportOptions) -> Result<String, Failure> {
+        let Some(file) = &self.methods else {
+            return Ok(String::new());
+        };
+        let mut methods = MethodCalls::default();
+        read(open(file, self.input.quiet)?, &mut methods).map_err(|e| bad(file, &e))?;
+        let joined = report
+            .join(&methods, options)
+            .map_err(|e| Failure::input(format_args!("{}: {e}", file.display())))?;
+        Ok(format!(
+            "{}: {} calls from {:.6} s, aligned by {}; {:.1} % of their times are in runs of their threads.\n",
+            file.display(),
+            joined.calls,
+            joined.start_ns as f64 / 1e9,
+            if joined.by_clock {
+                "the clocks"
+            } else {
+                "the runs"
+            },
+            joined.agreement_percent
+        ))
     }
 }
 

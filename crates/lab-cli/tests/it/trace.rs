@@ -380,3 +380,62 @@ fn every_sample_is_reported_on() {
     }
     assert!(seen > 0, "no samples");
 }
+
+/// The JSON form that scripts depend on.
+#[test]
+fn findings_of_a_stall_without_binder_events() {
+    let stored = include_str!("../../../systrace/tests/data/stalled_request.txt");
+    let lines = stored.lines().filter(|l| !l.contains("binder_transaction"));
+    let text: String = lines.flat_map(|l| [l, "\n"]).collect();
+    let idle = json(&["idle", "-", "--json"], text.as_bytes());
+    let findings = idle["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    let f = &findings[0];
+    assert_eq!((&f["process"], &f["thread"]), (&700.into(), &700.into()));
+    assert_eq!(f["function"], "setOutputDevice");
+    assert_eq!(f["cause"], "voice UI hand-over");
+    let about = |name: &str, expected: f64| (f[name].as_f64().unwrap() - expected).abs() < 1e-3;
+    assert!(
+        about("duration_s", 0.120) && about("start_s", 5.0027),
+        "{f}"
+    );
+    let share = idle["explained_share"].as_f64().unwrap();
+    assert!((0.9..=1.0).contains(&share), "{share}");
+}
+
+#[test]
+fn files_that_are_no_method_traces_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other.txt");
+    std::fs::write(&file, SWITCHES).unwrap();
+    let path = file.to_str().unwrap();
+    let error = fails(&["idle", "-", "--methods", path], SWITCHES.as_bytes());
+    assert!(error.ends_with("other.txt: no calls in it"), "{error}");
+    let error = fails(&["calibrate", path], &[]);
+    assert!(
+        error.contains("other.txt: 0 calls of one function"),
+        "{error}"
+    );
+}
+
+#[test]
+fn overhead_has_fractions_of_a_microsecond() {
+    let Some(path) = sample("art-trace/jag_dalvik_dmtrace.trace") else {
+        return;
+    };
+    let path = path.to_str().unwrap();
+    let times = |overhead: &str| {
+        let args = ["functions", path, "--json", "--overhead", overhead];
+        json(&args, &[])["traces"][0].clone()
+    };
+    let total = |t: &Value| {
+        let list = t["functions"].as_array().unwrap().iter();
+        list.map(|f| f["inclusive_ns"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    let (none, some, more) = (times("0us"), times("900ns"), times("2.5us"));
+    assert!(total(&none) > total(&some) && total(&some) > total(&more));
+    assert!(total(&more) > total(&times("3us")));
+    assert_eq!(none["clamped"]["ns"], 0);
+    assert!(more["clamped"]["ns"].as_u64().unwrap() > 0);
+}

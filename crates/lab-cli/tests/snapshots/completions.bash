@@ -166,6 +166,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__lab,survey)
                 cmd="mpbond_lab__subcmd__help__subcmd__lab__subcmd__survey"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__trace,calibrate)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__calibrate"
+                ;;
             mpbond_lab__subcmd__help__subcmd__trace,functions)
                 cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__functions"
                 ;;
@@ -283,6 +286,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__lab__subcmd__help,survey)
                 cmd="mpbond_lab__subcmd__lab__subcmd__help__subcmd__survey"
                 ;;
+            mpbond_lab__subcmd__trace,calibrate)
+                cmd="mpbond_lab__subcmd__trace__subcmd__calibrate"
+                ;;
             mpbond_lab__subcmd__trace,functions)
                 cmd="mpbond_lab__subcmd__trace__subcmd__functions"
                 ;;
@@ -318,6 +324,9 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__trace,usage)
                 cmd="mpbond_lab__subcmd__trace__subcmd__usage"
+                ;;
+            mpbond_lab__subcmd__trace__subcmd__help,calibrate)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__calibrate"
                 ;;
             mpbond_lab__subcmd__trace__subcmd__help,functions)
                 cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__functions"
@@ -1116,8 +1125,22 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__trace)
-            opts="summary record report usage tlp idle functions spans perf net query"
+            opts="summary record report usage tlp idle functions calibrate spans perf net query"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__calibrate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2184,12 +2207,34 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace)
-            opts="-h -V --log --log-json --help --version summary record report usage tlp idle functions spans perf net query help"
+            opts="-h -V --log --log-json --help --version summary record report usage tlp idle functions calibrate spans perf net query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__trace__subcmd__calibrate)
+            opts="-q -h -V --function --json --quiet --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --function)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2240,8 +2285,22 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace__subcmd__help)
-            opts="summary record report usage tlp idle functions spans perf net query help"
+            opts="summary record report usage tlp idle functions calibrate spans perf net query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__calibrate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2422,7 +2481,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace__subcmd__idle)
-            opts="-q -h -V --quiet --json --csv --rows --idle-rules --log --log-json --help --version"
+            opts="-q -h -V --quiet --json --csv --rows --idle-rules --methods --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2437,6 +2496,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --idle-rules)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --methods)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::episode::Episode;
 use super::evidence::NEXT_NS;
 use super::ipc::Request;
+use super::rules::IdleRules;
 use super::spans::Spans;
 use crate::trace::{BinderKind, Trace};
 use crate::usage::Run;
@@ -31,7 +32,7 @@ pub(super) struct Index<'t> {
     pub requests: Vec<Request>,
     /// Client and server threads whose requests are a polling loop, not a stall.
     pub polling: FxHashSet<(u32, Option<u32>)>,
-    waits_by_design: &'t [String],
+    rules: &'t IdleRules,
     /// Longest request, ns: limits the search for requests across an episode.
     pub longest_request: u64,
     pub block: Vec<(u64, u64)>,
@@ -44,7 +45,7 @@ impl<'t> Index<'t> {
         runs: &'t [Run],
         episodes: &'t [Episode],
         requests: Vec<Request>,
-        waits_by_design: &'t [String],
+        rules: &'t IdleRules,
     ) -> Self {
         let mut by_task: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (i, r) in runs.iter().enumerate().filter(|(_, r)| r.task != 0) {
@@ -78,11 +79,11 @@ impl<'t> Index<'t> {
                 .filter(|b| b.kind != BinderKind::Received)
                 .map(|b| (b.id, b.tid))
                 .collect(),
-            spans: Spans::new(trace, waits_by_design),
+            spans: Spans::new(trace, rules),
             longest_request: longest.unwrap_or(0),
             polling: polling(&requests, trace.window()),
             requests,
-            waits_by_design,
+            rules,
             block: block_requests(trace),
             power: power_steps(trace),
         }
@@ -165,7 +166,7 @@ impl<'t> Index<'t> {
 
     /// Whether a name is that of a wait by design.
     pub(super) fn is_by_design(&self, name: &str) -> bool {
-        self.waits_by_design.iter().any(|w| name.contains(w))
+        self.rules.waits_by_design.iter().any(|w| name.contains(w))
     }
 
     /// Idle time in an interval, ns.

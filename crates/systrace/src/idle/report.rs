@@ -123,13 +123,7 @@ impl IdleReport {
     pub fn of(trace: &Trace, runs: &[Run], rules: &IdleRules) -> Option<Self> {
         let (start, end) = trace.window()?;
         let episodes = episodes(runs, start, end);
-        let index = Index::new(
-            trace,
-            runs,
-            &episodes,
-            ipc::requests(trace),
-            &rules.waits_by_design,
-        );
+        let index = Index::new(trace, runs, &episodes, ipc::requests(trace), rules);
         let idle: u64 = episodes.iter().map(|e| e.end - e.start).sum();
         let mut causes: BTreeMap<String, IdleCause> = BTreeMap::new();
         let mut findings: Findings = BTreeMap::new();
@@ -214,8 +208,8 @@ struct Stalls<'r> {
 }
 
 impl<'r> Stalls<'r> {
-    /// Explains all stalls of a trace, and adds a finding for each whose cause is an anomaly, except
-    /// those of recorded requests, whose episodes add them.
+    /// Explains all stalls of a trace, and adds a finding for each whose cause is an anomaly. The
+    /// findings of recorded requests come from their episodes instead.
     fn of(index: &Index<'_>, rules: &'r IdleRules, findings: &mut Findings) -> Self {
         let mut list = Vec::new();
         for stall in stalls(index, rules.shortest_stall_ns()) {

@@ -19,6 +19,10 @@ pub struct IdleRules {
     /// not a stall.
     #[serde(default)]
     pub waits_by_design: Vec<String>,
+    /// Prefixes of the names of calls in which a thread waits for others: the function around them
+    /// is reported.
+    #[serde(default)]
+    pub wait_calls: Vec<String>,
     /// Rules, in the order of their precedence.
     #[serde(default)]
     pub rule: Vec<IdleRule>,
@@ -95,6 +99,7 @@ impl IdleRules {
     pub fn shipped() -> Self {
         toml::from_str(SHIPPED).unwrap_or(Self {
             waits_by_design: Vec::new(),
+            wait_calls: Vec::new(),
             rule: Vec::new(),
         })
     }

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::rules::IdleRules;
 use crate::strings::StringId;
 use crate::trace::{Slice, Trace};
 
@@ -25,14 +26,20 @@ pub(super) struct Spans<'t> {
     /// started until then.
     cover: Vec<(u64, u64)>,
     by_design: FxHashSet<StringId>,
+    wait_calls: FxHashSet<StringId>,
 }
 
 impl<'t> Spans<'t> {
-    pub(super) fn new(trace: &'t Trace, waits_by_design: &[String]) -> Self {
-        let by_design: FxHashSet<StringId> = (trace.strings.iter())
-            .filter(|(_, name)| waits_by_design.iter().any(|w| name.contains(w)))
-            .map(|(id, _)| id)
-            .collect();
+    pub(super) fn new(trace: &'t Trace, rules: &IdleRules) -> Self {
+        let (mut by_design, mut wait_calls) = (FxHashSet::default(), FxHashSet::default());
+        for (id, name) in trace.strings.iter() {
+            if rules.waits_by_design.iter().any(|w| name.contains(w)) {
+                by_design.insert(id);
+            }
+            if rules.wait_calls.iter().any(|w| name.starts_with(w)) {
+                wait_calls.insert(id);
+            }
+        }
         let mut cover: Vec<(u64, u64)> = (trace.slices.iter())
             .filter(|s| !by_design.contains(&s.name))
             .map(|s| (s.start, s.end))
@@ -48,11 +55,17 @@ impl<'t> Spans<'t> {
             calls: nests(&trace.calls),
             cover,
             by_design,
+            wait_calls,
         }
     }
 
     pub(super) fn is_by_design(&self, name: StringId) -> bool {
         self.by_design.contains(&name)
+    }
+
+    /// Whether a call only waits, for the function that calls it.
+    pub(super) fn is_wait_call(&self, name: StringId) -> bool {
+        self.wait_calls.contains(&name)
     }
 
     /// Whether any thread is inside a slice throughout an interval, those that wait by design left

@@ -271,8 +271,14 @@ fn woke(index: &Index<'_>, task: u32, other: u32, before: u64) -> bool {
 /// count: its end is unknown.
 fn innermost(index: &Index<'_>, task: u32, e: &Episode) -> Option<StringId> {
     let end = index.trace.span.map_or(u64::MAX, |s| s.1);
-    let mut across = index.spans.across(task, e.start, e.end);
-    across.find(|s: &&Slice| s.end < end).map(|s| s.name)
+    let across = index.spans.across(task, e.start, e.end);
+    let mut closed = across.filter(|s: &&Slice| s.end < end).map(|s| s.name);
+    let first = closed.next()?;
+    let mut all = std::iter::once(first).chain(closed);
+    Some(
+        all.find(|name| !index.spans.is_wait_call(*name))
+            .unwrap_or(first),
+    )
 }
 
 /// Whether a thread is inside a function, or blocked in a kernel function, that waits by design.

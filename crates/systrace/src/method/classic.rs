@@ -107,6 +107,7 @@ pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), T
         }
     }
     let layout = Layout::read(source, false, header.facts.single)?;
+    sink.header("start-time-usec", &layout.start_us.to_string());
     let mut records = 0u64;
     let mut unknown = (0, 0);
     loop {

@@ -17,6 +17,8 @@ pub(super) struct Layout {
     pub version: u16,
     pub record_bytes: usize,
     pub single: SingleClock,
+    /// Start of the trace, µs: since the start of the machine (ART) or since 1970 (Dalvik).
+    pub start_us: u64,
 }
 
 impl Layout {
@@ -36,6 +38,7 @@ impl Layout {
         if !head.starts_with(b"SLOW") {
             return Err(TraceError::malformed(at, "the records lack the magic SLOW"));
         }
+        let start_us = u64_le(head.get(8..).unwrap_or_default());
         let u16_at = |bytes: &[u8], i: usize| u16_le(bytes.get(i..).unwrap_or_default());
         let raw = u16_at(head, 4);
         let offset = u64::from(u16_at(head, 6));
@@ -80,6 +83,7 @@ impl Layout {
             version,
             record_bytes,
             single,
+            start_us,
         })
     }
 
@@ -119,6 +123,10 @@ impl Layout {
 
 pub(super) fn u16_le(bytes: &[u8]) -> u16 {
     bytes.first_chunk().map_or(0, |b| u16::from_le_bytes(*b))
+}
+
+fn u64_le(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
 }
 
 pub(super) fn u32_le(bytes: &[u8]) -> u32 {

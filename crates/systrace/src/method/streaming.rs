@@ -20,6 +20,7 @@ const MAX_SUMMARY_BYTES: u32 = 64 << 20;
 pub(crate) fn read(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<(), TraceError> {
     sink.header("method-trace", "streaming");
     let layout = Layout::read(source, true, SingleClock::Wall)?;
+    sink.header("start-time-usec", &layout.start_us.to_string());
     let mut summary = false;
     let mut damaged = None;
     loop {

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::activity::Concurrency;
 use crate::error::TraceError;
-use crate::functions::{FunctionProfile, FunctionTime, GroupTime};
+use crate::functions::{Clamped, FunctionProfile, FunctionTime, GroupTime};
 use crate::groups::FunctionGroups;
 use crate::idle::{IdleReport, IdleRules};
 use crate::input::read;
+use crate::join::{Joined, MethodCalls};
 use crate::microarch::{Microarch, MicroarchRow};
 use crate::net_path::{NetDelay, net_delays};
 use crate::sampled::{SampledFunctions, SampledProfile};
@@ -96,6 +97,8 @@ pub struct FunctionReport {
     pub packages: Vec<GroupTime>,
     /// Number of returns without a matching call.
     pub mismatched_returns: u64,
+    /// Time added to functions whose calls took less time than their overhead.
+    pub clamped: Clamped,
 }
 
 impl FunctionReport {
@@ -107,11 +110,26 @@ impl FunctionReport {
             services: profile.services(),
             packages: profile.packages(),
             mismatched_returns: profile.mismatched_returns(),
+            clamped: profile.clamped(),
         }
     }
 }
 
 impl Report {
+    /// Adds the calls of a method trace of the same time to the causes of idle time.
+    ///
+    /// # Errors
+    /// As [`Trace::join`].
+    pub fn join(
+        &mut self,
+        methods: &MethodCalls,
+        options: &ReportOptions,
+    ) -> Result<Joined, String> {
+        let joined = self.trace.join(&self.runs, methods)?;
+        self.idle = IdleReport::of(&self.trace, &self.runs, &options.idle);
+        Ok(joined)
+    }
+
     /// Reads a trace in one pass and runs all analyses.
     ///
     /// # Errors

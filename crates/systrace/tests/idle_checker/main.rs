@@ -1,6 +1,7 @@
 //! A synthetic stall is found and attributed; without a stall there are no findings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod join;
 mod script;
 mod stalls;
 

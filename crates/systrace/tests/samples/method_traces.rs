@@ -121,3 +121,24 @@ fn unknown_versions_are_refused() {
     let e = Summary::of(bytes.as_slice()).unwrap_err();
     assert!(e.to_string().contains("version 0xf5"), "{e}");
 }
+
+#[test]
+fn no_function_has_less_time_with_its_callees_than_alone() {
+    for file in [
+        "art-trace/gracker_cpu-art_wangzherongyao.trace",
+        "art-trace/ffprofiler_art-trace-regular.trace.gz",
+        "art-trace/jag_dalvik_dmtrace.trace",
+    ] {
+        let Some(path) = sample(file) else { return };
+        for overhead_ns in [900, 2_500, 4_000, 100_000] {
+            let overhead = Duration::from_nanos(overhead_ns);
+            let mut p = FunctionProfile::new(overhead, FunctionGroups::shipped());
+            read(open(&path).unwrap(), &mut p).unwrap();
+            p.finish();
+            for f in p.functions() {
+                assert!(f.inclusive_ns >= f.exclusive_ns, "{file}: {f:?}");
+            }
+            assert_eq!(p.clamped().ns > 0, p.clamped().functions > 0);
+        }
+    }
+}
