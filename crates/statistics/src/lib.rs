@@ -1,4 +1,5 @@
-//! Descriptive statistics of samples: quantiles, mean, deviation and 95 % confidence intervals.
+//! Descriptive statistics of samples: quantiles, mean, deviation and 95 % confidence intervals; and
+//! the relation of two clocks ([`clock`]).
 //!
 //! Every crate that summarizes measurements uses these definitions, so that figures of different
 //! reports can be compared:
@@ -21,6 +22,8 @@
 //! ```
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
+
+pub mod clock;
 
 use distrs::StudentsT;
 
