@@ -155,8 +155,9 @@ fn delays_are_split_over_the_places() {
     let s = &report.segments;
     // The clocks' hour apart is found out: both ways take the same.
     let clock = report.clock.unwrap();
-    near(clock.offset_us / 1e6, skew_us as f64 / 1e6);
-    near(clock.error_us / 1e6, 0.02);
+    near(clock.offset_us.unwrap() / 1e6, skew_us as f64 / 1e6);
+    near(clock.offset_error_us.unwrap() / 1e6, 0.02);
+    assert!(!clock.drifted && clock.crossed == 0);
     let d1 = s.d1.as_ref().unwrap();
     near(d1.median_s, 0.02);
     // The lost segment counts from when it was first sent.
@@ -169,6 +170,61 @@ fn delays_are_split_over_the_places() {
     near(report.total.unwrap().median_s, 0.41);
     let json = serde_json::to_value(&report.segments).unwrap();
     assert!(json["d2"]["median_s"].is_number());
+}
+
+/// A segment each 100 ms for 40 s, 20 ms to the phone, whose clock loses 150 ppm, 6 ms in all; ACKs
+/// take 20 ms back. With `step_us`, the phone's clock is set forward after 20 s.
+fn long_captures(step_us: u64) -> (Vec<u8>, Vec<u8>) {
+    let (mut server, mut phone) = (Pcap(Vec::new()), Pcap(Vec::new()));
+    let by_phone = |at: u64| at - at * 150 / 1_000_000 + if at > 20_000_000 { step_us } else { 0 };
+    for i in 0..400 {
+        let (sequence, next) = (1 + i * SEGMENT, 1 + (i + 1) * SEGMENT);
+        let sent = u64::from(i) * 100_000 + 50_000;
+        server.push(sent, true, sequence, 1, ACK, SEGMENT);
+        phone.push(by_phone(sent + 20_000), true, sequence, 1, ACK, SEGMENT);
+        phone.push(by_phone(sent + 20_000), false, 1, next, ACK, 0);
+        server.push(sent + 40_000, false, 1, next, ACK, 0);
+    }
+    (server.bytes(), phone.bytes())
+}
+
+fn one_way_of((server, phone): (Vec<u8>, Vec<u8>)) -> mpbond_capture::delay::DelayReport {
+    let server = tcp_transfer("server", &server[..], None).unwrap();
+    let phone = tcp_transfer("phone", &phone[..], Some(&server)).unwrap();
+    let places = Places {
+        server: Some(server),
+        phone: Some(phone),
+        ..Places::default()
+    };
+    one_way(&places).unwrap()
+}
+
+/// With one offset for all, d1 went from 17 to 23 ms, beyond its error.
+#[test]
+fn a_skew_of_150_ppm_is_taken_off_d1() {
+    let report = one_way_of(long_captures(0));
+    let clock = report.clock.unwrap();
+    assert!(!clock.drifted && clock.crossed == 0, "{clock:?}");
+    let error_us = clock.offset_error_us.unwrap();
+    assert_eq!(Some(error_us), report.clock_error_us);
+    assert!((20_000.0..20_100.0).contains(&error_us), "{clock:?}");
+    let d1 = report.segments.d1.unwrap();
+    for delay_s in [d1.min_s, d1.max_s] {
+        assert!((delay_s - 0.02).abs() * 1e6 <= error_us + 5.0, "{d1:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_parts_the_capture() {
+    let report = one_way_of(long_captures(3_600_000_000));
+    let clock = report.clock.unwrap();
+    assert!(clock.drifted, "{clock:?}");
+    assert_eq!((clock.offset_us, clock.segments.len()), (None, 2));
+    let d1 = report.segments.d1.unwrap();
+    assert!(d1.max_s < 0.05 && d1.min_s > -0.01, "{d1:?}");
+    // The segment on its way meanwhile has none.
+    assert_eq!(d1.bytes, 399 * u64::from(SEGMENT));
+    assert!(report.notes.iter().any(|n| n.contains("no line relates")));
 }
 
 #[test]

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use mpbond_command::{Failure, print};
 use mpbond_probe::{
-    Distribution, Method, Options, Probe, ProbeError, Server, ServerOptions, Summary, run,
+    ClockOffset, Distribution, Method, Options, Probe, ProbeError, Server, ServerOptions, Summary,
+    run,
 };
 use mpbond_units::duration_text;
 use serde_json::json;
@@ -316,17 +317,40 @@ pub(crate) fn table(s: &Summary) -> String {
     if s.d_u_us.is_some() && s.d_k_us.is_none() {
         out.push_str("d_k: the kernel gave no timestamps for this method\n");
     }
-    if let Some(clock) = s.clock {
+    if let Some(clock) = &s.clock {
+        out.push_str(&clock_text(clock, "one-way delays"));
+    }
+    out
+}
+
+/// Relation of the server's clock to this host's, a line for each segment. `delays` have its error.
+pub(crate) fn clock_text(clock: &ClockOffset, delays: &str) -> String {
+    let mut out = String::new();
+    for s in &clock.segments {
+        let part = match clock.drifted {
+            true => format!(" from {:.3} to {:.3} s", s.from_s, s.to_s),
+            false => String::new(),
+        };
         let _ = writeln!(
             out,
-            "the server's clock: {:+.1} us, ± {:.1} us; one-way delays have the same error{}",
-            clock.offset_us,
-            clock.error_us,
-            if clock.drifted {
-                "; the clocks drifted apart meanwhile: take fewer probes"
-            } else {
-                ""
-            }
+            "the server's clock{part}: {:+.1} us in the middle, ± {:.1} us; {:+.2} ± {:.2} ppm; \
+             {delays} have the same error",
+            s.out.offset_us, s.out.offset_error_us, s.out.skew_ppm, s.skew_error_ppm
+        );
+    }
+    if clock.drifted {
+        let _ = writeln!(
+            out,
+            "note: no line relates the clocks over the whole run: one was set, changed its rate, \
+             or its stamps are wrong"
+        );
+    }
+    if clock.crossed > 0 {
+        let _ = writeln!(
+            out,
+            "note: {} exchanges left out of the clocks' relation: by the server's stamps it \
+             answered before the question came, or kept it longer than the round trip",
+            clock.crossed
         );
     }
     out

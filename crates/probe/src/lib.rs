@@ -25,7 +25,7 @@ mod sys;
 mod tls;
 pub mod traffic;
 
-pub use clock_offset::{ClockOffset, Exchange};
+pub use clock_offset::{ClockOffset, ClockSegment, DirectionClock, Exchange};
 pub use error::ProbeError;
 pub use hostile::hear;
 pub use options::{Method, Options};

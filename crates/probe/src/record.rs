@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use mpbond_statistics::clock::ClockFit;
 use serde::{Deserialize, Serialize};
 
-use crate::clock_offset::{ClockOffset, Exchange};
+use crate::clock_offset::{ClockOffset, Exchange, one_way_us};
 use crate::options::Method;
 use crate::statistics::Distribution;
 
@@ -196,7 +197,7 @@ pub struct Summary {
     pub delta_d_u_in_us: Option<Distribution>,
     /// Offset of the server's clock; for UDP only.
     pub clock: Option<ClockOffset>,
-    /// One-way delay to the server, with the error of `clock`.
+    /// One-way delay to the server, by the rate of its clock, with the error of `clock`.
     pub one_way_out_us: Option<Distribution>,
     /// One-way delay from the server, with the error of `clock`.
     pub one_way_in_us: Option<Distribution>,
@@ -254,14 +255,23 @@ impl Collector {
             Distribution::of(self.probes.iter().filter_map(pick).collect())
         };
         let minus = |a: Option<f64>, b: Option<f64>| Some(a? - b?);
-        let clock = ClockOffset::of(self.probes.iter().filter_map(|p| p.exchange));
-        let one_way = |pick: fn(&Exchange) -> (u64, u64), sign: f64| {
-            let offset = clock?.offset_us;
-            of(&|p| {
-                let (from, to) = pick(p.exchange.as_ref()?);
-                Some(difference_us(from, to) - sign * offset)
-            })
-        };
+        // In the order of sending, also where a clock was set back meanwhile.
+        let mut exchanges: Vec<(u32, Exchange)> = Vec::new();
+        exchanges.extend(
+            self.probes
+                .iter()
+                .filter_map(|p| Some((p.seq, p.exchange?))),
+        );
+        exchanges.sort_by_key(|(seq, _)| *seq);
+        let mut fit = ClockFit::new(1);
+        let parts: Vec<(Exchange, Option<usize>)> = exchanges
+            .into_iter()
+            .map(|(_, e)| (e, fit.exchange(e.stamps())))
+            .collect();
+        let ways = parts
+            .iter()
+            .filter_map(|(e, part)| one_way_us(&fit, (*part)?, e));
+        let (out, back) = ways.unzip();
         Summary {
             method: self.method,
             sent: self.sent.len() as u64,
@@ -283,9 +293,9 @@ impl Collector {
             delta_d_u_in_us: of(&|p| {
                 Some(difference_us(p.stamps.kernel?.in_ns, p.stamps.user?.in_ns))
             }),
-            clock,
-            one_way_out_us: one_way(|e| (e.t1_ns, e.t2_ns), 1.0),
-            one_way_in_us: one_way(|e| (e.t3_ns, e.t4_ns), -1.0),
+            clock: ClockOffset::of_fit(&fit),
+            one_way_out_us: Distribution::of(out),
+            one_way_in_us: Distribution::of(back),
         }
     }
 }

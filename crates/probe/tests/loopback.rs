@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mpbond_testing::{Need, free_address};
 use rustls::pki_types::PrivateKeyDer;
@@ -57,11 +57,82 @@ fn datagrams_are_answered_and_stamped_by_both_ends() {
         all.iter().for_each(in_order);
         // Both ends have the same clock here: the truth is 0, and it lies within the bound.
         let clock = s.clock.unwrap();
-        assert!(clock.offset_us.abs() <= clock.error_us + 0.001, "{clock:?}");
+        let (offset_us, error_us) = (clock.offset_us.unwrap(), clock.offset_error_us.unwrap());
+        assert!(offset_us.abs() <= error_us + 0.001, "{clock:?}");
         assert!(!clock.drifted);
         assert!(s.one_way_out_us.unwrap().min > 0.0);
         assert!(s.delta_d_u_out_us.unwrap().min > 0.0);
     }
+}
+
+/// A server that answers the first `count` probes with the stamps that `stamps` makes of their
+/// number and the present time, `times` times each.
+fn server_with_stamps(
+    count: u32,
+    times: usize,
+    stamps: fn(u32, u64) -> (u64, u64),
+) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let answering = std::thread::spawn(move || {
+        let mut message = [0; 200];
+        for seq in 0..count {
+            let (bytes, from) = socket.recv_from(&mut message).unwrap();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let (t2, t3) = stamps(seq, now.as_nanos() as u64);
+            message[5] = 1;
+            message[24..32].copy_from_slice(&t2.to_be_bytes());
+            message[32..40].copy_from_slice(&t3.to_be_bytes());
+            for _ in 0..times {
+                socket.send_to(&message[..bytes], from).unwrap();
+            }
+        }
+    });
+    (address, answering)
+}
+
+/// The server's clock is set forward by an hour after 25 probes: two segments, none averaged.
+#[test]
+fn a_servers_clock_that_is_set_is_told() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let set = |seq: u32, now| {
+        if seq < 25 {
+            (now, now)
+        } else {
+            (now + HOUR, now + HOUR)
+        }
+    };
+    let (address, answering) = server_with_stamps(50, 1, set);
+    let (_, s) = probes(&options(address, Method::Udp));
+    answering.join().unwrap();
+    let clock = s.clock.unwrap();
+    assert!(clock.drifted && clock.offset_us.is_none(), "{clock:?}");
+    assert_eq!((clock.segments.len(), clock.crossed), (2, 0), "{clock:?}");
+    for (segment, true_us) in clock.segments.iter().zip([0.0, 3.6e9]) {
+        assert_eq!(segment.exchanges, 25);
+        assert!((segment.out.offset_us - true_us).abs() <= segment.out.offset_error_us + 0.5);
+    }
+    // Each delay is corrected by its own segment.
+    assert!(s.one_way_out_us.unwrap().max < 1e7);
+}
+
+/// A server that claims to have kept each second probe for an hour, and answers everything twice.
+#[test]
+fn stamps_that_contradict_each_other_and_second_answers_are_told() {
+    let lies = |seq: u32, now| (now, now + u64::from(seq % 2) * 3_600_000_000_000);
+    let (address, answering) = server_with_stamps(50, 2, lies);
+    let (_, s) = probes(&options(address, Method::Udp));
+    answering.join().unwrap();
+    let clock = s.clock.unwrap();
+    assert_eq!((clock.crossed, clock.drifted), (25, false), "{clock:?}");
+    assert_eq!(clock.segments[0].exchanges, 25);
+    assert!(clock.offset_us.unwrap().abs() <= clock.offset_error_us.unwrap() + 0.001);
+    assert_eq!(s.one_way_out_us.unwrap().count, 25);
+    // The last second answer may come after the run.
+    assert!((49..=50).contains(&s.duplicates), "{}", s.duplicates);
 }
 
 #[test]

@@ -11,8 +11,8 @@ mod tcp;
 
 pub use arrivals::Arrivals;
 pub use owd::{
-    ClockBound, DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way, proxy_log,
-    rfcomm_stream, tcp_transfer,
+    ClockBound, ClockSegment, DelayReport, OwdError, Places, Segment, Segments, Transfer, one_way,
+    proxy_log, rfcomm_stream, tcp_transfer,
 };
 pub use phases::{Handover, Phases, PhasesReport, phases};
 pub use probes::{OnWire, Protocol, WireClock, WireProbes, WireTimes, wire_probes};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
+use mpbond_statistics::clock::{self, ClockFit, resolution_ns};
 use serde::Serialize;
 
 use super::arrivals::Arrivals;
@@ -305,13 +306,75 @@ pub struct Segments {
     pub d4: Option<Segment>,
 }
 
-/// Offset of the phone's clock from the server's, derived from segments and ACKs captured at both.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// Phone's clock relative to the server's, derived from segments and ACKs captured at both. The
+/// line of the whole capture is absent where there are several segments.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClockBound {
-    /// Middle of the possible range, in µs; subtracted from d1.
+    /// Rate of the phone's clock relative to the server's, minus 1, in ppm: middle of the possible
+    /// range.
+    pub skew_ppm: Option<f64>,
+    /// Phone's clock minus the server's in the middle of the capture, in µs.
+    pub offset_us: Option<f64>,
+    /// Largest error of the offset, in µs; of d1 as well.
+    pub offset_error_us: Option<f64>,
+    /// No line fits the whole capture: a clock was set, or its rate changed.
+    pub drifted: bool,
+    /// Number of packets whose stamps contradict those before and after them.
+    pub crossed: u64,
+    /// Segments, in order.
+    pub segments: Vec<ClockSegment>,
+}
+
+/// Part of a capture in which one line relates the clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClockSegment {
+    /// Beginning, in s since that of the first segment, by the server's clock.
+    pub from_s: f64,
+    /// End.
+    pub to_s: f64,
+    /// Rate of the phone's clock relative to the server's, minus 1, in ppm: middle of the possible
+    /// range.
+    pub skew_ppm: f64,
+    /// Half the width of the possible range of the skew.
+    pub skew_error_ppm: f64,
+    /// Phone's clock minus the server's in the middle of the segment, in µs.
     pub offset_us: f64,
-    /// Half the width of the possible range, in µs.
-    pub error_us: f64,
+    /// Largest error of the offset in the segment, in µs.
+    pub offset_error_us: f64,
+}
+
+impl ClockBound {
+    fn of(fit: &ClockFit) -> Option<Self> {
+        let found = fit.segments();
+        let start_ns = found.iter().map(|s| s.from_ns).min()?;
+        let shown = |s: &clock::Segment| ClockSegment {
+            from_s: (s.from_ns - start_ns) as f64 / 1e9,
+            to_s: (s.to_ns - start_ns) as f64 / 1e9,
+            skew_ppm: s.skew_ppm,
+            skew_error_ppm: s.skew_error_ppm,
+            offset_us: s.offset.micros(),
+            offset_error_us: s.worst_error_ns / 1e3,
+        };
+        let segments: Vec<_> = found.iter().map(shown).collect();
+        let only = match segments.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        };
+        Some(Self {
+            skew_ppm: only.map(|c| c.skew_ppm),
+            offset_us: only.map(|c| c.offset_us),
+            offset_error_us: only.map(|c| c.offset_error_us),
+            drifted: fit.drifted(),
+            crossed: fit.crossed(),
+            segments,
+        })
+    }
+
+    /// Largest error of all segments.
+    fn worst_us(&self) -> Option<f64> {
+        let all = self.segments.iter().map(|s| s.offset_error_us);
+        all.reduce(f64::max)
+    }
 }
 
 /// One-way delays and their uncertainty.
@@ -321,10 +384,10 @@ pub struct DelayReport {
     pub segments: Segments,
     /// Delay from the first place to the last.
     pub total: Option<Segment>,
-    /// Uncertainty of d1, in µs, from the clocks of server and phone; `None` when they could not be
-    /// compared.
+    /// Largest error of d1, in µs, from the clocks of server and phone; `None` when they could not
+    /// be compared.
     pub clock_error_us: Option<f64>,
-    /// Clock offset subtracted from d1.
+    /// Relation of the clocks, subtracted from d1.
     pub clock: Option<ClockBound>,
     /// Bytes that the server retransmitted; without its capture, those that the phone received
     /// again.
@@ -348,25 +411,33 @@ pub enum OwdError {
 /// # Errors
 /// [`OwdError`] when no two neighbouring places have bytes in common.
 pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
-    let clock = match (&places.server, &places.phone) {
-        (Some(server), Some(phone)) => bound(server, phone),
-        _ => None,
+    let fit = match (&places.server, &places.phone) {
+        (Some(server), Some(phone)) => relation(server, phone),
+        _ => ClockFit::default(),
     };
-    let shift = clock.map_or(0.0, |c| c.offset_us * 1e3);
+    let clock = ClockBound::of(&fit);
+    // Without a relation, d1 is of two clocks as they are.
+    let by_two = |left: u64, came: u64| match clock {
+        Some(_) => fit.at(left).map(|offset| offset.correct(left, came)),
+        None => by_one(left, came),
+    };
     let server = places.server.as_ref().map(|t| &t.arrivals);
     let phone = places.phone.as_ref().map(|t| &t.arrivals);
     let (read, sent) = (places.proxy_read.as_ref(), places.proxy_sent.as_ref());
     let watch = places.watch.as_ref();
     let segments = Segments {
-        d1: between(server, phone, shift),
-        d2: between(phone, read, 0.0),
-        d3: between(read, sent, 0.0),
-        d4: between(sent, watch, 0.0),
+        d1: between(server, phone, by_two),
+        d2: between(phone, read, by_one),
+        d3: between(read, sent, by_one),
+        d4: between(sent, watch, by_one),
     };
     let all = [server, phone, read, sent, watch];
     let first = all.iter().flatten().next().copied();
     let last = all.iter().flatten().next_back().copied();
-    let total = between(first, last, if server.is_some() { shift } else { 0.0 });
+    let total = match server {
+        Some(_) => between(first, last, by_two),
+        None => between(first, last, by_one),
+    };
     if total.is_none() || all.iter().flatten().count() < 2 {
         return Err(OwdError::OnePlace);
     }
@@ -374,6 +445,20 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
     if segments.d1.is_some() && clock.is_none() {
         notes
             .push("server and phone have no ACK in common: d1 is of two clocks as they are".into());
+    }
+    if let Some(clock) = clock.as_ref().filter(|c| c.drifted) {
+        notes.push(format!(
+            "no line relates the clocks of server and phone: one was set or changed its rate; {} \
+             parts are corrected each on its own, and bytes sent between them have no d1",
+            clock.segments.len()
+        ));
+    }
+    if let Some(clock) = clock.as_ref().filter(|c| c.crossed > 0) {
+        notes.push(format!(
+            "{} packets arrived before they were sent by any steady clock: left out of the clocks' \
+             relation",
+            clock.crossed
+        ));
     }
     if segments.d4.is_some() {
         notes.push(
@@ -395,7 +480,7 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
     Ok(DelayReport {
         segments,
         total,
-        clock_error_us: clock.map(|c| c.error_us),
+        clock_error_us: clock.as_ref().and_then(ClockBound::worst_us),
         clock,
         retransmitted_bytes: transfers
             .clone()
@@ -406,10 +491,8 @@ pub fn one_way(places: &Places) -> Result<DelayReport, OwdError> {
     })
 }
 
-/// Bounds the clock offset: no byte and no ACK arrives before it was sent, which gives one bound in
-/// each direction.
-fn bound(server: &Transfer, phone: &Transfer) -> Option<ClockBound> {
-    let difference = |a: u64, b: u64| (i128::from(b) - i128::from(a)) as f64;
+/// Relates the phone's clock to the server's: no byte and no ACK arrives before it was sent.
+fn relation(server: &Transfer, phone: &Transfer) -> ClockFit {
     let borders: BTreeSet<u64> = server
         .arrivals
         .borders()
@@ -417,33 +500,43 @@ fn bound(server: &Transfer, phone: &Transfer) -> Option<ClockBound> {
         .collect();
     // A retransmitted byte may have arrived in a later copy than the first, which only widens the
     // bound.
-    let high = borders
-        .iter()
-        .filter_map(|at| {
-            Some(difference(
-                server.arrivals.at_ns(*at)?,
-                phone.arrivals.at_ns(*at)?,
-            ))
-        })
-        .reduce(f64::min)?;
-    let low = phone
+    let data = borders.iter().filter_map(|at| {
+        let (left, came) = (server.arrivals.at_ns(*at)?, phone.arrivals.at_ns(*at)?);
+        Some((left, came, true))
+    });
+    let acks = phone
         .acknowledged
         .iter()
-        .filter_map(|(offset, left)| Some(difference(*server.acknowledged.get(offset)?, *left)))
-        .reduce(f64::max)?;
-    Some(ClockBound {
-        offset_us: f64::midpoint(low, high) / 1e3,
-        error_us: (high - low).abs() / 2.0 / 1e3,
-    })
+        .filter_map(|(offset, left)| Some((*server.acknowledged.get(offset)?, *left, false)));
+    let mut all: Vec<(u64, u64, bool)> = data.chain(acks).collect();
+    all.sort_unstable();
+    let mut fit = ClockFit::new(resolution_ns(all.iter().flat_map(|p| [p.0, p.1])));
+    for (at_server, at_phone, data) in all {
+        match data {
+            true => fit.sent(at_server, at_phone),
+            false => fit.received(at_phone, at_server),
+        };
+    }
+    fit
 }
 
-fn between(a: Option<&Arrivals>, b: Option<&Arrivals>, shift_ns: f64) -> Option<Segment> {
+/// Difference of two stamps of one clock, in ns.
+fn by_one(left: u64, came: u64) -> Option<f64> {
+    Some((i128::from(came) - i128::from(left)) as f64)
+}
+
+fn between(
+    a: Option<&Arrivals>,
+    b: Option<&Arrivals>,
+    delay_ns: impl Fn(u64, u64) -> Option<f64>,
+) -> Option<Segment> {
     let (a, b) = (a?, b?);
     let borders: BTreeSet<u64> = a.borders().chain(b.borders()).collect();
     let mut all: Vec<(f64, u64)> = Vec::new();
     for (from, to) in borders.iter().zip(borders.iter().skip(1)) {
-        if let (Some(left), Some(came)) = (a.at_ns(*from), b.at_ns(*from)) {
-            let ns = (i128::from(came) - i128::from(left)) as f64 - shift_ns;
+        if let (Some(left), Some(came)) = (a.at_ns(*from), b.at_ns(*from))
+            && let Some(ns) = delay_ns(left, came)
+        {
             all.push((ns / 1e9, to - from));
         }
     }

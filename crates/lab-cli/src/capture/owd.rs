@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpbond_capture::delay::{
-    DelayReport, PhasesReport, Places, add_rssi, one_way, phases, proxy_log, rfcomm_stream,
-    tcp_transfer,
+    ClockBound, DelayReport, PhasesReport, Places, add_rssi, one_way, phases, proxy_log,
+    rfcomm_stream, tcp_transfer,
 };
 use mpbond_command::{Failure, print};
 use serde_json::{Map, Value};
@@ -153,16 +153,28 @@ fn delay_text(out: &mut String, r: &DelayReport) {
             );
         }
     }
-    if let Some(clock) = r.clock {
-        let _ = writeln!(
-            out,
-            "the phone's clock against the server's: {:+.1} us, ± {:.1} us; taken off d1",
-            clock.offset_us, clock.error_us
-        );
+    if let Some(clock) = &r.clock {
+        clock_text(out, clock);
     }
     let _ = writeln!(out, "{} bytes were sent again", r.retransmitted_bytes);
     for note in &r.notes {
         let _ = writeln!(out, "note: {note}");
+    }
+}
+
+/// Relation of the clocks, a line for each segment.
+fn clock_text(out: &mut String, clock: &ClockBound) {
+    for s in &clock.segments {
+        let part = match clock.drifted {
+            true => format!(" from {:.3} to {:.3} s", s.from_s, s.to_s),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "the phone's clock against the server's{part}: {:+.1} us in the middle, ± {:.1} us; \
+             {:+.2} ± {:.2} ppm; taken off d1",
+            s.offset_us, s.offset_error_us, s.skew_ppm, s.skew_error_ppm
+        );
     }
 }
 

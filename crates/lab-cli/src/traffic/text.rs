@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use mpbond_probe::traffic::{DirectionSummary, Summary};
 
+use crate::probe::clock_text;
+
 /// Maximum number of gaps that are listed.
 const MOST_GAPS: usize = 20;
 
@@ -28,18 +30,8 @@ pub(crate) fn text(s: &Summary) -> String {
             ),
         };
     }
-    if let Some(clock) = s.clock {
-        let _ = writeln!(
-            out,
-            "the server's clock: {:+.1} us, ± {:.1} us; delays have the same error{}",
-            clock.offset_us,
-            clock.error_us,
-            if clock.drifted {
-                "; the clocks drifted apart meanwhile: take a shorter run"
-            } else {
-                ""
-            }
-        );
+    if let Some(clock) = &s.clock {
+        out.push_str(&clock_text(clock, "delays"));
     }
     out
 }

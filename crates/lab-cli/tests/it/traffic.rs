@@ -105,7 +105,16 @@ fn a_killed_server_is_a_gap_and_no_loss() {
         assert!(gaps.iter().any(|gap| gap["reconnected"] == true), "{d}");
         assert!(d["delay_ms"]["median"].is_f64());
     }
-    assert!(s["clock"]["error_us"].is_f64());
+    let segments = s["clock"]["segments"].as_array().unwrap();
+    assert!(!segments.is_empty(), "{s}");
+    for direction in ["out", "in"] {
+        for key in ["skew_ppm", "offset_us", "offset_error_us"] {
+            assert!(
+                segments[0][direction][key].is_f64(),
+                "{direction} {key}: {s}"
+            );
+        }
+    }
     let told = |event: &str| all.iter().filter(|l| l["event"] == event).count();
     assert_eq!(
         (told("record"), told("connected"), told("lost")),

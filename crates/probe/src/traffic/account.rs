@@ -1,7 +1,9 @@
 //! Account of one direction: arrivals and gaps.
 
+use mpbond_statistics::clock::ClockFit;
 use serde::Serialize;
 
+use super::Direction;
 use super::flow::Flow;
 use crate::statistics::Distribution;
 
@@ -73,6 +75,29 @@ pub struct DirectionSummary {
     pub bins_delay_ms: Vec<Option<f64>>,
 }
 
+/// Due time and arrival of a record, each by the clock of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawDelay {
+    pub(crate) sent_ns: u64,
+    pub(crate) came_ns: u64,
+}
+
+impl RawDelay {
+    /// Difference of the two clocks, in ns.
+    fn raw_ns(&self) -> i128 {
+        i128::from(self.came_ns) - i128::from(self.sent_ns)
+    }
+
+    /// Delay in ms; `None` where the relation of the clocks is not known.
+    pub(crate) fn delay_ms(&self, clock: &ClockFit, direction: Direction) -> Option<f64> {
+        let (here_ns, there_ns, sign) = match direction {
+            Direction::Down => (self.came_ns, self.sent_ns, -1.0),
+            Direction::Up => (self.sent_ns, self.came_ns, 1.0),
+        };
+        Some(sign * clock.at(here_ns)?.correct(here_ns, there_ns) / 1e6)
+    }
+}
+
 /// Account of one direction while records arrive.
 pub(crate) struct Account {
     flow: Flow,
@@ -86,8 +111,8 @@ pub(crate) struct Account {
     count: u64,
     total_s: f64,
     longest_s: f64,
-    bins: Vec<(u64, Option<f64>)>,
-    delays: Vec<f64>,
+    bins: Vec<(u64, Option<RawDelay>)>,
+    delays: Vec<RawDelay>,
     /// Every `stride`-th delay is kept.
     stride: u64,
 }
@@ -117,15 +142,15 @@ impl Account {
         self.next
     }
 
-    /// Records an arrival: its time, its delay by two clocks in ms, and the number of its
-    /// connection. Returns `false` for a repeated record.
-    pub(crate) fn take(&mut self, number: u64, at_s: f64, raw_delay_ms: f64, nth: u64) -> bool {
+    /// Records an arrival: its time, its delay by two clocks, and the number of its connection.
+    /// Returns `false` for a repeated record.
+    pub(crate) fn take(&mut self, number: u64, at_s: f64, delay: RawDelay, nth: u64) -> bool {
         let Some(skipped) = number.checked_sub(self.next) else {
             return false;
         };
         self.unstamped += skipped;
         if self.records.is_multiple_of(self.stride) {
-            self.delays.push(raw_delay_ms);
+            self.delays.push(delay);
             if self.delays.len() >= MAX_DELAYS {
                 let mut keep = false;
                 self.delays.retain(|_| {
@@ -149,7 +174,9 @@ impl Account {
                 // Receipts are not trusted.
                 let more = u64::from(self.flow.record_bytes).saturating_mul(skipped + 1);
                 *bytes = bytes.saturating_add(more);
-                *worst = Some(worst.map_or(raw_delay_ms, |w| w.max(raw_delay_ms)));
+                if worst.is_none_or(|w| w.raw_ns() < delay.raw_ns()) {
+                    *worst = Some(delay);
+                }
             }
         }
         true
@@ -174,13 +201,13 @@ impl Account {
     }
 
     /// Ends the account at `end_s`, with `total` expected records and connection number `nth`;
-    /// `correction_ms` is added to delays by two clocks.
+    /// `delay_ms` gives the delays, where the clocks' relation is known.
     pub(crate) fn finish(
         mut self,
         end_s: f64,
         total: Option<u64>,
         nth: u64,
-        correction_ms: Option<f64>,
+        delay_ms: impl Fn(&RawDelay) -> Option<f64>,
     ) -> DirectionSummary {
         let missing = total.map(|t| t.saturating_sub(self.next));
         if missing != Some(0) {
@@ -190,10 +217,7 @@ impl Account {
         let bytes = self
             .records
             .saturating_mul(u64::from(self.flow.record_bytes));
-        let delays = correction_ms.and_then(|c| {
-            let all = std::mem::take(&mut self.delays);
-            Distribution::of(all.into_iter().map(|d| d + c).collect())
-        });
+        let delays = Distribution::of(self.delays.iter().filter_map(&delay_ms).collect());
         DirectionSummary {
             record_bytes: self.flow.record_bytes,
             interval_ms: self.flow.interval.as_secs_f64() * 1e3,
@@ -212,11 +236,7 @@ impl Account {
                 list: self.gaps,
             },
             bins_bytes: self.bins.iter().map(|b| b.0).collect(),
-            bins_delay_ms: self
-                .bins
-                .iter()
-                .map(|b| Some(b.1? + correction_ms?))
-                .collect(),
+            bins_delay_ms: self.bins.iter().map(|b| delay_ms(b.1.as_ref()?)).collect(),
         }
     }
 }
@@ -227,6 +247,17 @@ mod tests {
 
     use super::*;
 
+    fn raw(ms: f64) -> RawDelay {
+        RawDelay {
+            sent_ns: 0,
+            came_ns: (ms * 1e6) as u64,
+        }
+    }
+
+    fn raw_ms(delay: &RawDelay) -> f64 {
+        delay.raw_ns() as f64 / 1e6
+    }
+
     fn camera() -> Account {
         Account::new(Flow::chunks(3000, Duration::from_millis(160)).unwrap(), 0.5)
     }
@@ -236,13 +267,13 @@ mod tests {
     fn a_blackout_is_found() {
         let mut a = camera();
         for n in 0..10 {
-            assert!(a.take(n, 0.16 * (n + 1) as f64, 30.0, 1));
+            assert!(a.take(n, 0.16 * (n + 1) as f64, raw(30.0), 1));
         }
         for n in 10..20 {
-            assert!(a.take(n, 0.16 * (n + 1) as f64 + 6.0, 40.0, 2));
+            assert!(a.take(n, 0.16 * (n + 1) as f64 + 6.0, raw(40.0), 2));
         }
-        assert!(!a.take(12, 9.3, 1.0, 2));
-        let s = a.finish(9.3, Some(20), 2, Some(-5.0));
+        assert!(!a.take(12, 9.3, raw(1.0), 2));
+        let s = a.finish(9.3, Some(20), 2, |d| Some(raw_ms(d) - 5.0));
         assert_eq!((s.records, s.bytes, s.missing), (20, 60_000, Some(0)));
         assert_eq!((s.gaps.count, s.gaps.list.len()), (1, 1));
         let gap = s.gaps.list[0];
@@ -258,14 +289,50 @@ mod tests {
     #[test]
     fn silence_until_the_end_is_a_gap_too() {
         let mut a = camera();
-        a.take(0, 0.1, 0.0, 1);
-        let s = a.finish(10.0, Some(60), 1, None);
+        a.take(0, 0.1, raw(0.0), 1);
+        let s = a.finish(10.0, Some(60), 1, |_| None);
         assert!(s.gaps.list[0].open);
         assert!((s.gaps.longest_s - 9.9).abs() < 1e-9);
         assert_eq!((s.missing, s.delay_ms), (Some(59), None));
-        let nothing = camera().finish(10.0, None, 1, None);
+        let nothing = camera().finish(10.0, None, 1, |_| None);
         assert_eq!((nothing.missing, nothing.gaps.count), (None, 1));
         assert_eq!((nothing.goodput_mbps, nothing.last_s), (None, None));
+    }
+
+    /// The server's clock is 1 h ahead and gains 100 ppm, over 1000 s; records take 5 ms up and 50
+    /// ms down, pings 1 ms each way. Delays hold within the clock's error at all times.
+    #[test]
+    fn delays_follow_the_clocks_skew() {
+        const EPOCH: u64 = 1_700_000_000_000_000_000;
+        let there = |here: u64| here + 3_600_000_000_000 + (here - EPOCH) / 10_000;
+        let mut clock = ClockFit::new(1);
+        let (mut down, mut up) = (camera(), camera());
+        for i in 0..1000 {
+            let at = EPOCH + i * 1_000_000_000;
+            let pong = there(at + 1_000_000);
+            clock.exchange([at, pong, pong, at + 2_000_000]);
+            let delay = RawDelay {
+                sent_ns: there(at),
+                came_ns: at + 50_000_000,
+            };
+            down.take(i, i as f64, delay, 1);
+            let delay = RawDelay {
+                sent_ns: at,
+                came_ns: there(at + 5_000_000),
+            };
+            up.take(i, i as f64, delay, 1);
+        }
+        let of = |account: Account, direction| {
+            let s = account.finish(1000.0, Some(1000), 1, |d| d.delay_ms(&clock, direction));
+            s.delay_ms.unwrap()
+        };
+        let (down, up) = (of(down, Direction::Down), of(up, Direction::Up));
+        for (delay, true_ms) in [(down, 50.0), (up, 5.0)] {
+            assert_eq!(delay.count, 1000);
+            for ms in [delay.min, delay.max] {
+                assert!((ms - true_ms).abs() < 1.01, "{delay:?}");
+            }
+        }
     }
 
     #[test]
@@ -273,10 +340,11 @@ mod tests {
         let mut a = Account::new(Flow::bulk(), 0.5);
         let n = 3 * MAX_DELAYS as u64;
         for i in 0..n {
-            a.take(i, i as f64 / 1e6, i as f64, 1);
+            a.take(i, i as f64 / 1e6, raw(i as f64), 1);
         }
         assert!(a.delays.len() <= MAX_DELAYS);
-        let d = a.finish(4.0, Some(n), 1, Some(0.0)).delay_ms.unwrap();
+        let d = a.finish(4.0, Some(n), 1, |d| Some(raw_ms(d)));
+        let d = d.delay_ms.unwrap();
         assert!((d.median / (n as f64 / 2.0) - 1.0).abs() < 0.01);
     }
 }

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use mpbond_statistics::clock::ClockFit;
 use serde::Serialize;
 
-use super::account::{Account, DirectionSummary};
+use super::account::{Account, DirectionSummary, RawDelay};
 use super::connection::{Connection, Heard, Patience, Target, Up, exchange, greet, name};
 use super::sender::OPEN;
 use super::wire::{Frame, Hello, Kind, MAX_DURATION};
 use super::{Direction, Flow};
-use crate::clock_offset::{Bounds, ClockOffset};
+use crate::clock_offset::ClockOffset;
 use crate::error::ProbeError;
 use crate::sys;
 
@@ -168,11 +169,11 @@ pub fn run(
 ) -> Result<Summary, ProbeError> {
     options.check()?;
     let mut run = Run::new(options, heard);
-    let mut bounds = Bounds::default();
+    let mut clock = ClockFit::new(1);
     let failed = ProbeError::io("the traffic server");
     let mut greeted = greet(&options.target, run.patience(), &run.hello, None).map_err(&failed)?;
-    greeted.compare_clocks(&mut bounds).map_err(&failed)?;
-    run.begin(bounds);
+    greeted.compare_clocks(&mut clock).map_err(&failed)?;
+    run.begin(clock);
     let mut connection = Some(greeted.start(Some(0), run.up_work()).map_err(&failed)?);
     while let Some(current) = connection {
         run.connections += 1;
@@ -204,7 +205,7 @@ pub(super) struct Run<'a, F> {
     options: &'a ClientOptions,
     heard: F,
     hello: Hello,
-    bounds: Bounds,
+    clock: ClockFit,
     /// Start by the user's clock, in ns since the Unix epoch, and by the monotonic clock.
     start_ns: u64,
     start: Instant,
@@ -231,7 +232,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
                 down_next: 0,
                 receipts_next: 0,
             },
-            bounds: Bounds::default(),
+            clock: ClockFit::new(1),
             start_ns: 0,
             start: Instant::now(),
             down: options.down.map(account),
@@ -243,8 +244,8 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         }
     }
 
-    pub(super) fn begin(&mut self, bounds: Bounds) {
-        self.bounds = bounds;
+    pub(super) fn begin(&mut self, clock: ClockFit) {
+        self.clock = clock;
         self.start_ns = sys::now_ns();
         self.start = Instant::now();
     }
@@ -328,11 +329,9 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         now_ns: u64,
         sent_ns: u64,
     ) -> Result<bool, String> {
-        let offset_us = self.bounds.offset().map(|o| o.offset_us);
         let ms = |to: u64, from: u64| crate::record::difference_us(from, to) / 1e3;
         let nth = self.connections;
-        // Delay by two clocks, and the sign with which their offset is added.
-        let (direction, account, at_s, raw_ms, sign) = match frame.kind {
+        let (direction, account, at_s, times) = match frame.kind {
             Kind::Data => {
                 let Some(account) = self.down.as_mut() else {
                     return Err("unrequested records".to_owned());
@@ -343,20 +342,19 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
                     return Err("record of unexpected size".to_owned());
                 }
                 let at_s = ms(now_ns, self.start_ns) / 1e3;
-                let raw = ms(now_ns, frame.stamp_ns);
-                (Direction::Down, account, at_s, raw, 1.0)
+                (Direction::Down, account, at_s, (frame.stamp_ns, now_ns))
             }
             Kind::Receipt => {
                 let Some(account) = self.up.as_mut() else {
                     return Err("unexpected receipts".to_owned());
                 };
-                let at_s =
-                    ms(frame.stamp_ns, self.start_ns) / 1e3 - offset_us.unwrap_or_default() / 1e6;
-                let raw = ms(frame.stamp_ns, sent_ns);
-                (Direction::Up, account, at_s, raw, -1.0)
+                // The server's clock in between is of use only once it is known.
+                let ahead_us = self.clock.at(now_ns).map_or(0.0, |o| o.micros());
+                let at_s = ms(frame.stamp_ns, self.start_ns) / 1e3 - ahead_us / 1e6;
+                (Direction::Up, account, at_s, (sent_ns, frame.stamp_ns))
             }
             Kind::Pong => {
-                self.bounds.take(exchange(frame, now_ns));
+                self.clock.exchange(exchange(frame, now_ns).stamps());
                 return Ok(true);
             }
             Kind::End => {
@@ -371,7 +369,11 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
         if direction == Direction::Up && frame.number >= self.up_total.load(Ordering::SeqCst) {
             return Err("receipt for an unsent record".to_owned());
         }
-        if !account.take(frame.number, at_s, raw_ms, nth) {
+        let delay = RawDelay {
+            sent_ns: times.0,
+            came_ns: times.1,
+        };
+        if !account.take(frame.number, at_s, delay, nth) {
             return Ok(true);
         }
         match direction {
@@ -382,7 +384,7 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
             Direction::Down => self.options.down,
             Direction::Up => self.options.up,
         };
-        let delay_ms = offset_us.map(|o| raw_ms + sign * o / 1e3);
+        let delay_ms = delay.delay_ms(&self.clock, direction);
         Ok(self.tell(&Event::Record {
             direction,
             number: frame.number,
@@ -426,23 +428,21 @@ impl<'a, F: FnMut(&Event) -> bool> Run<'a, F> {
     }
 
     pub(super) fn finish(self) -> Summary {
-        let clock = self.bounds.offset();
         let end_s = self.elapsed_s();
         let up_total = self.known_up_total();
-        let offset_ms = clock.map(|c| c.offset_us / 1e3);
         let nth = self.connections;
+        let (clock, down_total) = (self.clock, self.down_total);
+        let finish = |account: Account, direction: Direction, total| {
+            account.finish(end_s, total, nth, |d| d.delay_ms(&clock, direction))
+        };
         Summary {
             start_unix_s: self.start_ns as f64 / 1e9,
             duration_s: self.options.duration.as_secs_f64(),
             connections: self.connections,
             losses: self.losses,
-            clock,
-            down: self
-                .down
-                .map(|a| a.finish(end_s, self.down_total, nth, offset_ms)),
-            up: self
-                .up
-                .map(|a| a.finish(end_s, up_total, nth, offset_ms.map(|o| -o))),
+            clock: ClockOffset::of_fit(&clock),
+            down: self.down.map(|a| finish(a, Direction::Down, down_total)),
+            up: self.up.map(|a| finish(a, Direction::Up, up_total)),
         }
     }
 }

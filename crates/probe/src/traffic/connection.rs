@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mpbond_statistics::clock::ClockFit;
+
 use super::sender::{Work, Writer, prepare, send};
 use super::socks5;
 use super::wire::{Frame, Hello, Kind};
 use super::{Flow, wire};
-use crate::clock_offset::{Bounds, Exchange};
+use crate::clock_offset::Exchange;
 use crate::sys;
 
 /// Number of pings before the first record: clocks are compared while queues are empty.
@@ -116,7 +118,7 @@ pub(crate) fn refused(reason: &[u8]) -> String {
 
 impl Greeted {
     /// Compares clocks while the connection is idle.
-    pub(crate) fn compare_clocks(&mut self, bounds: &mut Bounds) -> io::Result<()> {
+    pub(crate) fn compare_clocks(&mut self, clock: &mut ClockFit) -> io::Result<()> {
         let mut payload = Vec::new();
         for _ in 0..PINGS {
             let now = sys::now_ns();
@@ -127,7 +129,7 @@ impl Greeted {
             if frame.kind != Kind::Pong {
                 return Err(wrong("the server does not answer a ping"));
             }
-            bounds.take(exchange(frame, back));
+            clock.exchange(exchange(frame, back).stamps());
         }
         Ok(())
     }

@@ -3,12 +3,13 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
+use mpbond_statistics::clock::ClockFit;
+
 use super::client::{self, ClientOptions};
 use super::connection::{Target, refused};
 use super::runs::{self, Receipt};
 use super::wire::{Frame, Hello, Kind, sent_ns};
 use super::{Flow, socks5};
-use crate::clock_offset::Bounds;
 
 /// Passes octets to a server, a client or a SOCKS5 client (selected by the first octet), as if from
 /// the far end, without a connection. Returns the resulting message, if any; panics when an
@@ -55,7 +56,7 @@ fn client(mut octets: &[u8]) -> io::Result<()> {
     options.up = Some(Flow::bulk());
     options.down = Flow::chunks(100, Duration::from_millis(20)).ok();
     let mut run = client::Run::new(&options, |_| true);
-    run.begin(Bounds::default());
+    run.begin(ClockFit::new(1));
     let mut payload = Vec::new();
     let heard = loop {
         let frame = match Frame::read(&mut octets, &mut payload) {
