@@ -24,6 +24,7 @@ mod stream;
 mod sys;
 mod tls;
 pub mod traffic;
+mod wire_clock;
 
 pub use clock_offset::{ClockOffset, ClockSegment, DirectionClock, Exchange};
 pub use error::ProbeError;
@@ -32,6 +33,7 @@ pub use options::{Method, Options};
 pub use record::{KernelSource, Pair, Probe, Stamps, Summary, UserSource, WireSource};
 pub use server::{Server, ServerOptions};
 pub use statistics::Distribution;
+pub use wire_clock::{Enclosing, WireClockSkew, set_wire_times};
 
 /// Sends probes according to `options` and calls `heard` for each as soon as it is answered or
 /// lost.

@@ -38,6 +38,8 @@ pub enum WireClock {
 pub struct WireTimes {
     /// Clock.
     pub clock: WireClock,
+    /// Interface of the capture whose radio's clock it is; `None` for time stamps of the capture.
+    pub radio: Option<u32>,
     /// Time of the probe, t_n^o.
     pub out_ns: u64,
     /// Time of its answer, t_n^i.
@@ -69,12 +71,14 @@ impl OnWire {
         {
             return Some(WireTimes {
                 clock: WireClock::Tsft,
+                radio: Some(out.interface),
                 out_ns: out_us.saturating_mul(1000),
                 in_ns: in_us.saturating_mul(1000),
             });
         }
         Some(WireTimes {
             clock: WireClock::Capture,
+            radio: None,
             out_ns: out.at_ns,
             in_ns: back.at_ns,
         })

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use clap::Args;
 use mpbond_capture::delay::{OnWire, Protocol, WireClock, WireProbes, wire_probes};
 use mpbond_command::{Failure, print};
-use mpbond_probe::{Method, Pair, Probe, Summary, WireSource};
+use mpbond_probe::{
+    Enclosing, Method, Pair, Probe, Summary, WireClockSkew, WireSource, set_wire_times,
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -27,8 +29,9 @@ const MAX_PROBES: usize = 1 << 20;
 /// A capture beside the path, such as a sniffer's, gives the delay of the network (d_n). With the
 /// output of `mpbond probe --json` from the same time it gives the delay added by the phone: Δd =
 /// d_u − d_n, Δd_k = d_k − d_n, Δd_u = d_u − d_k. Only differences are used, so the clocks need not
-/// agree. Reads 802.11 (not encrypted), Ethernet, cooked and raw IP; merge the captures of several
-/// sniffers by `mpbond capture merge` first.
+/// agree; their skew is derived from the probes and taken off d_n. Reads 802.11 (not encrypted),
+/// Ethernet, cooked and raw IP; merge the captures of several sniffers by `mpbond capture merge`
+/// first.
 ///
 /// Without --probes it uses the capture alone: probes of `mpbond probe` by ICMP and UDP, and pings
 /// of other programs.
@@ -65,6 +68,8 @@ struct Run {
     name: String,
     method: Method,
     probes: Vec<Matched>,
+    /// Skew of the capture's clocks; without probes of `mpbond probe --json` it is not known.
+    clocks: Vec<WireClockSkew>,
 }
 
 #[derive(Serialize)]
@@ -87,6 +92,10 @@ struct Transmissions {
 
 impl DelayArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let wanted = match &self.probes {
+            Some(path) => format!("the probes of {}", path.display()),
+            None => "ICMP and UDP probes of `mpbond probe`, and pings of other programs".to_owned(),
+        };
         let probes = self.probes.as_deref().map(read_probes).transpose()?;
         let locals = probes.iter().flatten().filter_map(|p| p.local);
         let ports: HashSet<u16> = locals.map(|local| local.port()).collect();
@@ -108,7 +117,7 @@ impl DelayArgs {
                 let repeated = run.repeated();
                 let line = json!({
                     "summary": summary, "name": run.name, "found": found, "repeated": repeated,
-                    "sealed": seen.sealed, "damaged": seen.damaged, "incomplete": seen.incomplete,
+                    "wire_clocks": run.clocks, "sealed": seen.sealed, "damaged": seen.damaged, "incomplete": seen.incomplete,
                 });
                 out.push_str(&format!("{line}\n"));
             } else {
@@ -123,10 +132,17 @@ impl DelayArgs {
             }
         }
         if !self.json {
-            out.push_str(&notes(&runs, &seen));
+            out.push_str(&notes(&seen));
         }
         print(&out)?;
         let none = runs.iter().all(|run| run.found() == 0);
+        if none {
+            eprintln!(
+                "mpbond capture delay: {name}: none of {} packets is a probe with its answer \
+                 ({} encrypted, {} damaged frames); looked for {wanted}",
+                seen.records, seen.sealed, seen.damaged
+            );
+        }
         let code = ended("delay", seen.incomplete.as_ref());
         Ok(if none { ExitCode::from(1) } else { code })
     }
@@ -193,20 +209,18 @@ fn matched(probes: Vec<Probe>, seen: &WireProbes) -> Run {
             on_wire.extend(found.map(|found| (seq, found)));
         }
     }
-    let probes = probes.into_iter().map(|mut probe| {
-        let seen = on_wire.get(&probe.seq).copied().unwrap_or_default();
-        if !probe.lost
-            && !probe.duplicate
-            && let Some(wire) = wire(&seen)
-        {
-            probe.set_wire(wire);
-        }
-        Matched { probe, seen }
+    let found = |probe: &Probe| on_wire.get(&probe.seq).copied().unwrap_or_default();
+    let mut probes = probes;
+    let clocks = set_wire_times(&mut probes, |probe| wire(&found(probe)));
+    let probes = probes.into_iter().map(|probe| Matched {
+        seen: found(&probe),
+        probe,
     });
     Run {
         name: format!("{} probes", method.name()),
         method,
         probes: probes.collect(),
+        clocks,
     }
 }
 
@@ -220,16 +234,21 @@ fn numbered(probe: &Probe, seen: &WireProbes) -> Option<OnWire> {
     seen.numbered.get(&key).copied()
 }
 
-fn wire(seen: &OnWire) -> Option<Pair<WireSource>> {
+/// Times on the wire, and the number of their clock: 0 is the capture's, the radios' follow.
+fn wire(seen: &OnWire) -> Option<(Pair<WireSource>, u32)> {
     let times = seen.times()?;
-    Some(Pair {
+    let clock = times
+        .radio
+        .map_or(0, |interface| interface.saturating_add(1));
+    let pair = Pair {
         source: match times.clock {
             WireClock::Capture => WireSource::Capture,
             WireClock::Tsft => WireSource::Tsft,
         },
         out_ns: times.out_ns,
         in_ns: times.in_ns,
-    })
+    };
+    Some((pair, clock))
 }
 
 /// Results from the capture alone.
@@ -248,7 +267,7 @@ fn alone(seen: &WireProbes) -> Vec<Run> {
             ));
         }
         if let Some(run) = runs.last_mut() {
-            let mut probe = Probe::of_wire(*seq, method, wire(on_wire));
+            let mut probe = Probe::of_wire(*seq, method, wire(on_wire).map(|w| w.0));
             probe.run = Some(*id);
             run.probes.push(Matched {
                 probe,
@@ -266,7 +285,7 @@ fn alone(seen: &WireProbes) -> Vec<Run> {
         }
         if let Some(run) = runs.last_mut() {
             run.probes.push(Matched {
-                probe: Probe::of_wire(u32::from(*seq), Method::Icmp, wire(on_wire)),
+                probe: Probe::of_wire(u32::from(*seq), Method::Icmp, wire(on_wire).map(|w| w.0)),
                 seen: *on_wire,
             });
         }
@@ -297,6 +316,7 @@ impl Run {
             name,
             method,
             probes: Vec::new(),
+            clocks: Vec::new(),
         }
     }
 
@@ -331,11 +351,71 @@ impl Run {
             let _ = write!(out, ", {} seen more than once", self.repeated());
         }
         out.push('\n');
-        out + &table(summary)
+        out += &table(summary);
+        for clock in &self.clocks {
+            out += &clock_text(clock);
+        }
+        if self.clocks.is_empty() && self.found() > 0 {
+            out += "the capture's clock is not compared: d_n may be wrong by 100 ppm of itself\n";
+        }
+        out
     }
 }
 
-fn notes(runs: &[Run], seen: &WireProbes) -> String {
+fn clock_text(clock: &WireClockSkew) -> String {
+    let mut out = String::new();
+    let name = match clock.clock {
+        0 => "the capture's clock".to_owned(),
+        radio => format!("the radio's clock of interface {}", radio - 1),
+    };
+    let error_us = clock.d_n_error_us.unwrap_or_default();
+    let by = match clock.stamps {
+        Some(Enclosing::Kernel) => "kernel's",
+        Some(Enclosing::User) => "user's",
+        None => {
+            let _ = writeln!(
+                out,
+                "{name} is not compared, for want of the host's stamps: d_n may be wrong by 100 \
+                 ppm of itself, {error_us:.2} us"
+            );
+            return out;
+        }
+    };
+    if let (Some(skew), Some(error)) = (clock.skew_ppm, clock.skew_error_ppm) {
+        let _ = write!(
+            out,
+            "{name} against the {by} stamps: {skew:+.2} ± {error:.2} ppm; "
+        );
+        let _ = match &clock.difference_us {
+            Some(d) => writeln!(
+                out,
+                "taken off d_n: ΔD {:+.2} us (mean); d_n is known to ± {error_us:.2} us",
+                d.mean
+            ),
+            None => writeln!(
+                out,
+                "too vague to be taken off: d_n may be wrong by 100 ppm of itself, {error_us:.2} us"
+            ),
+        };
+    }
+    if clock.drifted {
+        let _ = writeln!(
+            out,
+            "note: no line relates {name} to the {by} stamps: a clock was set, or its rate changed"
+        );
+    }
+    if clock.crossed > 0 {
+        let _ = writeln!(
+            out,
+            "note: {} probes were on the wire before they left, or after their answers came, by \
+             the {by} stamps; their d_n is not corrected",
+            clock.crossed
+        );
+    }
+    out
+}
+
+fn notes(seen: &WireProbes) -> String {
     let mut out = String::new();
     let mut note = |count: u64, what: &str| {
         if count > 0 {
@@ -351,12 +431,5 @@ fn notes(runs: &[Run], seen: &WireProbes) -> String {
         seen.beyond,
         "packets of more probes than can be kept are left out",
     );
-    if runs.iter().all(|run| run.found() == 0) {
-        let _ = writeln!(
-            out,
-            "none of {} packets is such a probe with its answer",
-            seen.records
-        );
-    }
     out
 }

@@ -158,6 +158,38 @@ fn pings_in_a_capture_have_their_delays() {
     );
 }
 
+/// A capture without a packet: the error names the file and what was looked for.
+#[test]
+fn a_capture_without_probes_says_what_was_looked_for() {
+    let out = tempfile::tempdir().unwrap();
+    let header = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65535, 101];
+    let header: Vec<u8> = header.iter().flat_map(|f| f.to_le_bytes()).collect();
+    std::fs::write(out.path().join("empty.pcap"), header).unwrap();
+    let probe = r#"{"seq":0,"method":"icmp","d_u_us":1.0,"d_k_us":null,"d_n_us":null,"#;
+    let probe = format!(
+        "{probe}{}",
+        r#""stamps":{"user":null,"kernel":null,"wire":null},"#
+    );
+    let probe = format!("{probe}{}", r#""lost":false,"duplicate":false}"#);
+    std::fs::write(out.path().join("p.jsonl"), probe).unwrap();
+    for (args, wanted) in [
+        (&[][..], "pings of other programs"),
+        (&["--json"], "pings of other programs"),
+        (&["--probes", "p.jsonl"], "the probes of p.jsonl"),
+    ] {
+        let args = [&["capture", "delay", "empty.pcap"], args].concat();
+        let output = mpbond(out.path(), &args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            errors.starts_with("mpbond capture delay: empty.pcap: none of 0 packets"),
+            "{args:?}: {errors}"
+        );
+        assert!(errors.contains(wanted), "{args:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
+
 #[test]
 fn probes_are_lines_of_json_and_a_summary() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -153,6 +153,12 @@ fn role() {
             .collect();
         assert_eq!(lines.len(), COUNT + 1, "{method}");
         assert_eq!(lines[COUNT]["found"], COUNT, "{method}: {told}");
+        let clock = &lines[COUNT]["wire_clocks"][0];
+        assert_eq!(clock["clock"], 0, "{method}: {told}");
+        assert!(
+            clock["d_n_error_us"].is_f64() && clock["stamps"].is_string(),
+            "{clock}"
+        );
         for probe in &lines[..COUNT] {
             let us = |key: &str| {
                 probe[key]

@@ -204,6 +204,11 @@ impl ClockFit {
         self.parts.get(number)?.at(here_ns)
     }
 
+    /// The segment with this number, if it has bounds from both sides.
+    pub fn segment(&self, number: usize) -> Option<Segment> {
+        self.parts.get(number)?.segment()
+    }
+
     /// Segments with bounds from both sides, in order.
     pub fn segments(&self) -> Vec<Segment> {
         self.whole().filter_map(Part::segment).collect()
