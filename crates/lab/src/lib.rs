@@ -165,5 +165,7 @@ pub use run::{RunOptions, run};
 pub use shell::shell;
 pub use simulate::{SimulateOptions, simulate};
 pub use statistics::estimate;
-pub use survey::{Survey, SurveyOptions, SurveyScheme, SurveyStart, survey};
+pub use survey::{
+    PAIRS_FILE, Survey, SurveyOptions, SurveyPairs, SurveyScheme, SurveyStart, survey,
+};
 pub use wiring::{LinkEnds, Network};

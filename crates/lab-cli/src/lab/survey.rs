@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use mpbond_command::Failure;
 use mpbond_lab::experiment::Direction;
-use mpbond_lab::{SurveyOptions, SurveyScheme, SurveyStart};
+use mpbond_lab::{PAIRS_FILE, SurveyOptions, SurveyPairs, SurveyScheme, SurveyStart};
 use mpbond_units::Size;
 
 use super::failure::failed;
@@ -28,18 +28,27 @@ pub(super) struct SurveyArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     settings: u32,
-    /// Seed of the settings.
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
-    /// Only the setting with this number, counted from 0.
+    /// Seed of the settings; may be repeated, for so many settings of each.
+    #[arg(long, value_name = "SEED", default_value = "1")]
+    seed: Vec<u64>,
+    /// Only the setting with this number, counted from 0; may be repeated.
     #[arg(long, value_name = "NUMBER", conflicts_with = "settings")]
     #[arg(value_parser = clap::value_parser!(u32).range(..100_000))]
-    only: Option<u32>,
+    only: Vec<u32>,
+    /// Pairs of recorded links in place of drawn ones: those for tuning, for reports (ADR 0022), or
+    /// all.
+    #[arg(long, value_name = "tuning|report|all", num_args = 0..=1, default_missing_value = "all")]
+    #[arg(conflicts_with_all = ["settings", "seed"])]
+    trace_pairs: Option<SurveyPairs>,
+    /// Experiment file with these pairs as settings.
+    #[arg(long, value_name = "FILE", requires = "trace_pairs")]
+    #[arg(default_value = PAIRS_FILE)]
+    pairs_file: PathBuf,
     /// Transfers of each kind and setting, in pairs with the best link.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
     seeds: u32,
-    /// Number of devices, 2 or 3; may be repeated. Both when not given.
+    /// Number of devices, 2 or 3; may be repeated. Both when not given; 2 of recorded pairs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=3))]
     devices: Vec<u8>,
     /// State before the transfer: joined, cold (no session yet) or kept (used, then idle); may be
@@ -89,9 +98,14 @@ impl SurveyArgs {
         let options = SurveyOptions {
             settings: self.settings,
             seed: self.seed,
+            pairs: self.trace_pairs,
+            pairs_file: self.pairs_file,
             only: self.only,
             seeds: self.seeds,
-            devices: or_all(self.devices, [2, 3]),
+            devices: match self.trace_pairs {
+                None => or_all(self.devices, [2, 3]),
+                Some(_) => or_all(self.devices, [2]),
+            },
             starts: or_all(self.starts, SurveyStart::ALL),
             directions: or_all(self.directions, [Direction::Down, Direction::Up]),
             transfers: or_all(self.transfers, SIZES_KIB.map(|kib| Size(kib << 10))),

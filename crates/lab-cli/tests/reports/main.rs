@@ -151,6 +151,23 @@ fn a_report_of_a_busy_machine_has_pictures() {
 }
 
 #[test]
+fn a_surveys_page_is_readable() {
+    browse(|page, folder| {
+        let html = folder.join("survey.html");
+        let survey = "lab survey --quiet --settings 8 --seed 3 --seeds 2 --devices 2 \
+                      --transfer 64KiB --transfer 512KiB \
+                      --start joined --start cold";
+        let out = ["--html", html.to_str().unwrap()];
+        LAB.ok(&survey
+            .split(' ')
+            .chain(out)
+            .filter(|a| !a.is_empty())
+            .collect::<Vec<_>>());
+        look(page, &[html]);
+    });
+}
+
+#[test]
 fn a_traces_report_is_readable() {
     browse(|page, folder| {
         let reports = [

@@ -1965,7 +1965,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__lab__subcmd__survey)
-            opts="-q -h -V --settings --seed --only --seeds --devices --start --direction --transfer --scheme --json --html --threads --quiet --log --log-json --help --version"
+            opts="-q -h -V --settings --seed --only --trace-pairs --pairs-file --seeds --devices --start --direction --transfer --scheme --json --html --threads --quiet --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1980,6 +1980,14 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trace-pairs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pairs-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -14,6 +14,7 @@ mod workers;
 pub use options::SimulateOptions;
 pub(crate) use progress::Progress;
 pub use seeds::simulate;
+pub(crate) use topology::two_way;
 pub(crate) use workers::on_all_processors;
 
 #[cfg(test)]

@@ -315,7 +315,11 @@ impl<'e> Builder<'e> {
     }
 }
 
-fn two_way(
+/// A link during a workload, with its recordings.
+///
+/// # Errors
+/// When a recording cannot be read.
+pub(crate) fn two_way(
     e: &Experiment,
     workload: Option<&Workload>,
     link: &Link,

@@ -10,6 +10,7 @@ use super::case::{Case, SurveyScheme};
 use super::record::Row;
 use super::setting::{Over, Setting};
 use crate::error::{Error, Result};
+use crate::experiment::name_of;
 
 /// Initial window of the links' TCP: Linux's.
 const INITIAL_WINDOW: u64 = 10;
@@ -121,7 +122,9 @@ pub(super) fn measure(
         };
         let done = || outcomes.iter().flatten();
         Row {
+            seed: setting.pair.is_none().then_some(setting.seed),
             setting: setting.number,
+            pair: setting.pair.clone(),
             rough: setting.rough,
             links: setting.properties(case.devices),
             devices: case.devices,
@@ -140,10 +143,30 @@ pub(super) fn measure(
             clairvoyant_seconds: Sample::new(clairvoyant.clone()).mean(),
             redundant_share: mean(done().map(ExchangeOutcome::redundant_share).collect()),
             redundant_bytes: mean(done().map(|o| o.redundant_bytes as f64).collect()),
+            redundant_bytes_max: done().map(|o| o.redundant_bytes).max().unwrap_or(0),
             failed: times.iter().filter(|t| t.is_none()).count() as u32,
+            replay: replay(setting, case, *scheme, seeds),
         }
     });
     Ok(rows.collect())
+}
+
+/// The command that measures a row again.
+fn replay(setting: &Setting, case: Case, scheme: SurveyScheme, seeds: u32) -> String {
+    let scheme = match scheme == SurveyScheme::default() {
+        true => String::new(),
+        false => format!(" --scheme {scheme}"),
+    };
+    format!(
+        "mpbond lab survey {} --only {} --seeds {seeds} --devices {} --start {} \
+         --direction {} --transfer {}{scheme}",
+        setting.options,
+        setting.number,
+        case.devices,
+        case.start.name(),
+        name_of(case.direction),
+        case.transfer.to_string().replace(' ', "")
+    )
 }
 
 fn name(over: Over) -> String {
@@ -173,6 +196,7 @@ fn carry(
 ) -> Option<ExchangeOutcome> {
     let plain = matches!(over, Over::Tcp(_));
     let mut scenario = case.add_to(setting.world(over, seed), plain);
+    setting.restart_recordings(&mut scenario);
     scheme.set(&mut scenario);
     // The arrivals over one path, for the clairvoyant scheduler.
     scenario.keeps_log = matches!(over, Over::Alone(_)) && seed >= CHOOSING;

@@ -1,29 +1,31 @@
-//! Surveys: transfers over links drawn at random, in virtual time.
+//! Surveys: transfers over links drawn at random or recorded, in virtual time.
 //!
 //! A *setting* consists of the links of a primary and two helpers. It depends on the survey's seed
 //! and on its own number alone. Rates of PS-Paths and HS-Paths are 1 to 80 Mbit/s, of pipes 2 to
 //! 100, one-way delays 5 to 100 ms and 1 to 30, queues 30 to 400 ms, all with uniformly distributed
 //! logarithms. Settings with odd numbers are *rough*: half of their links lose up to 2 % of the
-//! packets at random, half delay packets by up to 20 ms.
+//! packets at random, half delay packets by up to 20 ms. Pairs of recorded links are settings of an
+//! experiment file; their recordings begin with each transfer.
 //!
 //! Each transfer is compared in pairs with the same transfer over the best link alone. The best
 //! link is the fastest, on other seeds, of mpbond and plain TCP over each single path. Bounds are
 //! the fluid bound, the bound with slow start, and a clairvoyant scheduler.
 
 mod case;
+mod figures;
 mod measure;
 mod page;
+mod pairs;
 mod record;
 mod setting;
 mod summary;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use mpbond_units::Size;
 
 pub use case::{SurveyScheme, SurveyStart};
-use record::Row;
+pub use pairs::{PAIRS_FILE, SurveyPairs};
 pub use record::Survey;
 
 use crate::error::{Doing, Error, Result};
@@ -38,10 +40,14 @@ use setting::{MAX_DEVICES, Setting};
 pub struct SurveyOptions {
     /// Number of settings.
     pub settings: u32,
-    /// Seed of the settings.
-    pub seed: u64,
-    /// Only the setting with this number.
-    pub only: Option<u32>,
+    /// Seeds of the settings.
+    pub seed: Vec<u64>,
+    /// Pairs of recorded links in place of drawn ones.
+    pub pairs: Option<SurveyPairs>,
+    /// Experiment file with these pairs as settings.
+    pub pairs_file: PathBuf,
+    /// Only settings with these numbers; all if there are none.
+    pub only: Vec<u32>,
     /// Transfers of each row.
     pub seeds: u32,
     /// Numbers of devices, 2 or 3.
@@ -79,8 +85,15 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
             "{wrong} devices: a survey compares 2 or {MAX_DEVICES} devices with one"
         )));
     }
+    let (settings, left_out) = settings(options)?;
+    let most = settings.iter().map(Setting::devices).min();
+    if options.devices.iter().any(|devices| Some(*devices) > most) {
+        return Err(Error::Experiment(
+            "3 devices: pairs of recorded links have one helper, so that --devices is 2".to_owned(),
+        ));
+    }
     let mut work = Vec::new();
-    for number in options.only.map_or(0..options.settings, |n| n..n + 1) {
+    for setting in &settings {
         for &devices in &options.devices {
             for &start in &options.starts {
                 for &direction in &options.directions {
@@ -91,7 +104,7 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
                             direction,
                             transfer,
                         };
-                        work.push((Setting::draw(options.seed, number), case));
+                        work.push((setting, case));
                     }
                 }
             }
@@ -103,10 +116,14 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
         measure::measure(setting, *case, &options.schemes, options.seeds)
     })?;
     let report = Survey {
-        seed: options.seed,
+        seed: match options.pairs {
+            None => options.seed.clone(),
+            Some(_) => Vec::new(),
+        },
         commit: machine::commit(Path::new(".")).unwrap_or_default(),
         seeds: options.seeds,
-        summary: summary::groups(options.seed, options.seeds, &rows),
+        summary: summary::groups(&rows),
+        figures: figures::figures(&rows),
         settings: rows,
     };
     if let Some(path) = &options.json {
@@ -119,34 +136,43 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
     }
     if !options.quiet {
         println!("{}", summary::grid(&report.summary).to_text());
-        let worst = report.summary.iter();
-        if let Some(worst) = worst.max_by(|a, b| a.ratio[2].total_cmp(&b.ratio[2]))
-            && std::io::stdout().is_terminal()
-        {
-            println!("worst: {}", worst.worst);
+        println!("\n{}", figures::grid(&report.figures).to_text());
+        for missed in report.figures.iter().filter(|figure| !figure.holds) {
+            let replay = missed.worst.as_deref().unwrap_or_default();
+            println!("MISSED: {}; worst: {replay}", missed.name);
+        }
+        if let Some(left_out) = left_out {
+            println!("{left_out}");
         }
     }
     Ok(report)
 }
 
-/// The command that measures a row again.
-fn replay(seed: u64, seeds: u32, row: &Row) -> String {
-    let direction = match row.direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
+/// The settings, and a remark on those that are left out.
+fn settings(options: &SurveyOptions) -> Result<(Vec<Setting>, Option<String>)> {
+    let (mut all, left_out) = match &options.pairs {
+        Some(pairs) => {
+            let (mut all, left_out) = pairs::read(&options.pairs_file)?;
+            all.retain(|setting| pairs.contain(setting.number));
+            (all, left_out)
+        }
+        None => {
+            let last = options.only.iter().map(|number| number + 1).max();
+            let numbers = 0..last.unwrap_or(options.settings);
+            let draw = |&seed| {
+                numbers
+                    .clone()
+                    .map(move |number| Setting::draw(seed, number))
+            };
+            (options.seed.iter().flat_map(draw).collect(), None)
+        }
     };
-    let scheme = match row.scheme == SurveyScheme::default() {
-        true => String::new(),
-        false => format!(" --scheme {}", row.scheme),
-    };
-    format!(
-        "mpbond lab survey --seed {seed} --only {} --seeds {seeds} --devices {} --start {} \
-         --direction {direction} --transfer {}{scheme}",
-        row.setting,
-        row.devices,
-        row.start.name(),
-        row.transfer.to_string().replace(' ', "")
-    )
+    all.retain(|setting| options.only.is_empty() || options.only.contains(&setting.number));
+    if all.is_empty() {
+        let why = left_out.unwrap_or_default();
+        return Err(Error::Experiment(format!("no setting is selected; {why}")));
+    }
+    Ok((all, left_out))
 }
 
 #[cfg(test)]

@@ -11,11 +11,18 @@ use crate::experiment::Direction;
 /// One transfer over one setting with one scheme: means over its seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    /// Seed of the setting; none of recorded links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// Number of the setting.
     pub setting: u32,
+    /// Name of a pair of recorded links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
     /// Whether its links lose or delay packets at random.
     pub rough: bool,
-    /// Properties of its links: `ps_mbps`, `hs_delay_ms`, `pipe2_loss` and so on.
+    /// Properties of its links: `ps_mbps`, `hs_delay_ms`, `pipe2_loss` and so on. The rate of a
+    /// recorded link is the mean of a minute.
     #[serde(flatten)]
     pub links: BTreeMap<String, f64>,
     /// Devices, the primary included.
@@ -51,8 +58,23 @@ pub struct Row {
     pub redundant_share: f64,
     /// Bytes that arrived twice.
     pub redundant_bytes: f64,
+    /// The same, of the transfer with the most.
+    pub redundant_bytes_max: u64,
     /// Transfers that did not end well; they enter no mean.
     pub failed: u32,
+    /// The command that measures it again.
+    pub replay: String,
+}
+
+impl Row {
+    /// Kind of the setting's links.
+    pub(super) fn links_are(&self) -> &'static str {
+        match (&self.pair, self.rough) {
+            (Some(_), _) => "recorded",
+            (None, true) => "rough",
+            (None, false) => "smooth",
+        }
+    }
 }
 
 /// Figures of one kind of transfer over all settings of a kind.
@@ -60,8 +82,8 @@ pub struct Row {
 pub struct Group {
     /// Scheme.
     pub scheme: SurveyScheme,
-    /// Whether links lose or delay packets at random.
-    pub rough: bool,
+    /// Kind of links: `smooth`, `rough` (they lose or delay packets at random), `recorded`.
+    pub links: &'static str,
     /// Devices.
     pub devices: u8,
     /// State of the connections before the transfer.
@@ -85,18 +107,40 @@ pub struct Group {
     /// Share of bytes that arrived twice: median, 95th percentile, maximum.
     pub redundant_share: [f64; 3],
     /// Bytes that arrived twice: maximum.
-    pub redundant_bytes: f64,
+    pub redundant_bytes: u64,
     /// Rows in which mpbond over the best link alone was slower than plain TCP there by over 3 %.
     pub alone_slower: usize,
     /// Transfers that did not end well.
     pub failed: u32,
 }
 
+/// A wanted bound on a survey's rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Scheme.
+    pub scheme: SurveyScheme,
+    /// Quantity, and the rows that it is of.
+    pub name: String,
+    /// Number of those rows.
+    pub rows: usize,
+    /// Value; a share, a ratio or bytes.
+    pub value: f64,
+    /// Maximum that is wanted.
+    pub at_most: f64,
+    /// Value and maximum as text.
+    pub text: [String; 2],
+    /// Whether the value is at most that.
+    pub holds: bool,
+    /// The command that measures the worst row again, of a figure that does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst: Option<String>,
+}
+
 /// A survey.
 #[derive(Debug, Clone, Serialize)]
 pub struct Survey {
-    /// Seed of the settings.
-    pub seed: u64,
+    /// Seeds of the settings; none of recorded links.
+    pub seed: Vec<u64>,
     /// Version of the source, where it is known.
     pub commit: String,
     /// Transfers of each row.
@@ -105,4 +149,6 @@ pub struct Survey {
     pub settings: Vec<Row>,
     /// Figures of each kind of transfer.
     pub summary: Vec<Group>,
+    /// What is wanted of the rows, and whether it holds.
+    pub figures: Vec<Figure>,
 }

@@ -1,14 +1,16 @@
-//! Settings of a survey: links drawn at random, and worlds over them.
+//! Settings of a survey: links drawn at random or recorded, and worlds over them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpbond_sim::ideal::{Capacity, Hop, Path, Topology};
-use mpbond_sim::link::{LinkConfig, Queue, Rate};
-use mpbond_sim::world::{HelperId, Route, Scenario, TwoWay};
+use mpbond_sim::link::{LinkConfig, Queue, Rate, Shared};
+use mpbond_sim::world::{Fault, Happening, HelperId, Route, Scenario, TwoWay, When};
 use mpbond_units::BitRate;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::player::restoring;
 
 /// Maximum number of devices of a setting: the primary and two helpers.
 pub(super) const MAX_DEVICES: u8 = 3;
@@ -18,28 +20,31 @@ pub(super) const MAX_DEVICES: u8 = 3;
 /// estimates.
 const MAX_EXTRA_DELAY: Duration = Duration::from_millis(1);
 
-/// A link, the same in both directions.
+/// Time over which the rate of a recorded link is averaged for the record.
+const MEAN_OF: Duration = Duration::from_secs(60);
+
+/// A link.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Link {
     pub name: &'static str,
-    pub mbps: f64,
-    /// One way.
-    pub delay: Duration,
-    /// Length of the queue.
-    pub queue: Duration,
-    pub loss: f64,
-    /// Additional delay of a packet, at most.
-    pub jitter: Duration,
+    pub down: LinkConfig,
+    pub up: LinkConfig,
 }
 
-/// Links of a primary and two helpers.
+/// Links of a primary and its helpers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
+    /// Seed from which its links were drawn; 0 for recorded links.
+    pub seed: u64,
     pub number: u32,
-    /// Whether links lose or delay packets at random: those with odd numbers.
+    /// Name of a pair of recorded links.
+    pub pair: Option<String>,
+    /// Options of `mpbond lab survey` that select it, with its number.
+    pub options: String,
+    /// Whether links lose or delay packets at random: drawn ones with odd numbers.
     pub rough: bool,
     /// PS-Path; pipe and HS-Path of each helper.
-    pub links: [Link; 5],
+    pub links: Vec<Link>,
 }
 
 /// What carries a transfer.
@@ -80,18 +85,19 @@ impl Dice {
         let queue = self.ms(30.0, 400.0);
         let (loses, loss) = (self.unit() < 0.5, self.magnitude(0.000_1, 0.02));
         let (jitters, jitter) = (self.unit() < 0.5, self.ms(1.0, 20.0));
-        let given = |happens: bool| rough && happens;
+        let mut link = LinkConfig::new(Rate::Constant(BitRate::from_mbps(mbps)))
+            .with_delay(delay)
+            .with_queue(Queue::Time(queue));
+        if rough && loses {
+            link.loss = loss;
+        }
+        if rough && jitters {
+            link.jitter = jitter;
+        }
         Link {
             name,
-            mbps,
-            delay,
-            queue,
-            loss: if given(loses) { loss } else { 0.0 },
-            jitter: if given(jitters) {
-                jitter
-            } else {
-                Duration::ZERO
-            },
+            down: link.clone(),
+            up: link,
         }
     }
 }
@@ -106,9 +112,12 @@ impl Setting {
         let (internet, nearby) = ((1.0, 80.0), (2.0, 100.0));
         let (far, near) = ((5.0, 100.0), (1.0, 30.0));
         Self {
+            seed,
             number,
+            pair: None,
+            options: format!("--seed {seed}"),
             rough,
-            links: [
+            links: vec![
                 dice.link("ps", internet, far, rough),
                 dice.link("pipe", nearby, near, rough),
                 dice.link("hs", internet, far, rough),
@@ -116,6 +125,11 @@ impl Setting {
                 dice.link("hs2", internet, far, rough),
             ],
         }
+    }
+
+    /// Devices, the primary included.
+    pub fn devices(&self) -> u8 {
+        self.links.len().div_ceil(2) as u8
     }
 
     /// The links of a path, from the primary on: 0 is its own, others are through helpers.
@@ -137,7 +151,7 @@ impl Setting {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let world_seed = rng.next_u64();
         let mut dice = Dice(rng);
-        let extra = self.links.each_ref().map(|l| (l.name, dice.unit()));
+        let extra: Vec<_> = (self.links.iter().map(|l| (l.name, dice.unit()))).collect();
         let (mut links, mut routes) = (Vec::new(), Vec::new());
         for path in paths {
             let at = links.len();
@@ -164,6 +178,22 @@ impl Setting {
         scenario
     }
 
+    /// Starts recordings at their offsets when the last exchange begins.
+    pub fn restart_recordings(&self, scenario: &mut Scenario) {
+        let last = scenario.exchanges.len().saturating_sub(1);
+        for link in 0..scenario.links.len() {
+            if self.pair.is_none() {
+                break;
+            }
+            let both = &scenario.links[link];
+            let (up, down) = (Some(restoring(&both.up)), Some(restoring(&both.down)));
+            scenario.faults.push(Fault {
+                when: When::AfterStart(last, Duration::ZERO),
+                what: Happening::Link { link, up, down },
+            });
+        }
+    }
+
     /// The topology of these devices, for bounds.
     pub fn topology(&self, devices: u8) -> Topology {
         let path = |path| Path {
@@ -185,21 +215,23 @@ impl Setting {
 
 impl Link {
     fn two_way(&self, extra: Duration) -> TwoWay {
-        let rate = Rate::Constant(BitRate::from_mbps(self.mbps));
-        let mut link = LinkConfig::new(rate)
-            .with_delay(self.delay + extra)
-            .with_queue(Queue::Time(self.queue));
-        link.loss = self.loss;
-        link.jitter = self.jitter;
-        TwoWay::symmetric(self.name, link)
+        let longer = |link: &LinkConfig| {
+            let delay = link.delay + extra;
+            link.clone().with_delay(delay)
+        };
+        TwoWay {
+            name: self.name.to_owned(),
+            up: longer(&self.up),
+            down: longer(&self.down),
+            shared: Shared::default(),
+        }
     }
 
     fn hop(&self) -> Hop {
-        let rate = Capacity::constant(BitRate::from_mbps(self.mbps));
         Hop {
-            down: rate.clone(),
-            up: rate,
-            delay: self.delay,
+            down: Capacity::from(&self.down.rate),
+            up: Capacity::from(&self.up.rate),
+            delay: self.down.delay,
             shared_medium: None,
         }
     }
@@ -207,18 +239,32 @@ impl Link {
     fn properties(&self) -> Vec<(String, f64)> {
         let of = |what: &str, value| (format!("{}_{what}", self.name), value);
         let ms = |span: Duration| span.as_nanos() as f64 / 1e6;
-        let mut all = vec![
-            of("mbps", self.mbps),
-            of("delay_ms", ms(self.delay)),
-            of("queue_ms", ms(self.queue)),
-        ];
-        if self.loss > 0.0 {
-            all.push(of("loss", self.loss));
+        let link = &self.down;
+        let mut all = vec![of("mbps", mbps(&link.rate)), of("delay_ms", ms(link.delay))];
+        if self.up.rate != link.rate {
+            all.push(of("up_mbps", mbps(&self.up.rate)));
         }
-        if !self.jitter.is_zero() {
-            all.push(of("jitter_ms", ms(self.jitter)));
+        if let Queue::Time(queue) = link.queue {
+            all.push(of("queue_ms", ms(queue)));
+        }
+        if link.loss > 0.0 {
+            all.push(of("loss", link.loss));
+        }
+        if !link.jitter.is_zero() {
+            all.push(of("jitter_ms", ms(link.jitter)));
         }
         all
+    }
+}
+
+/// Rate in Mbit/s, of a recorded link the mean since its offset, to three places.
+fn mbps(rate: &Rate) -> f64 {
+    match rate {
+        Rate::Constant(rate) => rate.mbps(),
+        other => {
+            let bits = Capacity::from(other).bits_between(Duration::ZERO, MEAN_OF);
+            (bits / MEAN_OF.as_secs_f64() / 1e3).round() / 1e3
+        }
     }
 }
 
@@ -237,14 +283,29 @@ mod tests {
             for link in &s.links {
                 let nearby = link.name.starts_with("pipe");
                 let (low, high) = if nearby { (2.0, 100.0) } else { (1.0, 80.0) };
-                assert!((low..=high).contains(&link.mbps), "{link:?}");
-                assert!(s.rough || (link.loss == 0.0 && link.jitter.is_zero()));
-                assert!(link.loss <= 0.02);
+                assert!((low..=high).contains(&mbps(&link.down.rate)), "{link:?}");
+                assert_eq!(link.down, link.up);
+                let LinkConfig {
+                    loss,
+                    jitter,
+                    delay,
+                    queue,
+                    ..
+                } = &link.down;
+                assert!(s.rough || (*loss == 0.0 && jitter.is_zero()));
+                assert!(*loss <= 0.02 && *jitter <= Duration::from_millis(20));
+                let delays = if nearby { 1..=30 } else { 5..=100 };
+                let ms = |span: &Duration| span.as_micros().div_ceil(1000);
+                assert!(delays.contains(&ms(delay)), "{link:?}");
+                let Queue::Time(queue) = queue else {
+                    panic!("{link:?}")
+                };
+                assert!((30..=400).contains(&ms(queue)), "{link:?}");
             }
         }
         // Half of the links of rough settings lose packets.
         let links = settings.iter().filter(|s| s.rough).flat_map(|s| &s.links);
-        let losing = links.filter(|l| l.loss > 0.0).count();
+        let losing = links.filter(|l| l.down.loss > 0.0).count();
         assert!((40..85).contains(&losing), "{losing} of 125");
     }
 

@@ -3,13 +3,12 @@
 use mpbond_statistics::Sample;
 
 use super::record::{Group, Row};
-use super::replay;
 use crate::grid::Grid;
 
 /// Groups of the rows, in the order of their first rows: one for each size, then one for all sizes.
-pub(super) fn groups(seed: u64, seeds: u32, rows: &[Row]) -> Vec<Group> {
+pub(super) fn groups(rows: &[Row]) -> Vec<Group> {
     let same = |a: &Row, b: &Row| {
-        let key = |r: &Row| (r.rough, r.devices, r.start, r.direction);
+        let key = |r: &Row| (r.links_are(), r.devices, r.start, r.direction);
         key(a) == key(b) && a.scheme == b.scheme
     };
     let mut kinds: Vec<&Row> = Vec::new();
@@ -26,16 +25,16 @@ pub(super) fn groups(seed: u64, seeds: u32, rows: &[Row]) -> Vec<Group> {
         sizes.dedup();
         for size in &sizes {
             let of_size = all.iter().copied().filter(|row| row.transfer == *size);
-            groups.extend(group(seed, seeds, &of_size.collect::<Vec<_>>(), true));
+            groups.extend(group(&of_size.collect::<Vec<_>>(), true));
         }
         if sizes.len() > 1 {
-            groups.extend(group(seed, seeds, &all, false));
+            groups.extend(group(&all, false));
         }
     }
     groups
 }
 
-fn group(seed: u64, seeds: u32, rows: &[&Row], one_size: bool) -> Option<Group> {
+fn group(rows: &[&Row], one_size: bool) -> Option<Group> {
     let first = rows.first()?;
     let sample = |value: &dyn Fn(&Row) -> f64| {
         let values = rows.iter().map(|row| value(row));
@@ -48,7 +47,7 @@ fn group(seed: u64, seeds: u32, rows: &[&Row], one_size: bool) -> Option<Group> 
     let count = |test: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| test(row)).count();
     Some(Group {
         scheme: first.scheme,
-        rough: first.rough,
+        links: first.links_are(),
         devices: first.devices,
         start: first.start,
         direction: first.direction,
@@ -56,13 +55,13 @@ fn group(seed: u64, seeds: u32, rows: &[&Row], one_size: bool) -> Option<Group> 
         rows: rows.len(),
         ratio: three(sample(&|row| row.ratio)),
         slower_share: count(&|row| row.slower) as f64 / rows.len() as f64,
-        worst: replay(seed, seeds, worst),
+        worst: worst.replay.clone(),
         over_slow_start: two(sample(&|row| row.seconds / row.slow_start_seconds)),
         over_clairvoyant: two(sample(&|row| {
             row.seconds / row.clairvoyant_seconds.unwrap_or(f64::NAN)
         })),
         redundant_share: three(sample(&|row| row.redundant_share)),
-        redundant_bytes: at(&sample(&|row| row.redundant_bytes), 1.0),
+        redundant_bytes: (rows.iter().map(|row| row.redundant_bytes_max).max()).unwrap_or(0),
         alone_slower: count(&|row| row.alone_over_tcp.is_some_and(|ratio| ratio > 1.03)),
         failed: rows.iter().map(|row| row.failed).sum(),
     })
@@ -98,7 +97,7 @@ pub(super) fn grid(groups: &[Group]) -> Grid {
         };
         grid.row(vec![
             g.scheme.to_string(),
-            if g.rough { "rough" } else { "smooth" }.to_owned(),
+            g.links.to_owned(),
             g.devices.to_string(),
             g.start.name().to_owned(),
             format!("{size} {direction}"),

@@ -5,8 +5,10 @@ use super::*;
 fn options(settings: u32) -> SurveyOptions {
     SurveyOptions {
         settings,
-        seed: 3,
-        only: None,
+        seed: vec![3],
+        pairs: None,
+        pairs_file: PathBuf::new(),
+        only: Vec::new(),
         seeds: 4,
         devices: vec![2],
         starts: vec![SurveyStart::Joined],
@@ -36,7 +38,7 @@ fn rows_hold_their_bounds_and_can_be_measured_again() {
         assert!(row.links.contains_key("ps_mbps") && !row.links.contains_key("hs2_mbps"));
     }
     let again = survey(&SurveyOptions {
-        only: Some(2),
+        only: vec![2],
         threads: Some(1),
         ..options(4)
     });
@@ -64,7 +66,8 @@ fn groups_cover_each_size_and_all_of_them() {
         assert!(g.worst.contains("--seed 3 --only "), "{}", g.worst);
     }
     let page = page::to_html(&report, "2026-11-22");
-    assert_eq!(page.matches("<svg").count(), 2);
+    // A distribution of each kind of links, and the copies of downloads.
+    assert_eq!(page.matches("<svg").count(), 3);
     assert!(!page.contains("NaN"), "{page}");
 }
 
@@ -76,4 +79,137 @@ fn numbers_of_devices_are_checked() {
     };
     let error = survey(&wrong).unwrap_err();
     assert_eq!(error.exit_code(), 2);
+}
+
+/// Three pairs of recorded links, of which the last lacks its recording. The PS-Path has
+/// 20 Mbit/s for three seconds, then 0.5 Mbit/s.
+fn pairs_file(folder: &Path) -> PathBuf {
+    let recording: String = (0..20)
+        .map(|second| format!("{second},{}\n", if second < 3 { 20.0 } else { 0.5 }))
+        .collect();
+    std::fs::write(folder.join("ps.csv"), recording).unwrap();
+    let rate = |file: &str| format!("{{ profile = \"{file}\", unit = \"Mbit/s\" }}");
+    let setting = |name: &str, file: &str| {
+        format!(
+            "[[setting]]\nname = \"{name}\"\nlink.lte = {{ down = {} }}\n",
+            rate(file)
+        )
+    };
+    let text = [
+        r#"
+name = "pairs"
+host = [
+    { name = "laptop", role = "primary" }, { name = "phone", role = "helper" },
+    { name = "proxy", role = "proxy", address = "203.0.113.1" },
+    { name = "web", role = "origin", address = "198.51.100.1" },
+]
+link = [
+    { name = "lte", from = "laptop", to = "proxy", down = "5 Mbit/s", up = "5 Mbit/s" },
+    { name = "pipe", from = "laptop", to = "phone", down = "1 Mbit/s", up = "1 Mbit/s" },
+    { name = "hs", from = "phone", to = "proxy", down = "9 Mbit/s", up = "9 Mbit/s" },
+    { name = "core", from = "proxy", to = "web" },
+]
+scheme = [{ name = "tcp", scheme = "single" }]
+workload = [{ name = "file", direction = "down", bytes = "1 MB" }]
+"#,
+        &setting("first", "ps.csv"),
+        &setting("second", "ps.csv"),
+        &setting("third", "missing.csv"),
+    ]
+    .concat();
+    let path = folder.join("pairs.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn recordings_begin_with_each_transfer() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_pairs = |pairs| SurveyOptions {
+        pairs: Some(pairs),
+        pairs_file: pairs_file(folder.path()),
+        starts: SurveyStart::ALL.to_vec(),
+        transfers: vec![Size(2 << 20)],
+        ..options(1)
+    };
+    let report = survey(&of_pairs(SurveyPairs::All)).unwrap();
+    let names: Vec<_> = report
+        .settings
+        .iter()
+        .map(|row| row.pair.as_deref())
+        .collect();
+    assert_eq!(
+        names,
+        [["first"; 3], ["second"; 3]]
+            .concat()
+            .into_iter()
+            .map(Some)
+            .collect::<Vec<_>>()
+    );
+    for row in &report.settings {
+        // 2 MiB take 0.84 s at 20 Mbit/s, and 33 s at 0.5.
+        assert!(row.seconds < 2.9 && row.best_link_seconds < 2.9, "{row:?}");
+        assert!(
+            row.ideal_seconds > 0.8 && row.ideal_seconds < row.seconds,
+            "{row:?}"
+        );
+        assert_eq!(
+            (row.links["ps_mbps"], row.links["ps_up_mbps"]),
+            (3.425, 5.0)
+        );
+        assert!(
+            row.replay.contains("--trace-pairs --pairs-file /"),
+            "{}",
+            row.replay
+        );
+    }
+    // Recorded links are judged by copies alone.
+    assert!(
+        report
+            .figures
+            .iter()
+            .all(|figure| !figure.name.contains("link"))
+    );
+    let numbers = |pairs| {
+        let rows = survey(&of_pairs(pairs)).unwrap().settings;
+        rows.iter().map(|row| row.setting).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(SurveyPairs::Tuning), [0; 3]);
+    assert_eq!(numbers(SurveyPairs::Report), [1; 3]);
+    let three = SurveyOptions {
+        devices: vec![3],
+        ..of_pairs(SurveyPairs::All)
+    };
+    assert_eq!(survey(&three).unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn settings_of_several_seeds_are_one_survey() {
+    let both = SurveyOptions {
+        seed: vec![3, 4],
+        ..options(2)
+    };
+    let report = survey(&both).unwrap();
+    let seeds: Vec<_> = report
+        .settings
+        .iter()
+        .map(|row| (row.seed, row.setting))
+        .collect();
+    let expected = [
+        (3, 0),
+        (3, 0),
+        (3, 1),
+        (3, 1),
+        (4, 0),
+        (4, 0),
+        (4, 1),
+        (4, 1),
+    ];
+    assert_eq!(seeds, expected.map(|(seed, setting)| (Some(seed), setting)));
+    let last = report.settings.last().unwrap();
+    assert!(
+        last.replay.contains("--seed 4 --only 1 "),
+        "{}",
+        last.replay
+    );
 }
