@@ -12,6 +12,8 @@
 #                        the pace of a person; as root
 #   make fuzz            hostile input for every parser, TIME=60s each (TARGET="socks5 http")
 #   make advisories      known holes in dependencies, with cargo-deny and a network
+#   make survey          links drawn at random, in virtual time, beside wanted figures: SEED="1 2" for
+#                        other seeds, PAIRS=tuning for recorded links (QUICK=1: a glance)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make footprint       sizes of the programs and CPU seconds of their builds, beside their bounds
 #   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
@@ -30,7 +32,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day fuzz deny bench footprint \
+.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey fuzz deny bench footprint \
 	load soak upgrades quickstart-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -107,6 +109,17 @@ simulate: prepare
 day: prepare
 	@cargo run --quiet --release --locked -p mpbond-sim --example day -- --days $(or $(DAYS),1) \
 		--seed $(or $(SEED),1) $(if $(HELPERS),--helpers $(HELPERS)) $(if $(JSON),--json '$(JSON)')
+
+# Seeds of the reported settings (ADR 0022); a glance is at a seed for tuning.
+SURVEY_SEEDS := 101 102
+survey: release
+	@mkdir -p out
+	@'$(MPBOND)' lab survey --json out/survey.json --html out/survey.html $(if $(PAIRS), \
+		--trace-pairs '$(PAIRS)', \
+		--settings $(if $(QUICK),4,60) \
+		$(addprefix --seed ,$(or $(SEED),$(if $(QUICK),1,$(SURVEY_SEEDS))))) \
+		$(if $(QUICK),--seeds 4)
+	@echo "the record is out/survey.json, the page out/survey.html"
 
 fuzz: prepare
 	@TIME='$(or $(TIME),60s)' TARGET='$(TARGET)' fuzz/run
