@@ -65,6 +65,17 @@ impl BluetoothLink {
         }
     }
 
+    /// Begins both timelines at `now`, before any packet.
+    pub fn begin<W: Timeline, P: Timeline>(
+        &mut self,
+        now: Timestamp,
+        wearable: &mut W,
+        phone: &mut P,
+    ) {
+        self.wearable.advance(now, wearable);
+        self.phone.advance(now, phone);
+    }
+
     /// Advances to `now`. A timer that expires sends both ends to Sniff; its request is returned.
     pub fn advance<W: Timeline, P: Timeline>(
         &mut self,

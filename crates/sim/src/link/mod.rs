@@ -21,6 +21,7 @@ mod config;
 mod group;
 mod models;
 mod pace;
+mod rfcomm;
 mod spec;
 mod wifi;
 
@@ -38,6 +39,7 @@ pub use burst::BurstLoss;
 pub use config::{LinkChange, LinkConfig, Queue, Rate};
 pub use group::{Group, Medium, MediumId, RadioId};
 pub use models::{Models, Seat, Shared, SharedMedium, SharedRadio};
+pub use rfcomm::{NEAR_DBM, Rfcomm, SOCKET_BYTES, SUPERVISION_TIMEOUT, packet_loss};
 pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 pub use wifi::WifiPlace;
 

@@ -1,0 +1,228 @@
+//! Tests of the stream, with times by hand.
+
+use mpbond_radio::{Profiles, machine::CoexistenceParameters, profile::Radios};
+use proptest::prelude::*;
+
+use super::*;
+
+fn parameters(name: &str) -> BluetoothParameters {
+    let profiles = Profiles::shipped().unwrap();
+    match &profiles.radio(name).unwrap().radio {
+        Radios::Bluetooth(p) => (**p).clone(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn stream(watch: &str) -> Rfcomm {
+    Rfcomm::new(&parameters(watch), &parameters("phone-bt"), 1)
+}
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// Bytes that arrived at the watch, by instant.
+#[derive(Default)]
+struct Arrivals(Vec<(Timestamp, u64)>);
+
+impl Arrivals {
+    fn between(&self, from: Timestamp, to: Timestamp) -> u64 {
+        let all = self.0.iter().filter(|(t, _)| (from..to).contains(t));
+        all.map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// Downloads as much as possible until `end`, beside packets of `up` bytes of the watch at the
+/// given instants.
+fn bulk(s: &mut Rfcomm, until: Timestamp, up: &[u64], mut band: Option<&mut Band>) -> Arrivals {
+    let mut arrivals = Arrivals::default();
+    let mut up = up.iter().map(|ms| at(*ms)).peekable();
+    let mut now = Timestamp::ZERO;
+    while now <= until {
+        s.handle(now, band.as_deref_mut());
+        if up.next_if(|t| *t <= now).is_some() {
+            s.write(now, End::Wearable, 20, band.as_deref_mut());
+        }
+        let got = s.read(now, End::Wearable, u64::MAX, band.as_deref_mut());
+        s.read(now, End::Phone, u64::MAX, band.as_deref_mut());
+        if got > 0 {
+            arrivals.0.push((now, got));
+        }
+        s.write(now, End::Phone, u64::MAX, band.as_deref_mut());
+        let next = s.next_event().into_iter().chain(up.peek().copied()).min();
+        let Some(next) = next else {
+            break;
+        };
+        now = next.max(now);
+    }
+    arrivals
+}
+
+#[test]
+fn the_first_byte_waits_for_active_and_a_frame_takes_ten_slots() {
+    let mut s = stream("watch-bt");
+    assert_eq!(s.write(at(0), End::Phone, 990, None), 990);
+    assert_eq!(s.mode(), Mode::Sniff);
+    // The next anchor is at 0.5 s, Active begins 0.3 s later; 6 and 4 slots of 625 us follow.
+    let mut last = Timestamp::ZERO;
+    while s.readable(End::Wearable) == 0 {
+        last = s.next_event().unwrap();
+        s.handle(last, None);
+    }
+    assert_eq!(last, Timestamp::from_micros(806_250));
+    assert_eq!(s.acknowledged(End::Phone), 990);
+    assert_eq!(s.unacknowledged(End::Phone), 0);
+}
+
+/// Wear OS paper, section 3.2 and Figure 4: the watch requests Sniff 5 s after Active, unless it
+/// sends.
+#[test]
+fn reception_does_not_keep_the_watch_active() {
+    for (watch, timer) in [("watch-bt", 5_000), ("watch-bt-2s", 2_000)] {
+        let mut s = stream(watch);
+        let arrivals = bulk(&mut s, at(20_000), &[], None);
+        let requests: Vec<LmpRequest> = std::iter::from_fn(|| s.poll_request()).collect();
+        let sniffs: Vec<_> = requests.iter().filter(|r| r.mode == Mode::Sniff).collect();
+        assert!(sniffs.iter().all(|r| r.from == End::Wearable));
+        let active = at(800);
+        assert_eq!(sniffs[0].at, active + Duration::from_millis(timer));
+        // The phone has data at once; nothing passes until 0.8 s later.
+        assert_eq!(requests[2].from, End::Phone);
+        let woken = requests[2].at;
+        assert!(
+            woken.since(sniffs[0].at) < Duration::from_millis(7),
+            "{woken}"
+        );
+        let dark = arrivals.between(
+            woken + Duration::from_millis(10),
+            woken + Duration::from_millis(790),
+        );
+        assert_eq!(dark, 0);
+        assert!(sniffs.len() >= if timer == 5_000 { 3 } else { 6 });
+    }
+}
+
+/// A packet of the watch every 4 s leaves no blackout: the remedy of section 3.3.
+#[test]
+fn packets_of_the_watch_prevent_sniff() {
+    let mut s = stream("watch-bt");
+    let up: Vec<u64> = (1..8).map(|n| n * 4_000).collect();
+    let arrivals = bulk(&mut s, at(30_000), &up, None);
+    let requests = std::iter::from_fn(|| s.poll_request());
+    assert_eq!(requests.filter(|r| r.mode == Mode::Sniff).count(), 0);
+    let gaps = arrivals.0.windows(2).map(|p| p[1].0.since(p[0].0)).max();
+    assert!(gaps.unwrap() < Duration::from_millis(20), "{gaps:?}");
+    // 990 bytes in ten slots of 625 us.
+    let rate = arrivals.between(at(1_000), at(29_000)) as f64 * 8.0 / 28.0 / 1e6;
+    assert!((rate - 1.267).abs() < 0.01, "{rate}");
+}
+
+#[test]
+fn a_weak_signal_costs_rate_and_loses_nothing() {
+    let mut rates = Vec::new();
+    for dbm in [-50.0, -60.0, -70.0, -80.0] {
+        let mut s = stream("watch-bt");
+        s.set_signal(at(0), dbm);
+        let total: u64 = bulk(&mut s, at(20_000), &[], None)
+            .0
+            .iter()
+            .map(|a| a.1)
+            .sum();
+        assert_eq!(total, s.acknowledged(End::Phone));
+        assert_eq!(s.retransmitted_packets() > 0, dbm < -50.0);
+        rates.push(total);
+    }
+    assert!(rates.is_sorted_by(|a, b| a > b), "{rates:?}");
+}
+
+#[test]
+fn a_link_out_of_range_is_lost_after_the_supervision_timeout() {
+    let mut s = stream("watch-bt");
+    s.write(at(0), End::Phone, 500, None);
+    s.set_signal(at(0), -91.0);
+    s.handle(at(19_999), None);
+    assert!(!s.is_lost());
+    assert_eq!(s.readable(End::Wearable), 0);
+    // The ends hear each other again in time.
+    s.set_signal(at(19_999), -80.0);
+    s.handle(at(25_000), None);
+    assert_eq!(s.readable(End::Wearable), 500);
+    s.set_signal(at(30_000), -95.0);
+    s.set_signal(at(31_000), -96.0);
+    s.handle(at(50_000), None);
+    assert!(s.is_lost());
+    assert_eq!((s.room(End::Phone), s.next_event()), (0, None));
+}
+
+/// Section 5.2, Figure 13: Bluetooth loses 47 % of its rate while WiFi of the same band is busy.
+#[test]
+fn wifi_of_the_same_band_takes_half_of_the_rate() {
+    let profiles = Profiles::shipped().unwrap();
+    let p: &CoexistenceParameters = profiles.coexistence("band-2.4ghz").unwrap();
+    let mut band = Band::new(p);
+    // WiFi that is busy for all of the time.
+    band.packet(at(0), BandUser::Wifi, Duration::from_secs(3600));
+    let up: Vec<u64> = (1..8).map(|n| n * 4_000).collect();
+    let beside = bulk(&mut stream("watch-bt"), at(20_000), &up, Some(&mut band));
+    let alone = bulk(&mut stream("watch-bt"), at(20_000), &up, None);
+    let bytes = |a: &Arrivals| a.between(at(1_000), at(19_000)) as f64;
+    let left = bytes(&beside) / bytes(&alone);
+    assert!((left - 0.53).abs() < 0.01, "{left}");
+}
+
+#[test]
+fn an_idle_link_does_nothing_and_costs_sniff() {
+    let s = stream("watch-bt");
+    assert_eq!(s.next_event(), None);
+    let [watch, _] = s.finish(at(1_000_000));
+    assert!((watch.joules - 5.0).abs() < 0.01, "{}", watch.joules);
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_sender() {
+    let mut s = stream("watch-bt");
+    for step in 0..1_000 {
+        s.write(at(step * 10), End::Phone, u64::MAX, None);
+    }
+    let held = s.readable(End::Wearable);
+    assert_eq!(held, 16 * 990);
+    assert_eq!(s.room(End::Phone), 0);
+    assert_eq!(s.read(at(10_000), End::Wearable, u64::MAX, None), held);
+    s.handle(at(20_000), None);
+    assert!(s.readable(End::Wearable) > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Every byte written is read once, with any sequence of calls, and time goes on.
+    #[test]
+    fn bytes_are_neither_lost_nor_made(
+        calls in prop::collection::vec(
+            (0_u64..400, 0_u8..5, 0_u64..5_000, -89.0_f64..-40.0),
+            1..120,
+        ),
+    ) {
+        let mut s = stream("watch-bt-2s");
+        let (mut now, mut written, mut read) = (Timestamp::ZERO, [0, 0], [0, 0]);
+        for (wait, call, bytes, dbm) in calls {
+            now += Duration::from_millis(wait);
+            match call {
+                0 => written[0] += s.write(now, End::Wearable, bytes, None),
+                1 => written[1] += s.write(now, End::Phone, bytes, None),
+                2 => read[0] += s.read(now, End::Phone, bytes, None),
+                3 => read[1] += s.read(now, End::Wearable, bytes, None),
+                _ => s.set_signal(now, dbm),
+            }
+            s.handle(now, None);
+            prop_assert!(s.next_event().is_none_or(|next| next >= now));
+        }
+        s.set_signal(now, -50.0);
+        for _ in 0..20 {
+            now += Duration::from_secs(10);
+            s.handle(now, None);
+            read[0] += s.read(now, End::Phone, u64::MAX, None);
+            read[1] += s.read(now, End::Wearable, u64::MAX, None);
+        }
+        prop_assert_eq!(written, read);
+    }
+}
