@@ -93,6 +93,7 @@ mod segments;
 mod sessions;
 mod subflows;
 mod unanswered;
+pub mod wear;
 
 use std::time::Duration;
 

@@ -1,0 +1,310 @@
+//! Handover between Bluetooth and WiFi by the strength of Bluetooth's signal (Wear OS paper,
+//! section 6.4).
+//!
+//! | mode | WiFi |
+//! | --- | --- |
+//! | reactive | is woken when Bluetooth is lost, as Wear OS does |
+//! | on demand | is woken and joined when Bluetooth's smoothed signal falls below -66 dBm |
+//! | always on | is joined beforehand and kept, with a keep-alive every 4 minutes |
+//!
+//! In both proactive modes new data go to WiFi, and all that Bluetooth has in flight is sent again
+//! there, as soon as WiFi is joined while the signal is weak. They return by the mirror rule, after
+//! at least 5 s, or at once when WiFi is lost.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::kalman::Kalman;
+use super::selection::Interface;
+
+/// Strength below which Bluetooth is left, in dBm.
+const THRESHOLD_DBM: f64 = -66.0;
+/// Least time on WiFi.
+const DWELL: Duration = Duration::from_secs(5);
+/// Interval of keep-alives on an idle WiFi connection.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(240);
+
+/// Treatment of WiFi.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HandoverMode {
+    /// Woken when Bluetooth is lost.
+    Reactive,
+    /// Woken when Bluetooth's signal is weak.
+    OnDemand,
+    /// Joined all the time.
+    AlwaysOn,
+}
+
+/// State of WiFi, with the session's subflow on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WifiState {
+    /// Switched off or lost.
+    Off,
+    /// On its way to be joined.
+    Joining,
+    /// The subflow works, but the signal is not acceptable.
+    Poor,
+    /// The subflow works.
+    Joined,
+}
+
+/// Action of a handover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HandoverAction {
+    /// Switch WiFi on, associate, and join a subflow.
+    JoinWifi,
+    /// Assign new data to an interface.
+    Use {
+        /// The interface.
+        interface: Interface,
+        /// Whether all that is in flight on the other one is sent again on it.
+        reinject: bool,
+    },
+    /// Switch WiFi off.
+    LeaveWifi,
+    /// Send a keep-alive on WiFi.
+    KeepAlive,
+}
+
+/// The handover.
+#[derive(Debug)]
+pub struct Handover {
+    mode: HandoverMode,
+    filter: Kalman,
+    wifi: WifiState,
+    bluetooth: bool,
+    interface: Interface,
+    /// When WiFi was taken last.
+    on_wifi_since: Timestamp,
+    /// When WiFi carried anything last.
+    wifi_used: Timestamp,
+    actions: VecDeque<HandoverAction>,
+}
+
+impl Handover {
+    /// A handover on Bluetooth, with WiFi off.
+    pub fn new(mode: HandoverMode, now: Timestamp) -> Self {
+        let mut handover = Self {
+            mode,
+            filter: Kalman::default(),
+            wifi: WifiState::Off,
+            bluetooth: true,
+            interface: Interface::Bluetooth,
+            on_wifi_since: now,
+            wifi_used: now,
+            actions: VecDeque::new(),
+        };
+        if mode == HandoverMode::AlwaysOn {
+            handover.join();
+        }
+        handover
+    }
+
+    /// Interface of new data.
+    pub fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    /// Smoothed strength of Bluetooth's signal, in dBm.
+    pub fn signal_dbm(&self) -> Option<f64> {
+        self.filter.estimate()
+    }
+
+    /// Takes a sample of Bluetooth's signal in dBm, every 0.2 s.
+    pub fn handle_rssi(&mut self, now: Timestamp, dbm: f64) {
+        self.filter.update(dbm);
+        self.decide(now);
+    }
+
+    /// Bluetooth has been lost or found again.
+    pub fn handle_bluetooth(&mut self, now: Timestamp, connected: bool) {
+        if connected && !self.bluetooth {
+            // Samples of before do not count.
+            self.filter = Kalman::default();
+        }
+        self.bluetooth = connected;
+        self.decide(now);
+    }
+
+    /// WiFi has changed its state.
+    pub fn handle_wifi(&mut self, now: Timestamp, state: WifiState) {
+        let lost = self.wifi != WifiState::Off && state == WifiState::Off;
+        self.wifi = state;
+        self.wifi_used = now;
+        self.decide(now);
+        let off = lost && self.wifi == WifiState::Off;
+        if off && self.mode == HandoverMode::AlwaysOn {
+            self.join();
+        }
+    }
+
+    /// Data have passed over WiFi.
+    pub fn handle_wifi_used(&mut self, now: Timestamp) {
+        self.wifi_used = self.wifi_used.max(now);
+    }
+
+    /// The next action.
+    pub fn poll_action(&mut self) -> Option<HandoverAction> {
+        self.actions.pop_front()
+    }
+
+    /// Time of the next call of [`Self::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let kept = self.mode == HandoverMode::AlwaysOn && self.wifi == WifiState::Joined;
+        kept.then(|| self.wifi_used + KEEP_ALIVE)
+    }
+
+    /// Sends a keep-alive if it is due.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.wifi_used = now;
+            self.actions.push_back(HandoverAction::KeepAlive);
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp) {
+        let weak = self.signal_dbm().is_some_and(|dbm| dbm < THRESHOLD_DBM);
+        let proactive = self.mode != HandoverMode::Reactive;
+        let leave = !self.bluetooth || proactive && weak;
+        match self.interface {
+            Interface::Bluetooth if leave => {
+                if self.wifi == WifiState::Joined || self.wifi == WifiState::Poor && !self.bluetooth
+                {
+                    self.on_wifi_since = now;
+                    self.switch(Interface::Wifi, proactive || !self.bluetooth);
+                } else if self.wifi == WifiState::Off {
+                    self.join();
+                }
+            }
+            Interface::Wifi if self.bluetooth => {
+                let lost = self.wifi == WifiState::Off;
+                let dwelt = now.since(self.on_wifi_since) >= DWELL;
+                let strong = self.signal_dbm().is_some_and(|dbm| dbm >= THRESHOLD_DBM);
+                if lost || dwelt && strong {
+                    self.switch(Interface::Bluetooth, true);
+                    if !lost && self.mode != HandoverMode::AlwaysOn {
+                        self.actions.push_back(HandoverAction::LeaveWifi);
+                    }
+                }
+            }
+            Interface::Bluetooth | Interface::Wifi => {}
+        }
+    }
+
+    fn join(&mut self) {
+        self.wifi = WifiState::Joining;
+        self.actions.push_back(HandoverAction::JoinWifi);
+    }
+
+    fn switch(&mut self, interface: Interface, reinject: bool) {
+        self.interface = interface;
+        let action = HandoverAction::Use {
+            interface,
+            reinject,
+        };
+        self.actions.push_back(action);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    const TO_WIFI: HandoverAction = HandoverAction::Use {
+        interface: Interface::Wifi,
+        reinject: true,
+    };
+    const TO_BLUETOOTH: HandoverAction = HandoverAction::Use {
+        interface: Interface::Bluetooth,
+        reinject: true,
+    };
+
+    /// Samples every 0.2 s from `from_ms` on; returns the actions with their times.
+    fn samples(h: &mut Handover, from_ms: u64, dbm: &[f64]) -> Vec<(u64, HandoverAction)> {
+        let mut all = Vec::new();
+        for (n, dbm) in (0..).zip(dbm) {
+            let ms = from_ms + n * 200;
+            h.handle_rssi(at(ms), *dbm);
+            while let Some(action) = h.poll_action() {
+                all.push((ms, action));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_weak_signal_joins_wifi_and_then_moves_the_data() {
+        let mut h = Handover::new(HandoverMode::OnDemand, at(0));
+        assert_eq!(samples(&mut h, 0, &[-66.0; 10]), []);
+        let joins = samples(&mut h, 2_000, &[-70.0; 5]);
+        assert_eq!(joins, [(2_000, HandoverAction::JoinWifi)]);
+        assert_eq!(h.interface(), Interface::Bluetooth, "until WiFi is joined");
+        h.handle_wifi(at(4_000), WifiState::Poor);
+        assert_eq!(h.poll_action(), None, "not acceptable");
+        h.handle_wifi(at(4_100), WifiState::Joined);
+        assert_eq!(h.poll_action(), Some(TO_WIFI));
+        // A strong signal brings data back 5 s later.
+        let back = samples(&mut h, 4_200, &[-50.0; 30]);
+        assert_eq!(
+            back,
+            [(9_200, TO_BLUETOOTH), (9_200, HandoverAction::LeaveWifi)]
+        );
+    }
+
+    #[test]
+    fn lost_wifi_returns_at_once_and_a_single_sample_does_nothing() {
+        let mut h = Handover::new(HandoverMode::AlwaysOn, at(0));
+        assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi));
+        h.handle_wifi(at(100), WifiState::Joined);
+        let mut outlier = [-55.0; 20];
+        outlier[10] = -85.0;
+        assert_eq!(samples(&mut h, 200, &outlier), []);
+        let moved = samples(&mut h, 5_000, &[-75.0; 20]);
+        assert_eq!(moved.len(), 1);
+        assert_eq!(moved[0].1, TO_WIFI);
+        h.handle_wifi(at(9_000), WifiState::Off);
+        assert_eq!(h.poll_action(), Some(TO_BLUETOOTH));
+        assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi), "again");
+    }
+
+    #[test]
+    fn on_demand_wifi_that_is_lost_returns_to_bluetooth() {
+        let mut h = Handover::new(HandoverMode::OnDemand, at(0));
+        samples(&mut h, 0, &[-70.0; 2]);
+        h.handle_wifi(at(500), WifiState::Joined);
+        assert_eq!(h.poll_action(), Some(TO_WIFI));
+        h.handle_wifi(at(600), WifiState::Off);
+        assert_eq!(h.poll_action(), Some(TO_BLUETOOTH), "before 5 s are over");
+    }
+
+    #[test]
+    fn reactive_waits_for_the_loss() {
+        let mut h = Handover::new(HandoverMode::Reactive, at(0));
+        assert_eq!(samples(&mut h, 0, &[-89.0; 50]), []);
+        h.handle_bluetooth(at(12_900), false);
+        assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi));
+        h.handle_wifi(at(36_700), WifiState::Joined);
+        assert_eq!(h.poll_action(), Some(TO_WIFI));
+    }
+
+    #[test]
+    fn an_idle_wifi_connection_is_kept_every_four_minutes() {
+        let mut h = Handover::new(HandoverMode::AlwaysOn, at(0));
+        h.poll_action();
+        assert_eq!(h.poll_timeout(), None);
+        h.handle_wifi(at(1_000), WifiState::Joined);
+        assert_eq!(h.poll_timeout(), Some(at(241_000)));
+        h.handle_wifi_used(at(2_000));
+        h.handle_timeout(at(241_000));
+        assert_eq!(h.poll_action(), None);
+        h.handle_timeout(at(242_000));
+        assert_eq!(h.poll_action(), Some(HandoverAction::KeepAlive));
+        assert_eq!(h.poll_timeout(), Some(at(482_000)));
+    }
+}
