@@ -157,6 +157,8 @@ pub(crate) struct Estimator {
     /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
     last: Option<Reading>,
+    /// When octets were last written while none were owed: nothing waited at the helper.
+    busy_since: Timestamp,
     /// Start of the throughput sample being taken, and whether the helper was backlogged all along.
     sample: Option<(Reading, bool)>,
 }
@@ -176,6 +178,11 @@ impl Estimator {
 
     pub(crate) fn path(&self) -> &PathInfo {
         &self.path
+    }
+
+    /// Octets are written while none are owed.
+    pub(crate) fn owes_again(&mut self, now: Timestamp) {
+        self.busy_since = now;
     }
 
     pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo) {
@@ -392,7 +399,10 @@ impl Estimator {
             let drained = self.far_hop(now).throughput * now.since(level.at).as_secs_f64();
             return (level.bytes + since).saturating_sub(drained as u64);
         }
-        let at = self.last.map_or(now, |l| l.at);
+        // The helper passes nothing on while it has nothing: time counts from the last count, or
+        // from when the first octets after an idle time reached it.
+        let begun = self.busy_since + self.near_owd();
+        let at = self.last.map_or(now, |l| l.at.max(begun));
         let drained = self.far_hop(now).throughput * now.since(at).as_secs_f64();
         taken.saturating_sub(acked.saturating_add(drained as u64))
     }

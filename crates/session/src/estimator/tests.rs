@@ -91,6 +91,24 @@ fn a_backlogged_helper_shows_its_pace() {
     assert!((b_far - later - 100_000.0).abs() < 30_000.0, "{later}");
 }
 
+/// After an idle time nothing has left the helper yet but what was sent since.
+#[test]
+fn an_idle_helper_drains_nothing() {
+    let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
+    for t in (0..1_000).step_by(25) {
+        e.on_path(ms(t), info(t * 1_000, MB));
+        e.on_count(t * 500, ms(t), ms(t));
+    }
+    // All arrives, and nothing is sent for 5 s; then 200 kB, which the helper has at once.
+    e.on_path(ms(2_000), info(975_000, MB));
+    e.on_count(975_000, ms(2_000), ms(2_000));
+    e.owes_again(ms(7_000));
+    e.on_path(ms(7_100), info(1_175_000, MB));
+    // It has had the first of them for 75 ms.
+    let b_far = e.b_far(ms(7_100), 1_175_000, 975_000) as f64;
+    assert!((b_far - 162_500.0).abs() < 5_000.0, "{b_far}");
+}
+
 #[test]
 fn a_measured_delay_stands_for_the_backlog() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);

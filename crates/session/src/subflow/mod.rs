@@ -219,6 +219,7 @@ impl Subflow {
         self.tx.room = self.tx.room.saturating_sub(octets);
         if self.sent.is_empty() && !frames.is_empty() {
             self.health.owes_again(now, self.rx.at);
+            self.estimator.owes_again(now);
         }
         self.sent.push(self.tx.octets, now, frames);
         octets
