@@ -1,6 +1,8 @@
 //! Status of a daemon: the answer to `mpbond status --json`, and the source of its metrics. Spans
 //! are in seconds, sizes in bytes; fields may be added, none is removed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Status of a daemon.
@@ -153,6 +155,9 @@ pub struct SessionStatus {
     pub scheduler: String,
     /// Streams that are open.
     pub streams_open: u64,
+    /// Open streams by traffic class; classes without any are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams_by_class: BTreeMap<String, u64>,
     /// Streams opened in all.
     pub streams_total: u64,
     /// Stream bytes that arrived, copies included.
@@ -284,6 +289,9 @@ pub struct TransferStatus {
     pub stream: u64,
     /// Where it leads.
     pub destination: String,
+    /// Its traffic class: "realtime", "interactive", "bulk" or "background".
+    #[serde(default)]
+    pub class: String,
     /// "open" or "closed".
     pub state: String,
     /// Unique bytes that arrived.

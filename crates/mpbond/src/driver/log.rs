@@ -90,6 +90,7 @@ pub fn transfer(
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
+        class: s.class.to_string(),
         state: if s.closed.is_some() { "closed" } else { "open" }.to_owned(),
         bytes_in: s.bytes_in,
         bytes_out: s.bytes_out,

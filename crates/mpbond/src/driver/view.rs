@@ -1,7 +1,9 @@
 //! State of a session for `mpbond status`.
 
+use std::collections::BTreeMap;
+
 use mpbond_net::DeviceId;
-use mpbond_session::{PathBytes, Session, SubflowId, SubflowState};
+use mpbond_session::{PathBytes, Session, StreamClass, SubflowId, SubflowState};
 
 use super::{Clock, Driver, log};
 use crate::status::{PathShare, SessionStatus, SubflowStatus, TransferStatus};
@@ -48,6 +50,7 @@ pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) 
         state: state.to_owned(),
         scheduler: session.config().scheduler.to_string(),
         streams_open: stats.streams_open,
+        streams_by_class: by_class(session),
         streams_total: stats.streams_total,
         bytes_in: stats.bytes_in,
         bytes_out: stats.bytes_out,
@@ -58,6 +61,13 @@ pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) 
         subflows,
         paths: session.paths().into_iter().map(path_share).collect(),
     }
+}
+
+/// Open streams by class, classes without any left out.
+fn by_class(session: &Session) -> BTreeMap<String, u64> {
+    let count = |class: StreamClass| (class.to_string(), session.streams_open_in(class));
+    let counts = StreamClass::IN_ORDER.into_iter().map(count);
+    counts.filter(|(_, open)| *open > 0).collect()
 }
 
 fn path_share(path: PathBytes) -> PathShare {

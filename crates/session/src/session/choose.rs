@@ -8,10 +8,10 @@ use mpbond_units::Timestamp;
 use super::Session;
 use super::reinject;
 use super::timer::Timer;
+use crate::SubflowId;
 use crate::config::Idleness;
 use crate::scheduler::{Backlog, DEFER, Decision, SubflowView};
 use crate::subflow::Subflow;
-use crate::{StreamClass, SubflowId};
 
 /// Bound on what is given to a helper before its pipe has brought anything of what is owed now: the
 /// rate it showed last time may be long ago, and the helper is not given more than it would pass on
@@ -58,7 +58,7 @@ impl Session {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive = self.streams.has_ready_in(StreamClass::Interactive);
+        let interactive = self.streams.has_ready_that_minds_delay();
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {

@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// Fills a record with stream bytes: interactive streams first, streams of a class in turn, a
+    /// Fills a record with stream bytes: classes in their order, streams of a class in turn, a
     /// record each. `views` are the subflows among which this one was chosen.
     pub(super) fn put_data(
         &mut self,
@@ -116,7 +116,7 @@ impl Session {
             }
         }
         let streams = self.streams.ready_len() as u64;
-        for class in [StreamClass::Interactive, StreamClass::Bulk] {
+        for class in StreamClass::IN_ORDER {
             for _ in 0..self.streams.ready_len_in(class) {
                 if target.is_full() {
                     return;
@@ -158,7 +158,7 @@ impl Session {
         frames: &mut Vec<SentFrame>,
     ) {
         let mut target = self.target(now, i, out, frames);
-        for class in [StreamClass::Interactive, StreamClass::Bulk] {
+        for class in StreamClass::IN_ORDER {
             let ids: Vec<_> = self
                 .streams
                 .ready_ids_in(class)

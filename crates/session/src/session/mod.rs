@@ -61,7 +61,7 @@ use crate::scheduler::{Scheduler, SubflowView};
 use crate::stats::{SessionStats, StreamStats, SubflowStats};
 use crate::subflow::{HelperDownlink, SentFrame, Subflow};
 use crate::wire::Capabilities;
-use crate::{SessionId, StreamId};
+use crate::{SessionId, StreamClass, StreamId};
 use control::Control;
 use feedback::Feedback;
 use flow::Flow;
@@ -284,6 +284,12 @@ impl Session {
             streams_open: self.streams.len() as u64,
             ..self.stats
         }
+    }
+
+    /// Number of open streams of a class.
+    pub fn streams_open_in(&self, class: StreamClass) -> u64 {
+        let of_class = self.streams.values().filter(|s| s.class == class);
+        of_class.count() as u64
     }
 
     /// Bytes that no subflow has been given yet.

@@ -26,8 +26,8 @@ pub(super) struct Streams {
     next: u64,
     /// Numbers of streams that are over.
     closed: RangeSet,
-    /// Streams with something to send: interactive ones, then the others.
-    ready: [VecDeque<StreamId>; 2],
+    /// Streams with something to send, by class.
+    ready: [VecDeque<StreamId>; StreamClass::IN_ORDER.len()],
     /// Streams whose application waits to write.
     blocked: Vec<StreamId>,
     /// Streams with OPEN, CONNECTED, RESET, STOP or MAX_STREAM_DATA to write.
@@ -48,7 +48,7 @@ impl Streams {
             table: HashMap::new(),
             next: 0,
             closed: RangeSet::default(),
-            ready: [VecDeque::new(), VecDeque::new()],
+            ready: Default::default(),
             blocked: Vec::new(),
             signalling: VecDeque::new(),
             unscheduled: 0,
@@ -205,8 +205,10 @@ impl Streams {
         self.ready.iter().any(|queue| !queue.is_empty())
     }
 
-    pub(super) fn has_ready_in(&self, class: StreamClass) -> bool {
-        !self.ready[queue_of(class)].is_empty()
+    /// Whether a stream has something to send whose class minds delay.
+    pub(super) fn has_ready_that_minds_delay(&self) -> bool {
+        let mut classes = StreamClass::IN_ORDER.into_iter();
+        classes.any(|class| class.minds_delay() && self.ready_len_in(class) > 0)
     }
 
     pub(super) fn ready_len(&self) -> usize {
@@ -406,8 +408,10 @@ impl Streams {
 
 fn queue_of(class: StreamClass) -> usize {
     match class {
-        StreamClass::Interactive => 0,
-        StreamClass::Bulk => 1,
+        StreamClass::Realtime => 0,
+        StreamClass::Interactive => 1,
+        StreamClass::Bulk => 2,
+        StreamClass::Background => 3,
     }
 }
 

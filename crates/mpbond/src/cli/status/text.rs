@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
 use mpbond::status::{LinkStatus, RelayStatus, SessionStatus, Status, TransferStatus};
+use mpbond_session::StreamClass;
 use mpbond_units::human;
 
 use super::super::hints::word;
@@ -150,6 +151,7 @@ fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
         s.streams_open,
         s.streams_total,
     ));
+    text.push_str(&classes(s));
     if s.redundant_bytes_in + s.redundant_bytes_out + s.reinjected_bytes_out > 0 {
         text.push_str(&format!(
             "  redundant: in {}, out {}; reinjected: {}\n",
@@ -213,6 +215,20 @@ fn one_session(text: &mut String, s: &SessionStatus, span: &Span<'_>) {
         rows.push(cells.map(bold).to_vec());
     }
     text.push_str(&table(&columns, &rows));
+}
+
+/// Line with the open streams by class, the first served first; none if all are bulk.
+fn classes(s: &SessionStatus) -> String {
+    let open = |class: StreamClass| {
+        let count = s.streams_by_class.get(class.name())?;
+        Some(format!("{count} {class}"))
+    };
+    let counts: Vec<_> = StreamClass::IN_ORDER.into_iter().filter_map(open).collect();
+    let only_bulk = s.streams_by_class.keys().all(|name| name == "bulk");
+    match only_bulk {
+        true => String::new(),
+        false => format!("  streams by class: {}\n", counts.join(", ")),
+    }
 }
 
 /// A cell of a row of sums.
@@ -400,6 +416,9 @@ mod tests {
             rtt_ms: 2_400.0,
             ..SubflowStatus::default()
         });
+        let by_class = [("bulk", 3), ("realtime", 1)];
+        session.streams_open = 4;
+        session.streams_by_class = by_class.map(|(name, n)| (name.to_owned(), n)).into();
         now.transfers.push(TransferStatus {
             destination: "no.such.name:80".into(),
             closed_s: Some(0.5),
@@ -421,7 +440,8 @@ links
   lte   path  down
   lte: wwan0 has no carrier
 
-session 0011 with CCCCCCC: up, pams, 0 of 0 streams open
+session 0011 with CCCCCCC: up, pams, 4 of 0 streams open
+  streams by class: 1 realtime, 3 bulk
   PATH            STATE        IN     OUT  IN/s  OUT/s    TH   PAD   RTT
   lte             up      2.00 MB     0 B  8.00   0.00  8.00  25.0  50.0
   the second la\u{2026}  silent      0 B  500 kB  0.00   4.00     -  0.00  2400

@@ -82,7 +82,7 @@ fn code() -> impl Strategy<Value = ResetCode> {
 /// Any frame, of an extension too.
 pub(super) fn frame() -> impl Strategy<Value = Frame> {
     let stream = || number().prop_map(StreamId);
-    let class = prop_oneof![Just(StreamClass::Bulk), Just(StreamClass::Interactive)];
+    let class = prop::sample::select(&StreamClass::IN_ORDER[..]);
     let hello = prop_oneof![
         (
             any::<[u8; 32]>(),

@@ -112,6 +112,11 @@ fn open_address(address: &str) -> Frame {
     open(70, StreamClass::Bulk, Destination::Addr(address))
 }
 
+fn in_class(class: StreamClass) -> Frame {
+    let address = "192.0.2.1:80".parse().expect("address");
+    open(70, class, Destination::Addr(address))
+}
+
 fn data(stream: u64, offset: u64, flags: (bool, bool), bytes: &'static [u8]) -> Frame {
     Frame::Data {
         stream: StreamId(stream),
@@ -207,6 +212,8 @@ fn frames() -> BTreeMap<&'static str, Frame> {
         ),
         ("open-ipv4", open_address("192.0.2.1:80")),
         ("open-ipv6", open_address("[2001:db8::1]:80")),
+        ("open-background", in_class(StreamClass::Background)),
+        ("open-realtime", in_class(StreamClass::Realtime)),
         (
             "open-confirm",
             Frame::Open {
