@@ -17,14 +17,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Credentials, each part of 1 to 255 bytes (RFC 1929, section 2), and no colon
-    /// in the user name (RFC 7617, section 2).
+    /// Credentials, each part of 1 to 255 bytes (RFC 1929, section 2); in the user name no colon
+    /// (RFC 7617, section 2) and no comma ([`Intent`](crate::Intent)).
     ///
     /// `None` when a part violates these limits.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Option<Self> {
         let (user, password) = (user.into(), password.into());
         let fits = |part: &str| (1..=255).contains(&part.len());
-        (fits(&user) && fits(&password) && !user.contains(':')).then_some(Self { user, password })
+        (fits(&user) && fits(&password) && !user.contains([':', ',']))
+            .then_some(Self { user, password })
     }
 
     /// Credentials from a file's text: one line, `user:password`, the form of RFC 7617, section 2.
@@ -45,16 +46,27 @@ impl Credentials {
         let password_ok = self.password.as_bytes().ct_eq(password);
         (user_ok & password_ok).into()
     }
+}
 
-    /// Whether the value of a `Proxy-Authorization` field carries these credentials in the Basic
-    /// scheme (RFC 7617).
-    pub(crate) fn matches_basic(&self, value: &[u8]) -> bool {
-        let Some((scheme, token)) = value.split_at_checked(6) else {
-            return false;
-        };
-        let token = token.trim_ascii();
-        let want = STANDARD.encode(format!("{}:{}", self.user, self.password));
-        scheme.eq_ignore_ascii_case(b"basic ") && bool::from(want.as_bytes().ct_eq(token))
+/// User name and password in the value of a `Proxy-Authorization` field, if it has the Basic
+/// scheme (RFC 7617).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Basic {
+    pub(crate) user: Vec<u8>,
+    pub(crate) password: Vec<u8>,
+}
+
+impl Basic {
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+        let (scheme, token) = value.split_at_checked(6)?;
+        if !scheme.eq_ignore_ascii_case(b"basic ") {
+            return None;
+        }
+        let mut user = STANDARD.decode(token.trim_ascii()).ok()?;
+        let colon = user.iter().position(|octet| *octet == b':')?;
+        let password = user.split_off(colon + 1);
+        user.pop();
+        Some(Self { user, password })
     }
 }
 
@@ -77,11 +89,13 @@ mod tests {
         assert!(!c.matches(b"anna", b"s3cre"));
         assert!(!c.matches(b"ann", b"s3cret"));
         assert!(!c.matches(b"", b""));
-        assert!(c.matches_basic(b"Basic YW5uYTpzM2NyZXQ="));
-        assert!(c.matches_basic(b"basic  YW5uYTpzM2NyZXQ="));
-        assert!(!c.matches_basic(b"Basic YW5uYTp4"));
-        assert!(!c.matches_basic(b"Bearer YW5uYTpzM2NyZXQ="));
-        assert!(!c.matches_basic(b"Bas"));
+        let basic = |value| Basic::read(value).is_some_and(|b| c.matches(&b.user, &b.password));
+        assert!(basic(b"Basic YW5uYTpzM2NyZXQ="));
+        assert!(basic(b"basic  YW5uYTpzM2NyZXQ="));
+        assert!(!basic(b"Basic YW5uYTp4"));
+        assert!(!basic(b"Bearer YW5uYTpzM2NyZXQ="));
+        assert!(!basic(b"Basic YW5uYTpzM2NyZXQ"));
+        assert!(!basic(b"Bas"));
         assert!(!format!("{c:?}").contains("s3cret"));
     }
 
@@ -110,6 +124,7 @@ mod tests {
         assert!(Credentials::new("", "x").is_none());
         assert!(Credentials::new("x", "").is_none());
         assert!(Credentials::new("a:b", "x").is_none());
+        assert!(Credentials::new("a,b", "x").is_none());
         assert!(Credentials::new("x".repeat(256), "x").is_none());
     }
 }

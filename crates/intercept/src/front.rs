@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
+use crate::intent::{BadIntent, Intent, Warnings};
 use crate::intercepted::{Intercepted, Pending, answer_and_close};
 use crate::reception::{Listening, Reception};
 use crate::{Credentials, Destination, http, original, socks5};
@@ -97,6 +98,7 @@ pub struct Front {
     /// Beginning of each handshake, oldest first; those that are over are removed late.
     begun: VecDeque<(Instant, AbortHandle)>,
     shut_by_others: Arc<Notify>,
+    warnings: Arc<Warnings>,
 }
 
 impl Front {
@@ -124,6 +126,7 @@ impl Front {
             handshakes: JoinSet::new(),
             begun: VecDeque::new(),
             shut_by_others: Arc::default(),
+            warnings: Arc::default(),
         })
     }
 
@@ -231,11 +234,12 @@ impl Front {
     fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
         let config = Arc::clone(&self.config);
         let local = self.local;
+        let warnings = Arc::clone(&self.warnings);
         let task = self.handshakes.spawn(async move {
             set_options(&stream, peer);
             match config.protocol {
-                Protocol::Socks5 => socks5_handshake(stream, peer, &config).await,
-                Protocol::Http => http_handshake(stream, peer, &config).await,
+                Protocol::Socks5 => socks5_handshake(stream, peer, &config, &warnings).await,
+                Protocol::Http => http_handshake(stream, peer, &config, &warnings).await,
                 Protocol::Redirect => transparent(original::redirected(&stream), stream, peer),
                 Protocol::Tproxy => transparent(original::tproxied(&stream, local), stream, peer),
             }
@@ -275,6 +279,7 @@ fn transparent(
             destination: Destination::from_ip(addr.ip(), addr.port()),
             early: Bytes::new(),
             pending: Pending::Nothing,
+            intent: Intent::default(),
         }),
         Err(error) => {
             debug!(%peer, %error, "connection without an original destination");
@@ -314,6 +319,7 @@ async fn socks5_handshake(
     mut stream: TcpStream,
     peer: SocketAddr,
     config: &FrontConfig,
+    warnings: &Warnings,
 ) -> Option<Intercepted> {
     let credentials = config.credentials.as_ref();
     let outcome = until_deadline(&mut stream, config.handshake_timeout, async |stream| {
@@ -328,9 +334,12 @@ async fn socks5_handshake(
                         4 => Pending::Socks4,
                         _ => Pending::Socks5,
                     };
-                    return Ok(Ok((to, buffer.freeze(), pending)));
+                    return Ok(Ok((to, buffer.freeze(), pending, handshake.intent())));
                 }
                 Err(failure) => {
+                    if let socks5::BadHandshake::Intent(reason) = failure.reason {
+                        warn_of(reason, peer, warnings);
+                    }
                     debug!(%peer, reason = %failure.reason, "SOCKS handshake failed");
                     return Ok(Err(Failed::Answer(failure.answer)));
                 }
@@ -339,12 +348,13 @@ async fn socks5_handshake(
     })
     .await;
     match outcome {
-        Ok((destination, early, pending)) => Some(Intercepted {
+        Ok((destination, early, pending, intent)) => Some(Intercepted {
             stream,
             peer,
             destination,
             early,
             pending,
+            intent,
         }),
         Err(failed) => refuse(stream, failed).await,
     }
@@ -354,33 +364,48 @@ async fn http_handshake(
     mut stream: TcpStream,
     peer: SocketAddr,
     config: &FrontConfig,
+    warnings: &Warnings,
 ) -> Option<Intercepted> {
     let credentials = config.credentials.as_ref();
     let outcome = until_deadline(&mut stream, config.handshake_timeout, async |stream| {
         let request = read_request(stream, credentials).await?;
         Ok(request.map_err(|reason| {
+            if let http::BadRequest::Intent(reason) = reason {
+                warn_of(reason, peer, warnings);
+            }
             debug!(%peer, %reason, "HTTP request refused");
             Failed::Answer(http::bad_request(&reason))
         }))
     })
     .await;
     match outcome {
-        Ok((destination, early, pending)) => Some(Intercepted {
+        Ok((destination, early, pending, intent)) => Some(Intercepted {
             stream,
             peer,
             destination,
             early,
             pending,
+            intent,
         }),
         Err(failed) => refuse(stream, failed).await,
     }
 }
 
+/// Warns of a client that is refused for wishes that are not understood.
+fn warn_of(reason: BadIntent, peer: SocketAddr, warnings: &Warnings) {
+    if warnings.is_due(std::time::Instant::now()) {
+        warn!(%peer, "client refused: {reason}");
+    }
+}
+
+/// Content of a request: destination, early data, the expected reply, the client's wishes.
+type Asked = (Destination, Bytes, Pending, Intent);
+
 /// Reads the head of a request; bytes after it become early data.
 async fn read_request(
     stream: &mut TcpStream,
     credentials: Option<&Credentials>,
-) -> io::Result<Result<(Destination, Bytes, Pending), http::BadRequest>> {
+) -> io::Result<Result<Asked, http::BadRequest>> {
     let mut buffer = BytesMut::with_capacity(READ_BYTES);
     let mut searched = 0;
     let end = loop {
@@ -395,16 +420,22 @@ async fn read_request(
     };
     let head = buffer.split_to(end);
     Ok(match http::parse(&head, credentials) {
-        Ok(http::Request::Connect(to)) => Ok((to, buffer.freeze(), Pending::HttpConnect)),
-        Ok(http::Request::Forward {
-            destination,
-            head,
-            mut framing,
-        }) => match framing.take(&buffer) {
+        Ok((http::Request::Connect(to), intent)) => {
+            Ok((to, buffer.freeze(), Pending::HttpConnect, intent))
+        }
+        Ok((
+            http::Request::Forward {
+                destination,
+                head,
+                mut framing,
+            },
+            intent,
+        )) => match framing.take(&buffer) {
             Ok(ours) => {
                 let mut early = BytesMut::from(head);
                 early.extend_from_slice(&buffer.split_to(ours));
-                Ok((destination, early.freeze(), Pending::HttpForward(framing)))
+                let pending = Pending::HttpForward(framing);
+                Ok((destination, early.freeze(), pending, intent))
             }
             Err(_) => Err(http::BadRequest::AmbiguousLength),
         },

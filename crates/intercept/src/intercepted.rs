@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::client::{Client, reset_on_close};
 use crate::destination::Destination;
 use crate::http::{self, Framing};
+use crate::intent::Intent;
 use crate::refusal::Refusal;
 use crate::{socks4, socks5};
 
@@ -54,6 +55,7 @@ pub struct Intercepted {
     pub(crate) destination: Destination,
     pub(crate) early: Bytes,
     pub(crate) pending: Pending,
+    pub(crate) intent: Intent,
 }
 
 impl Intercepted {
@@ -69,6 +71,11 @@ impl Intercepted {
             Pending::HttpConnect | Pending::HttpForward(_) => Via::Http,
             Pending::Nothing => Via::Transparent,
         }
+    }
+
+    /// The client's wishes.
+    pub fn intent(&self) -> Intent {
+        self.intent
     }
 
     /// The client's address.

@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use bytes::{Buf as _, BytesMut};
 
+use crate::Intent;
 use crate::destination::{BadDestination, Destination, MAX_NAME_BYTES};
 use crate::socks5::{BadHandshake, Failure, Step};
 
@@ -20,7 +21,7 @@ const REJECTED: u8 = 91;
 /// Version, command, port and address.
 const HEAD_BYTES: usize = 8;
 
-/// Maximum length of a user id, in bytes. It is not used.
+/// Maximum length of a user id, in bytes.
 const MAX_USER_BYTES: usize = 255;
 
 /// Maximum length of a request, in bytes: with the zeros that end user id and name.
@@ -34,7 +35,13 @@ pub(crate) fn reply(is_granted: bool) -> [u8; 8] {
 
 /// Consumes a request, if it is complete: VN, CD, DSTPORT, DSTIP, USERID, NULL, and with an address
 /// 0.0.0.x the name, NULL.
-pub(crate) fn request(input: &mut BytesMut, needs_password: bool) -> Result<Step, Failure> {
+///
+/// The wishes behind the user id are put into `intent`.
+pub(crate) fn request(
+    input: &mut BytesMut,
+    needs_password: bool,
+    intent: &mut Intent,
+) -> Result<Step, Failure> {
     if needs_password {
         return Err(failure(BadHandshake::NoMethod));
     }
@@ -45,9 +52,11 @@ pub(crate) fn request(input: &mut BytesMut, needs_password: bool) -> Result<Step
         return Err(failure(BadHandshake::Command(command)));
     }
     let port = u16::from_be_bytes([p, q]);
-    let Some((_user, mut end)) = terminated(input, HEAD_BYTES, MAX_USER_BYTES)? else {
+    let Some((user, mut end)) = terminated(input, HEAD_BYTES, MAX_USER_BYTES)? else {
         return Ok(Step::NeedMore);
     };
+    let (_, wishes) = Intent::split(user);
+    let wishes = wishes.map_err(|e| failure(e.into()))?;
     let has_name = matches!([a, b, c], [0, 0, 0]) && d != 0;
     let host = if has_name {
         let Some((name, after)) = terminated(input, end, MAX_NAME_BYTES)? else {
@@ -62,6 +71,7 @@ pub(crate) fn request(input: &mut BytesMut, needs_password: bool) -> Result<Step
     let destination = host.and_then(|host| Destination::from_host(&host, port));
     let destination = destination.map_err(|e| failure(e.into()))?;
     input.advance(end);
+    *intent = wishes;
     Ok(Step::Connect(destination))
 }
 
@@ -94,7 +104,7 @@ mod tests {
         for octet in bytes {
             assert!(buffer.len() < MAX_REQUEST_BYTES, "holds too much");
             buffer.extend_from_slice(&[*octet]);
-            match request(&mut buffer, false) {
+            match request(&mut buffer, false, &mut Intent::default()) {
                 Ok(Step::NeedMore) => {}
                 other => return (other, buffer.to_vec()),
             }
@@ -118,7 +128,10 @@ mod tests {
         let (outcome, _) = play(b"\x04\x01\x01\xbb\x00\x00\x00\x00\0");
         assert_eq!(outcome, connect("0.0.0.0:443"));
         let mut early = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01\0GET /"[..]);
-        assert_eq!(request(&mut early, false), connect("192.0.2.1:80"));
+        assert_eq!(
+            request(&mut early, false, &mut Intent::default()),
+            connect("192.0.2.1:80")
+        );
         assert_eq!(&early[..], b"GET /");
     }
 
@@ -154,7 +167,7 @@ mod tests {
             assert_eq!(failure.answer, [0, 91, 0, 0, 0, 0, 0, 0]);
         }
         let mut locked = BytesMut::from(&b"\x04"[..]);
-        let failure = request(&mut locked, true).unwrap_err();
+        let failure = request(&mut locked, true, &mut Intent::default()).unwrap_err();
         assert_eq!(failure.reason, BadHandshake::NoMethod);
     }
 
@@ -170,7 +183,7 @@ mod tests {
             }
             let (outcome, _) = play(&bytes);
             let mut whole = BytesMut::from(&bytes[..]);
-            prop_assert_eq!(outcome, request(&mut whole, false));
+            prop_assert_eq!(outcome, request(&mut whole, false, &mut Intent::default()));
         }
     }
 }

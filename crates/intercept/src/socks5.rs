@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{Buf, BytesMut};
 
 use crate::destination::{BadDestination, Destination};
-use crate::{Credentials, Refusal, socks4};
+use crate::{BadIntent, Credentials, Intent, Refusal, socks4};
 
 const VERSION: u8 = 5;
 /// Version of the user name and password sub-negotiation (RFC 1929, section 2).
@@ -67,6 +67,9 @@ pub enum BadHandshake {
     /// Wrong user name or password.
     #[error("wrong user name or password")]
     WrongCredentials,
+    /// Unknown wishes behind the user name.
+    #[error(transparent)]
+    Intent(#[from] BadIntent),
     /// BIND, UDP ASSOCIATE, or an unknown command.
     #[error("command {0} is not supported, only CONNECT is")]
     Command(u8),
@@ -104,6 +107,7 @@ pub struct Handshake<'a> {
     state: State,
     version: u8,
     credentials: Option<&'a Credentials>,
+    intent: Intent,
 }
 
 impl<'a> Handshake<'a> {
@@ -113,7 +117,13 @@ impl<'a> Handshake<'a> {
             state: State::Greeting,
             version: VERSION,
             credentials,
+            intent: Intent::default(),
         }
+    }
+
+    /// The client's wishes, once the handshake is complete.
+    pub fn intent(&self) -> Intent {
+        self.intent
     }
 
     /// The client's version of SOCKS: 4 or 5.
@@ -137,7 +147,7 @@ impl<'a> Handshake<'a> {
     fn greeting(&mut self, input: &mut BytesMut) -> Result<Step, Failure> {
         if input.first() == Some(&socks4::VERSION) {
             self.version = socks4::VERSION;
-            return socks4::request(input, self.credentials.is_some());
+            return socks4::request(input, self.credentials.is_some(), &mut self.intent);
         }
         expect_version(input, VERSION)?;
         let Some(&[_, count]) = input.first_chunk() else {
@@ -147,9 +157,12 @@ impl<'a> Handshake<'a> {
         let Some(methods) = input.get(2..end) else {
             return Ok(Step::NeedMore);
         };
-        let (method, next) = match self.credentials {
-            Some(_) => (METHOD_PASSWORD, State::Password),
-            None => (METHOD_NONE, State::Request),
+        // A client that has a user name is asked for it also where none is required: its class may
+        // stand there.
+        let asks = self.credentials.is_some() || methods.contains(&METHOD_PASSWORD);
+        let (method, next) = match asks {
+            true => (METHOD_PASSWORD, State::Password),
+            false => (METHOD_NONE, State::Request),
         };
         if !methods.contains(&method) {
             return Err(Failure {
@@ -171,12 +184,15 @@ impl<'a> Handshake<'a> {
         let Some((password, end)) = counted(input, end) else {
             return Ok(Step::NeedMore);
         };
-        if !self.credentials.is_some_and(|c| c.matches(user, password)) {
-            return Err(Failure {
-                answer: vec![AUTH_VERSION, 1],
-                reason: BadHandshake::WrongCredentials,
-            });
+        let refused = |reason| Failure {
+            answer: vec![AUTH_VERSION, 1],
+            reason,
+        };
+        let (name, intent) = Intent::split(user);
+        if !self.credentials.is_none_or(|c| c.matches(name, password)) {
+            return Err(refused(BadHandshake::WrongCredentials));
         }
+        self.intent = intent.map_err(|e| refused(e.into()))?;
         input.advance(end);
         self.state = State::Request;
         Ok(Step::Send([AUTH_VERSION, 0]))
@@ -281,6 +297,7 @@ fn non_zero(ip: IpAddr, port: u16) -> Result<Destination, BadDestination> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
     use proptest::prelude::*;
 
     /// Feeds `bytes` to a handshake in pieces of the given sizes, cyclically; returns the bytes
@@ -382,7 +399,7 @@ mod tests {
         for (bytes, answer, reason) in [
             (&b"\x03\x01"[..], &[][..], Version(3)),
             (b"GET / HTTP/1.1\r\n", &[], Version(b'G')),
-            (b"\x05\x01\x02", &[5, 0xff], NoMethod),
+            (b"\x05\x01\x01", &[5, 0xff], NoMethod),
             (b"\x05\x00", &[5, 0xff], NoMethod),
             (b"\x05\x01\x00\x04", &[], Version(4)),
         ] {
@@ -424,6 +441,53 @@ mod tests {
     }
 
     #[test]
+    fn wishes_stand_behind_the_user_name_whether_or_not_one_is_required() {
+        let c = Credentials::new("me", "pw").unwrap();
+        let request = b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
+        let named = |methods: &[u8], user: &str| {
+            let greeting = [&[5, methods.len() as u8], methods].concat();
+            let name = [&[1, user.len() as u8], user.as_bytes(), b"\x02pw"].concat();
+            [greeting, name, request.to_vec()].concat()
+        };
+        let background = Intent {
+            class: Some(Class::Background),
+            deadline: None,
+        };
+        for credentials in [None, Some(&c)] {
+            let mut handshake = Handshake::new(credentials);
+            let mut input = BytesMut::from(&named(&[0, 2], "me,class=background")[..]);
+            assert_eq!(handshake.advance(&mut input), Ok(Step::Send([5, 2])));
+            assert_eq!(handshake.advance(&mut input), Ok(Step::Send([1, 0])));
+            assert!(matches!(
+                handshake.advance(&mut input),
+                Ok(Step::Connect(_))
+            ));
+            assert_eq!(handshake.intent(), background);
+        }
+        for (credentials, user, reason) in [
+            (None, "me,class=urgent", BadIntent::Class.into()),
+            (Some(&c), "me,class=urgent", BadIntent::Class.into()),
+            (Some(&c), "m,class=urgent", BadHandshake::WrongCredentials),
+            (Some(&c), "m,class=bulk", BadHandshake::WrongCredentials),
+        ] {
+            let (_, end, _) = play(&named(&[2], user), &[7], credentials);
+            let failure = end.unwrap().unwrap_err();
+            assert_eq!(
+                (failure.answer.as_slice(), failure.reason),
+                (&[1, 1][..], reason)
+            );
+        }
+        // SOCKS 4 has a user id.
+        let mut handshake = Handshake::new(None);
+        let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01,class=background\0"[..]);
+        assert!(matches!(handshake.advance(&mut four), Ok(Step::Connect(_))));
+        assert_eq!(handshake.intent(), background);
+        let mut four = BytesMut::from(&b"\x04\x01\x00\x50\xc0\x00\x02\x01,x\0"[..]);
+        let failure = Handshake::new(None).advance(&mut four).unwrap_err();
+        assert_eq!(failure.answer, socks4::reply(false));
+    }
+
+    #[test]
     fn truncated_anywhere_means_wait() {
         let whole = with_greeting(b"\x05\x01\x00\x03\x0bexample.com\x01\xbb");
         for cut in 0..whole.len() {
@@ -451,7 +515,7 @@ mod tests {
             early in proptest::collection::vec(any::<u8>(), 0..50),
             pieces in proptest::collection::vec(1usize..40, 1..10),
         ) {
-            let mut bytes = vec![5, 3, 1, 0, 2, 5, 1, 0, 3, host.len() as u8];
+            let mut bytes = vec![5, 3, 1, 0, 9, 5, 1, 0, 3, host.len() as u8];
             bytes.extend(host.as_bytes());
             bytes.extend(port.to_be_bytes());
             bytes.extend(&early);

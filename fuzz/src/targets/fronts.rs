@@ -66,8 +66,8 @@ pub fn http(octets: &[u8]) {
     let (head, body) = octets.split_at(end);
     let credentials = credentials.as_ref().filter(|_| options & 1 == 1);
     match http::parse(head, credentials) {
-        Ok(Request::Connect(_)) => {}
-        Ok(Request::Forward { head, framing, .. }) => {
+        Ok((Request::Connect(_), _)) => {}
+        Ok((Request::Forward { head, framing, .. }, _)) => {
             forwarded(&head);
             same_end(&framing, body, split + 1);
         }

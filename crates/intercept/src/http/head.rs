@@ -3,8 +3,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Framing;
-use crate::Credentials;
+use crate::credentials::Basic;
 use crate::destination::{BadDestination, Destination};
+use crate::{BadIntent, Credentials, Intent};
 
 /// Maximum length of request line and header section in bytes. Browsers and servers usually stay
 /// under 16 KiB; large cookies need more.
@@ -71,6 +72,9 @@ pub enum BadRequest {
     /// Credentials are required, and missing or wrong.
     #[error("user name and password are required")]
     Unauthorized,
+    /// Unknown wishes behind the user name.
+    #[error(transparent)]
+    Intent(#[from] BadIntent),
 }
 
 impl BadRequest {
@@ -97,11 +101,14 @@ pub fn find_head_end(input: &[u8], from: usize) -> Option<usize> {
     Some(from + at + 4)
 }
 
-/// Parses a head, including its empty line.
+/// Parses a head, including its empty line: the request, and the client's wishes.
 ///
 /// # Errors
 /// [`BadRequest`], to be answered with [`bad_request`](super::bad_request).
-pub fn parse(head: &[u8], credentials: Option<&Credentials>) -> Result<Request, BadRequest> {
+pub fn parse(
+    head: &[u8],
+    credentials: Option<&Credentials>,
+) -> Result<(Request, Intent), BadRequest> {
     if head.len() > MAX_HEAD_BYTES {
         return Err(BadRequest::TooLarge);
     }
@@ -118,16 +125,13 @@ pub fn parse(head: &[u8], credentials: Option<&Credentials>) -> Result<Request, 
         return Err(BadRequest::Syntax);
     };
     let fields = Fields::read(request.headers, minor)?;
-    if let Some(c) = credentials
-        && !fields.authorization.is_some_and(|v| c.matches_basic(v))
-    {
-        return Err(BadRequest::Unauthorized);
-    }
+    let intent = authorize(fields.authorization, credentials)?;
     if method == "CONNECT" {
         if fields.framing.is_some() {
             return Err(BadRequest::AmbiguousLength);
         }
-        return Ok(Request::Connect(Destination::from_authority(target, None)?));
+        let to = Destination::from_authority(target, None)?;
+        return Ok((Request::Connect(to), intent));
     }
     let (authority, path) = absolute_form(target)?;
     let destination = Destination::from_authority(authority, Some(HTTP_PORT))?;
@@ -147,11 +151,28 @@ pub fn parse(head: &[u8], credentials: Option<&Credentials>) -> Result<Request, 
         }
     }
     out.put_slice(b"Connection: close\r\n\r\n");
-    Ok(Request::Forward {
+    let request = Request::Forward {
         destination,
         head: out.freeze(),
         framing: fields.framing.unwrap_or(Framing::Length(0)),
-    })
+    };
+    Ok((request, intent))
+}
+
+/// Checks the credentials, where some are required; the client's wishes.
+fn authorize(
+    field: Option<&[u8]>,
+    credentials: Option<&Credentials>,
+) -> Result<Intent, BadRequest> {
+    let shown = field.and_then(Basic::read);
+    let (user, password) = shown
+        .as_ref()
+        .map_or((&[][..], &[][..]), |b| (&*b.user, &*b.password));
+    let (name, intent) = Intent::split(user);
+    match credentials {
+        Some(c) if !c.matches(name, password) => Err(BadRequest::Unauthorized),
+        _ => Ok(intent?),
+    }
 }
 
 /// Rejects bare CR and LF, control characters and folded lines (RFC 9112, sections 2.2 and 5.2, in
@@ -288,10 +309,11 @@ fn parse_length(value: &[u8]) -> Result<u64, BadRequest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
     use proptest::prelude::*;
 
     fn ask(head: &str) -> Result<Request, BadRequest> {
-        parse(head.as_bytes(), None)
+        parse(head.as_bytes(), None).map(|(request, _)| request)
     }
 
     fn forward(head: &str) -> (String, String, Framing) {
@@ -475,13 +497,46 @@ mod tests {
     }
 
     #[test]
+    fn wishes_stand_behind_the_user_name_whether_or_not_one_is_required() {
+        use base64::Engine as _;
+        let c = Credentials::new("anna", "s3cret").unwrap();
+        let ask = |user: &str, credentials| {
+            let token = base64::engine::general_purpose::STANDARD.encode(user);
+            let head = format!(
+                "CONNECT a.b:1 HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Basic {token}\r\n\r\n"
+            );
+            parse(head.as_bytes(), credentials).map(|(_, intent)| intent.class)
+        };
+        for credentials in [None, Some(&c)] {
+            assert_eq!(ask("anna:s3cret", credentials), Ok(None));
+            let read = ask("anna,class=background:s3cret", credentials);
+            assert_eq!(read, Ok(Some(Class::Background)));
+            let refused = ask("anna,class=urgent:s3cret", credentials);
+            assert_eq!(refused, Err(BadIntent::Class.into()));
+        }
+        let wrong = ask("ann,class=urgent:s3cret", Some(&c));
+        assert_eq!(wrong, Err(BadRequest::Unauthorized));
+        let answer = super::super::bad_request(&BadIntent::Class.into());
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(
+            answer.ends_with("realtime, interactive, bulk, background\n"),
+            "{answer}"
+        );
+        // Other schemes are no user names.
+        let head = "CONNECT a.b:1 HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Bearer x\r\n\r\n";
+        let (_, intent) = parse(head.as_bytes(), None).unwrap();
+        assert_eq!(intent, Intent::default());
+    }
+
+    #[test]
     fn credentials_are_required_and_not_forwarded() {
         let c = Credentials::new("anna", "s3cret").unwrap();
         let head = "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n";
         let refused = parse(format!("{head}\r\n").as_bytes(), Some(&c));
         assert_eq!(refused, Err(BadRequest::Unauthorized));
         let shown = format!("{head}Proxy-Authorization: Basic YW5uYTpzM2NyZXQ=\r\n\r\n");
-        let Ok(Request::Forward { head, .. }) = parse(shown.as_bytes(), Some(&c)) else {
+        let Ok((Request::Forward { head, .. }, _)) = parse(shown.as_bytes(), Some(&c)) else {
             panic!("refused");
         };
         assert!(!head.to_ascii_lowercase().windows(6).any(|w| w == b"proxy-"));

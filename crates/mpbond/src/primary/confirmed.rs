@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mpbond_intercept::{Intercepted, Refusal};
-use mpbond_session::{Destination, ResetCode, StreamClass};
+use mpbond_session::{Destination, ResetCode};
 use tokio::time::sleep;
 use tracing::{debug, info};
 
 use super::reach::Reach;
-use super::rescue;
 use super::room::{self, Room, destination};
 use super::state::Primary;
+use super::{classes, rescue};
 use crate::driver::{Answer, Client, Place, refusal};
 
 /// Time after which a proxy that has not answered will not: its own look-ups and attempts take less
@@ -29,9 +29,10 @@ pub(super) async fn serve(
 ) {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
+    let class = classes::of(&connection);
     loop {
         let driver = place.driver().clone();
-        let answer = match place.ask(to.clone(), StreamClass::Bulk) {
+        let answer = match place.ask(to.clone(), class) {
             Ok((stream, answer)) => {
                 debug!(%peer, %to, %stream, "stream opened");
                 // Nothing was said on it.

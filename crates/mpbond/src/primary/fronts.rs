@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mpbond_intercept::dns::Family;
 use mpbond_intercept::{Front, FrontConfig, Intercepted, Protocol, Reception, Refusal};
-use mpbond_session::{OpenError, StreamClass};
+use mpbond_session::OpenError;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
@@ -18,7 +18,7 @@ use super::reach::Reach;
 use super::repeatable::is_repeatable;
 use super::room::{self, Room, destination, no_room, without_proxy};
 use super::state::Primary;
-use super::{confirmed, rescue};
+use super::{classes, confirmed, rescue};
 use crate::config::{FrontAddress, read_credentials};
 use crate::driver::Client;
 use crate::quota::Full;
@@ -151,6 +151,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
+    let class = classes::of(&connection);
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {
@@ -171,12 +172,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         return client.abort();
     };
     let reach = Reach::of(peer.ip());
-    match place.open(
-        to.clone(),
-        StreamClass::Bulk,
-        early,
-        Client::new(client, share),
-    ) {
+    match place.open(to.clone(), class, early, Client::new(client, share)) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
             rescue::watch(&primary, stream, asked, is_repeatable, reach);

@@ -5,6 +5,7 @@
 //! ([`fronts`], [`transparent`], [`dns`]) into the session or past it.
 
 mod actions;
+mod classes;
 mod clients;
 mod confirmed;
 mod control;

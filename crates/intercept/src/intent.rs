@@ -1,0 +1,193 @@
+//! Wishes of an application for one connection, given with its user name:
+//! `NAME,class=background,deadline=30s`.
+//!
+//! Everything before the first comma is the name that credentials are compared with; it may be
+//! empty. SOCKS5 and SOCKS 4 have the user name in their handshake, HTTP in `Proxy-Authorization`
+//! (Basic).
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use mpbond_units::duration_text;
+
+/// Bounds of a deadline: a transfer takes at least a round trip, and nobody schedules connections
+/// for the day after tomorrow.
+const LEAST_DEADLINE: Duration = Duration::from_millis(1);
+const MOST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+
+/// Shortest interval between two warnings about invalid wishes.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// Traffic class that an application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Calls and games.
+    Realtime,
+    /// Messages, pages, terminals.
+    Interactive,
+    /// Downloads and uploads.
+    Bulk,
+    /// Backups, updates, synchronisation.
+    Background,
+}
+
+/// Wishes of an application for one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// Class of its traffic.
+    pub class: Option<Class>,
+    /// Time within which its transfer has to be complete.
+    pub deadline: Option<Duration>,
+}
+
+/// Error in the part of a user name behind the first comma.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadIntent {
+    /// No `KEY=VALUE` with a known key.
+    #[error("user name: only class=CLASS and deadline=TIME may follow a comma")]
+    Key,
+    /// A key occurs twice.
+    #[error("user name: a key is given twice")]
+    Twice,
+    /// The value of `class` is unknown.
+    #[error("user name: the class is none of realtime, interactive, bulk, background")]
+    Class,
+    /// The value of `deadline` is no duration, or out of bounds.
+    #[error("user name: the deadline is no time from 1ms to 24h, such as 30s")]
+    Deadline,
+}
+
+impl Intent {
+    /// Divides a user name into the name for credentials and the wishes behind it.
+    ///
+    /// # Errors
+    /// [`BadIntent`] for an unknown key or value.
+    pub(crate) fn split(user: &[u8]) -> (&[u8], Result<Self, BadIntent>) {
+        let mut parts = user.split(|octet| *octet == b',');
+        let name = parts.next().unwrap_or_default();
+        (name, Self::read(parts))
+    }
+
+    fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Result<Self, BadIntent> {
+        let mut intent = Self::default();
+        for part in parts {
+            let part = std::str::from_utf8(part).map_err(|_| BadIntent::Key)?;
+            match part.split_once('=') {
+                Some(("class", name)) => put(&mut intent.class, class(name)?)?,
+                Some(("deadline", text)) => put(&mut intent.deadline, deadline(text)?)?,
+                _ => return Err(BadIntent::Key),
+            }
+        }
+        Ok(intent)
+    }
+}
+
+fn put<T>(slot: &mut Option<T>, value: T) -> Result<(), BadIntent> {
+    match slot.replace(value) {
+        Some(_) => Err(BadIntent::Twice),
+        None => Ok(()),
+    }
+}
+
+fn class(name: &str) -> Result<Class, BadIntent> {
+    match name {
+        "realtime" => Ok(Class::Realtime),
+        "interactive" => Ok(Class::Interactive),
+        "bulk" => Ok(Class::Bulk),
+        "background" => Ok(Class::Background),
+        _ => Err(BadIntent::Class),
+    }
+}
+
+fn deadline(text: &str) -> Result<Duration, BadIntent> {
+    let parsed = duration_text::parse(text).ok();
+    let bounds = LEAST_DEADLINE..=MOST_DEADLINE;
+    let within = parsed.filter(|time| bounds.contains(time));
+    within.ok_or(BadIntent::Deadline)
+}
+
+/// Rate limiter of the warnings of one front.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Option<Instant>>);
+
+impl Warnings {
+    /// Whether a warning may be written at this instant: the first time, and a minute after the
+    /// last.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        let mut last = match self.0.lock() {
+            Ok(last) => last,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let due = last.is_none_or(|last| now.saturating_duration_since(last) >= WARN_EVERY);
+        if due {
+            *last = Some(now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_may_have_wishes_behind_it() {
+        let background = Intent {
+            class: Some(Class::Background),
+            deadline: None,
+        };
+        let both = Intent {
+            class: Some(Class::Realtime),
+            deadline: Some(Duration::from_secs(30)),
+        };
+        for (user, name, want) in [
+            ("", "", Ok(Intent::default())),
+            ("anna", "anna", Ok(Intent::default())),
+            ("anna,class=background", "anna", Ok(background)),
+            (",class=background", "", Ok(background)),
+            ("anna,class=realtime,deadline=30s", "anna", Ok(both)),
+            ("anna,deadline=0.5min,class=realtime", "anna", Ok(both)),
+            ("anna,", "anna", Err(BadIntent::Key)),
+            ("anna,class", "anna", Err(BadIntent::Key)),
+            ("anna,Class=bulk", "anna", Err(BadIntent::Key)),
+            ("anna,weight=7", "anna", Err(BadIntent::Key)),
+            ("anna,class=", "anna", Err(BadIntent::Class)),
+            ("anna,class=urgent", "anna", Err(BadIntent::Class)),
+            ("anna,class=bulk,class=bulk", "anna", Err(BadIntent::Twice)),
+            ("anna,deadline=30", "anna", Err(BadIntent::Deadline)),
+            ("anna,deadline=0s", "anna", Err(BadIntent::Deadline)),
+            ("anna,deadline=25h", "anna", Err(BadIntent::Deadline)),
+        ] {
+            assert_eq!(
+                Intent::split(user.as_bytes()),
+                (name.as_bytes(), want),
+                "{user:?}"
+            );
+        }
+        assert_eq!(
+            Intent::split(b"\xff,\xff"),
+            (&b"\xff"[..], Err(BadIntent::Key))
+        );
+    }
+
+    #[test]
+    fn a_warning_is_due_once_a_minute() {
+        let warnings = Warnings::default();
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let due = [0, 1, 59, 60, 61, 120].map(|s| warnings.is_due(at(s)));
+        assert_eq!(due, [true, false, false, true, false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_user_name_is_read_or_refused(
+            user in proptest::collection::vec(any::<u8>(), 0..255),
+        ) {
+            let (name, _) = Intent::split(&user);
+            prop_assert!(user.starts_with(name) && !name.contains(&b','));
+        }
+    }
+}
