@@ -14,6 +14,7 @@ mod primary;
 mod primary_edit;
 mod primary_file;
 mod primary_front;
+mod primary_links;
 mod proxy;
 pub mod reference;
 mod reload;

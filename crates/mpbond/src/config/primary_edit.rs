@@ -16,6 +16,7 @@ use toml_edit::{
 use super::file;
 use super::primary::{OnProxyLoss, PrimaryConfig, ProxyAddress};
 use super::primary_file::check_form;
+use super::primary_links::{PATH, insert_links};
 use super::source::{ConfigError, Source};
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -199,15 +200,8 @@ fn edited(source: &Source<'_>, far: &FarEnd, own: &[String]) -> Result<String, C
     let proxy_span = document.get("proxy").and_then(Item::span);
     let mut document = document.into_mut();
     add_far_end(&mut document, source, proxy_span, far)?;
-    if document.get("path").is_none() && !own.is_empty() {
-        let paths = own.iter().map(|interface| {
-            let mut path = Table::new();
-            path.insert("interface", value(interface.as_str()));
-            path.decor_mut().set_prefix("\n");
-            path
-        });
-        let paths = Item::ArrayOfTables(paths.collect());
-        document.insert("path", paths);
+    if document.get(PATH).is_none() {
+        insert_links(&mut document, own);
     }
     Ok(document.to_string())
 }
@@ -315,12 +309,12 @@ fn rewrite(written: &mut Value, text: &str) {
     *written.decor_mut() = decor;
 }
 
-fn text<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a str> {
     table.get(key)?.as_str()
 }
 
 /// The tables of a list, which is written `[[name]]` or `name = [{}]`.
-fn tables(list: &Item) -> Box<dyn Iterator<Item = &dyn TableLike> + '_> {
+pub(super) fn tables(list: &Item) -> Box<dyn Iterator<Item = &dyn TableLike> + '_> {
     match list {
         Item::ArrayOfTables(all) => Box::new(all.iter().map(|t| t as &dyn TableLike)),
         Item::Value(Value::Array(all)) => {
@@ -345,7 +339,7 @@ fn tables_mut(list: &mut Item) -> Box<dyn Iterator<Item = &mut dyn TableLike> + 
 /// The name; with a number where another link has it.
 fn unused(document: &DocumentMut, name: &str) -> String {
     let mut taken = vec!["direct".to_owned()];
-    let lists = ["path", "helper"].map(|list| document.get(list));
+    let lists = [PATH, "helper"].map(|list| document.get(list));
     for table in lists.into_iter().flatten().flat_map(tables) {
         // A link without a name is called by one of the others.
         let names = ["name", "interface", "source", "address"];

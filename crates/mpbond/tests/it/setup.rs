@@ -232,6 +232,25 @@ fn a_file_that_is_there_is_kept_unless_it_is_to_be_replaced() {
         device.files()["proxy.toml"].contains("listen = \"0.0.0.0:"),
         "{outcome:?}"
     );
+    // Another link or server than that of a helper's file is an error, and nothing is done.
+    let helper = "listen = \"127.0.0.1:4435\"\nproxies = \"203.0.113.1:4433\"\n\
+                  uplink = { interface = \"usb0\" }\n";
+    device.write("helper.toml", helper);
+    let args = ["--role", "helper", "--yes", "--dry-run"];
+    for (option, other, same, key) in [
+        ("--link", "usb1", "usb0", "uplink"),
+        ("--server", "203.0.113.2", "203.0.113.1", "proxies"),
+    ] {
+        let line = device
+            .setup(&[&args[..], &[option, other]].concat())
+            .error(2);
+        let remedy = format!("change `{key}` there, or write the file anew with --replace");
+        assert!(line.contains(option) && line.contains(&remedy), "{line}");
+        let outcome = device.setup(&[&args[..], &[option, same]].concat());
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        assert!(outcome.stdout.starts_with("Kept as it is: "), "{outcome:?}");
+        assert_eq!(device.files()["helper.toml"], helper);
+    }
     // A primary's file is added to; a broken one is not.
     device.write("primary.toml", "[proxi]\n");
     let line = device.setup(&["--role", "primary", "--yes"]).error(2);
@@ -395,17 +414,23 @@ fn three_devices() {
     assert!(done.stderr.contains("the code is wrong"), "{done:?}");
     let file = laptop.folder().join("primary.toml");
     assert!(PrimaryConfig::load(&file).unwrap().helpers.is_empty());
-    // The rest of it: a line as it is shown. Attempts are limited in rate.
+    // The rest of it: a line as it is shown, and one more link. Attempts are limited in rate.
     std::thread::sleep(Duration::from_secs(3));
     let line = format!("sudo mpbond pair {line}");
-    let done = laptop.setup(&[&args[..], &["--pair", &line]].concat());
+    let more = ["--link", "wwan9", "--pair", &line];
+    let done = laptop.setup(&[&args[..], &["--dry-run"], &more].concat());
+    assert!(done.stdout.contains("interface = \"wwan9\""), "{done:?}");
+    let done = laptop.setup(&[&args[..], &more].concat());
     assert_eq!(done.code, 0, "{done:?}");
+    let links = "Links of this device to the Internet: lo (as configured), wwan9\n";
+    assert!(done.stderr.contains(links), "{done:?}");
     let (code, said) = waits.ends();
     assert_eq!(code, Some(0), "{said}");
 
     let config = PrimaryConfig::load(&file).unwrap();
     assert_eq!(config.helpers[0].name, "phone");
-    assert_eq!(config.paths[0].interface.as_deref(), Some("lo"));
+    let paths = config.paths.iter().map(|path| path.interface.as_deref());
+    assert!(paths.eq([Some("lo"), Some("wwan9")]), "{:?}", config.paths);
     assert!(config.socks5.is_some());
     let text = laptop.files()["primary.toml"].clone();
     assert!(

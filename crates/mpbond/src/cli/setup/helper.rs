@@ -63,6 +63,23 @@ pub(super) fn set_up(args: &SetupArgs, questions: &Questions) -> Result<(), Fail
 
 fn of_file(args: &SetupArgs, file: &Path) -> Result<Plan, Failure> {
     let config = HelperConfig::load(file).map_err(Failure::input)?;
+    let lent = config.uplink.interface.as_deref();
+    let is_lent = |link: &String| lent == Some(link);
+    let relays_to = |text| server(text, PROXY_PORT).map(|server| config.proxies.contains(&server));
+    let wrong = |e| Failure::input(format_args!("--server: {e}"));
+    let relays = args.server.as_deref().map_or(Ok(true), relays_to);
+    for (option, key, is_so) in [
+        ("--link", "uplink", args.links.iter().all(is_lent)),
+        ("--server", "proxies", relays.map_err(wrong)?),
+    ] {
+        if !is_so {
+            return Err(Failure::input(format_args!(
+                "{option} contradicts {}, which is kept: change `{key}` there, or write the file \
+                 anew with --replace",
+                file.display()
+            )));
+        }
+    }
     let name = args.name.clone().unwrap_or(config.name);
     Ok(Plan {
         text: None,

@@ -26,8 +26,8 @@ use questions::Questions;
 /// beforehand. Start with the server, then the devices that lend their links, then the laptop.
 ///
 /// An existing configuration is kept: that of a proxy or helper unchanged, that of a primary with
-/// the new devices added. Files are written whole, so that Ctrl-C leaves no part of one; devices
-/// that were paired before it stay paired.
+/// the new devices and links added. Files are written whole, so that Ctrl-C leaves no part of one;
+/// devices that were paired before it stay paired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,8 +45,8 @@ pub(super) struct SetupArgs {
     #[arg(long, value_name = "ROLE", value_parser = ["primary", "helper", "proxy"])]
     role: Option<String>,
     /// Address or name of the server, with its port if that is not 4433. On the server, the one at
-    /// which other devices reach it; on a helper, the only one that it relays to, where a name is
-    /// looked up now and its addresses are written. Asked for when left out.
+    /// which other devices reach it; on a helper, the only one that it relays to, whose name must
+    /// have an address now. Asked for when left out.
     #[arg(long, value_name = "ADDRESS|NAME[:PORT]")]
     server: Option<String>,
     /// On the primary, a device to pair with: a proxy's token, the text of a QR code, or address

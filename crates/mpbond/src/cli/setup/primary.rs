@@ -28,18 +28,11 @@ pub(super) fn set_up(
         PrimaryEdit::check(&file).map_err(Failure::input)?;
     }
     let errands = errands(args, questions, device, &file)?;
-    let links = links(args, &errands);
+    let links = links(args, &errands, &file)?;
     let front = match args.transparent {
         true => Front::Transparent,
         false => Front::Socks5,
     };
-    eprintln!(
-        "Links of this device to the Internet: {}",
-        match &links[..] {
-            [] => "none; only those of other devices are used".to_owned(),
-            links => links.join(", "),
-        }
-    );
     if args.dry_run {
         return print(&preview(args, &file, &errands, &links, front)?);
     }
@@ -64,6 +57,7 @@ pub(super) fn set_up(
         let (paired, ()) = carry_out(&own, errand, &screen, async |_| ())?;
         print(&format!("{}\n", in_words(&paired)))?;
     }
+    PrimaryEdit::add_links(&file, &links).map_err(Failure::input)?;
     PrimaryEdit::add_front(&file, front).map_err(Failure::input)?;
     PrimaryConfig::load(&file).map_err(Failure::input)?;
     print(&format!("Complete: {}\n", file.display()))?;
@@ -137,12 +131,33 @@ pub(super) fn errand(text: &str) -> Result<Errand, String> {
     .map_err(|failure| failure.to_string())
 }
 
-/// Interfaces of own paths. A link on which a device to be paired with is the router is the link of
-/// that device.
-fn links(args: &SetupArgs, errands: &[Errand]) -> Vec<String> {
-    if !args.links.is_empty() {
-        return args.links.clone();
-    }
+/// Interfaces of own paths to be written, as this device's user is told. Those of a file that is kept
+/// stay, and get those of the command line beside them.
+fn links(args: &SetupArgs, errands: &[Errand], file: &Path) -> Result<Vec<String>, Failure> {
+    let kept = match args.replace {
+        true => Vec::new(),
+        false => PrimaryEdit::links(file).map_err(Failure::input)?,
+    };
+    let mut new = match kept.is_empty() && args.links.is_empty() {
+        true => found_links(errands),
+        false => args.links.clone(),
+    };
+    new.retain(|link| !kept.contains(link));
+    let all = kept.iter().map(|link| format!("{link} (as configured)"));
+    let all: Vec<String> = all.chain(new.iter().cloned()).collect();
+    eprintln!(
+        "Links of this device to the Internet: {}",
+        match &all[..] {
+            [] => "none; only those of other devices are used".to_owned(),
+            all => all.join(", "),
+        }
+    );
+    Ok(new)
+}
+
+/// Interfaces with a default route. A link on which a device to be paired with is the router is the
+/// link of that device.
+fn found_links(errands: &[Errand]) -> Vec<String> {
     let usable = uplinks().into_iter().filter(Uplink::is_usable);
     let mut links: Vec<String> = usable.map(|u| u.interface).collect();
     for ip in errands.iter().flat_map(called) {
@@ -198,6 +213,7 @@ fn preview(
             Errand::Listen(..) => {}
         }
     }
+    PrimaryEdit::add_links(&copy, links).map_err(wrong)?;
     PrimaryEdit::add_front(&copy, front).map_err(wrong)?;
     let text = std::fs::read_to_string(&copy).map_err(Failure::run)?;
     Ok(shown(file, &(text + &unknown)))
