@@ -27,9 +27,9 @@ const OF_THE_PIPE: f64 = 0.8;
 ///
 /// Each own path, and each way through a helper, is measured alone from this primary to the proxy,
 /// down and up; then the pipe to the helper. That tells whether the pipe or the helper's own link
-/// is the bottleneck. The tests take as much data as the links carry in that time, which counts for
-/// a helper's monthly budget. Other traffic goes on meanwhile, and takes its part. Ctrl-C ends it
-/// at once.
+/// is the bottleneck. A link that drops large packets is measured with smaller segments. The tests
+/// take as much data as the links carry in that time, which counts for a helper's monthly budget.
+/// Other traffic goes on meanwhile, and takes its part. Ctrl-C ends it at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -65,6 +65,8 @@ struct Measurement {
     kind: &'static str,
     down_mbps: Option<f64>,
     up_mbps: Option<f64>,
+    /// Maximum payload of a segment, where larger ones did not pass.
+    max_segment_bytes: Option<u32>,
     error: Option<String>,
 }
 
@@ -76,14 +78,22 @@ impl Measurement {
             kind,
             down_mbps: rates.map(|r| r.down.mbps()),
             up_mbps: rates.map(|r| r.up.mbps()),
+            max_segment_bytes: rates.and_then(|r| r.max_segment_bytes),
             error: measured.as_ref().err().map(|e| format!("{e:#}")),
+        }
+    }
+
+    fn label(&self) -> String {
+        match self.kind {
+            "pipe" => format!("pipe to {}", self.name),
+            _ => self.name.clone(),
         }
     }
 
     fn line(&self, width: usize) -> String {
         let name = match self.kind {
-            "pipe" => format!("  pipe to {}", self.name),
-            _ => self.name.clone(),
+            "pipe" => format!("  {}", self.label()),
+            _ => self.label(),
         };
         match (self.down_mbps, self.up_mbps) {
             (Some(down), Some(up)) => {
@@ -184,6 +194,14 @@ impl SpeedArgs {
 /// What the figures mean, in sentences.
 fn conclusions(all: &[Measurement]) -> String {
     let mut text = String::from("\n");
+    for measured in all {
+        if let Some(bytes) = measured.max_segment_bytes {
+            text += &format!(
+                "{}: large packets do not pass; measured with segments of {bytes} octets.\n",
+                measured.label()
+            );
+        }
+    }
     for through in all.iter().filter(|m| m.kind == "helper") {
         let pipe = all
             .iter()
@@ -224,7 +242,12 @@ mod tests {
 
     fn measured(kind: &'static str, name: &str, down: f64, up: f64) -> Measurement {
         let (down, up) = (BitRate::from_mbps(down), BitRate::from_mbps(up));
-        Measurement::new(kind, name, &Ok(Rates { down, up }))
+        let rates = Rates {
+            down,
+            up,
+            max_segment_bytes: None,
+        };
+        Measurement::new(kind, name, &Ok(rates))
     }
 
     #[test]
@@ -263,6 +286,18 @@ mod tests {
         assert_eq!(failed.line(14), "  pipe to phone  not measured: refused\n");
         let all = [measured("helper", "phone", 5.0, 5.0), failed];
         assert_eq!(conclusions(&all), "");
+    }
+
+    #[test]
+    fn segments_that_are_smaller_than_usual_are_named() {
+        let small = Measurement {
+            max_segment_bytes: Some(536),
+            ..measured("pipe", "phone", 5.0, 5.0)
+        };
+        assert_eq!(
+            conclusions(&[small]),
+            "\npipe to phone: large packets do not pass; measured with segments of 536 octets.\n"
+        );
     }
 
     #[test]

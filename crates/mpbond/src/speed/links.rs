@@ -22,7 +22,7 @@ pub struct Links<'a> {
     pub(crate) config: &'a PrimaryConfig,
     pub(super) identity: &'a Identity,
     resolvers: Resolvers,
-    max_segment_bytes: Option<u32>,
+    pub(super) max_segment_bytes: Option<u32>,
 }
 
 impl<'a> Links<'a> {

@@ -9,6 +9,7 @@ mod endless;
 mod links;
 mod pipe;
 mod rate;
+mod segments;
 mod service;
 mod session;
 
@@ -37,6 +38,8 @@ pub struct Rates {
     pub down: BitRate,
     /// Away from it.
     pub up: BitRate,
+    /// Maximum payload of a segment, where larger ones did not pass.
+    pub max_segment_bytes: Option<u32>,
 }
 
 /// Measures the links of a primary. Runs on this thread's `LocalSet`.
@@ -58,41 +61,58 @@ impl<'a> SpeedTest<'a> {
     /// Measures an own path.
     ///
     /// # Errors
-    /// The proxy cannot be reached over it, or refuses.
+    /// The proxy cannot be reached over it, or refuses; or nothing passes.
     pub async fn path(&self, link: LinkId, path: &PathConfig) -> anyhow::Result<Rates> {
-        self.session(self.links.over(link, path).await?).await
+        segments::that_pass(&self.links, async |links| {
+            self.session(links.over(link, path).await?).await
+        })
+        .await
     }
 
     /// Measures the way to the proxy through a helper, from end to end.
     ///
     /// # Errors
-    /// The helper or the proxy cannot be reached, or refuses.
+    /// The helper or the proxy cannot be reached, or refuses; or nothing passes.
     pub async fn through(&self, link: LinkId, helper: &HelperRef) -> anyhow::Result<Rates> {
-        let mut pipe = Pipe::open(&self.links, helper).await?;
-        let session = pipe.session(link, helper).await?;
-        tokio::select! {
-            rates = self.session(session) => rates,
-            end = pipe.attend() => Err(end),
-        }
+        segments::that_pass(&self.links, async |links| {
+            let mut pipe = Pipe::open(links, helper).await?;
+            let session = pipe.session(link, helper).await?;
+            tokio::select! {
+                rates = self.session(session) => rates,
+                end = pipe.attend() => Err(end),
+            }
+        })
+        .await
     }
 
     /// Measures the pipe to a helper.
     ///
     /// # Errors
-    /// The helper cannot be reached, or refuses.
+    /// The helper cannot be reached, or refuses; or nothing passes.
     pub async fn pipe(&self, helper: &HelperRef) -> anyhow::Result<Rates> {
-        let mut pipe = Pipe::open(&self.links, helper).await?;
-        Ok(Rates {
-            down: pipe.rate(self.span, helper, Direction::Down).await?,
-            up: pipe.rate(self.span, helper, Direction::Up).await?,
+        segments::that_pass(&self.links, async |links| {
+            let mut pipe = Pipe::open(links, helper).await?;
+            self.both(async |direction| pipe.rate(self.span, helper, direction).await)
+                .await
         })
+        .await
     }
 
     /// Measures a session's only subflow.
     async fn session(&self, mut session: Single) -> anyhow::Result<Rates> {
+        self.both(async |direction| session.rate(direction, self.span).await)
+            .await
+    }
+
+    /// Measures one direction after the other.
+    async fn both(
+        &self,
+        mut measure: impl AsyncFnMut(Direction) -> anyhow::Result<BitRate>,
+    ) -> anyhow::Result<Rates> {
         Ok(Rates {
-            down: session.rate(Direction::Down, self.span).await?,
-            up: session.rate(Direction::Up, self.span).await?,
+            down: measure(Direction::Down).await?,
+            up: measure(Direction::Up).await?,
+            max_segment_bytes: None,
         })
     }
 }

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::rate::rate;
+use super::segments::moves;
 use super::service::{fill_or_drain, reset_on_close};
 use super::session::Single;
 use super::{Links, STEP_WITHIN, Span};
@@ -78,12 +79,12 @@ impl<'a> Pipe<'a> {
     ) -> anyhow::Result<Single> {
         let remotes = self.links.proxy(link).await?;
         let (proxy, others) = remotes.split_first().context("no address of the proxy")?;
-        let request = self.request();
+        let (request, limit) = (self.request(), self.links.max_segment_bytes);
         let message = Message::InitMp {
             request,
             proxy: *proxy,
             others: others.to_vec(),
-            max_segment_bytes: None,
+            max_segment_bytes: limit.and_then(|bytes| u16::try_from(bytes).ok()),
         };
         let tcp = self.redeem(helper, request, &message).await?;
         self.links.session(tcp, &helper.name, true).await
@@ -108,7 +109,7 @@ impl<'a> Pipe<'a> {
         };
         let count = |n: usize| received.set(received.get() + n as u64);
         let measured = tokio::select! {
-            rate = rate(span, total) => Ok(rate),
+            rate = rate(span, total) => moves(rate, direction),
             e = fill_or_drain(&tcp, direction == Direction::Up, count) => {
                 Err(anyhow!("the helper ends the test: {e}"))
             }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::STEP_WITHIN;
 use super::endless::Endless;
 use super::rate::{Span, rate};
+use super::segments::moves;
 use super::service::destination;
 use crate::driver::{Clock, Driver, FairQueue, Notice, Seat, TransferLog};
 use crate::memory::Memory;
@@ -91,7 +92,7 @@ impl Single {
         };
         let lost = lost(&mut self.notices);
         let measured = tokio::select! {
-            rate = rate(span, arrived) => Ok(rate),
+            rate = rate(span, arrived) => moves(rate, direction),
             e = lost => Err(e),
         };
         stopped.set(true);

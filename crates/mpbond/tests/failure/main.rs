@@ -55,6 +55,7 @@ mod retire_helper;
 mod secrets;
 mod silence;
 mod speed;
+mod speed_mtu;
 mod status;
 mod status_rates;
 mod stray;

@@ -1,0 +1,53 @@
+//! Segments of a size that passes, as the primary that runs finds it (an MTU black hole, RFC 2923,
+//! section 2.1).
+
+use mpbond_manager::SEGMENT_BYTES;
+use mpbond_net::control::Direction;
+use mpbond_net::tls::TlsError;
+use mpbond_units::BitRate;
+
+use super::{Links, Rates};
+
+/// A direction with a lower rate is stuck: a large segment would take more than a second.
+const MOVES_FROM: BitRate = BitRate::from_bps(10_000);
+
+/// A connection is there, and carries nothing in this direction.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing arrives {}", match .0 {
+    Direction::Down => "from the other end",
+    Direction::Up => "at the other end",
+})]
+struct Stuck(Direction);
+
+/// The rate, unless it is that of a stuck direction.
+pub(super) fn moves(rate: BitRate, direction: Direction) -> anyhow::Result<BitRate> {
+    match rate >= MOVES_FROM {
+        true => Ok(rate),
+        false => Err(Stuck(direction).into()),
+    }
+}
+
+/// Measures and, where only small packets seem to pass, measures again with smaller segments. When
+/// these do not help, the first result counts.
+pub(super) async fn that_pass(
+    links: &Links<'_>,
+    measure: impl AsyncFn(&Links<'_>) -> anyhow::Result<Rates>,
+) -> anyhow::Result<Rates> {
+    let first = measure(links).await;
+    let smaller = match &first {
+        // Its flights fit into all but the smallest.
+        Err(e) if matches!(e.downcast_ref(), Some(TlsError::Deadline)) => &SEGMENT_BYTES[1..],
+        Err(e) if e.is::<Stuck>() => &SEGMENT_BYTES[..],
+        _ => return first,
+    };
+    for bytes in smaller {
+        let links = Links::new(links.config, links.identity).with_max_segment_bytes(*bytes);
+        if let Ok(rates) = measure(&links).await {
+            return Ok(Rates {
+                max_segment_bytes: Some(*bytes),
+                ..rates
+            });
+        }
+    }
+    first
+}
