@@ -80,7 +80,7 @@ impl Link {
         }
     }
 
-    pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
+    pub(crate) fn dialled(&mut self, cx: &mut Context, dial: DialId, subflow: SubflowId) -> bool {
         let was_up = self.state() == LinkState::Up;
         let own = match &mut self.kind {
             Kind::Path(path) => path.dialled(cx, dial, subflow),

@@ -168,7 +168,7 @@ impl Manager {
             if !m
                 .links
                 .values_mut()
-                .any(|l| l.dialled(&m.cx, dial, subflow))
+                .any(|l| l.dialled(&mut m.cx, dial, subflow))
             {
                 m.cx.drop_subflow(subflow, "no longer needed");
             }
@@ -204,6 +204,12 @@ impl Manager {
     }
 
     // ---- helpers --------------------------------------------------------------------------
+
+    /// A handshake with the proxy through a relay has stalled, which is to fail next: the connection
+    /// was there. For an express it says nothing.
+    pub fn handle_stalled_handshake(&mut self, now: Timestamp, link: LinkId) {
+        self.pipe_input(now, link, |pipe, _| pipe.handshake_stalled());
+    }
 
     /// A helper has answered a request with a ticket.
     pub fn handle_ticket(&mut self, now: Timestamp, link: LinkId, request: RequestId) {

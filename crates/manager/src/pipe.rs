@@ -119,6 +119,7 @@ impl Pipe {
             && let State::Up(control) = &mut self.state
             && matches!(control.relay, Relay::Idle)
         {
+            self.segments.begin();
             let request = next_request(&mut self.requests);
             control.relay = Relay::Asked {
                 request,
@@ -189,6 +190,11 @@ impl Pipe {
         self.segments.limit()
     }
 
+    /// The handshake with the proxy through a relay, which is not an express, has stalled.
+    pub(crate) fn handshake_stalled(&mut self) {
+        self.segments.stalled();
+    }
+
     /// A subflow was given up by either end, when so many octets had arrived.
     pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
         let is_up = match &self.state {
@@ -250,7 +256,7 @@ impl Pipe {
     }
 
     /// Whether the attempt was for this pipe's relay or express.
-    pub(crate) fn dialled(&mut self, cx: &Context, dial: DialId, subflow: SubflowId) -> bool {
+    pub(crate) fn dialled(&mut self, cx: &mut Context, dial: DialId, subflow: SubflowId) -> bool {
         let control = match &mut self.state {
             State::Up(control) => control,
             State::LastJoin { dial: own, reason } if *own == dial => {
@@ -273,6 +279,7 @@ impl Pipe {
                     report: 0,
                     express: Express::new(self.link),
                 };
+                self.segments.passed(cx, self.link);
                 self.error = None;
                 true
             }

@@ -3,8 +3,9 @@
 //! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came
 //! through and that falls silent before it has brought much is joined anew with smaller segments;
 //! both ends keep to the limit, since TCP announces it in the SYN. Where not even a handshake
-//! passes, the attempt itself finds that it does with the smallest ones; they become the limit of
-//! the link when the next attempt finds the same.
+//! passes, an attempt on an own path finds that it does with the smallest ones, and one through a helper
+//! is followed by one with these; they become the limit of the link when the next attempt finds the
+//! same.
 
 use crate::action::Notice;
 use crate::context::Context;
@@ -25,6 +26,7 @@ pub(crate) struct Segments {
     /// The same when a replacement of the connection was begun.
     before: usize,
     least: Least,
+    trial: Trial,
 }
 
 /// Handshakes that came through with the smallest limit, and not with a larger one.
@@ -39,9 +41,24 @@ enum Least {
     Before,
 }
 
+/// Trial of the smallest limit, after a handshake that has stalled with a larger one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trial {
+    /// None.
+    #[default]
+    Not,
+    /// The next attempt is one.
+    Next,
+    /// The attempt that was begun last, or its connection, is one.
+    Now,
+}
+
 impl Segments {
     /// The limit for the next connection, if there is one.
     pub(crate) fn limit(&self) -> Option<u32> {
+        if self.trial == Trial::Now {
+            return SEGMENT_BYTES.last().copied();
+        }
         let index = self.step.checked_sub(1)?;
         SEGMENT_BYTES.get(index).copied()
     }
@@ -84,6 +101,29 @@ impl Segments {
         if let Some(bytes) = self.limit() {
             cx.tell(Notice::SmallerSegments { link, bytes });
         }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begin(&mut self) {
+        self.trial = match self.trial {
+            Trial::Next => Trial::Now,
+            Trial::Now | Trial::Not => Trial::Not,
+        };
+    }
+
+    /// The handshake of the last attempt has stalled.
+    pub(crate) fn stalled(&mut self) {
+        if self.limit() != SEGMENT_BYTES.last().copied() {
+            self.trial = Trial::Next;
+        }
+    }
+
+    /// That attempt has led to a connection.
+    pub(crate) fn passed(&mut self, cx: &mut Context, link: LinkId) {
+        if self.trial == Trial::Now {
+            self.least(cx, link);
+        }
+        self.joined();
     }
 
     /// A connection is there.

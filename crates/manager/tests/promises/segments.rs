@@ -219,13 +219,19 @@ fn one_relay() -> (Bench, SubflowId) {
 
 /// A relay that is asked for, granted and joined.
 fn relay(b: &mut Bench) -> SubflowId {
-    let ask = b.actions().into_iter().find_map(|a| match a {
-        Action::AskRelay { request, .. } => Some(request),
+    let asked = b.actions();
+    let dial = grant(b, &asked);
+    b.joined_from(dial, Some(address(1)))
+}
+
+/// Grants the relay that is asked for by one of these actions; the attempt to join it.
+fn grant(b: &mut Bench, actions: &[Action]) -> DialId {
+    let ask = actions.iter().find_map(|a| match a {
+        Action::AskRelay { request, .. } => Some(*request),
         _ => None,
     });
     b.manager.handle_ticket(b.now, PATH, ask.unwrap());
-    let (dial, _) = b.dial();
-    b.joined_from(dial, Some(address(1)))
+    b.dial().0
 }
 
 #[test]
@@ -247,4 +253,46 @@ fn relays_that_fall_silent_before_64_kib_are_asked_for_with_smaller_segments_on_
     b.manager
         .handle_addresses(b.now, &HashSet::from([address(9)]));
     assert_eq!(b.manager.max_segment_bytes(PATH), None);
+}
+
+/// As for an own path, where another handshake is made beside the one that stalls.
+#[test]
+fn a_relay_whose_handshake_has_stalled_is_asked_for_with_536_octets_and_twice_in_a_row_for_good() {
+    let bytes = 536;
+    let (mut b, mut subflow) = one_relay();
+    let notice = Notice::SmallerSegments { link: PATH, bytes };
+    // An outage can look like this once.
+    for (stalls, limit, is_new) in [
+        (true, Some(bytes), false),
+        (false, None, false),
+        (true, Some(bytes), false),
+        (true, Some(bytes), true),
+        (false, Some(bytes), false),
+    ] {
+        b.closed(subflow);
+        let mut actions = b.pass(ms(4_000));
+        if stalls {
+            assert_ne!(b.manager.max_segment_bytes(PATH), Some(bytes));
+            let dial = grant(&mut b, &actions);
+            b.manager.handle_stalled_handshake(b.now, PATH);
+            b.fails(dial);
+            actions = b.pass(ms(4_000));
+        }
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit);
+        let dial = grant(&mut b, &actions);
+        subflow = b.joined_from(dial, Some(address(1)));
+        let told = notices(&b.actions());
+        assert_eq!(told.contains(&notice), is_new, "{told:?}");
+        b.pass(ms(60_000));
+    }
+    // Neither passes: the next attempt is one of the usual kind.
+    let (mut b, subflow) = one_relay();
+    b.closed(subflow);
+    for limit in [None, Some(bytes), None] {
+        let actions = b.pass(ms(4_000));
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit);
+        let dial = grant(&mut b, &actions);
+        b.manager.handle_stalled_handshake(b.now, PATH);
+        b.fails(dial);
+    }
 }

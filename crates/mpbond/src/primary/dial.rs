@@ -50,8 +50,17 @@ async fn run(
             primary.manage(|m, now| m.handle_control_up(now, dial, local));
         }
         Err(e) => {
+            let is_stalled = matches!(e.downcast_ref(), Some(TlsError::Deadline));
             let reason = format!("{e:#}");
-            primary.manage(|m, now| m.handle_dial_failed(now, dial, &reason));
+            primary.manage(|m, now| {
+                match target {
+                    Target::Relay { link, express, .. } if is_stalled && !express => {
+                        m.handle_stalled_handshake(now, link);
+                    }
+                    _ => {}
+                }
+                m.handle_dial_failed(now, dial, &reason);
+            });
         }
     }
 }
