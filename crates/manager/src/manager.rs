@@ -208,7 +208,7 @@ impl Manager {
     /// A handshake with the proxy through a relay has stalled, which is to fail next: the connection
     /// was there. For an express it says nothing.
     pub fn handle_stalled_handshake(&mut self, now: Timestamp, link: LinkId) {
-        self.pipe_input(now, link, |pipe, _| pipe.handshake_stalled());
+        self.pipe_input(now, link, |pipe, _| pipe.segments.stalled());
     }
 
     /// A helper has answered a request with a ticket.

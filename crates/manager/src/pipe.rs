@@ -39,7 +39,7 @@ pub(crate) struct Pipe {
     local: Option<IpAddr>,
     /// The silent relay beside which another one is opened.
     former: Replacement<FormerRelay>,
-    segments: Segments,
+    pub(crate) segments: Segments,
     backoff: Backoff,
     /// Requests made so far.
     requests: u64,
@@ -190,20 +190,12 @@ impl Pipe {
         self.segments.limit()
     }
 
-    /// The handshake with the proxy through a relay, which is not an express, has stalled.
-    pub(crate) fn handshake_stalled(&mut self) {
-        self.segments.stalled();
-    }
-
     /// A subflow was given up by either end, when so many octets had arrived.
     pub(crate) fn subflow_cut(&mut self, cx: &mut Context, id: SubflowId, octets: u64) {
-        let is_up = match &self.state {
-            State::Up(control) => {
-                matches!(control.relay, Relay::Up { subflow, .. } if subflow == id)
-            }
-            _ => false,
-        };
-        if is_up && cx.subflows.stuck_after(id).is_some() {
+        if let State::Up(control) = &self.state
+            && matches!(control.relay, Relay::Up { subflow, .. } if subflow == id)
+            && cx.subflows.stuck_after(id).is_some()
+        {
             self.segments.stuck(cx, self.link, octets);
         }
     }
