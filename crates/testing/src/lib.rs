@@ -4,6 +4,7 @@
 //!   that not every machine meets.
 //! - [`browser`]: Chromium, and pages driven in it.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
+//! - [`names`]: name servers.
 //! - [`Program`]: a program under test.
 //! - [`command_line`]: snapshots of help texts, manual pages and completions.
 //! - [`is_within`]: figures that hold on a machine with time left.
@@ -18,6 +19,7 @@
 pub mod browser;
 pub mod command_line;
 mod figures;
+pub mod names;
 pub mod namespaces;
 mod need;
 mod ports;

@@ -32,6 +32,7 @@ use apart::{Apart, HERE};
 use capture::{Capture, Hop};
 use mpbond_testing::Need;
 use mpbond_testing::browser::{self, Chromium};
+use mpbond_testing::names::resolv_conf;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use name_server::{V4, V6};
 use origin::{Origin, Progress};
@@ -174,12 +175,7 @@ fn set_up(apart: &Apart, more: &str) {
         text.replace("\"127.0.0.0/8\"", &allowed)
     });
     change("primary.toml", &|text| text.to_owned() + more);
-    let resolv_conf = bond.file("resolv.conf");
-    std::fs::write(&resolv_conf, format!("nameserver {V4}\n")).unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        resolv_conf.display()
-    ));
+    resolv_conf(&bond.file("resolv.conf"), &format!("nameserver {V4}\n"));
     name_server::start();
 }
 

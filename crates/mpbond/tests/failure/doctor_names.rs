@@ -2,12 +2,11 @@
 //! those that the configuration names; and probes that are intercepted. In namespaces of the test's
 //! own.
 
-use std::net::UdpSocket;
-
 use crate::apart::Apart;
 use crate::daemons::until;
-use crate::families::{V4, answer_to, resolver};
+use crate::families::{V4, resolver};
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{resolv_conf, serve, with_resolv_conf};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 #[test]
@@ -59,27 +58,15 @@ fn role() {
     );
     let config = std::fs::read_to_string(bond.file("primary.toml")).unwrap() + "[transparent]\n";
     std::fs::write(bond.file("primary.toml"), &config).unwrap();
-    std::fs::write(bond.file("resolv.conf"), "nameserver 10.9.0.1\n").unwrap();
+    let of_network = bond.file("resolv.conf");
+    resolv_conf(&of_network, "nameserver 10.9.0.1\n");
     let of_proxy = bond.file("proxy.resolv.conf");
     std::fs::write(&of_proxy, "nameserver 11.0.0.1\n").unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
     resolver();
-    let local = UdpSocket::bind("10.9.0.1:53").unwrap();
-    std::thread::spawn(move || {
-        let mut query = [0; 512];
-        while let Ok((n, from)) = local.recv_from(&mut query) {
-            local.send_to(&answer_to(&query[..n], V4), from).unwrap();
-        }
+    serve([10, 9, 0, 1].into(), |query| {
+        Some(query.answer(&[V4.into()]))
     });
-    let in_its_own = format!(
-        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
-         \"$0\" \"$@\"",
-        of_proxy.display()
-    );
-    let _proxy = bond.start_by("proxy", &in_its_own);
+    let _proxy = bond.start_by("proxy", &with_resolv_conf(&of_proxy));
     let _primary = apart.start_primary();
     bond.joined(1);
     let lines = [
@@ -156,7 +143,7 @@ fn role() {
 
     // Where the network names none, they go to those of the configuration. A mount hides the files
     // of a resolver of this host.
-    std::fs::write(bond.file("resolv.conf"), "").unwrap();
+    std::fs::write(of_network, "").unwrap();
     sh("mount -t tmpfs none /run");
     let said = doctor(&apart, "named.toml", "$doctor");
     for line in [

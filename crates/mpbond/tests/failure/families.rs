@@ -1,12 +1,13 @@
 //! A proxy without IPv6: applications find no IPv6 addresses, and their connections to such
 //! addresses are refused, in namespaces of the test's own.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 
 use crate::apart::Apart;
 use crate::daemons::until;
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{Query, resolv_conf, serve, serve_tcp};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// The origin's addresses, and those of its name.
@@ -21,53 +22,11 @@ fn names_have_no_addresses_that_the_proxy_does_not_reach() {
     play("-Urnm", "families::role");
 }
 
-/// A resolver that knows one name: both of its addresses.
+/// A resolver to which all names have both addresses.
 pub fn resolver() {
-    let socket = UdpSocket::bind((V4, 53)).unwrap();
-    std::thread::spawn(move || {
-        loop {
-            let mut query = [0; 512];
-            let (n, from) = socket.recv_from(&mut query).unwrap();
-            socket.send_to(&answer_to(&query[..n], V4), from).unwrap();
-        }
-    });
-    let listener = TcpListener::bind((V4, 53)).unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            // The end of a connection is an error.
-            std::thread::spawn(move || while answer(&stream).is_ok() {});
-        }
-    });
-}
-
-fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut query)?;
-    let answer = answer_to(&query, V4);
-    let length = (answer.len() as u16).to_be_bytes();
-    stream.write_all(&[&length[..], &answer].concat())
-}
-
-/// The answer of a resolver to which all names have this IPv4 address.
-pub fn answer_to(query: &[u8], v4: Ipv4Addr) -> Vec<u8> {
-    // Header of twelve octets; name, type, class.
-    let name = query[12..].iter().position(|b| *b == 0).unwrap() + 13;
-    let mut answer = query[..name + 4].to_vec();
-    let (flags, counts) = ([0x81, 0x80], [0, 1, 0, 1, 0, 0, 0, 0]);
-    answer[2..4].copy_from_slice(&flags);
-    answer[4..12].copy_from_slice(&counts);
-    let address = match query[name + 1] {
-        28 => V6.octets().to_vec(),
-        _ => v4.octets().to_vec(),
-    };
-    // The name again, by reference; type and class; a minute; the address.
-    answer.extend([0xc0, 12, 0, query[name + 1], 0, 1, 0, 0, 0, 60, 0]);
-    answer.push(address.len() as u8);
-    answer.extend(address);
-    answer
+    let answer = |query: &Query<'_>| Some(query.answer(&[V4.into(), V6.into()]));
+    serve(V4, answer);
+    serve_tcp(V4, answer);
 }
 
 #[test]
@@ -95,11 +54,7 @@ fn role() {
     let mut text = std::fs::read_to_string(bond.file("primary.toml")).unwrap();
     text.push_str("[transparent]\nresolvers = \"11.0.0.1\"\n");
     std::fs::write(bond.file("primary.toml"), text).unwrap();
-    std::fs::write(bond.file("resolv.conf"), "nameserver 9.9.9.9\n").unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
+    resolv_conf(&bond.file("resolv.conf"), "nameserver 9.9.9.9\n");
     resolver();
     let origin = TcpListener::bind("[::]:80").unwrap();
     std::thread::spawn(move || {

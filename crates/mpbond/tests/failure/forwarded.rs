@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use crate::apart::{Apart, connect_from, namespace};
 use crate::daemons::{download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
+use mpbond_testing::names::resolv_conf;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{Need, has_nft};
 
@@ -60,12 +61,8 @@ fn role() {
     let more = text.replace("\"127.0.0.0/8\"", "[\"11.0.0.0/8\", \"2600::/16\"]");
     assert_ne!(text, more);
     std::fs::write(path, more).unwrap();
-    let resolv_conf = bond.file("resolv.conf");
-    std::fs::write(&resolv_conf, "").unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        resolv_conf.display()
-    ));
+    let file = bond.file("resolv.conf");
+    resolv_conf(&file, "");
     resolver();
     let origins = [V4.into(), V6.into()].map(|ip: IpAddr| SocketAddr::from((ip, 80)));
     for origin in origins {
@@ -84,18 +81,14 @@ fn role() {
         let mut primary = apart.start_primary();
         bond.joined(1);
         for server in ["9.9.9.9", "2620:fe::fe"] {
-            std::fs::write(&resolv_conf, format!("nameserver {server}\n")).unwrap();
+            std::fs::write(&file, format!("nameserver {server}\n")).unwrap();
             let ask = format!("nsenter -t {pid} -n getent ahosts dual.test || true");
             until(&format!("names are found at {server}"), || {
                 let found = sh(&ask);
                 found.contains("11.0.0.1") && found.contains("2600::1")
             });
             let ask = format!("nsenter -t {pid} -n getent -s dns ahosts dual.test || true");
-            std::fs::write(
-                &resolv_conf,
-                format!("nameserver {server}\noptions use-vc\n"),
-            )
-            .unwrap();
+            std::fs::write(&file, format!("nameserver {server}\noptions use-vc\n")).unwrap();
             until(&format!("names are found at {server} over TCP"), || {
                 sh(&ask).contains("11.0.0.1")
             });

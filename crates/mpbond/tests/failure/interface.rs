@@ -9,6 +9,7 @@ use std::thread;
 use crate::apart::{Apart, connect_from};
 use crate::daemons::{WITHIN, download_over, origin_at, until};
 use crate::families::{V4, V6, resolver};
+use mpbond_testing::names::resolv_conf;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{Need, has_nft};
 
@@ -88,11 +89,7 @@ fn set_up(apart: &Apart) {
     std::fs::write(&file, table).unwrap();
     sh(&format!("nft -f {}", file.display()));
     // A name server of the own link's network.
-    std::fs::write(bond.file("resolv.conf"), "nameserver 10.9.0.1\n").unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
+    resolv_conf(&bond.file("resolv.conf"), "nameserver 10.9.0.1\n");
 }
 
 /// The own link comes up with this address.

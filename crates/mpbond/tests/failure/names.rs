@@ -2,16 +2,16 @@
 //! a name server of its own.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use mpbond::config::{TrustFile, TrustedDevice};
 use mpbond_net::Identity;
 
 use crate::daemons::{Bond, Ways, is_pattern, origin, until};
+use mpbond_testing::names::{Query, resolv_conf, serve};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{is_within, median};
 
@@ -46,63 +46,37 @@ fn name_server() -> Arc<AtomicUsize> {
         ip addr add 2600:1::1/64 dev hole nodad
         for n in 10 11 12 13; do
             ip neigh add 2600:1::$n lladdr 02:00:00:00:00:01 dev hole nud permanent
-        done
-        echo 'nameserver 127.0.0.1' > /tmp/mpbond-resolv.$$
-        mount --bind /tmp/mpbond-resolv.$$ /etc/resolv.conf
-        rm /tmp/mpbond-resolv.$$");
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).unwrap();
+        done");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    resolv_conf(file.path(), "nameserver 127.0.0.1\n");
     let dead = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dead);
-    thread::spawn(move || {
-        let mut block = [0; 512];
-        loop {
-            let (n, from) = socket.recv_from(&mut block).unwrap();
-            match answer(&block[..n], Ipv4Addr::LOCALHOST) {
-                Some(text) => drop(socket.send_to(&text, from)),
-                None => drop(count.fetch_add(1, SeqCst)),
-            }
+    serve(Ipv4Addr::LOCALHOST, move |query| {
+        let answer = answer(query, Ipv4Addr::LOCALHOST);
+        if answer.is_none() {
+            count.fetch_add(1, SeqCst);
         }
+        answer
     });
     dead
 }
 
-/// The answer to a query (RFC 1035, section 4); `one` is the IPv4 address of all names.
-pub fn answer(query: &[u8], one: Ipv4Addr) -> Option<Vec<u8>> {
-    let mut end = 12;
-    let mut labels = Vec::new();
-    while query[end] != 0 {
-        let next = end + 1 + usize::from(query[end]);
-        labels.push(std::str::from_utf8(&query[end + 1..next]).unwrap());
-        end = next;
-    }
-    let domain = labels[labels.len().saturating_sub(2)..].join(".");
-    if domain == "dead.test" {
+/// The answer to a query; `one` is the IPv4 address of all names.
+pub fn answer(query: &Query<'_>, one: Ipv4Addr) -> Option<Vec<u8>> {
+    let name = query.name();
+    let is_in = |domain: &str| name.ends_with(domain);
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    if is_in(".dead.test") {
         return None;
     }
-    let question = &query[12..end + 5];
-    let is_v6 = query[end + 2] == 28;
-    let addresses: Vec<IpAddr> = match (domain.as_str(), is_v6) {
-        ("one.test" | "both.test", false) => vec![one.into()],
-        ("both.test", true) => {
-            let hole = |n: u16| [0x2600, 1, 0, 0, 0, 0, 0, n].into();
-            (0x10..0x14).map(hole).collect()
-        }
-        _ => Vec::new(),
-    };
-    let count = addresses.len() as u8;
-    let mut text = [&query[..2], &[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0]].concat();
-    text.extend_from_slice(question);
-    for address in addresses {
-        // Name, type and class of the question; 60 s.
-        text.extend_from_slice(&[0xc0, 12, 0, query[end + 2], 0, 1, 0, 0, 0, 60]);
-        let octets = match address {
-            IpAddr::V4(a) => a.octets().to_vec(),
-            IpAddr::V6(a) => a.octets().to_vec(),
-        };
-        text.extend_from_slice(&[0, octets.len() as u8]);
-        text.extend_from_slice(&octets);
+    if is_in(".one.test") || is_in(".both.test") {
+        addresses.push(one.into());
     }
-    Some(text)
+    if is_in(".both.test") {
+        let hole = |n: u16| IpAddr::from([0x2600, 1, 0, 0, 0, 0, 0, n]);
+        addresses.extend((0x10..0x14).map(hole));
+    }
+    Some(query.answer(&addresses))
 }
 
 /// The time until the first bytes from an origin with this name.

@@ -2,14 +2,14 @@
 //! a new proxy behind a kill switch; in namespaces of the test's own.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use std::thread;
 
 use crate::apart::Apart;
-use crate::daemons::text;
+use crate::daemons::{Bond, text};
 use crate::names::answer;
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{resolv_conf, serve};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// A public address of the proxy, which is also that of a name server.
@@ -47,7 +47,7 @@ fn behind_a_kill_switch(address: &str, resolvers: &str) -> Apart {
 /// The same with these lines at the end of the primary's configuration instead.
 fn at_a_public_address(address: &str, more: &str) -> Apart {
     let apart = Apart::new();
-    sh(&format!("ip addr add {PUBLIC}/32 dev lo"));
+    sh(&format!("ip addr replace {PUBLIC}/32 dev lo"));
     apart.there(&["route add default via 10.9.0.1 metric 2"]);
     let bond = &apart.bond;
     let (proxy, primary) = (bond.file("proxy.toml"), bond.file("primary.toml"));
@@ -77,38 +77,15 @@ fn finds_its_proxy(apart: &Apart) {
     assert!(said.contains(&found), "{said}");
 }
 
+/// Starts a name server for names in `one.test`, which lead to the proxy.
+fn name_server() {
+    serve(PUBLIC, |query| answer(query, PUBLIC));
+}
+
 /// Makes this address the name server of all namespaces.
-fn resolv_conf(server: &str) {
-    sh(&format!(
-        "echo 'nameserver {server}' > /tmp/mpbond-resolv.$$
-         mount --bind /tmp/mpbond-resolv.$$ /etc/resolv.conf
-         rm /tmp/mpbond-resolv.$$"
-    ));
-}
-
-/// A name server for names in `one.test`, which lead to the proxy.
-struct Server(Option<thread::JoinHandle<()>>);
-
-impl Server {
-    fn start() -> Self {
-        let socket = UdpSocket::bind((PUBLIC, 53)).unwrap();
-        Self(Some(thread::spawn(move || {
-            let mut block = [0; 512];
-            // A single octet is the end.
-            while let Ok((n @ 2.., from)) = socket.recv_from(&mut block) {
-                let answer = answer(&block[..n], PUBLIC);
-                answer.map(|text| socket.send_to(&text, from));
-            }
-        })))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let end = UdpSocket::bind((PUBLIC, 0)).unwrap();
-        end.send_to(&[0], (PUBLIC, 53)).unwrap();
-        let _ = self.0.take().map(thread::JoinHandle::join);
-    }
+fn nameserver_is(bond: &Bond, server: &str) {
+    let text = format!("nameserver {server}\n");
+    resolv_conf(&bond.file("resolv.conf"), &text);
 }
 
 /// Both where the system's server is on the network and where it is a stub on this host, whose own
@@ -119,10 +96,13 @@ fn role_name() {
     if !is_called_for() {
         return;
     }
+    sh(&format!(
+        "ip link set lo up; ip addr add {PUBLIC}/32 dev lo"
+    ));
+    name_server();
     for (system, resolvers) in [("11.0.0.1", "11.0.0.2"), ("127.0.0.53", "11.0.0.1")] {
         let apart = behind_a_kill_switch("proxy.one.test", resolvers);
-        resolv_conf(system);
-        let server = Server::start();
+        nameserver_is(&apart.bond, system);
         let _proxy = apart.bond.start("proxy");
         let mut primary = apart.start_primary();
         apart.bond.joined(1);
@@ -132,8 +112,6 @@ fn role_name() {
         let _primary = apart.start_primary();
         apart.bond.joined(1);
         sh("umount /etc/resolv.conf");
-        drop(server);
-        sh(&format!("ip addr del {PUBLIC}/32 dev lo"));
     }
 }
 
@@ -146,8 +124,8 @@ fn role_pair() {
     // The configured proxy is another one, which does not answer; the system's name server is a
     // stub on this host whose own queries the kill switch refuses.
     let apart = behind_a_kill_switch("11.0.0.9", "11.0.0.1");
-    resolv_conf("127.0.0.53");
-    let _server = Server::start();
+    nameserver_is(&apart.bond, "127.0.0.53");
+    name_server();
     let (mpbond, bond) = (env!("CARGO_BIN_EXE_mpbond"), &apart.bond);
     let primary = bond.file("primary.toml");
     apart.run_there(&format!(
@@ -201,8 +179,8 @@ fn role_bound() {
     let bound = text.replace("name = \"own\"\n", "interface = \"near0\"\n");
     assert_ne!(text, bound);
     std::fs::write(&primary, bound).unwrap();
-    resolv_conf("11.0.0.1");
-    let _server = Server::start();
+    nameserver_is(&apart.bond, "11.0.0.1");
+    name_server();
     let _proxy = apart.bond.start("proxy");
     let _primary = apart.start_primary();
     apart.bond.joined(1);

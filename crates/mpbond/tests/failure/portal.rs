@@ -3,13 +3,13 @@
 //! of the test's own.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::apart::Apart;
 use crate::daemons::{Daemon, WITHIN, download, origin, until};
-use crate::families::answer_to;
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{self, resolv_conf, with_resolv_conf};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use nix::sys::signal::Signal;
 
@@ -191,19 +191,13 @@ fn intercepted(policy: &str) -> (Apart, Daemon, Daemon) {
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("\"127.0.0.0/8\"", "\"11.0.0.0/8\"");
     std::fs::write(path, text).unwrap();
-    for (server, file) in [
-        ("10.9.0.1", "resolv.conf"),
-        ("11.0.0.9", "proxy.resolv.conf"),
-    ] {
-        std::fs::write(bond.file(file), format!("nameserver {server}\n")).unwrap();
-    }
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
-    resolver_at("10.9.0.1", PORTAL);
+    resolv_conf(&bond.file("resolv.conf"), "nameserver 10.9.0.1\n");
+    let of_proxy = bond.file("proxy.resolv.conf");
+    std::fs::write(&of_proxy, "nameserver 11.0.0.9\n").unwrap();
     let site = Ipv4Addr::new(11, 0, 0, 9);
-    resolver_at(&site.to_string(), site);
+    for (at, address) in [(Ipv4Addr::new(10, 9, 0, 1), PORTAL), (site, site)] {
+        names::serve(at, move |query| Some(query.answer(&[address.into()])));
+    }
     let listener = TcpListener::bind(SITE).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -217,26 +211,9 @@ fn intercepted(policy: &str) -> (Apart, Daemon, Daemon) {
     portal();
     // Its resolver answers; others are not reached.
     sh("nft insert rule ip portal rest iifname far0 ip daddr 10.9.0.1 udp dport 53 accept");
-    let in_its_own = format!(
-        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
-         \"$0\" \"$@\"",
-        bond.file("proxy.resolv.conf").display()
-    );
-    let proxy = bond.start_by("proxy", &in_its_own);
+    let proxy = bond.start_by("proxy", &with_resolv_conf(&of_proxy));
     let primary = apart.start_primary();
     (apart, proxy, primary)
-}
-
-/// A resolver to which all names have this IPv4 address.
-fn resolver_at(own: &str, address: Ipv4Addr) {
-    let socket = UdpSocket::bind((own, 53)).unwrap();
-    std::thread::spawn(move || {
-        loop {
-            let mut query = [0; 512];
-            let (n, from) = socket.recv_from(&mut query).unwrap();
-            let _ = socket.send_to(&answer_to(&query[..n], address), from);
-        }
-    });
 }
 
 /// What an intercepted browser gets: the head of the answer and the page.

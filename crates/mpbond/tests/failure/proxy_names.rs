@@ -1,13 +1,14 @@
 //! Look-ups of intercepted applications, answered by the resolvers of the proxy, or of the local
 //! network: in namespaces of the test's own.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
 use crate::apart::Apart;
 use crate::daemons::until;
-use crate::families::{answer_to, resolver};
+use crate::families::resolver;
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{resolv_conf, serve, with_resolv_conf};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 #[test]
@@ -25,22 +26,9 @@ const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 77);
 fn local_resolver() -> Arc<Mutex<Vec<String>>> {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let names = Arc::clone(&asked);
-    let socket = UdpSocket::bind("10.9.0.1:53").unwrap();
-    std::thread::spawn(move || {
-        loop {
-            let mut query = [0; 512];
-            let (n, from) = socket.recv_from(&mut query).unwrap();
-            let mut labels = &query[12..n];
-            let mut name = String::new();
-            while labels[0] > 0 {
-                let (label, rest) = labels[1..].split_at(labels[0].into());
-                name = format!("{name}.{}", std::str::from_utf8(label).unwrap());
-                labels = rest;
-            }
-            names.lock().unwrap().push(name);
-            let answer = answer_to(&query[..n], LOCAL);
-            socket.send_to(&answer, from).unwrap();
-        }
+    serve([10, 9, 0, 1].into(), move |query| {
+        names.lock().unwrap().push(query.name());
+        Some(query.answer(&[LOCAL.into()]))
     });
     asked
 }
@@ -76,22 +64,13 @@ fn role() {
     let of_proxy = bond.file("proxy.resolv.conf");
     std::fs::write(&of_proxy, "nameserver 11.0.0.1\n").unwrap();
     let text = "nameserver 10.9.0.1\nsearch test\n";
-    std::fs::write(bond.file("resolv.conf"), text).unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
+    resolv_conf(&bond.file("resolv.conf"), text);
     resolver();
     let asked = local_resolver();
     let mut text = std::fs::read_to_string(bond.file("primary.toml")).unwrap();
     text.push_str("[transparent]\n");
     std::fs::write(bond.file("primary.toml"), text).unwrap();
-    let in_its_own = format!(
-        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
-         \"$0\" \"$@\"",
-        of_proxy.display()
-    );
-    let _proxy = bond.start_by("proxy", &in_its_own);
+    let _proxy = bond.start_by("proxy", &with_resolv_conf(&of_proxy));
     let _primary = apart.start_primary();
     bond.joined(1);
     let both = |more: &str| {
@@ -100,7 +79,7 @@ fn role() {
     };
     until("names are found", || both(""));
     until("names are found over TCP", || both("RES_OPTIONS=use-vc"));
-    let is_local = |name: &String| name.ends_with(".lan") || name == ".wiki";
+    let is_local = |name: &String| name.ends_with(".lan") || name == "wiki";
     for name in ["printer.lan", "wiki."] {
         until("local names are found", || {
             let found = apart.run_there(&format!("getent ahosts {name} || true"));

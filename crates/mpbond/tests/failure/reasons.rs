@@ -2,12 +2,12 @@
 //! SOCKS5, SOCKS 4 and 4A, and as an HTTP proxy. In namespaces of the test's own.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::daemons::{Bond, Ways};
-use crate::families::answer_to;
 use mpbond_testing::has_nft;
+use mpbond_testing::names::{serve, with_resolv_conf};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 /// More than a proxy needs for a name that no resolver answers, or an address that is silent.
@@ -28,34 +28,11 @@ fn clients_get_the_reason_in_their_protocol_by_socks5_socks4_and_http() {
 
 /// Answers that a name exists or not, or nothing at all.
 fn resolver() {
-    let socket = UdpSocket::bind((HERE, 53)).unwrap();
-    std::thread::spawn(move || {
-        loop {
-            let mut query = [0; 512];
-            let (n, from) = socket.recv_from(&mut query).unwrap();
-            let query = &query[..n];
-            let has = |label: &[u8]| query.windows(label.len()).any(|w| w == label);
-            let question = query[12..].iter().position(|b| *b == 0).unwrap() + 12 + 5;
-            let mut answer = answer_to(query, HERE);
-            if has(b"\x06inside") {
-                answer = answer_to(query, FORBIDDEN);
-                if query[question - 3] == 28 {
-                    // No IPv6 address.
-                    answer.truncate(question);
-                    answer[7] = 0;
-                }
-            }
-            if has(b"\x06silent") {
-                continue;
-            }
-            if has(b"\x07unknown") {
-                // NXDOMAIN, without records.
-                answer.truncate(question);
-                answer[3] = 0x83;
-                answer[7] = 0;
-            }
-            let _ = socket.send_to(&answer, from);
-        }
+    serve(HERE, |query| match query.name().as_str() {
+        "silent.test" => None,
+        "inside.test" => Some(query.answer(&[FORBIDDEN.into()])),
+        "unknown.test" => Some(query.no_such_name()),
+        _ => Some(query.answer(&[HERE.into()])),
     });
 }
 
@@ -125,20 +102,16 @@ fn role() {
          nft add table ip silence
          nft add chain ip silence input '{{ type filter hook input priority 0; }}'
          nft add rule ip silence input ip daddr 11.0.0.8 drop
-         echo 'nameserver {HERE}\noptions timeout:1 attempts:1' > {0}
-         sed -i 's|127.0.0.0/8|11.0.0.0/8|' {1}",
-        bond.file("resolv.conf").display(),
+         sed -i 's|127.0.0.0/8|11.0.0.0/8|' {}",
         bond.file("proxy.toml").display(),
     ));
     resolver();
     site(HERE);
     site(FORBIDDEN);
-    let with_resolver = format!(
-        "exec unshare -m sh -ec 'mount --bind {} /etc/resolv.conf; exec \"$0\" \"$@\"' \
-         \"$0\" \"$@\"",
-        bond.file("resolv.conf").display()
-    );
-    let _proxy = bond.start_by("proxy", &with_resolver);
+    let of_proxy = bond.file("resolv.conf");
+    let text = format!("nameserver {HERE}\noptions timeout:1 attempts:1\n");
+    std::fs::write(&of_proxy, text).unwrap();
+    let _proxy = bond.start_by("proxy", &with_resolv_conf(&of_proxy));
     let _primary = bond.start("primary");
     bond.joined(1);
 

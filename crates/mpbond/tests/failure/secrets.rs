@@ -11,11 +11,11 @@ use mpbond_net::control::{
 use mpbond_net::tls::TlsStream;
 use mpbond_session::wire::{Frame, Secret};
 use mpbond_session::{Capabilities, Limits, PathLabel, SubflowId};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use crate::daemons::{Bond, Daemon, Ways};
 use crate::texts::{identity, play, soon};
+use crate::visitor;
 
 const TICKET: [u8; 32] = *b"a ticket that nobody writes down";
 const SHARE: [u8; 32] = *b"a share of the key of a session ";
@@ -82,53 +82,36 @@ fn hello() -> Frame {
 
 /// A relay through a helper, and a session over it: the ticket, and the proxy's share of the key.
 async fn relay(bond: &Bond) -> ([u8; 32], [u8; 32]) {
-    let [own, helper, proxy] = ["primary", "helper", "proxy"].map(|name| identity(bond, name));
-    let tcp = TcpStream::connect(bond.helper).await.unwrap();
-    let tls = TlsStream::connect(tcp, &own, helper.id(), soon()).await;
-    let mut control = ControlChannel::new(tls.unwrap());
-    let (version, name) = (VERSION, "primary".to_owned());
+    let [own, proxy] = ["primary", "proxy"].map(|name| identity(bond, name));
+    let mut control = visitor::control(bond).await;
     let request = RequestId(1);
-    for message in [
-        Message::Hello { version, name },
-        // A helper logs messages that it does not expect.
-        Message::Relay {
-            request,
-            ticket: Ticket::from_bytes(TICKET),
-        },
-        Message::InitMp {
-            request,
-            proxy: bond.proxy,
-            others: Vec::new(),
-            max_segment_bytes: None,
-        },
-    ] {
-        control.send(&message).await.unwrap();
-    }
-    let ticket = loop {
-        match control.receive().await.unwrap().unwrap() {
-            Message::Relay { ticket, .. } => break ticket,
-            Message::Hello { .. } | Message::HelperState(_) => {}
-            other => panic!("{other:?}"),
-        }
+    // A helper logs messages that it does not expect.
+    let unexpected = Message::Relay {
+        request,
+        ticket: Ticket::from_bytes(TICKET),
     };
-    let preamble = relay_preamble(&ticket);
-    let mut tcp = TcpStream::connect(bond.helper).await.unwrap();
-    tcp.write_all(&preamble).await.unwrap();
+    control.send(&unexpected).await.unwrap();
+    let asked = Message::InitMp {
+        request,
+        proxy: bond.proxy,
+        others: Vec::new(),
+        max_segment_bytes: None,
+    };
+    let ticket = visitor::ticket(&mut control, &asked).await.unwrap();
+    let tcp = visitor::open(bond, &ticket).await;
     let tls = TlsStream::connect(tcp, &own, proxy.id(), soon()).await;
     let mut tls = tls.unwrap();
     send(&mut tls, &hello()).await;
     let share = share(&mut tls).await;
-    let ticket = preamble.last_chunk().unwrap();
-    (*ticket, share)
+    let ticket = *relay_preamble(&ticket).last_chunk().unwrap();
+    (ticket, share)
 }
 
 #[test]
 fn a_helper_and_a_proxy_do_not_log_tickets_and_shares_of_session_keys() {
     let bond = Bond::new(Ways::Helper, "", "");
     let (proxy, helper) = (start(&bond, "proxy"), start(&bond, "helper"));
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
-    let (ticket, share) = runtime.block_on(relay(&bond));
+    let (ticket, share) = visitor::runtime().block_on(relay(&bond));
     helper.logs("message ignored other=Relay");
     helper.logs("relay opened");
     proxy.logs("hello");

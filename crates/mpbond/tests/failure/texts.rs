@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, until};
+use crate::visitor::runtime;
 
 /// A title, a cleared screen, a line of its own, right-to-left order and nothing.
 const TEXT: &str = "gone\u{1b}]0;owned\u{7}\u{1b}[2J\r\nok \u{202e}txt\u{200b}\u{9b}2J";
@@ -33,9 +34,7 @@ pub fn soon() -> Instant {
 /// Runs the other end of a connection on a thread of its own, on its own runtime.
 pub fn play(part: impl AsyncFnOnce() + Send + 'static) {
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, part());
+        tokio::task::LocalSet::new().block_on(&runtime(), part());
     });
 }
 

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::daemons::{Bond, Daemon, WITHIN, Ways, download, origin, until};
 use crate::texts::{identity, play, soon};
+use crate::visitor::{control_over, runtime};
 
 const BYTES: u32 = 20_000_000;
 
@@ -63,13 +64,7 @@ async fn control(bond: &Bond) -> ControlChannel {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let tcp = socket.connect(bond.helper).await.unwrap();
-    let (own, helper) = (identity(bond, "primary"), identity(bond, "helper").id());
-    let tls = TlsStream::connect(tcp, &own, helper, soon()).await;
-    let mut control = ControlChannel::new(tls.unwrap());
-    let (version, name) = (VERSION, "primary".to_owned());
-    let hello = Message::Hello { version, name };
-    control.send(&hello).await.unwrap();
-    control
+    control_over(bond, tcp).await
 }
 
 #[test]
@@ -81,8 +76,7 @@ fn a_primary_that_pings_a_helper_and_never_reads_is_dropped_and_relays_go_on() {
     bond.joined(1);
     let before = resident_bytes(&helper);
     let running = download(&bond, origin(), BYTES);
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
+    let runtime = runtime();
     let silent = runtime.block_on(async {
         ping_only(&mut control(&bond).await).await;
         // Another one, whose answers the helper keeps while it stops.
@@ -190,8 +184,7 @@ fn clients_that_do_not_read_a_long_status_are_dropped_and_others_have_theirs() {
     bond.joined(1);
     let trusted = TrustFile::beside(&bond.file("proxy.pem"));
     let (to, id) = (bond.proxy, identity(&bond, "proxy").id());
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
+    let runtime = runtime();
     let _sessions = runtime.block_on(async {
         let mut sessions = Vec::new();
         for n in 0..DEVICES {

@@ -17,6 +17,7 @@ use crate::apart::{Apart, connect_from};
 use crate::daemons::{Daemon, Upgraded, WITHIN, download_over, is_pattern, origin_at, until};
 use crate::families::{V4, V6, resolver};
 use mpbond_testing::Need;
+use mpbond_testing::names::resolv_conf;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
 const MB: u32 = 1_000_000;
@@ -115,11 +116,7 @@ fn set_up(apart: &Apart) {
     );
     std::fs::write(&file, table).unwrap();
     sh(&format!("nft -f {}", file.display()));
-    std::fs::write(bond.file("resolv.conf"), "nameserver 9.9.9.9\n").unwrap();
-    sh(&format!(
-        "mount --bind {} /etc/resolv.conf",
-        bond.file("resolv.conf").display()
-    ));
+    resolv_conf(&bond.file("resolv.conf"), "nameserver 9.9.9.9\n");
     resolver();
 }
 

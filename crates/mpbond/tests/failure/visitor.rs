@@ -1,14 +1,13 @@
 //! A primary that speaks with a helper by itself, message by message.
 
-use mpbond_net::Identity;
 use mpbond_net::control::{ControlChannel, Message, Ticket, VERSION, relay_preamble};
 use mpbond_net::tls::TlsStream;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::Instant;
 
-use crate::daemons::{Bond, WITHIN};
+use crate::daemons::Bond;
+use crate::texts::{identity, soon};
 
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -16,11 +15,13 @@ pub fn runtime() -> Runtime {
 
 /// A control connection of the primary, whose greeting was sent.
 pub async fn control(bond: &Bond) -> ControlChannel {
-    let identity = |role: &str| Identity::load_or_create(bond.file(&format!("{role}.pem")));
-    let (primary, helper) = (identity("primary").unwrap(), identity("helper").unwrap());
-    let tcp = TcpStream::connect(bond.helper).await.unwrap();
-    let deadline = Instant::now() + WITHIN;
-    let tls = TlsStream::connect(tcp, &primary, helper.id(), deadline).await;
+    control_over(bond, TcpStream::connect(bond.helper).await.unwrap()).await
+}
+
+/// The same over this connection to the helper.
+pub async fn control_over(bond: &Bond, tcp: TcpStream) -> ControlChannel {
+    let (primary, helper) = (identity(bond, "primary"), identity(bond, "helper"));
+    let tls = TlsStream::connect(tcp, &primary, helper.id(), soon()).await;
     let mut control = ControlChannel::new(tls.unwrap());
     let (version, name) = (VERSION, "primary".to_owned());
     let hello = Message::Hello { version, name };
