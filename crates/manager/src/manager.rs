@@ -205,8 +205,8 @@ impl Manager {
 
     // ---- helpers --------------------------------------------------------------------------
 
-    /// A handshake with the proxy through a relay has stalled, which is to fail next: the connection
-    /// was there. For an express it says nothing.
+    /// A handshake with the proxy through a relay, which is not an express, has stalled: the
+    /// connection was there. The failure of the attempt follows.
     pub fn handle_stalled_handshake(&mut self, now: Timestamp, link: LinkId) {
         self.pipe_input(now, link, |pipe, _| pipe.segments.stalled());
     }

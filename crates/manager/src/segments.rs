@@ -3,9 +3,9 @@
 //! A handshake fits into packets of the least MTU of IPv6. A connection whose handshake came
 //! through and that falls silent before it has brought much is joined anew with smaller segments;
 //! both ends keep to the limit, since TCP announces it in the SYN. Where not even a handshake
-//! passes, an attempt on an own path finds that it does with the smallest ones, and one through a helper
-//! is followed by one with these; they become the limit of the link when the next attempt finds the
-//! same.
+//! passes, an attempt on an own path finds that it does with the smallest ones, and one through a
+//! helper is followed by one with these; they become the limit of the link when the next attempt
+//! finds the same.
 
 use crate::action::Notice;
 use crate::context::Context;

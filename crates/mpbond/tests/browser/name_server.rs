@@ -8,8 +8,8 @@ use mpbond_testing::names::serve;
 pub const V4: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 pub const V6: Ipv6Addr = Ipv6Addr::new(0x2600, 0, 0, 0, 0, 0, 0, 1);
 
-/// Starts it at the origin's IPv4 address. Hosts whose names begin with `v4` or `v6` have an address
-/// of this family alone.
+/// Starts it at the origin's IPv4 address. Hosts whose names begin with `v4` or `v6` have an
+/// address of this family alone.
 pub fn start() {
     serve(V4, |query| {
         let name = query.name();

@@ -131,8 +131,8 @@ pub(super) fn errand(text: &str) -> Result<Errand, String> {
     .map_err(|failure| failure.to_string())
 }
 
-/// Interfaces of own paths to be written, as this device's user is told. Those of a file that is kept
-/// stay, and get those of the command line beside them.
+/// Interfaces of own paths that are to be written; prints all. Those of a file that is kept stay,
+/// and get those of the command line beside them.
 fn links(args: &SetupArgs, errands: &[Errand], file: &Path) -> Result<Vec<String>, Failure> {
     let kept = match args.replace {
         true => Vec::new(),
