@@ -144,6 +144,18 @@ pub fn for_names() -> Vec<Place> {
     places
 }
 
+/// Files that backtraces are made from: the program and, beside it, its debug information. Where
+/// that is installed below /usr/lib/debug, it is among [`LIBRARIES`].
+pub(super) fn for_backtraces() -> Vec<Place> {
+    let Ok(program) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let mut debug = program.clone().into_os_string();
+    debug.push(".debug");
+    let files = [program, debug.into()];
+    files.map(|file| Place::new(&file, Access::Read)).into()
+}
+
 /// Reason why files are not confined.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FilesError {

@@ -78,7 +78,8 @@ impl Plan {
                 false
             }
         };
-        let places = self.places.iter().chain(&self.further);
+        let program = files::for_backtraces();
+        let places = self.places.iter().chain(&self.further).chain(&program);
         let landlock_abi = match files::restrict(places) {
             Ok(abi) => Some(abi),
             Err(e) => {

@@ -117,6 +117,44 @@ fn role_confined() {
     assert!(("localhost", 80).to_socket_addrs().unwrap().count() > 0);
 }
 
+/// A program as it is installed: functions and lines are in a file beside it.
+#[test]
+fn a_stripped_program_has_functions_and_lines_in_backtraces() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("built");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let strip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/strip");
+    let stripped = folder.path().join("stripped");
+    let done = Command::new(strip).arg(&stripped).arg(&program).status();
+    assert!(done.unwrap().success());
+    fs::remove_file(program).unwrap();
+    let output = Command::new(stripped.join("built"))
+        .args(["--ignored", "--exact", "sandbox::tests::role_panics"])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(ROLE, "1")
+        .env("RUST_BACKTRACE", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("sandbox::tests::panics_in_it"), "{text}");
+    assert!(text.contains("src/sandbox/tests.rs:"), "{text}");
+}
+
+#[test]
+#[ignore = "a role: see the top of this file"]
+fn role_panics() {
+    if std::env::var_os(ROLE).is_some() {
+        panics_in_it();
+    }
+}
+
+#[inline(never)]
+fn panics_in_it() {
+    Plan::default().enter();
+    panic!("for its backtrace");
+}
+
 fn thread_result<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
