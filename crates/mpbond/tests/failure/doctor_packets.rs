@@ -20,6 +20,13 @@ fn the_doctor_passes_a_path_with_an_mtu_of_576_octets() {
     }
 }
 
+#[test]
+fn the_doctor_passes_a_helper_behind_which_the_mtu_is_576_octets() {
+    if has_nft() {
+        play("-Urnm", "doctor_packets::role_least_behind");
+    }
+}
+
 /// A table in which this interface gets no large packets.
 fn table(interface: &str) -> String {
     table_of(interface, 1300)
@@ -129,6 +136,51 @@ fn role_least() {
     for line in [
         "the proxy trusts this device",
         "4 kB each way: not checked: only small packets pass",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    for wrong in ["captive portal", "no path leads to the proxy"] {
+        assert!(!said.contains(wrong), "{said}");
+    }
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_least_behind() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::with_helper();
+    let bond = &apart.bond;
+    // The helper alone.
+    let file = bond.file("primary.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let only = text.replace("[[path]]\nname = \"own\"\n", "");
+    assert_ne!(text, only);
+    std::fs::write(&file, only).unwrap();
+    sh("ip link set hs0 gso_max_segs 1");
+    apart.helper_runs("ip link set hs1 gso_max_segs 1");
+    let load = |interface: &str| {
+        let rules = bond.file(interface);
+        std::fs::write(&rules, table_of(interface, 576)).unwrap();
+        format!("nft -f {}", rules.display())
+    };
+    sh(&load("hs0"));
+    apart.helper_runs(&load("hs1"));
+    let _proxy = bond.start("proxy");
+    let _helper = apart.start_helper();
+    let mut said = String::new();
+    until("a handshake with small segments comes through", || {
+        said = apart.run_there(&format!(
+            "{} doctor primary --config {} || true",
+            env!("CARGO_BIN_EXE_mpbond"),
+            bond.file("primary.toml").display()
+        ));
+        said.contains("only small packets pass behind the helper: the TLS handshake with the proxy")
+    });
+    for line in [
+        "pipe helper    4 kB pass, up in ",
+        "helper helper  4 kB each way: not checked: only small packets pass",
     ] {
         assert!(said.contains(line), "{said}");
     }

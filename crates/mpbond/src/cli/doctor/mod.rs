@@ -264,8 +264,9 @@ fn primary(config: &PrimaryConfig, file: &Path, findings: &mut Findings) -> Resu
             let check = format!("helper {}", helper.name);
             let found = resolvers.addresses(config, link, LOOK_UP_WITHIN).await;
             let proxy = addresses(findings, &check, found);
-            let reached = reach::helper(findings, config, helper, &proxy, me).await;
+            let reached = reach::helper(findings, config, (link, helper), &proxy, me).await;
             usable = usable.or((reached == Reached::Proxy).then_some(link));
+            small = small.or((reached == Reached::Small).then_some(link));
             packets::of_helper(findings, &links, (link, helper), reached).await;
         }
         let (link, links) = match (usable, small) {

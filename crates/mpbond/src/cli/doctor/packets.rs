@@ -13,6 +13,7 @@ use super::finding::Findings;
 use super::reach::Reached;
 
 const WHAT: &str = "4 kB each way";
+const ONLY_SMALL: &str = "only small packets pass";
 const NOT_REACHED: &str = "the proxy is not reached, or does not trust this device";
 
 /// Checks an own path.
@@ -25,7 +26,7 @@ pub(super) async fn of_path(
     let check = format!("path {}", config.name);
     match reached {
         Reached::Proxy => {}
-        Reached::Small => return findings.skip(&check, WHAT, "only small packets pass"),
+        Reached::Small => return findings.skip(&check, WHAT, ONLY_SMALL),
         _ => return findings.skip(&check, WHAT, NOT_REACHED),
     }
     let passes = path(links, link, config).await;
@@ -51,8 +52,10 @@ pub(super) async fn of_helper(
     let passes = pipe(links, config).await;
     let advice = correct_mtu(config.interface.as_deref());
     tell(findings, &own, "the helper", &passes, &advice);
-    if reached != Reached::Proxy {
-        return findings.skip(&way, WHAT, NOT_REACHED);
+    match reached {
+        Reached::Proxy => {}
+        Reached::Small => return findings.skip(&way, WHAT, ONLY_SMALL),
+        _ => return findings.skip(&way, WHAT, NOT_REACHED),
     }
     if [&passes.up, &passes.down]
         .iter()
@@ -61,8 +64,7 @@ pub(super) async fn of_helper(
         return findings.skip(&way, WHAT, "the pipe drops them");
     }
     let passes = through(links, link, config).await;
-    let advice = "on the helper, correct the MTU of the link that it lends (`sudo ip link set \
-                  INTERFACE mtu 1300`, or what passes)";
+    let advice = correct_mtu_of_helper();
     tell(
         findings,
         &way,
@@ -100,6 +102,12 @@ fn tell(findings: &mut Findings, check: &str, end: &str, passes: &Passes, advice
         ),
         advice,
     );
+}
+
+/// Advice for the link that a helper lends.
+pub(super) fn correct_mtu_of_helper() -> &'static str {
+    "on the helper, correct the MTU of the link that it lends (`sudo ip link set INTERFACE mtu \
+     1300`, or what passes)"
 }
 
 /// Advice for a link of this device, whose interface need not be known.

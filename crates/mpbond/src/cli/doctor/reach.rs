@@ -5,11 +5,13 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
+use mpbond::checks::packets::{Passed, Passes, through};
 use mpbond::config::{HelperAddress, HelperConfig, HelperRef, PathConfig, PrimaryConfig};
 use mpbond::discovery::find;
 use mpbond::own_mark;
+use mpbond::speed::Links;
 use mpbond_intercept::rules::is_intercepted;
-use mpbond_manager::SEGMENT_BYTES;
+use mpbond_manager::{LinkId, SEGMENT_BYTES};
 use mpbond_net::control::{
     ControlChannel, Message, RefusalCode, RequestId, VERSION, relay_preamble,
 };
@@ -23,7 +25,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::hints::sudo;
 use super::finding::Findings;
-use super::packets::correct_mtu;
+use super::packets::{correct_mtu, correct_mtu_of_helper};
 use super::unreachable::{no_route, own_address, reason};
 use mpbond_units::human;
 
@@ -34,6 +36,8 @@ const SMALL_SEGMENT_BYTES: u64 = 1220;
 
 /// The smallest segments, with which a primary joins a path where larger ones do not pass.
 const LEAST: Option<u32> = SEGMENT_BYTES.last().copied();
+
+const THROUGH: &str = "the proxy through the helper";
 
 /// The part of a way that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +139,7 @@ pub(super) async fn proxy_from_helper(
 pub(super) async fn helper(
     findings: &mut Findings,
     config: &PrimaryConfig,
-    helper: &HelperRef,
+    (link, helper): (LinkId, &HelperRef),
     proxy: &[SocketAddr],
     me: (&Identity, bool),
 ) -> Reached {
@@ -199,15 +203,41 @@ pub(super) async fn helper(
             return Reached::Nothing;
         }
     }
-    let through = relay(findings, &check, config, &options, &mut control, proxy, me).await;
+    let mut reached = relay(findings, &check, config, &options, &mut control, proxy, me).await;
     let bye = Message::Bye {
         reason: "a doctor's visit".to_owned(),
     };
     let _ = timeout(PATIENCE, control.send(&bye)).await;
-    match through {
-        true => Reached::Proxy,
-        false => Reached::Helper,
+    if let Err(shaken) = reached {
+        reached = match small_through(config, identity, (link, helper)).await {
+            true => {
+                findings.warn(
+                    &check,
+                    "only small packets pass behind the helper: the TLS handshake with the proxy \
+                     needs segments of 536 octets",
+                    correct_mtu_of_helper(),
+                );
+                Ok(Reached::Small)
+            }
+            false => {
+                report(findings, &check, THROUGH, Err(shaken), identity);
+                Ok(Reached::Helper)
+            }
+        };
     }
+    reached.unwrap_or(Reached::Helper)
+}
+
+/// Whether the proxy is reached through a helper with the smallest segments.
+async fn small_through(
+    config: &PrimaryConfig,
+    identity: &Identity,
+    (link, helper): (LinkId, &HelperRef),
+) -> bool {
+    let [.., least] = SEGMENT_BYTES;
+    let links = Links::new(config, identity).with_max_segment_bytes(least);
+    let Passes { up, down } = through(&links, link, helper).await;
+    matches!((up, down), (Passed::In(_), Passed::In(_)))
 }
 
 async fn greet(
@@ -222,7 +252,8 @@ async fn greet(
     control.receive().await
 }
 
-/// Asks the helper for a relay, and for the proxy through it; whether that trusts this device.
+/// Asks the helper for a relay, and for the proxy through it. The error is a handshake that has
+/// stalled.
 async fn relay(
     findings: &mut Findings,
     check: &str,
@@ -231,14 +262,14 @@ async fn relay(
     control: &mut ControlChannel,
     remotes: &[SocketAddr],
     (identity, known): (&Identity, bool),
-) -> bool {
+) -> Result<Reached, TlsError> {
     let Some((proxy, others)) = remotes.split_first() else {
         findings.warn(
             check,
             "no relay is asked for: no address of the proxy is known",
             "an IP address in `address` under [proxy] needs no name server",
         );
-        return false;
+        return Ok(Reached::Helper);
     };
     let ask = Message::InitMpJoin {
         request: RequestId(1),
@@ -280,7 +311,7 @@ async fn relay(
                 format!("the helper opens no relay: {reason}"),
                 advice,
             );
-            return false;
+            return Ok(Reached::Helper);
         }
         _ => {
             findings.fail(
@@ -288,13 +319,13 @@ async fn relay(
                 "the helper does not answer when asked for a relay",
                 "look into its log",
             );
-            return false;
+            return Ok(Reached::Helper);
         }
     };
     let remote = options.remote;
     let whom = "the helper's relay";
     let Some(mut tcp) = connect(findings, check, whom, options, &[remote]).await else {
-        return false;
+        return Ok(Reached::Helper);
     };
     if let Err(e) = tcp.write_all(&relay_preamble(&ticket)).await {
         findings.fail(
@@ -302,12 +333,19 @@ async fn relay(
             format!("the relay breaks off: {e}"),
             "look into the helper's log",
         );
-        return false;
+        return Ok(Reached::Helper);
     }
-    let through = "the proxy through the helper";
-    match shake(findings, check, through, tcp, identity, config.proxy.id).await {
-        Some(tls) => trusted(findings, check, through, tls, identity, known).await,
-        None => false,
+    let deadline = Instant::now() + PATIENCE;
+    let shaken = TlsStream::connect(tcp, identity, config.proxy.id, deadline).await;
+    if matches!(shaken, Err(TlsError::Deadline)) {
+        return shaken.map(|_| Reached::Helper);
+    }
+    let Some(tls) = report(findings, check, THROUGH, shaken, identity) else {
+        return Ok(Reached::Helper);
+    };
+    match trusted(findings, check, THROUGH, tls, identity, known).await {
+        true => Ok(Reached::Proxy),
+        false => Ok(Reached::Helper),
     }
 }
 
