@@ -79,7 +79,7 @@ impl Bounds {
             Some(app) => app.usual_time().max(by_bytes),
         };
         let mut all = usual + BETWEEN;
-        if scheme.scheme == Carrier::Mpbond {
+        if matches!(scheme.scheme, Carrier::Mpbond | Carrier::External) {
             // Daemons live from transfer to transfer, except for cold starts, after faults, and
             // where links differ.
             if fresh || scheme.start == Start::Cold || !workload.faults.is_empty() {

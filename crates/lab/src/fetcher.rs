@@ -149,7 +149,10 @@ impl Fetcher {
                 let start = kibbutz.counts()?;
                 let mut outcome = by_client(client, job, limit, progress)?;
                 let end = kibbutz.counts()?;
-                outcome.unfit_because = one_path_only(direction, bytes, true, before, start, end);
+                if !job.scheme.one_path_counts {
+                    let why = one_path_only(direction, bytes, true, before, start, end);
+                    outcome.unfit_because = why;
+                }
                 outcome.shares = kibbutz.shares(direction, &outcome.used);
                 Ok(outcome)
             }

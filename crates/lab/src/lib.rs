@@ -100,6 +100,7 @@ mod emulate;
 mod energy;
 mod error;
 pub mod experiment;
+mod external;
 mod fetcher;
 mod foreground;
 mod gain;

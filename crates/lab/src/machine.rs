@@ -25,6 +25,19 @@ pub(crate) fn check(e: &Experiment) -> Result<()> {
                 .into(),
         ));
     }
+    let external = e
+        .schemes
+        .iter()
+        .filter_map(|s| Some((s, s.external.as_ref()?)));
+    for (scheme, external) in external {
+        if let Some(program) = external.programs().find(|program| !is_in_path(program)) {
+            return Err(Error::Missing(format!(
+                "scheme \"{}\": the program {program} is not in PATH: install it, or select other \
+                 schemes with --scheme",
+                scheme.name.get_ref()
+            )));
+        }
+    }
     if e.schemes.iter().any(|s| s.scheme == Carrier::Kibbutz) {
         check_mptcp()?;
         if !answers("ip", "-V") {
@@ -43,6 +56,16 @@ fn needs_nft(e: &Experiment) -> bool {
     e.schemes
         .iter()
         .any(|s| s.interception == Interception::Transparent || s.is_tethered())
+}
+
+/// Whether `program` is a path to a file, or the name of one in a folder of PATH.
+fn is_in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path);
+    match program.contains('/') {
+        true => Path::new(program).is_file(),
+        false => folders.any(|folder| folder.join(program).is_file()),
+    }
 }
 
 fn answers(program: &str, argument: &str) -> bool {

@@ -235,3 +235,57 @@ fn a_shell_on_a_host_finds_mpbond() {
     let found = String::from_utf8_lossy(&output.stdout);
     assert_eq!(found.trim(), mpbond.display().to_string(), "{complaint}");
 }
+
+/// Runs one scheme of `external.toml` with this PATH.
+fn external(scheme: &str, path: &Path, record: &Path) -> std::process::Output {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data");
+    LAB.command(["lab", "run", "--quiet", "--scheme", scheme])
+        .arg(data.join("external.toml"))
+        .arg("--json")
+        .arg(record)
+        .env("PATH", path)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn programs_other_than_mpbond_carry_transfers() {
+    let lab = Path::new(env!("CARGO_BIN_EXE_mpbond-lab"));
+    let path = lab.parent().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("external.json");
+
+    // A program that is missing is named before anything runs.
+    let missing = external("relay", folder.path(), &record);
+    let complaint = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(3), "{complaint}");
+    let expected = "scheme \"relay\": the program mpbond-lab is not in PATH: install it";
+    assert!(complaint.contains(expected), "{complaint}");
+
+    let output = external("relay", path, &record);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return Need::Namespaces.is_missing(complaint);
+    }
+    assert_eq!(output.status.code(), Some(0), "{complaint}");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let report: RunReport = serde_json::from_str(&text).unwrap();
+    assert_eq!(report.transfers.len(), 4);
+    for transfer in &report.transfers {
+        assert!(transfer.sha256_ok && transfer.fit, "{transfer:?}");
+        assert_eq!(transfer.scheme, "external");
+        // They passed the link.
+        assert!(transfer.seconds >= transfer.ideal_seconds, "{transfer:?}");
+    }
+
+    let ended = external("ends at once", path, &record);
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{complaint}");
+    assert!(
+        complaint.contains("the program on primary ended"),
+        "{complaint}"
+    );
+    // With the end of its log.
+    assert!(complaint.contains(env!("CARGO_PKG_VERSION")), "{complaint}");
+}

@@ -144,6 +144,7 @@ fn curl(host: &Host, url: &str, way: &Way, limit: Duration, more: &[&str]) -> Re
         Way::Http(server) => {
             command.args(["--proxytunnel", "--proxy", &format!("http://{server}")])
         }
+        Way::Forwarded(_) => return Err(Error::run("curl is not used with other programs")),
         Way::Mptcp { .. } => return Err(Error::run("curl has no Multipath TCP")),
     };
     command

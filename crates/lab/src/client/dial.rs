@@ -44,6 +44,7 @@ impl Dial {
         let to = self.destination;
         let connected = match &self.way {
             Way::Plain(interface) => plain(to, interface.as_deref(), deadline),
+            Way::Forwarded(address) => plain(*address, None, deadline),
             Way::Mptcp { source, congestion } => mptcp(to, *source, congestion, deadline),
             Way::Socks5(server) => socks5(to, server, deadline),
             Way::Http(server) => return self.through_http(server, deadline),

@@ -6,6 +6,6 @@ mod setup;
 mod shares;
 mod status;
 
-pub(crate) use processes::Daemons;
+pub(crate) use processes::{Daemons, log_tail};
 pub(crate) use setup::Setup;
 pub(crate) use shares::Shares;

@@ -225,17 +225,8 @@ impl Daemons {
 
     /// The last lines of every daemon's log.
     pub fn log_tails(&self) -> String {
-        const LINES: usize = 12;
-        let mut text = String::new();
-        for daemon in &self.running {
-            let _ = writeln!(text, "--- end of the log on {}:", daemon.host);
-            let log = tail(&daemon.log).unwrap_or_else(|e| format!("unreadable: {e}"));
-            let lines: Vec<&str> = log.lines().collect();
-            for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
-                let _ = writeln!(text, "    {line}");
-            }
-        }
-        text
+        let tails = self.running.iter().map(|d| log_tail(&d.host, &d.log));
+        tails.collect()
     }
 
     fn launch(
@@ -347,6 +338,18 @@ fn command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     isolate::unmark(&mut command);
     command
+}
+
+/// The last lines of the log of a program on `host`.
+pub(crate) fn log_tail(host: &str, log: &Path) -> String {
+    const LINES: usize = 12;
+    let mut text = format!("--- end of the log on {host}:\n");
+    let log = tail(log).unwrap_or_else(|e| format!("unreadable: {e}"));
+    let lines: Vec<&str> = log.lines().collect();
+    for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
+        let _ = writeln!(text, "    {line}");
+    }
+    text
 }
 
 fn tail(log: &Path) -> std::io::Result<String> {

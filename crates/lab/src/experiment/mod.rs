@@ -26,7 +26,7 @@
 //!
 //! [[scheme]]
 //! name = "two devices"
-//! scheme = "mpbond"               # or a baseline: single, kibbutz, combine
+//! scheme = "mpbond"               # or single, kibbutz, combine, external
 //! devices = 2
 //! interception = "socks5"         # socks5, http, transparent
 //!
@@ -40,6 +40,7 @@ mod application;
 mod assert;
 mod check;
 mod energy_model;
+mod external;
 mod file;
 mod link;
 mod load;
@@ -58,6 +59,8 @@ mod workload;
 pub use application::{Abr, Application, Chunks, Messages, Page, Stream, Video};
 pub use assert::Assert;
 pub use energy_model::EnergyModel;
+pub use external::External;
+pub(crate) use external::with_addresses;
 pub use file::{Experiment, HostSpec};
 pub use link::{Change, Duplex, Link, MediumSpec};
 pub use page::{Begins, PageObject, page_objects};

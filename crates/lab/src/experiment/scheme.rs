@@ -7,6 +7,7 @@ use mpbond_units::{Size, duration_text};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
+use super::external::External;
 use super::terms::{Connection, Interception};
 use super::workload::Workload;
 
@@ -51,6 +52,9 @@ pub struct Scheme {
     /// Idle time of a warm session before each transfer.
     #[serde(default = "default_idle", with = "duration_text")]
     pub idle: Duration,
+    /// Whether transfers of `kibbutz` count that used one path only.
+    #[serde(default)]
+    pub one_path_counts: bool,
     /// Whether helpers split connections (MPBond section 4.2). Otherwise they forward packets and
     /// translate addresses: the subflow is one TCP connection from the primary's address on the
     /// pipe to the proxy.
@@ -70,6 +74,8 @@ pub struct Scheme {
     pub connection: Connection,
     /// Chunk size of `combine`; 256 KiB by default, as published (MPBond section 6.1).
     pub chunk: Option<Size>,
+    /// Programs of `external`.
+    pub external: Option<External>,
     /// Hand-over of chunks by helpers of `combine`.
     #[serde(default)]
     pub hand_over: HandOver,
@@ -94,6 +100,8 @@ pub enum Carrier {
     /// COMBINE: HTTP byte ranges from a work queue, fetched over the first direct link and by
     /// helpers.
     Combine,
+    /// Programs other than mpbond.
+    External,
 }
 
 /// Hand-over of chunks from a helper of `combine` to the primary.

@@ -103,6 +103,7 @@ fn scheme_needs(scheme: &Scheme) -> Option<String> {
     match carrier {
         Carrier::Kibbutz => return Some("kibbutz needs the kernel's Multipath TCP".into()),
         Carrier::Combine => return Some("combine needs HTTP".into()),
+        Carrier::External => return Some("programs other than mpbond are not simulated".into()),
         Carrier::Mpbond | Carrier::Single => {}
     }
     if scheme.congestion != "cubic" {

@@ -19,7 +19,7 @@ impl Scheme {
     /// Its direct links, in the order of the file.
     pub(crate) fn direct_links<'e>(&self, e: &'e Experiment) -> impl Iterator<Item = &'e Link> {
         let most = match self.scheme {
-            Carrier::Mpbond => usize::MAX,
+            Carrier::Mpbond | Carrier::External => usize::MAX,
             Carrier::Kibbutz if self.devices == 1 => 2,
             Carrier::Single | Carrier::Kibbutz | Carrier::Combine => 1,
         };

@@ -41,6 +41,9 @@ pub struct LinkSetting {
     /// One-way propagation delay.
     #[serde(default, with = "duration_text::option")]
     pub delay: Option<Duration>,
+    /// Maximum additional delay.
+    #[serde(default, with = "duration_text::option")]
+    pub jitter: Option<Duration>,
     /// Drop-tail queue per direction.
     pub queue: Option<Queue>,
     /// Probability that a packet is lost.

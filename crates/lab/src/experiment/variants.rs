@@ -68,6 +68,7 @@ impl Workload {
             link.down = set.down.or(link.down);
             link.up = set.up.or(link.up);
             link.delay = set.delay.unwrap_or(link.delay);
+            link.jitter = set.jitter.unwrap_or(link.jitter);
             link.queue = set.queue.unwrap_or(link.queue);
             link.loss = set.loss.unwrap_or(link.loss);
             link.changes = set.changes.unwrap_or(link.changes);

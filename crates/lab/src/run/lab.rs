@@ -10,13 +10,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::options::RunOptions;
-use crate::client::Outcome;
+use crate::client::{Outcome, Way};
 use crate::conditions::{cpu_percent, ratio_not_kept, unfit_because};
 use crate::content::Content;
 use crate::daemons::{Daemons, Setup, Shares};
 use crate::energy::Accountant;
 use crate::error::{Doing, Error, Result};
 use crate::experiment::{Carrier, Connection, Experiment, Role, Scheme, Start, Workload, name_of};
+use crate::external::Programs;
 use crate::fetcher::{self, Fetcher, Job};
 use crate::ideal::ideal_time;
 use crate::links::{played_links, setting_changes, timed_changes};
@@ -132,6 +133,7 @@ impl<'a> Lab<'a> {
         done: &mut Done,
     ) -> Result<()> {
         let mut daemons: Option<Daemons> = None;
+        let mut programs: Option<Programs> = None;
         let mut before: Option<&Workload> = None;
         for workload in self.experiment.workloads_of(scheme) {
             let place = *number;
@@ -147,7 +149,7 @@ impl<'a> Lab<'a> {
             }
             let e = self.experiment;
             if before.is_some_and(|before| before.leaves_other_links(e, workload)) {
-                daemons = None;
+                (daemons, programs) = (None, None);
             }
             before = Some(workload);
             // Between transfers, links are as at the start.
@@ -158,20 +160,32 @@ impl<'a> Lab<'a> {
             if scheme.scheme == Carrier::Mpbond && daemons.is_none() {
                 daemons = Some(self.start_daemons(scheme, repetition)?);
             }
-            let result = self.make_ready(scheme, workload, daemons.as_mut());
+            if let (Some(external), None) = (&scheme.external, &programs) {
+                let folder = self.folder(scheme, repetition)?;
+                programs = Some(Programs::start(
+                    e,
+                    &self.network,
+                    scheme,
+                    external,
+                    &folder,
+                )?);
+            }
+            let way = programs.as_ref().map(Programs::way);
+            let result = self.make_ready(scheme, workload, daemons.as_mut(), way);
             let result = result.and_then(|ready| {
                 let daemons = daemons.as_ref();
                 self.transfer(scheme, workload, repetition, place, daemons, ready)
             });
-            let transfer = result.map_err(|e| match &daemons {
-                Some(daemons) => Error::run(format!("{e}\n{}", daemons.log_tails())),
-                None => e,
+            let transfer = result.map_err(|e| match (&daemons, &programs) {
+                (Some(daemons), _) => Error::run(format!("{e}\n{}", daemons.log_tails())),
+                (_, Some(programs)) => Error::run(format!("{e}\n{}", programs.log_tails())),
+                (None, None) => e,
             })?;
             done.add(transfer)?;
             self.progress.done(place);
             // A cold start needs fresh daemons; so does the transfer after a fault.
             if scheme.start == Start::Cold || !workload.faults.is_empty() {
-                daemons = None;
+                (daemons, programs) = (None, None);
             }
         }
         Ok(())
@@ -183,6 +197,7 @@ impl<'a> Lab<'a> {
         scheme: &Scheme,
         workload: &Workload,
         mut daemons: Option<&mut Daemons>,
+        way: Option<&Way>,
     ) -> Result<Ready> {
         self.progress
             .note(&format!("{}: idle ...", scheme.name.get_ref()));
@@ -193,7 +208,8 @@ impl<'a> Lab<'a> {
             fetcher::reach(job, daemons.way())?;
         }
         let kept = scheme.connection == Connection::Kept;
-        let fetcher = Fetcher::ready(job, daemons.as_deref().map(Daemons::way))?;
+        let way = daemons.as_deref().map(Daemons::way).or(way);
+        let fetcher = Fetcher::ready(job, way)?;
         let before = match &daemons {
             Some(daemons) if kept => {
                 let destination = job.destination.to_string();
@@ -231,9 +247,9 @@ impl<'a> Lab<'a> {
         })
     }
 
-    fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
+    /// Folder for the files and logs of a scheme in a repetition.
+    fn folder(&self, scheme: &Scheme, repetition: u32) -> Result<PathBuf> {
         let name = scheme.name.get_ref();
-        self.progress.note(&format!("{name}: starting daemons ..."));
         let place: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -245,6 +261,13 @@ impl<'a> Lab<'a> {
             .unwrap_or(self.scratch)
             .join(format!("{place}.{repetition}"));
         std::fs::create_dir_all(&folder).at("make", &folder)?;
+        Ok(folder)
+    }
+
+    fn start_daemons(&self, scheme: &Scheme, repetition: u32) -> Result<Daemons> {
+        let name = scheme.name.get_ref();
+        self.progress.note(&format!("{name}: starting daemons ..."));
+        let folder = self.folder(scheme, repetition)?;
         let binary = match &self.options.binary {
             Some(binary) => binary.clone(),
             None => program::mpbond()?,

@@ -29,9 +29,12 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
                 return wrong("interception: socks5, http or transparent".into());
             }
             Carrier::Kibbutz | Carrier::Combine if intercepted => {
-                return wrong("interception is only for `mpbond`".into());
+                return wrong("interception is only for `mpbond` and `external`".into());
             }
             _ => {}
+        }
+        if let Some(message) = external(e, scheme) {
+            return wrong(message);
         }
         if let Some(message) = baseline(e, scheme) {
             return wrong(message.into());
@@ -58,12 +61,40 @@ pub(super) fn schemes(e: &Experiment, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// The first rule that a scheme `external` breaks, or another scheme with its key.
+fn external(e: &Experiment, scheme: &Scheme) -> Option<String> {
+    let external = match (scheme.scheme, &scheme.external) {
+        (Carrier::External, Some(external)) => external,
+        (Carrier::External, None) => return Some("`external` needs [scheme.external]".into()),
+        (_, Some(_)) => return Some("[scheme.external] is only for `external`".into()),
+        (_, None) => return None,
+    };
+    if external.programs().count() < 1 + usize::from(external.proxy.is_some()) {
+        return Some("external: a program and its arguments, as a list".into());
+    }
+    if scheme.devices != 1 || scheme.interception == Interception::Transparent {
+        return Some("`external` is one device, with interception none, socks5 or http".into());
+    }
+    if e.client != Client::Fetch {
+        return Some("`external` needs `client = \"fetch\"` at the top of the file".into());
+    }
+    let is_link = |name: &str| e.direct_links().any(|link| link.name.get_ref() == name);
+    let known = |name: &str| matches!(name, "proxy" | "origin") || is_link(name);
+    let unknown = external.unknown_name(known)?;
+    Some(format!(
+        "external: {{{unknown}}} is neither {{proxy}}, {{origin}} nor a direct link"
+    ))
+}
+
 /// The first rule that a baseline breaks, or a scheme with keys for baselines or for the lab's
 /// client.
 fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
     const CHUNKS: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 20;
     let carrier = scheme.scheme;
     let by_devices = matches!(carrier, Carrier::Kibbutz | Carrier::Combine);
+    if scheme.one_path_counts && carrier != Carrier::Kibbutz {
+        return Some("one_path_counts is only for `kibbutz`");
+    }
     if by_devices && e.client != Client::Fetch {
         return Some("curl cannot do this: write `client = \"fetch\"` at the top of the file");
     }
@@ -80,7 +111,7 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
         let possible = match carrier {
             Carrier::Mpbond => scheme.devices == 2 && scheme.split,
             Carrier::Single => e.helpers().next().is_some(),
-            Carrier::Kibbutz | Carrier::Combine => false,
+            Carrier::Kibbutz | Carrier::Combine | Carrier::External => false,
         };
         if !possible {
             return Some(
@@ -134,7 +165,8 @@ fn baseline(e: &Experiment, scheme: &Scheme) -> Option<&'static str> {
         return Some("`combine` only downloads files: list its `workloads`");
     }
     let kills = |w: &Workload| w.faults.iter().any(|f| f.kill.is_some());
-    if by_devices && e.workloads_of(scheme).any(kills) {
+    let no_daemons = by_devices || carrier == Carrier::External;
+    if no_daemons && e.workloads_of(scheme).any(kills) {
         return Some("no daemon runs that a fault could kill: list other `workloads`");
     }
     None
