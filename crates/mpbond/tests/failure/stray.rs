@@ -1,12 +1,13 @@
 //! A helper whose link to the primary is set down under a relay: packets for the primary do not
-//! follow the default route to another network, in namespaces of the test's own.
+//! follow the default route to another network; and one that gets a second link to that network. In
+//! namespaces of the test's own.
 
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
 use crate::apart::{Apart, connect_from};
-use crate::daemons::{download, origin_at};
+use crate::daemons::{Bond, download, origin_at};
 use mpbond_testing::has_nft;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 
@@ -28,6 +29,52 @@ fn nor_do_they_over_ipv6() {
     if has_nft() {
         play("-Urnm", "stray::role_ipv6");
     }
+}
+
+/// The kernel resets what is bound to the first one.
+#[test]
+fn a_helper_is_joined_again_when_packets_arrive_at_a_second_interface_of_the_network() {
+    play("-Urnm", "stray::role_second");
+}
+
+#[test]
+#[ignore = "a role: see mpbond_testing::namespaces"]
+fn role_second() {
+    if !is_called_for() {
+        return;
+    }
+    let apart = Apart::with_helper();
+    let bond = &apart.bond;
+    through_the_helper_alone(bond);
+    let _proxy = bond.start("proxy");
+    let helper = apart.start_helper();
+    let primary = apart.start_primary();
+    bond.joined(1);
+    helper.logs("bound to the interface of its network");
+    let running = download(bond, origin_at(([127, 0, 0, 1], 0).into()), BYTES);
+    let pid = apart.pid();
+    let loose = "sysctl -qw net.ipv4.conf.all.rp_filter=0";
+    for command in [
+        &format!("ip link add second1 type veth peer name second0 netns {pid}"),
+        "ip addr add 10.6.0.3/24 dev second1",
+        "ip link set second1 up",
+        loose,
+        "sysctl -qw net.ipv4.conf.second1.rp_filter=0",
+    ] {
+        apart.helper_runs(command);
+    }
+    for command in [
+        loose,
+        "sysctl -qw net.ipv4.conf.pipe0.rp_filter=0",
+        "ip link set second0 up",
+        "ip route add 10.6.0.2/32 dev second0 src 10.6.0.1",
+    ] {
+        apart.there_runs(command);
+    }
+    let next = download(bond, origin_at(([127, 0, 0, 1], 0).into()), 1_000_000);
+    assert_eq!(next.end().unwrap(), 1_000_000);
+    assert_eq!(running.end().unwrap(), BYTES as usize);
+    primary.logs("subflow's connection is gone");
 }
 
 #[test]
@@ -63,16 +110,20 @@ fn role_ipv6() {
     are_stopped(&apart, "ip6 daddr fd00:6::/64", address);
 }
 
+/// Nothing takes another way.
+fn through_the_helper_alone(bond: &Bond) {
+    let primary = bond.file("primary.toml");
+    let text = std::fs::read_to_string(&primary).unwrap();
+    let only = text.replace("[[path]]\nname = \"own\"\n", "");
+    assert_ne!(text, only);
+    std::fs::write(&primary, format!("on_proxy_loss = \"fail\"\n{only}")).unwrap();
+}
+
 /// A download through the helper waits while the link is down. `to` matches packets to the
 /// primary, and `restore` is a command for when the link is up again.
 fn are_stopped(apart: &Apart, to: &str, restore: &str) {
     let bond = &apart.bond;
-    let primary = bond.file("primary.toml");
-    let text = std::fs::read_to_string(&primary).unwrap();
-    // The helper alone; nothing takes another way.
-    let only = text.replace("[[path]]\nname = \"own\"\n", "");
-    assert_ne!(text, only);
-    std::fs::write(&primary, format!("on_proxy_loss = \"fail\"\n{only}")).unwrap();
+    through_the_helper_alone(bond);
     let table = format!(
         "table inet strays {{
             counter strays {{ }}
