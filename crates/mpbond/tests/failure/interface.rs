@@ -187,4 +187,12 @@ fn role() {
     }
     let leaks = sh("nft list counter inet leaks leaks");
     assert!(leaks.contains("packets 0 bytes 0"), "{leaks}");
+
+    // Without an interface of its own, which status says.
+    sh("mount --bind /dev/null /dev/net/tun");
+    let _primary = apart.start_primary();
+    bond.joined(2);
+    let notes = bond.status("primary").unwrap().notes;
+    let says = |note: &String| note.contains("end with the address of its link");
+    assert!(notes.iter().any(says), "{notes:?}");
 }
