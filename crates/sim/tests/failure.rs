@@ -388,6 +388,38 @@ fn a_helper_that_reports_falsely_costs_no_byte_and_no_more_time_than_its_absence
     }
 }
 
+/// A NAT forgets the only connection while the origin takes its time, and the answer is lost. The
+/// primary learns it from the kernel's keep-alive, 4 minutes after the last packet.
+#[test]
+fn an_answer_that_a_nat_drops_waits_for_the_kernels_keep_alive_where_the_session_does() {
+    for (resume_for, is_kept) in [(60, false), (240, true)] {
+        let start = Duration::from_secs(2);
+        let mut exchange = Exchange::download(When::At(start), 1_000);
+        exchange.origin.thinks = Duration::from_secs(100);
+        let mut scenario = one_path().with_exchange(exchange);
+        for config in [&mut scenario.client, &mut scenario.server] {
+            config.resume_for = Duration::from_secs(resume_for);
+        }
+        scenario.lasting = Some(Lasting {
+            keepalive: Some(Duration::from_secs(240)),
+            repeat_after: Duration::from_secs(1),
+            ..Lasting::default()
+        });
+        scenario.limit = Duration::from_secs(3_600);
+        scenario.stall_limit = scenario.limit;
+        scenario.faults = vec![after(60_000, sever(0, true, [false; 2]))];
+        let outcome = World::new(scenario).run().unwrap_or_else(|f| panic!("{f}"));
+        let x = &outcome.exchanges[0];
+        assert_eq!(x.client_saw, Some(StreamEnd::Finished), "{x:?}");
+        let is_first = x.started.as_secs_f64() == start.as_secs_f64();
+        assert_eq!(is_first, is_kept, "{resume_for}: {outcome:?}");
+        if is_kept {
+            let took = x.took.unwrap().as_secs();
+            assert!((240..330).contains(&took), "{x:?}");
+        }
+    }
+}
+
 /// The primary's host sleeps during a download. The proxy keeps its connections for 60 s, and the
 /// session for as long again.
 #[test]
