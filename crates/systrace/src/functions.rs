@@ -22,10 +22,10 @@ pub const DEFAULT_CALL_OVERHEAD: Duration = Duration::from_micros(4);
 /// both are wall-clock time. Of recursive calls only the outermost one counts for inclusive time.
 ///
 /// The tracing overhead o of every call is subtracted: the exclusive time of a call is its
-/// duration, less that of its direct callees, less o; its inclusive time is the exclusive time of itself and
-/// of all calls below it. Single calls may thereby become negative, because o is a mean and the
-/// clocks of many traces have microseconds only; the sum over the calls of a function is raised to
-/// zero, and [`Self::clamped`] has the total of what was added. For every function,
+/// duration, less that of its direct callees, less o; its inclusive time is the exclusive time of
+/// itself and of all calls below it. Single calls may thereby become negative, because o is a mean
+/// and the clocks of many traces have microseconds only; the sum over the calls of a function is
+/// raised to zero, and [`Self::clamped`] has the total of what was added. For every function,
 /// inclusive ≥ exclusive ≥ 0.
 #[derive(Debug)]
 pub struct FunctionProfile {

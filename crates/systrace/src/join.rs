@@ -143,7 +143,7 @@ impl Trace {
         let threads = self.threads_of(methods);
         let mut by_task: FxHashMap<u32, Vec<(i64, i64)>> = FxHashMap::default();
         for r in runs {
-            let run = (r.start as i64 - TOLERANCE_NS, r.end as i64 + TOLERANCE_NS);
+            let run = (signed(r.start) - TOLERANCE_NS, signed(r.end) + TOLERANCE_NS);
             by_task.entry(r.task).or_default().push(run);
         }
         let known = threads.iter().filter_map(|(tid, t)| {
@@ -159,7 +159,7 @@ impl Trace {
             );
         }
         let window = self.window().unwrap_or_default();
-        let window = (window.0 as i64, window.1 as i64);
+        let window = (signed(window.0), signed(window.1));
         let (start, by_clock) = match self.start_by_clock(methods) {
             Some((start, true)) => (start, true),
             Some((start, false)) if agreement(&known, start, window).is_some_and(good) => {
@@ -182,10 +182,7 @@ impl Trace {
         let behind = methods
             .start_us
             .filter(|us| *us < EPOCH_US)
-            .is_some_and(|us| {
-                let monotonic = i64::try_from(us.saturating_mul(1_000)).unwrap_or(i64::MAX);
-                !by_clock && monotonic - BEHIND_NS > start
-            });
+            .is_some_and(|us| !by_clock && ns(us) - BEHIND_NS > start);
         if behind || !good(share) {
             return Err(format!(
                 "its calls do not coincide with the runs of their threads ({:.0} % do): the two \
@@ -223,18 +220,15 @@ impl Trace {
     /// this trace relates the two clocks. Without one the trace clock may be CLOCK_MONOTONIC.
     fn start_by_clock(&self, methods: &MethodCalls) -> Option<(i64, bool)> {
         let us = methods.start_us?;
-        let start = i64::try_from(us.checked_mul(1_000)?).ok()?;
+        let start = ns(us);
         let clock = if us < EPOCH_US {
             Clock::Monotonic
         } else {
             Clock::Realtime
         };
-        let (first, _) = self.window()?;
+        let first = self.window()?.0;
         match ClockMap::new(&self.clocks).convert(first, Clock::Trace, clock) {
-            Some(there) => {
-                let since = start.checked_sub(i64::try_from(there).ok()?)?;
-                Some((i64::try_from(first).ok()?.checked_add(since)?, true))
-            }
+            Some(there) => Some((signed(first) + (start - signed(there)), true)),
             None if clock == Clock::Monotonic => Some((start, false)),
             None => None,
         }
@@ -247,10 +241,7 @@ impl Trace {
         start: i64,
     ) {
         let end = self.span.map_or(0, |s| s.1);
-        let at = |us: u64| {
-            let ns = i64::try_from(us.saturating_mul(1_000)).unwrap_or(i64::MAX);
-            u64::try_from(start.saturating_add(ns)).unwrap_or(0)
-        };
+        let at = |us: u64| u64::try_from(start + ns(us)).unwrap_or(0);
         let mut ids = FxHashMap::default();
         let (strings, calls) = (&mut self.strings, &mut self.calls);
         for (tid, thread) in threads {
@@ -280,8 +271,15 @@ fn good(share: f64) -> bool {
     share >= LEAST_AGREEMENT
 }
 
+/// A time as a signed number, limited so that sums and differences of several have room: damaged
+/// files have any times.
+fn signed(ns: u64) -> i64 {
+    const MOST: i64 = i64::MAX / 8;
+    i64::try_from(ns).unwrap_or(MOST).min(MOST)
+}
+
 fn ns(us: u64) -> i64 {
-    i64::try_from(us.saturating_mul(1_000)).unwrap_or(i64::MAX / 2)
+    signed(us.saturating_mul(1_000))
 }
 
 /// Share of the records in the window that lie in a run of their thread; `None` without records.
@@ -289,7 +287,7 @@ fn agreement(known: &[Known<'_>], start: i64, window: (i64, i64)) -> Option<f64>
     let (mut inside, mut all) = (0u64, 0u64);
     for (thread, runs) in known {
         for us in &thread.records {
-            let at = start.saturating_add(ns(*us));
+            let at = start + ns(*us);
             if at < window.0 || at > window.1 {
                 continue;
             }

@@ -173,7 +173,10 @@ pub use microarch::{Microarch, MicroarchRow};
 pub use net_path::{NetDelay, NetStep, net_delays};
 #[cfg(feature = "sqlite")]
 pub use query::{Database, QueryResult, SCHEMA};
-pub use report::{FunctionReport, Report, ReportJson, ReportOptions, Table};
+pub use report::{
+    Claim, ClaimResult, CpuPower, FunctionReport, HotFunction, PowerLog, PowerSource, Report,
+    ReportJson, ReportOptions, ScenarioResult, Suite, SuiteBuilder, Table, Value,
+};
 pub use sampled::{SampledFunction, SampledFunctionStatistics, SampledFunctions, SampledProfile};
 pub use scenario::{Scenario, Step};
 pub use sink::Sink;

@@ -10,6 +10,7 @@ mod query;
 mod record;
 mod report;
 mod rules;
+mod suite;
 mod summary;
 
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ enum TraceCommand {
     Spans(parts::SpansArgs),
     Perf(parts::PerfArgs),
     Net(parts::NetArgs),
+    Suite(suite::SuiteArgs),
     #[cfg(feature = "sqlite")]
     Query(query::QueryArgs),
 }
@@ -71,6 +73,7 @@ impl TraceArgs {
             TraceCommand::Spans(args) => args.run(),
             TraceCommand::Perf(args) => args.run(),
             TraceCommand::Net(args) => args.run(),
+            TraceCommand::Suite(args) => args.run(),
             #[cfg(feature = "sqlite")]
             TraceCommand::Query(args) => args.run(),
         }

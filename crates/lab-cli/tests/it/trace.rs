@@ -16,6 +16,9 @@ const SWITCHES: &str = "\
           <idle>-0     [000] d..2 101.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
 ";
 
+/// A classic method trace of one call of 5 µs.
+const METHODS: &[u8] = b"*version\n3\nclock=dual\nnum-method-calls=2\n*threads\n1\tmain\n*methods\n0x10\tcom/a/B\tc\t()V\tB.java\n*end\nSLOW\x03\x00\x20\x00\0\0\0\0\0\0\0\0\x0e\x00\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x00\x10\0\0\0\x01\0\0\0\x01\0\0\0\x01\x00\x11\0\0\0\x06\0\0\0\x06\0\0\0";
+
 fn trace(args: &[&str], input: &[u8]) -> Outcome {
     trace_with(args, input, &[]).1
 }
@@ -264,9 +267,13 @@ fn a_scenario_is_played_on_a_device() {
     let bin = at("bin");
     std::fs::create_dir(&bin).unwrap();
     let (log, answer) = (at("log"), at("answer"));
+    let (methods, samples, root) = (at("methods"), at("samples"), at("root"));
+    std::fs::write(&methods, METHODS).unwrap();
+    let sampled = "system_server\t900 [000] 5.0:\t\t300 cpu-cycles:\n\t 1 f (x)\n\n";
+    std::fs::write(&samples, sampled).unwrap();
     std::fs::write(&answer, format!("TRACE:\n{SWITCHES}")).unwrap();
     let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\nesac\n"
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\n*'cat /data/local/tmp/mpbond-methods'*) cat {methods};;\n*report-sample*) cat {samples};;\n*'su 0'*) touch {root};;\n*'grep -H'*) if [ -e {root} ]; then echo cpu1/online:1; else echo cpu1/online:0; fi;;\nesac\n"
     );
     let adb = format!("{bin}/adb");
     std::fs::write(&adb, script).unwrap();
@@ -288,6 +295,11 @@ fn a_scenario_is_played_on_a_device() {
         "tap",
         "--repeat",
         "1",
+        "--methods",
+        "system_server",
+        "--simpleperf",
+        "--cores",
+        "all",
         "-o",
         &out,
     ];
@@ -298,28 +310,50 @@ fn a_scenario_is_played_on_a_device() {
         "{}",
         outcome.stdout
     );
+    for line in ["tap-1.trace: 2 events", "tap-1.simpleperf: 1 samples"] {
+        assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
     let said = std::fs::read_to_string(&log).unwrap();
-    let said: Vec<&str> = said.lines().collect();
-    assert_eq!(
-        said[..3],
-        [
-            "-s w1 get-state",
-            "-s w1 shell wm size",
-            "-s w1 shell input keyevent WAKEUP"
-        ]
-    );
-    assert!(
-        said[3].starts_with("-s w1 exec-out atrace -z -b 32768 -t 3 sched "),
-        "{}",
-        said[3]
-    );
-    assert_eq!(
-        said[4..],
-        [
-            "-s w1 shell input tap 160 160",
-            "-s w1 shell input swipe 0 0 320 319 100"
-        ]
-    );
+    let said: Vec<&str> = said
+        .lines()
+        .map(|l| l.trim_start_matches("-s w1 "))
+        .collect();
+    let groups = "--group cpu-cycles,instructions,raw-l1-icache-refill,raw-l1-dcache-refill,\
+                  raw-itlb-refill --group raw-br-pred,raw-br-mis-pred,raw-l2-dcache,\
+                  raw-l2-dcache-refill";
+    let perf = format!("simpleperf record -a {groups} --duration 1 -o");
+    // In this order; the recorders run at the same time as the calls that follow their start.
+    for begin in [
+        "get-state",
+        "shell cd /sys/devices/system/cpu; grep -H . cpu[0-9]*/online",
+        "shell su 0 sh -c 'echo 1 > /sys/devices/system/cpu/cpu1/online'",
+        "shell wm size",
+        "shell input keyevent WAKEUP",
+        "exec-out atrace -z -b 32768 -t 3 sched ",
+        "shell am profile start system_server /data/local/tmp/mpbond-methods.trace",
+        "shell input tap 160 160",
+        "shell input swipe 0 0 320 319 100",
+        "shell am profile stop system_server",
+        "exec-out sleep 2; cat /data/local/tmp/mpbond-methods.trace",
+        "exec-out simpleperf report-sample --protobuf",
+        "shell su 0 sh -c 'echo 0 > /sys/devices/system/cpu/cpu1/online'",
+    ]
+    .windows(2)
+    {
+        let place = |begin: &str| said.iter().position(|l| l.starts_with(begin));
+        assert!(
+            place(begin[0]).is_some(),
+            "{} is not in {said:#?}",
+            begin[0]
+        );
+        assert!(place(begin[0]) < place(begin[1]), "{begin:?} in {said:#?}");
+    }
+    assert!(said.iter().any(|l| l.contains(&perf)), "{said:#?}");
+    // The recordings are those of a suite.
+    let suite = json(&["suite", &out, "--json"], b"");
+    assert_eq!(suite["scenarios"][0]["name"], "tap");
+    let e = fails(&["suite", &bin], b"");
+    assert!(e.contains("no recording in it"), "{e}");
     // Nothing known of that name; no device; no adb.
     let e = fails(&["record", "--adb", "--scenario", "nap", "-o", &out], b"");
     assert!(

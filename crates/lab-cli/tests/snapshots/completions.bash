@@ -193,6 +193,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__help__subcmd__trace,spans)
                 cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__spans"
                 ;;
+            mpbond_lab__subcmd__help__subcmd__trace,suite)
+                cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__suite"
+                ;;
             mpbond_lab__subcmd__help__subcmd__trace,summary)
                 cmd="mpbond_lab__subcmd__help__subcmd__trace__subcmd__summary"
                 ;;
@@ -316,6 +319,9 @@ _mpbond_lab() {
             mpbond_lab__subcmd__trace,spans)
                 cmd="mpbond_lab__subcmd__trace__subcmd__spans"
                 ;;
+            mpbond_lab__subcmd__trace,suite)
+                cmd="mpbond_lab__subcmd__trace__subcmd__suite"
+                ;;
             mpbond_lab__subcmd__trace,summary)
                 cmd="mpbond_lab__subcmd__trace__subcmd__summary"
                 ;;
@@ -354,6 +360,9 @@ _mpbond_lab() {
                 ;;
             mpbond_lab__subcmd__trace__subcmd__help,spans)
                 cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__spans"
+                ;;
+            mpbond_lab__subcmd__trace__subcmd__help,suite)
+                cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__suite"
                 ;;
             mpbond_lab__subcmd__trace__subcmd__help,summary)
                 cmd="mpbond_lab__subcmd__trace__subcmd__help__subcmd__summary"
@@ -1125,7 +1134,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__trace)
-            opts="summary record report usage tlp idle functions calibrate spans perf net query"
+            opts="summary record report usage tlp idle functions calibrate spans perf net suite query"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1251,6 +1260,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__help__subcmd__trace__subcmd__spans)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__help__subcmd__trace__subcmd__suite)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2215,7 +2238,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace)
-            opts="-h -V --log --log-json --help --version summary record report usage tlp idle functions calibrate spans perf net query help"
+            opts="-h -V --log --log-json --help --version summary record report usage tlp idle functions calibrate spans perf net suite query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2293,7 +2316,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace__subcmd__help)
-            opts="summary record report usage tlp idle functions calibrate spans perf net query help"
+            opts="summary record report usage tlp idle functions calibrate spans perf net suite query help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2433,6 +2456,20 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace__subcmd__help__subcmd__spans)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__trace__subcmd__help__subcmd__suite)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2613,7 +2650,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__trace__subcmd__record)
-            opts="-o -d -h -V --output --duration --events --buffer --perf --list-events --adb --serial --tool --scenario --scenarios --repeat --list-scenarios --log --log-json --help --version"
+            opts="-o -d -h -V --output --duration --events --buffer --perf --list-events --adb --serial --tool --scenario --scenarios --repeat --methods --simpleperf --cores --list-scenarios --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2665,6 +2702,14 @@ _mpbond_lab() {
                     ;;
                 --repeat)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --methods)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cores)
+                    COMPREPLY=($(compgen -W "all" -- "${cur}"))
                     return 0
                     ;;
                 --log)
@@ -2748,6 +2793,60 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mpbond_lab__subcmd__trace__subcmd__suite)
+            opts="-q -h -V --html --svg --cpu-power --quiet --json --csv --rows --classes --idle-rules --groups --overhead --log --log-json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --svg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu-power)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --classes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --idle-rules)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --groups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --overhead)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

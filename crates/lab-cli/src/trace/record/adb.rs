@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use mpbond_command::{Failure, print};
 use mpbond_systrace::{Scenario, Step, Summary};
 
+use super::extras::ExtraArgs;
 use super::output::{create, lacks};
 use crate::trace::form::make_folder;
 use crate::trace::input::bad;
@@ -69,6 +70,8 @@ pub(crate) struct AdbArgs {
         value_parser = clap::value_parser!(u32).range(1..=100)
     )]
     repeat: Option<u32>,
+    #[command(flatten)]
+    extras: ExtraArgs,
     /// List the scenarios and exit.
     #[arg(long)]
     pub(super) list_scenarios: bool,
@@ -138,10 +141,6 @@ impl AdbArgs {
         };
         // The scenario is valid: now the device.
         let device = Device::find(self.serial.clone())?;
-        let (width, height) = match &scenario {
-            Some(_) => device.screen()?,
-            None => (0, 0),
-        };
         let files: Vec<PathBuf> = match (self.repeat, &scenario) {
             (Some(n), Some(s)) => {
                 make_folder(output)?;
@@ -151,29 +150,49 @@ impl AdbArgs {
             }
             _ => vec![output.to_owned()],
         };
-        for file in &files {
-            if let Some(s) = &scenario {
-                device.play(&s.prepare, width, height, true)?;
-            }
-            let out = create(file)?;
-            let seconds = length.as_secs_f64().ceil() as u64;
-            let mut recorder = device.start(&self.command(seconds, buffer_mib), out)?;
-            std::thread::sleep(LEAD);
-            let played = match &scenario {
-                Some(s) => device.play(&s.steps, width, height, false),
-                None => Ok(()),
-            };
-            let status = recorder
-                .wait()
-                .map_err(|e| Failure::run(format_args!("adb: {e}")))?;
-            played?;
-            if !status.success() {
-                let text = format!("the device's {} ended with {status}", self.suffix());
-                return Err(Failure::run(text));
-            }
-            print(&contents(file)?)?;
+        let cores = self.extras.bring_up(&device)?;
+        let recorded = files
+            .iter()
+            .try_for_each(|file| self.one(&device, file, scenario.as_ref(), length, buffer_mib));
+        cores.restore(&device)?;
+        recorded
+    }
+
+    /// One recording into one file.
+    fn one(
+        &self,
+        device: &Device,
+        file: &Path,
+        scenario: Option<&Scenario>,
+        length: Duration,
+        buffer_mib: u32,
+    ) -> Result<(), Failure> {
+        let (width, height) = match scenario {
+            Some(_) => device.screen()?,
+            None => (0, 0),
+        };
+        if let Some(s) = scenario {
+            device.play(&s.prepare, width, height, true)?;
         }
-        Ok(())
+        let out = create(file)?;
+        let seconds = length.as_secs_f64().ceil() as u64;
+        let mut recorder = device.start(&self.command(seconds, buffer_mib), out)?;
+        std::thread::sleep(LEAD);
+        let others = self.extras.start(device, seconds)?;
+        let played = match scenario {
+            Some(s) => device.play(&s.steps, width, height, false),
+            None => Ok(()),
+        };
+        let status = recorder
+            .wait()
+            .map_err(|e| Failure::run(format_args!("adb: {e}")))?;
+        let others = others.finish(device, file)?;
+        played?;
+        if !status.success() {
+            let text = format!("the device's {} ended with {status}", self.suffix());
+            return Err(Failure::run(text));
+        }
+        print(&(contents(file)? + &others))
     }
 
     fn suffix(&self) -> &'static str {
@@ -227,7 +246,7 @@ fn config(seconds: u64, kib: u64) -> String {
 }
 
 /// A connected device.
-struct Device {
+pub(super) struct Device {
     serial: Option<String>,
 }
 
@@ -256,7 +275,7 @@ impl Device {
         command
     }
 
-    fn shell(&self, line: &str) -> Result<String, Failure> {
+    pub(super) fn shell(&self, line: &str) -> Result<String, Failure> {
         let output = self
             .adb(&["shell", line])
             .output()
@@ -295,6 +314,24 @@ impl Device {
             .map_err(|e| Failure::run(format_args!("adb: {e}")))
     }
 
+    /// Starts a command in the device's shell.
+    pub(super) fn spawn(&self, line: &str) -> Result<Child, Failure> {
+        self.adb(&["shell", line])
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| Failure::run(format_args!("adb: {e}")))
+    }
+
+    /// Writes the output of a command, unchanged, into a file.
+    pub(super) fn save(&self, line: &str, out: File) -> Result<(), Failure> {
+        let status = self.start(line, out)?.wait();
+        let status = status.map_err(|e| Failure::run(format_args!("adb: {e}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Failure::run(format_args!("adb exec-out {line}: {status}")))
+    }
+
     fn play(&self, steps: &[Step], width: u32, height: u32, wait: bool) -> Result<(), Failure> {
         for step in steps {
             match step {
@@ -317,7 +354,7 @@ impl Device {
 }
 
 /// Reads a recording; returns a line about its contents.
-fn contents(file: &Path) -> Result<String, Failure> {
+pub(super) fn contents(file: &Path) -> Result<String, Failure> {
     let input =
         File::open(file).map_err(|e| Failure::run(format_args!("{}: {e}", file.display())))?;
     let summary = Summary::of(input).map_err(|e| bad(file, &e))?;
@@ -326,9 +363,9 @@ fn contents(file: &Path) -> Result<String, Failure> {
         Some(why) => format!("; not whole: {why}"),
         None => String::new(),
     };
-    Ok(format!(
-        "{}: {events} events in {:.3} s{whole}\n",
-        file.display(),
-        summary.span_s
-    ))
+    let what = match summary.samples {
+        Some(n) => format!("{n} samples"),
+        None => format!("{events} events in {:.3} s", summary.span_s),
+    };
+    Ok(format!("{}: {what}{whole}\n", file.display()))
 }

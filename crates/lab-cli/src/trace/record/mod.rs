@@ -3,6 +3,7 @@
 mod adb;
 mod counters;
 mod events;
+mod extras;
 mod output;
 mod tracefs;
 mod wait;
@@ -41,7 +42,8 @@ Examples:
   mpbond trace record -o trace.txt --events sched,net,tcp --perf perf.data --duration 10s
   mpbond trace record --list-events              groups of events of this kernel
   mpbond trace record --list-scenarios
-  mpbond trace record --adb --scenario lch.set --repeat 3 -o settings")]
+  mpbond trace record --adb --scenario lch.set --repeat 3 -o settings
+  mpbond trace record --adb --scenario lch.set --repeat 3 --methods system_server --simpleperf -o settings")]
 pub(crate) struct RecordArgs {
     /// Output file, or folder with --repeat.
     #[arg(long, short, value_name = "FILE", required_unless_present_any = ["list_events", "list_scenarios"])]

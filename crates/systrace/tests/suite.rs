@@ -1,0 +1,235 @@
+//! The tables of the Android Wear characterization over generated recordings.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fmt::Write as _;
+
+use mpbond_systrace::{
+    CpuPower, PowerLog, PowerSource, Report, ReportOptions, Suite, SuiteBuilder,
+};
+
+/// Time, task switched out, its name, task switched in, its name.
+fn switch(out: &mut String, us: u64, from: (u32, &str), to: (u32, &str)) {
+    let (s, us) = (us / 1_000_000, us % 1_000_000);
+    let name = |t: (u32, &str)| {
+        if t.0 == 0 {
+            "swapper/0".to_owned()
+        } else {
+            t.1.to_owned()
+        }
+    };
+    writeln!(
+        out,
+        "{:>16}-{:<5} ({:5}) [000] d..2 {s}.{us:06}: sched_switch: prev_comm={} prev_pid={} \
+         prev_prio=120 prev_state={} ==> next_comm={} next_pid={} next_prio=120",
+        if from.0 == 0 { "<idle>" } else { from.1 },
+        from.0,
+        from.0,
+        name(from),
+        from.0,
+        if from.0 == 0 { "R" } else { "S" },
+        name(to),
+        to.0
+    )
+    .unwrap();
+}
+
+const IDLE: (u32, &str) = (0, "");
+
+/// A task runs from `at` for `us`, idle before and after.
+fn run(out: &mut String, at: u64, us: u64, task: (u32, &str)) {
+    switch(out, at, IDLE, task);
+    switch(out, at + us, task, IDLE);
+}
+
+fn mark(out: &mut String, us: u64, text: &str) {
+    let (s, us) = (us / 1_000_000, us % 1_000_000);
+    writeln!(
+        out,
+        "   system_server-900   (  900) [000] ...1 {s}.{us:06}: tracing_mark_write: {text}"
+    )
+    .unwrap();
+}
+
+const READER: (u32, &str) = (905, "InputReader");
+const SERVER: (u32, &str) = (900, "system_server");
+const APP: (u32, &str) = (2_000, "ndroid.settings");
+
+/// A launch: touch at 5 s, launch 177 ms later, displayed after another `p2_us`.
+fn launch(p2_us: u64) -> String {
+    let mut t = "# tracer: nop\n#\n".to_owned();
+    // Two seconds earlier, another task: no part of the benchmark.
+    run(&mut t, 3_000_000, 50_000, (77, "logd"));
+    run(&mut t, 5_000_000, 1_000, READER);
+    run(&mut t, 5_100_000, 76_900, SERVER);
+    mark(&mut t, 5_177_000, "S|900|launching: com.android.settings|0");
+    run(&mut t, 5_177_500, p2_us - 1_000, APP);
+    mark(
+        &mut t,
+        5_177_000 + p2_us,
+        "F|900|launching: com.android.settings|0",
+    );
+    run(&mut t, 5_177_500 + p2_us, 100_000, SERVER);
+    t
+}
+
+fn report(text: &str) -> Report {
+    Report::of(text.as_bytes(), &ReportOptions::default()).unwrap()
+}
+
+fn value<'s>(s: &'s Suite, scenario: &str, what: &str) -> &'s mpbond_systrace::Value {
+    let s = s.scenarios.iter().find(|s| s.name == scenario).unwrap();
+    s.values.iter().find(|v| v.what == what).unwrap()
+}
+
+#[test]
+fn means_and_deviations_stand_beside_the_published_values() {
+    let options = ReportOptions::default();
+    let mut suite = SuiteBuilder::default();
+    for (n, p2_us) in [(1, 800_000), (2, 810_000), (3, 820_000)] {
+        let report = report(&launch(p2_us));
+        suite.add(("lch.set", n), report, &options, None).unwrap();
+    }
+    let counters = "system_server\t900 [000] 5.000250:\t\t3000000 cpu-cycles:\n\t 1 f (x)\n\n\
+                    system_server\t900 [000] 5.000250:\t\t1000000 instructions:\n\t 1 f (x)\n\n";
+    suite
+        .add(("lch.set", 1), report(counters), &options, None)
+        .unwrap();
+    let e = suite.add(("heart", 1), report("# tracer: nop\n"), &options, None);
+    assert!(e.unwrap_err().starts_with("no task switches"));
+    let s = suite.finish();
+    let p1 = value(&s, "lch.set", "P1");
+    assert_eq!(
+        (p1.mean, p1.published, p1.repetitions),
+        (Some(177.0), Some(177.0), 3)
+    );
+    let p2 = value(&s, "lch.set", "P2");
+    assert_eq!(
+        (p2.mean, p2.sd, p2.published),
+        (Some(810.0), Some(10.0), Some(810.0))
+    );
+    // The task of two seconds before is not counted.
+    let tasks = value(&s, "lch.set", "tasks");
+    assert_eq!((tasks.mean, tasks.published), (Some(3.0), Some(92.0)));
+    let os = value(&s, "lch.set", "OS").mean.unwrap();
+    assert!((17.0..19.0).contains(&os), "{os}");
+    assert_eq!(value(&s, "lch.set", "TLP").mean, Some(1.0));
+    let cpi = value(&s, "lch.set", "CPI");
+    assert_eq!(
+        (cpi.of, cpi.mean, cpi.sd),
+        (Some("System Server"), Some(3.0), None)
+    );
+    // No power log: the published value stands alone.
+    let energy = value(&s, "lch.set", "energy");
+    assert_eq!((energy.mean, energy.published), (None, Some(440.0)));
+    let claim = |what: &str| s.claims.iter().find(|c| c.claim.what == what).unwrap();
+    assert_eq!(claim("CPI").holds, Some(true));
+    assert_eq!(claim("OS").holds, Some(false));
+    assert_eq!(claim("top 5 functions").holds, None);
+    assert_eq!(s.missing.len(), 13);
+    let page = s.html("watch <1>");
+    assert!(page.contains("<h1>watch &lt;1&gt;</h1>") && page.ends_with("</html>\n"));
+    assert!(
+        s.pictures()
+            .iter()
+            .any(|(name, svg)| *name == "figure-5" && svg.contains("<svg"))
+    );
+    let tables = s.tables();
+    let functions = tables.iter().find(|t| t.name == "Table 3").unwrap();
+    assert!(
+        functions
+            .rows
+            .iter()
+            .any(|r| r[2] == "SparseArray.get" && r[1] == "published")
+    );
+}
+
+/// 2 s before the trace the monitor starts; 100 mW idle and 600 mW while a CPU is busy.
+fn power(marker_s: Option<f64>, follows: bool) -> PowerLog {
+    let busy = |s: f64| {
+        let at = |from: f64, to: f64| (from..to).contains(&s);
+        at(5.0, 5.001) || at(5.1, 5.1769) || at(5.1775, 5.9865) || at(5.9875, 6.0875)
+    };
+    let mut text = "time_s,power_mw\n".to_owned();
+    for i in 0..8_000 {
+        let s = f64::from(i) / 1e3;
+        let mw = if follows && busy(s + 1.0) {
+            600.0
+        } else {
+            100.0
+        };
+        let mw = if follows {
+            mw
+        } else {
+            100.0 + f64::from(i % 7)
+        };
+        let mark = if marker_s.is_some_and(|m| (m - s).abs() < 1e-4) {
+            ",x"
+        } else {
+            ""
+        };
+        writeln!(text, "{s},{mw}{mark}").unwrap();
+    }
+    PowerLog::parse(&text).unwrap()
+}
+
+fn energy_of(text: &str, source: PowerSource) -> Result<Suite, String> {
+    let mut suite = SuiteBuilder::default();
+    let options = ReportOptions::default();
+    suite.add(("lch.set", 1), report(text), &options, Some(&source))?;
+    Ok(suite.finish())
+}
+
+#[test]
+fn energy_by_correlation_marker_or_model() {
+    let text = launch(810_000);
+    // The window: 1.0875 s, of which 986.9 ms busy.
+    let expected = 108.75 + 0.5 * 986.9;
+    let by_curve = energy_of(&text, PowerSource::Log(power(None, true))).unwrap();
+    let e = value(&by_curve, "lch.set", "energy");
+    assert!((e.mean.unwrap() - expected).abs() < 6.0, "{e:?} {expected}");
+    assert!(!e.model);
+    // A power that does not follow the CPU is aligned by a marker only, and never guessed.
+    let flat = energy_of(&text, PowerSource::Log(power(None, false)));
+    let why = flat.unwrap_err();
+    assert!(
+        why.starts_with("the power log has no marker, and its power follows"),
+        "{why}"
+    );
+    let mut marked = text.clone();
+    mark(&mut marked, 6_080_000, "B|900|power_marker");
+    mark(&mut marked, 6_080_100, "E|900");
+    let by_marker = energy_of(&marked, PowerSource::Log(power(Some(5.08), false))).unwrap();
+    let e = value(&by_marker, "lch.set", "energy").mean.unwrap();
+    assert!((e - 0.103 * 1087.5).abs() < 1.0, "{e}");
+    // 986.9 ms at 300 mW.
+    let model = CpuPower::parse("khz,busy_mw\n787000,300\n300000,120\n").unwrap();
+    let by_model = energy_of(&text, PowerSource::Model(model)).unwrap();
+    let e = value(&by_model, "lch.set", "energy");
+    assert!((e.mean.unwrap() - 296.1).abs() < 0.5 && e.model, "{e:?}");
+    let page = by_model.html("x");
+    assert!(page.contains("energy (model)"));
+}
+
+#[test]
+fn power_logs_that_do_not_cover_the_benchmark_are_refused() {
+    let text = launch(810_000);
+    let short = "time_s,power_mw,m\n0,100\n0.5,100,x\n1,100\n";
+    let mut marked = text;
+    mark(&mut marked, 5_080_000, "B|900|power_marker");
+    mark(&mut marked, 5_080_100, "E|900");
+    let e = energy_of(&marked, PowerSource::Log(PowerLog::parse(short).unwrap()));
+    assert_eq!(e.unwrap_err(), "the power log does not cover the benchmark");
+    for (text, why) in [
+        ("", "line 1: the header is not"),
+        ("time_s,power_mw\n1,x\n", "line 2: no number"),
+        ("time_s,power_mw\n2,1\n1,1\n", "line 3: the time is before"),
+        ("time_s,power_mw\n1,1,a\n2,1,b\n", "line 3: a second marker"),
+        ("time_s,power_mw\n1,1\n", "fewer than two samples"),
+        ("time_s,power_mw\n1,nan\n", "line 2: no number"),
+    ] {
+        let e = PowerLog::parse(text).unwrap_err();
+        assert!(e.starts_with(why), "{text:?}: {e}");
+    }
+    assert!(CpuPower::parse("khz,busy_mw\n").is_err());
+    assert!(CpuPower::parse("khz,busy_mw\n0,5\n").is_err());
+}
