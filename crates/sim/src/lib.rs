@@ -9,6 +9,7 @@
 //! - [`tcp`]: a byte stream with the behaviour of TCP on such links.
 //! - [`relay`]: two TCP connections joined by a bounded buffer, as at a helper.
 //! - [`day`]: a day of a laptop and its helpers, with the faults of one.
+//! - [`wear`]: a server, a phone and a watch with Bluetooth and WiFi.
 //! - [`world`]: whole sessions over such links, and plain TCP for comparison.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
@@ -19,4 +20,5 @@ pub mod link;
 pub mod relay;
 pub mod tcp;
 pub mod trace;
+pub mod wear;
 pub mod world;

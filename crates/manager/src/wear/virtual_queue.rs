@@ -23,8 +23,8 @@ const PART: Duration = Duration::from_millis(500);
 const INITIAL: BitRate = BitRate::from_bps(1_100_000);
 /// Time with data from which on the measured rate replaces the initial one: longer than a blackout.
 const MEASURED_AT_LEAST: Duration = Duration::from_secs(2);
-/// Least window: two segments.
-const LEAST_WINDOW: u64 = 2 * 1448;
+/// Part of the window beyond the upper length, so that throttling begins: two segments.
+const BEYOND_BYTES: u64 = 2 * 1448;
 
 /// Bytes acknowledged in some time with data.
 #[derive(Debug, Clone, Copy, Default)]
@@ -102,12 +102,10 @@ impl VirtualQueue {
         self.throttled.then_some(half)
     }
 
-    /// Bytes beyond those that have arrived that servers may be allowed to send, on all connections
-    /// together: the rest up to the upper length.
+    /// Bytes beyond those that have arrived that servers may be allowed to send while the phone is
+    /// not throttled, on all connections together: up to just above the upper length.
     pub fn window_bytes(&self) -> u64 {
-        self.upper_bytes()
-            .saturating_sub(self.bytes)
-            .max(LEAST_WINDOW)
+        self.upper_bytes().saturating_sub(self.bytes) + BEYOND_BYTES
     }
 
     fn pass_time(&mut self, now: Timestamp) {
@@ -168,7 +166,7 @@ mod tests {
         assert!(q.read_rate().is_some());
         q.handle_acknowledged(at(1), 1);
         assert_eq!(q.read_rate(), None);
-        assert_eq!(q.window_bytes(), 41_251);
+        assert_eq!(q.window_bytes(), 41_251 + 2_896);
     }
 
     #[test]

@@ -408,6 +408,6 @@ impl<P> Link<P> {
 }
 
 /// A number uniformly distributed in [0, 1), with the 53 bits of an `f64`'s mantissa.
-fn draw(rng: &mut ChaCha8Rng) -> f64 {
+pub(crate) fn draw(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -16,6 +16,8 @@ const QUICK_ACKS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Receiver {
     capacity: u64,
+    /// Offset beyond which no window is advertised.
+    limit: u64,
     /// Everything before has arrived.
     next: u64,
     /// Everything before has been read.
@@ -39,6 +41,7 @@ impl Receiver {
         let capacity = capacity.max(2 * MSS);
         Self {
             capacity,
+            limit: u64::MAX,
             next: 0,
             read: 0,
             ready: VecDeque::new(),
@@ -113,13 +116,23 @@ impl Receiver {
             first.split_to(max)
         };
         self.read += bytes.len() as u64;
-        // Linux sends a window update once the window has at least doubled.
+        self.update_window();
+        Some(bytes)
+    }
+
+    /// Advertises at most `bytes` beyond what has arrived (TCP_WINDOW_CLAMP).
+    pub(super) fn limit_window(&mut self, bytes: u64) {
+        self.limit = self.next.saturating_add(bytes);
+        self.update_window();
+    }
+
+    /// Linux sends a window update once the window has at least doubled.
+    fn update_window(&mut self) {
         let left = self.advertised.saturating_sub(self.next);
         let window = self.window_end().saturating_sub(self.next);
         if window >= 2 * MSS && window >= 2 * left {
             self.ack_now = true;
         }
-        Some(bytes)
     }
 
     /// Everything before this offset has arrived.
@@ -182,7 +195,8 @@ impl Receiver {
 
     /// End of the window: the buffer's size beyond the last byte read. It never decreases.
     fn window_end(&self) -> u64 {
-        self.read + self.capacity
+        let limited = (self.read + self.capacity).min(self.limit);
+        limited.max(self.advertised)
     }
 }
 
@@ -268,6 +282,24 @@ mod tests {
         r.read(MSS as usize).unwrap();
         assert!(r.wants_to_ack());
         assert_eq!(r.acknowledge().1, 6 * MSS);
+    }
+
+    #[test]
+    fn a_limited_window_opens_by_the_limit_and_never_shrinks() {
+        let mut r = Receiver::new(100 * MSS);
+        r.quick_acks = 0;
+        r.limit_window(10 * MSS);
+        assert_eq!(r.acknowledge().1, 100 * MSS, "advertised before");
+        for i in 0..100 {
+            r.on_data(Timestamp::ZERO, i * MSS, segment(MSS), false);
+            r.read(MSS as usize).unwrap();
+        }
+        assert_eq!(r.acknowledge().1, 100 * MSS);
+        r.limit_window(MSS);
+        assert!(!r.wants_to_ack());
+        r.limit_window(3 * MSS);
+        assert!(r.wants_to_ack());
+        assert_eq!(r.acknowledge().1, 103 * MSS);
     }
 
     #[test]

@@ -121,6 +121,12 @@ impl Socket {
         self.receiver.readable()
     }
 
+    /// Lets the peer send at most `bytes` beyond what has arrived (TCP_WINDOW_CLAMP). A window that
+    /// was advertised is not taken back.
+    pub fn limit_window(&mut self, bytes: u64) {
+        self.receiver.limit_window(bytes);
+    }
+
     /// Bytes that may be written and not sent (TCP_NOTSENT_LOWAT).
     pub fn notsent_lowat_bytes(&self) -> u64 {
         self.sender.notsent_lowat()

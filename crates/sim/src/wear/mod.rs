@@ -1,0 +1,56 @@
+//! A server, a phone and a watch in virtual time (Wear OS paper, Figure 1): the server sends to the
+//! watch over the phone's proxy and Bluetooth, over WiFi, or over both.
+//!
+//! ```text
+//!            TCP (phone's network)         proxy          RFCOMM
+//!   server ------------------------ phone -------- FIFO ------------ watch
+//!      |                                                              |
+//!      +------------------------ TCP (WiFi) ---------------------------+
+//! ```
+//!
+//! Each flow has a connection of its own on each path. The proxy reads connections in turn into one
+//! queue of all flows, as long as that has room. The server cuts flows into chunks and assigns each
+//! to a path, or to both; the watch delivers them in order. Decisions are those of
+//! [`mpbond_manager::wear`], Bluetooth is [`crate::link::Rfcomm`].
+//!
+//! Not modelled: acknowledgements of applications, which would restart the watch's timer; the time
+//! that processors take; other devices on WiFi.
+
+mod air;
+mod carried;
+mod flow;
+mod outcome;
+mod phone;
+mod setup;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use mpbond_manager::wear::{HandoverMode, Rule};
+pub use outcome::{Delivery, Joules, Outcome};
+pub use setup::{Network, Paths, Radios, Setup, Traffic, Walk, Wifi};
+pub use world::run;
+
+/// Payload of a full chunk in bytes: that of a segment.
+const CHUNK_BYTES: u64 = crate::tcp::MSS;
+
+/// Path from the server to the watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Path {
+    /// Over the phone and Bluetooth.
+    Phone,
+    /// Over the watch's WiFi.
+    Wifi,
+}
+
+impl Path {
+    const ALL: [Self; 2] = [Self::Phone, Self::Wifi];
+
+    fn index(self) -> usize {
+        match self {
+            Self::Phone => 0,
+            Self::Wifi => 1,
+        }
+    }
+}

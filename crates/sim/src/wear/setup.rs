@@ -1,0 +1,131 @@
+//! Description of a run: networks, radios, traffic, decisions.
+
+use std::time::Duration;
+
+use mpbond_manager::wear::{HandoverMode, Rule};
+use mpbond_radio::RadioProfile;
+use mpbond_radio::machine::{BluetoothParameters, CoexistenceParameters};
+use mpbond_units::{BitRate, Timestamp};
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Radios of both devices.
+    pub radios: Radios,
+    /// The phone's network.
+    pub phone: Network,
+    /// WiFi of the watch; needed by all but [`Paths::Phone`].
+    pub wifi: Option<Wifi>,
+    /// Receive window of the phone's sockets.
+    pub window_bytes: u64,
+    /// Bytes that the phone's proxy holds, beside the sockets.
+    pub proxy_bytes: u64,
+    /// Whether the phone bounds its queue ([`mpbond_manager::wear::VirtualQueue`]).
+    pub virtual_queue: bool,
+    /// Whether the watch keeps the link Active ([`mpbond_manager::wear::SniffKeeper`]).
+    pub keeper: bool,
+    /// Interval of packets that the watch sends besides.
+    pub uplink_every: Option<Duration>,
+    /// Use of the two paths.
+    pub paths: Paths,
+    /// Strength of Bluetooth's signal, in dBm.
+    pub dbm: f64,
+    /// The watch leaves the phone.
+    pub walk: Option<Walk>,
+    /// Traffic from the server; all of it begins at 1 s.
+    pub flows: Vec<Traffic>,
+    /// End of the run, if the flows do not end before.
+    pub until: Timestamp,
+    /// Seed of losses and noise.
+    pub seed: u64,
+}
+
+/// Radios.
+#[derive(Debug, Clone)]
+pub struct Radios {
+    /// Bluetooth of the watch, with its timer.
+    pub watch: BluetoothParameters,
+    /// Bluetooth of the phone.
+    pub phone: BluetoothParameters,
+    /// WiFi of the watch, for its energy.
+    pub watch_wifi: RadioProfile,
+    /// WiFi of the phone, for its energy.
+    pub phone_wifi: RadioProfile,
+}
+
+/// A network with a bottleneck.
+#[derive(Debug, Clone, Copy)]
+pub struct Network {
+    /// Rate in each direction.
+    pub rate: BitRate,
+    /// Round-trip time without queues.
+    pub rtt: Duration,
+}
+
+/// WiFi of the watch.
+#[derive(Debug, Clone)]
+pub struct Wifi {
+    /// Rate in both directions together, and round trip.
+    pub network: Network,
+    /// Interference with Bluetooth, in the band of 2.4 GHz.
+    pub band: Option<CoexistenceParameters>,
+    /// Time from the decision to join WiFi until the watch is associated.
+    pub join: Duration,
+}
+
+/// Use of the two paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paths {
+    /// Over the phone only.
+    Phone,
+    /// Over WiFi only.
+    Wifi,
+    /// Each flow over a path of its own: the first over the phone, the others over WiFi.
+    Each,
+    /// Adaptive selection.
+    Selected(Rule),
+    /// Handover by the strength of Bluetooth's signal.
+    Handover(HandoverMode),
+    /// Every chunk on both.
+    Redundant,
+    /// Each chunk on the path with the shortest round trip that has room.
+    MinRtt,
+}
+
+/// Traffic of a flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Traffic {
+    /// As much as possible.
+    Bulk {
+        /// Total; `None`: without end.
+        bytes: Option<u64>,
+    },
+    /// Chunks at constant intervals.
+    Chunks {
+        /// Size of each.
+        bytes: u64,
+        /// Interval.
+        every: Duration,
+    },
+}
+
+/// The watch moves away from the phone at a constant speed. The signal follows the path loss of
+/// Recommendation ITU-R P.1238 for an office, from a transmitter of class 2 (4 dBm), less 15 dB for
+/// small antennas and bodies, as for WiFi ([`crate::link::WifiPlace`]): -51 dBm at 1 m. Samples of
+/// it have the noise of the recording of ADR 0030.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Walk {
+    /// Beginning of the walk, at 1 m.
+    pub from: Timestamp,
+    /// Speed in m/s.
+    pub speed: f64,
+}
+
+impl Walk {
+    /// Strength of the signal, in dBm.
+    pub fn dbm(&self, at: Timestamp) -> f64 {
+        let metres = 1.0 + self.speed * at.since(self.from).as_secs_f64();
+        let loss = 20.0 * 2441_f64.log10() + 30.0 * metres.log10() - 28.0;
+        4.0 - loss - 15.0
+    }
+}

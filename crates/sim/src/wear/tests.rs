@@ -1,0 +1,186 @@
+//! Runs with results by hand.
+
+use std::time::Duration;
+
+use mpbond_manager::wear::{HandoverMode, Rule};
+use mpbond_radio::Profiles;
+use mpbond_radio::machine::{BluetoothParameters, End, Mode};
+use mpbond_radio::profile;
+use mpbond_units::{BitRate, Timestamp};
+
+use super::*;
+
+fn setup(paths: Paths, flow: Traffic, seconds: u64) -> Setup {
+    let profiles = Profiles::shipped().unwrap();
+    let bluetooth = |name: &str| -> BluetoothParameters {
+        match &profiles.radio(name).unwrap().radio {
+            profile::Radios::Bluetooth(p) => (**p).clone(),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    let network = |mbps, ms| Network {
+        rate: BitRate::from_mbps(mbps),
+        rtt: Duration::from_millis(ms),
+    };
+    Setup {
+        radios: Radios {
+            watch: bluetooth("watch-bt"),
+            phone: bluetooth("phone-bt"),
+            watch_wifi: profiles.radio("watch-wifi").unwrap().clone(),
+            phone_wifi: profiles.radio("wifi-s4").unwrap().clone(),
+        },
+        phone: network(50.0, 20),
+        wifi: (paths != Paths::Phone).then(|| Wifi {
+            network: network(10.0, 10),
+            band: None,
+            join: Duration::from_secs(8),
+        }),
+        window_bytes: 4 << 20,
+        proxy_bytes: 200_000,
+        virtual_queue: false,
+        keeper: false,
+        uplink_every: None,
+        paths,
+        dbm: -50.0,
+        walk: None,
+        flows: vec![flow],
+        until: Timestamp::from_millis(1_000 * seconds),
+        seed: 1,
+    }
+}
+
+const ENDLESS: Traffic = Traffic::Bulk { bytes: None };
+
+fn camera() -> Traffic {
+    Traffic::Chunks {
+        bytes: 3_000,
+        every: Duration::from_millis(160),
+    }
+}
+
+fn mbps(outcome: &Outcome) -> f64 {
+    let bytes: u64 = outcome.deliveries.iter().map(|d| d.bytes).sum();
+    BitRate::over(bytes, outcome.end.since(outcome.start)).mbps()
+}
+
+/// Mean delay of what arrived in the last half, in s.
+fn late_delay(outcome: &Outcome) -> f64 {
+    let half = outcome.start + outcome.end.since(outcome.start) / 2;
+    let late = outcome.deliveries.iter().filter(|d| d.arrived >= half);
+    let delays: Vec<f64> = late.map(|d| d.delay.as_secs_f64()).collect();
+    delays.iter().sum::<f64>() / delays.len() as f64
+}
+
+#[test]
+fn a_download_fills_the_phones_window_and_sniff_takes_a_seventh_of_the_rate() {
+    let mut s = setup(Paths::Phone, ENDLESS, 60);
+    s.window_bytes = 400_000;
+    s.proxy_bytes = 100_000;
+    let slow = run(&s);
+    // 5 s of every 5.8 s at 1.267 Mbit/s.
+    assert!((mbps(&slow) - 1.09).abs() < 0.05, "{}", mbps(&slow));
+    // 510 kB wait at 1.09 Mbit/s.
+    assert!(
+        (late_delay(&slow) - 3.7).abs() < 0.3,
+        "{}",
+        late_delay(&slow)
+    );
+    let sniffs = slow.requests.iter().filter(|r| r.mode == Mode::Sniff);
+    assert!(sniffs.clone().all(|r| r.from == End::Wearable));
+    assert!((9..=11).contains(&sniffs.count()));
+    s.keeper = true;
+    let kept = run(&s);
+    assert!((mbps(&kept) - 1.26).abs() < 0.03, "{}", mbps(&kept));
+    assert!(kept.requests.iter().all(|r| r.mode == Mode::Active));
+}
+
+#[test]
+fn a_virtual_queue_bounds_the_delay_and_keeps_the_rate() {
+    let mut s = setup(Paths::Phone, ENDLESS, 60);
+    let without = run(&s);
+    s.virtual_queue = true;
+    let with = run(&s);
+    assert!(late_delay(&without) > 10.0, "{}", late_delay(&without));
+    let worst = with.deliveries.iter().map(|d| d.delay).max().unwrap();
+    assert!(late_delay(&with) < 0.8, "{}", late_delay(&with));
+    assert!(worst < Duration::from_secs(3), "{worst:?}");
+    let (before, after) = (mbps(&without), mbps(&with));
+    assert!(after > 0.97 * before, "{after} for {before}");
+}
+
+#[test]
+fn what_bluetooth_cannot_drain_goes_to_wifi() {
+    let file = Traffic::Bulk {
+        bytes: Some(16_000_000),
+    };
+    let bluetooth = run(&setup(Paths::Phone, file, 600));
+    let wifi = run(&setup(Paths::Wifi, file, 600));
+    let selected = run(&setup(Paths::Selected(Rule::Published), file, 600));
+    let [b, w, s] = [&bluetooth, &wifi, &selected].map(|o| {
+        assert_eq!(o.undelivered, 0);
+        o.end.since(o.start).as_secs_f64()
+    });
+    assert!((b - 117.0).abs() < 2.0, "{b}");
+    assert!((12.8..14.5).contains(&w), "{w}");
+    assert!(s < 20.0, "{s}");
+    assert_eq!(selected.switches, 1);
+    // 116 s of Bluetooth cost more than 13 s of WiFi.
+    assert!(bluetooth.joules.watch_bluetooth > wifi.joules.watch_wifi);
+}
+
+#[test]
+fn a_camera_goes_on_while_its_watch_leaves() {
+    for (mode, most) in [
+        (HandoverMode::OnDemand, 0.7),
+        (HandoverMode::AlwaysOn, 0.7),
+        (HandoverMode::Reactive, 60.0),
+    ] {
+        let mut s = setup(Paths::Handover(mode), camera(), 90);
+        s.keeper = true;
+        s.walk = Some(Walk {
+            from: Timestamp::from_millis(5_000),
+            speed: 1.2,
+        });
+        let outcome = run(&s);
+        let times: Vec<Timestamp> = outcome.deliveries.iter().map(|d| d.delivered).collect();
+        let gap = times.windows(2).map(|p| p[1].since(p[0]).as_secs_f64());
+        let gap = gap.fold(0.0, f64::max);
+        assert!(gap < most, "{mode:?}: {gap}");
+        assert!(outcome.undelivered < 3, "{mode:?}: {}", outcome.undelivered);
+        let last = outcome.deliveries.last().unwrap();
+        assert_eq!(last.path, Path::Wifi, "{mode:?}");
+        assert!(mode != HandoverMode::Reactive || gap > 20.0, "{gap}");
+    }
+}
+
+#[test]
+fn copies_on_both_paths_take_the_shorter_delay() {
+    let steady = Traffic::Chunks {
+        bytes: 1_250,
+        every: Duration::from_millis(20),
+    };
+    let delay = |paths| {
+        let outcome = run(&setup(paths, steady, 60));
+        let all: Vec<f64> = outcome
+            .deliveries
+            .iter()
+            .map(|d| d.delay.as_secs_f64())
+            .collect();
+        assert!(outcome.undelivered < 100);
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    let (phone, wifi, both) = (
+        delay(Paths::Phone),
+        delay(Paths::Wifi),
+        delay(Paths::Redundant),
+    );
+    assert!(wifi < phone && both <= wifi * 1.01, "{phone} {wifi} {both}");
+}
+
+#[test]
+fn a_run_repeats() {
+    let s = setup(Paths::MinRtt, ENDLESS, 10);
+    let (a, b) = (run(&s), run(&s));
+    assert_eq!(a.deliveries, b.deliveries);
+    assert_eq!(a.joules, b.joules);
+}
