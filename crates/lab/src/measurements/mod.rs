@@ -11,6 +11,7 @@ mod parts;
 mod probe;
 mod recordings;
 mod tap;
+mod watch;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ enum Kind {
     Parts(parts::Parts),
     Probe(probe::Probes),
     Recordings(recordings::Recorded),
+    Watch(watch::Watch),
     Wire(wire::Wires),
 }
 
@@ -117,11 +119,12 @@ impl Measurement {
             "delay-parts" => Kind::Parts(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "probe" => Kind::Probe(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "recordings" => Kind::Recordings(own.try_into().map_err(|e| wrong(one_line(&e)))?),
+            "watch" => Kind::Watch(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             "kernel-wire" => Kind::Wire(own.try_into().map_err(|e| wrong(one_line(&e)))?),
             other => {
                 return Err(wrong(format!(
                     "there is no measure \"{other}\": delay-parts, handover, kernel-parts, \
-                     kernel-wire, merge, probe, recordings"
+                     kernel-wire, merge, probe, recordings, watch"
                 )));
             }
         };
@@ -144,6 +147,7 @@ impl Measurement {
             Kind::Parts(_) => parts::KEYS.map(str::to_owned).to_vec(),
             Kind::Probe(probes) => probes.keys(),
             Kind::Recordings(_) => recordings::KEYS.map(str::to_owned).to_vec(),
+            Kind::Watch(watch) => watch.keys(),
             Kind::Wire(wires) => wires.keys(),
         }
     }
@@ -170,6 +174,7 @@ impl Measurement {
             Kind::Parts(parts) => parts.check(),
             Kind::Probe(probes) => probes.check(),
             Kind::Recordings(recorded) => recorded.check(),
+            Kind::Watch(watch) => watch.check(),
             Kind::Wire(wires) => wires.check(),
         }
     }
@@ -191,6 +196,7 @@ impl Measurement {
             Kind::Parts(parts) => parts.measure(quick)?,
             Kind::Probe(probes) => probes.measure(quick)?,
             Kind::Recordings(recorded) => recorded.measure(folder_of(&self.path))?,
+            Kind::Watch(watch) => watch.measure(quick)?,
             Kind::Wire(wires) => wires.measure(quick)?,
         };
         let Head { name, title, .. } = &self.head;
@@ -337,6 +343,30 @@ mod tests {
             count += 1;
         }
         assert!(count >= 7, "{count}");
+    }
+
+    /// Rows in virtual time come out the same everywhere.
+    #[test]
+    fn shipped_rows_of_watches_hold() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/wear");
+        let mut count = 0;
+        for entry in std::fs::read_dir(root).unwrap() {
+            let row = Measurement::load(&entry.unwrap().path()).unwrap().unwrap();
+            if !matches!(row.kind, Kind::Watch(_)) {
+                continue;
+            }
+            let sheet = row.measure(false).unwrap();
+            if std::env::var_os("MPBOND_TEST_SHOW").is_some() {
+                println!("{} {:#?} {:#?}", row.head.name, sheet.paper, sheet.tables);
+            }
+            let failed: Vec<_> = (sheet.checks.iter())
+                .filter(|c| c.holds != Some(true))
+                .collect();
+            assert!(failed.is_empty(), "{}: {failed:?}", row.head.name);
+            assert!(sheet.paper.iter().all(|p| p.ours != "not measured"));
+            count += 1;
+        }
+        assert!(count >= 10, "{count}");
     }
 
     /// A record is used again for the same file only.

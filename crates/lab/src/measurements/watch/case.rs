@@ -1,0 +1,259 @@
+//! One case: networks, radios, traffic and decisions.
+
+use std::time::Duration;
+
+use mpbond_radio::Profiles;
+use mpbond_radio::machine::BluetoothParameters;
+use mpbond_radio::profile;
+use mpbond_sim::wear::{HandoverMode, Network, Paths, Radios, Rule, Setup, Traffic, Walk, Wifi};
+use mpbond_units::{BitRate, Size, Timestamp, duration_text};
+use serde::Deserialize;
+
+/// Packet of a constant rate, in bytes.
+const PACKET_BYTES: u64 = 1_250;
+/// Message of a messenger, in bytes.
+const MESSAGE_BYTES: u64 = 1_000;
+/// Half of the largest receive buffer of a Nexus 5X, 8,291,456 bytes (Wear OS paper, Table 4): the
+/// kernel of that time uses as much for the window (tcp_adv_win_scale = 1).
+const WINDOW_BYTES: u64 = 4_145_728;
+/// Bytes in the proxy's and Bluetooth's buffers: 1.5 s, the least delay beside the TCP buffer
+/// (Table 4), at 1.1 Mbit/s.
+const PROXY_BYTES: u64 = 206_000;
+/// When a walk begins: the transfer has run for 4 s.
+const WALK_FROM: Timestamp = Timestamp::from_millis(5_000);
+/// Longest run.
+const MOST_SECONDS: u64 = 3_600;
+
+/// A case as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    pub(super) name: String,
+    /// Traffic: a file, a constant rate, chunks, or as much as possible.
+    bytes: Option<Size>,
+    rate: Option<BitRate>,
+    chunk: Option<Size>,
+    #[serde(default)]
+    bulk: bool,
+    /// Interval of chunks.
+    #[serde(default, with = "duration_text::option")]
+    every: Option<Duration>,
+    /// Interval of messages beside the traffic, over the same phone.
+    #[serde(default, with = "duration_text::option")]
+    messages: Option<Duration>,
+    /// A second flow without end, over WiFi.
+    #[serde(default)]
+    beside: bool,
+    #[serde(default = "seconds")]
+    seconds: u64,
+    /// Profile of the watch's Bluetooth.
+    #[serde(default = "watch")]
+    watch: String,
+    #[serde(default = "near")]
+    dbm: f64,
+    /// Speed in m/s at which the watch leaves the phone.
+    walk: Option<f64>,
+    #[serde(default)]
+    keeper: bool,
+    #[serde(default)]
+    virtual_queue: bool,
+    /// Interval of small packets that the watch sends.
+    #[serde(default, with = "duration_text::option")]
+    uplink: Option<Duration>,
+    /// Receive window of the phone.
+    #[serde(default = "window")]
+    window: Size,
+    #[serde(default = "phone")]
+    phone: Net,
+    wifi: Option<OwnWifi>,
+    #[serde(default)]
+    paths: Use,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Net {
+    rate: BitRate,
+    #[serde(with = "duration_text")]
+    rtt: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnWifi {
+    rate: BitRate,
+    #[serde(with = "duration_text")]
+    rtt: Duration,
+    /// Profile of the band shared with Bluetooth.
+    band: Option<String>,
+    /// Time to join it.
+    #[serde(default, with = "duration_text")]
+    join: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Use {
+    #[default]
+    Phone,
+    Wifi,
+    Each,
+    Selected,
+    SelectedByDemand,
+    Reactive,
+    OnDemand,
+    AlwaysOn,
+    Redundant,
+    MinRtt,
+}
+
+fn seconds() -> u64 {
+    160
+}
+
+fn watch() -> String {
+    "watch-bt".to_owned()
+}
+
+fn near() -> f64 {
+    -50.0
+}
+
+fn window() -> Size {
+    Size(WINDOW_BYTES)
+}
+
+fn phone() -> Net {
+    Net {
+        rate: BitRate::from_mbps(50.0),
+        rtt: Duration::from_millis(20),
+    }
+}
+
+impl Case {
+    /// The run with this seed.
+    ///
+    /// # Errors
+    /// What is wrong with the case.
+    pub(super) fn setup(&self, seed: u64) -> Result<Setup, String> {
+        if !(1..=MOST_SECONDS).contains(&self.seconds) {
+            return Err(format!("seconds: 1 to {MOST_SECONDS}"));
+        }
+        if !(-120.0..=0.0).contains(&self.dbm) {
+            return Err("dbm: -120 to 0".to_owned());
+        }
+        if self
+            .walk
+            .is_some_and(|speed| !(0.1..=10.0).contains(&speed))
+        {
+            return Err("walk: a speed of 0.1 to 10 m/s".to_owned());
+        }
+        let profiles = Profiles::shipped().map_err(|e| e.to_string())?;
+        let radio = |name: &str| profiles.radio(name).map_err(|e| e.to_string());
+        let bluetooth = |name: &str| -> Result<BluetoothParameters, String> {
+            match &radio(name)?.radio {
+                profile::Radios::Bluetooth(p) => Ok((**p).clone()),
+                _ => Err(format!("the profile \"{name}\" is not of Bluetooth")),
+            }
+        };
+        let paths = self.paths();
+        let wifi = self.wifi.as_ref().map(|wifi| -> Result<Wifi, String> {
+            let band = wifi.band.as_ref().map(|name| {
+                let found = profiles.coexistence(name);
+                found.cloned().map_err(|e| e.to_string())
+            });
+            Ok(Wifi {
+                network: network(wifi.rate, wifi.rtt)?,
+                band: band.transpose()?,
+                join: wifi.join,
+            })
+        });
+        let wifi = wifi.transpose()?;
+        if wifi.is_none() && paths != Paths::Phone {
+            return Err("wifi: these paths need it".to_owned());
+        }
+        Ok(Setup {
+            radios: Radios {
+                watch: bluetooth(&self.watch)?,
+                phone: bluetooth("phone-bt")?,
+                watch_wifi: radio("watch-wifi")?.clone(),
+                phone_wifi: radio("wifi-s4")?.clone(),
+            },
+            phone: network(self.phone.rate, self.phone.rtt)?,
+            wifi,
+            window_bytes: self.window.0,
+            proxy_bytes: PROXY_BYTES,
+            virtual_queue: self.virtual_queue,
+            keeper: self.keeper,
+            uplink_every: interval("uplink", self.uplink)?,
+            paths,
+            dbm: self.dbm,
+            walk: self.walk.map(|speed| Walk {
+                from: WALK_FROM,
+                speed,
+            }),
+            flows: self.flows()?,
+            until: Timestamp::from_millis(1_000 * (1 + self.seconds)),
+            seed,
+        })
+    }
+
+    fn paths(&self) -> Paths {
+        match self.paths {
+            Use::Phone => Paths::Phone,
+            Use::Wifi => Paths::Wifi,
+            Use::Each => Paths::Each,
+            Use::Selected => Paths::Selected(Rule::Published),
+            Use::SelectedByDemand => Paths::Selected(Rule::DemandAware),
+            Use::Reactive => Paths::Handover(HandoverMode::Reactive),
+            Use::OnDemand => Paths::Handover(HandoverMode::OnDemand),
+            Use::AlwaysOn => Paths::Handover(HandoverMode::AlwaysOn),
+            Use::Redundant => Paths::Redundant,
+            Use::MinRtt => Paths::MinRtt,
+        }
+    }
+
+    fn flows(&self) -> Result<Vec<Traffic>, String> {
+        let every = interval("every", self.every)?;
+        let bulk = self.bulk.then_some(());
+        let first = match (self.bytes, self.rate, self.chunk.zip(every), bulk) {
+            (Some(bytes), None, None, None) => Traffic::Bulk {
+                bytes: Some(bytes.0),
+            },
+            (None, Some(rate), None, None) if rate.bps() >= 1_000 => Traffic::Chunks {
+                bytes: PACKET_BYTES,
+                every: rate.time_for(PACKET_BYTES),
+            },
+            (None, None, Some((chunk, every)), None) => Traffic::Chunks {
+                bytes: chunk.0.min(1 << 20),
+                every,
+            },
+            (None, None, None, Some(())) => Traffic::Bulk { bytes: None },
+            _ => return Err("bytes, rate, chunk with every, or bulk: one of them".to_owned()),
+        };
+        let messages = interval("messages", self.messages)?.map(|every| Traffic::Chunks {
+            bytes: MESSAGE_BYTES,
+            every,
+        });
+        let beside = self.beside.then_some(Traffic::Bulk { bytes: None });
+        Ok([Some(first), messages, beside]
+            .into_iter()
+            .flatten()
+            .collect())
+    }
+}
+
+fn interval(key: &str, every: Option<Duration>) -> Result<Option<Duration>, String> {
+    let short = every.is_some_and(|every| every < Duration::from_millis(1));
+    match short {
+        true => Err(format!("{key}: at least 1ms")),
+        false => Ok(every),
+    }
+}
+
+fn network(rate: BitRate, rtt: Duration) -> Result<Network, String> {
+    match rate.bps() {
+        10_000..=1_000_000_000 => Ok(Network { rate, rtt }),
+        _ => Err("rate of a network: 10 kbit/s to 1 Gbit/s".to_owned()),
+    }
+}

@@ -1,0 +1,218 @@
+//! Transfers to a watch in virtual time: Bluetooth, a phone's proxy, WiFi (Wear OS paper).
+//!
+//! Each case is a run of [`mpbond_sim::wear`], repeated with other seeds where chance has a part.
+//! docs/experiments.md lists the quantities.
+
+mod case;
+mod quantities;
+
+use serde::Deserialize;
+
+use super::outcome::Outcome;
+use crate::error::Result;
+use crate::report::SheetTable;
+use case::Case;
+use quantities::QUANTITIES;
+
+/// Longest time of a short run, in s.
+const QUICK_S: u64 = 30;
+
+/// Parameters of the measurement.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Watch {
+    /// Number of runs of each case; figures are their means.
+    #[serde(default = "one")]
+    seeds: u32,
+    #[serde(rename = "case")]
+    cases: Vec<Case>,
+    #[serde(default, rename = "compare")]
+    compares: Vec<Compare>,
+}
+
+/// How much more one case has than another.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compare {
+    name: String,
+    of: String,
+    with: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Watch {
+    /// `CASE: QUANTITY` and, of comparisons, `NAME: QUANTITY as_share`.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let of_cases = self.cases.iter().flat_map(|case| {
+            let names = QUANTITIES.iter();
+            names.map(|(name, _)| format!("{}: {name}", case.name))
+        });
+        let of_compares = self.compares.iter().flat_map(|compare| {
+            let names = QUANTITIES.iter();
+            names.flat_map(|(name, _)| {
+                let key = format!("{}: {name}", compare.name);
+                [format!("{key} more_share"), format!("{key} ratio_times")]
+            })
+        });
+        of_cases.chain(of_compares).collect()
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(1..=1000).contains(&self.seeds) {
+            return Err("seeds: 1 to 1000".to_owned());
+        }
+        if self.cases.is_empty() {
+            return Err("case: at least one".to_owned());
+        }
+        for (n, case) in self.cases.iter().enumerate() {
+            case.setup(1)
+                .map_err(|why| format!("case \"{}\": {why}", case.name))?;
+            if self.cases[..n].iter().any(|other| other.name == case.name) {
+                return Err(format!("there are two cases \"{}\"", case.name));
+            }
+        }
+        for name in self.compares.iter().flat_map(|c| [&c.of, &c.with]) {
+            if !self.cases.iter().any(|case| case.name == *name) {
+                return Err(format!("there is no case \"{name}\" to compare"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let mut table = SheetTable {
+            title: "Cases".to_owned(),
+            note: "in virtual time; Bluetooth by the parameters of docs/adr/0030".to_owned(),
+            header: vec!["case".to_owned()],
+            words: vec![0],
+            ..SheetTable::default()
+        };
+        let names = QUANTITIES.iter().map(|(name, _)| (*name).to_owned());
+        table.header.extend(names);
+        for case in &self.cases {
+            let values = self.means(case, quick);
+            let cell = |v: &Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
+            let mut row = vec![case.name.clone()];
+            row.extend(values.iter().map(cell));
+            table.rows.push(row);
+            for ((name, _), value) in QUANTITIES.iter().zip(values) {
+                let key = format!("{}: {name}", case.name);
+                outcome.figures.insert(key, value);
+            }
+        }
+        for compare in &self.compares {
+            for (name, _) in QUANTITIES {
+                let value = |case: &str| {
+                    let key = format!("{case}: {name}");
+                    outcome.figures.get(&key).copied().flatten()
+                };
+                let both = value(&compare.of).zip(value(&compare.with));
+                let ratio = both.filter(|(_, with)| *with > 0.0).map(|(a, b)| a / b);
+                let key = format!("{}: {name}", compare.name);
+                let more = ratio.map(|ratio| ratio - 1.0);
+                outcome.figures.insert(format!("{key} more_share"), more);
+                outcome.figures.insert(format!("{key} ratio_times"), ratio);
+            }
+        }
+        // Columns without any value.
+        drop_empty(&mut table);
+        outcome.tables.push(table);
+        Ok(outcome)
+    }
+
+    /// Mean of each quantity over the seeds in which it has a value.
+    fn means(&self, case: &Case, quick: bool) -> Vec<Option<f64>> {
+        let seeds = if quick { 1 } else { self.seeds };
+        let runs = (1..=seeds).filter_map(|seed| {
+            let mut setup = case.setup(u64::from(seed)).ok()?;
+            if quick {
+                let end = mpbond_units::Timestamp::from_millis(QUICK_S * 1_000);
+                setup.until = setup.until.min(end);
+            }
+            Some(mpbond_sim::wear::run(&setup))
+        });
+        let runs: Vec<_> = runs.collect();
+        let mean = |of: &quantities::Of| {
+            let values: Vec<f64> = runs.iter().filter_map(of).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        QUANTITIES.iter().map(|(_, of)| mean(of)).collect()
+    }
+}
+
+fn drop_empty(table: &mut SheetTable) {
+    let columns = 0..table.header.len();
+    let full: Vec<bool> = columns
+        .map(|n| {
+            table
+                .rows
+                .iter()
+                .any(|row| row.get(n).is_some_and(|c| c != "-"))
+        })
+        .collect();
+    let keep = |row: &mut Vec<String>| {
+        let mut full = full.iter();
+        row.retain(|_| full.next().copied().unwrap_or(true));
+    };
+    keep(&mut table.header);
+    table.rows.iter_mut().for_each(keep);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(text: &str) -> Watch {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn two_cases_and_their_comparison() {
+        let w = watch(
+            "[[case]]\nname = \"a\"\nbytes = \"1 MB\"\n\
+             [[case]]\nname = \"b\"\nbytes = \"1 MB\"\nkeeper = true\n\
+             [[compare]]\nname = \"keeper\"\nof = \"b\"\nwith = \"a\"\n",
+        );
+        assert_eq!(w.check(), Ok(()));
+        let outcome = w.measure(false).unwrap();
+        let figure = |key: &str| outcome.figures[key].unwrap();
+        // 8 Mbit at 1.267 Mbit/s, and one blackout of 0.8 s.
+        assert!((figure("a: time_s") - 7.1).abs() < 0.1);
+        assert!((figure("b: time_s") - 6.3).abs() < 0.1);
+        let more = figure("keeper: time_s more_share");
+        assert!((more + 0.113).abs() < 0.01, "{more}");
+        assert_eq!(outcome.tables[0].rows.len(), 2);
+        assert!(w.keys().iter().all(|key| outcome.figures.contains_key(key)));
+    }
+
+    #[test]
+    fn errors_name_the_case() {
+        for (text, words) in [
+            ("[[case]]\nname = \"a\"\n", "case \"a\": bytes, rate"),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\nrate = 1\n",
+                "case \"a\": bytes, rate",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n",
+                "wifi",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\nwatch = \"lte-2012\"\n",
+                "lte-2012",
+            ),
+            (
+                "[[case]]\nname = \"a\"\nbytes = 1\n\
+                 [[compare]]\nname = \"c\"\nof = \"a\"\nwith = \"b\"\n",
+                "no case \"b\"",
+            ),
+        ] {
+            let why = watch(text).check().unwrap_err();
+            assert!(why.contains(words), "{why}");
+        }
+    }
+}
