@@ -302,6 +302,11 @@ fn frame(choices: &mut Choices<'_>) -> Frame {
             4 => Frame::Connected {
                 stream: stream(choices),
             },
+            5 => Frame::Class {
+                stream: stream(choices),
+                change: number(choices),
+                class: StreamClass::IN_ORDER[usize::from(choices.octet() & 3)],
+            },
             3 => Frame::Extension {
                 kind: FrameType(FrameType::EXTENSIONS.0 | choices.octet()),
                 body: vec![9; usize::from(choices.octet())].into(),

@@ -96,6 +96,7 @@ impl Session {
                 self.close_if_done(now, id);
             }
             SentFrame::Connected(_)
+            | SentFrame::Class(_)
             | SentFrame::MaxData
             | SentFrame::MaxStreamData(_)
             | SentFrame::MaxStreams

@@ -266,13 +266,14 @@ impl Session {
         }
     }
 
-    /// OPEN, CONNECTED, MAX_STREAM_DATA, RESET and STOP of one stream.
+    /// OPEN, CONNECTED, CLASS, MAX_STREAM_DATA, RESET and STOP of one stream.
     pub(super) fn put_signals(
         &mut self,
         id: StreamId,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) {
+        self.put_class(id, out, frames);
         let Some(s) = self.streams.get_mut(id) else {
             return;
         };

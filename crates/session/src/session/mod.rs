@@ -36,6 +36,7 @@ mod keep_alive;
 mod lifecycle;
 mod movement;
 mod receive;
+mod reclass;
 mod reinject;
 mod resume;
 mod streams;

@@ -191,6 +191,11 @@ impl Session {
                 Ok(())
             }
             Frame::Connected { stream } => self.take_connected(now, stream),
+            Frame::Class {
+                stream,
+                change,
+                class,
+            } => self.take_class(now, stream, change, class),
             // Of a later version: its record counts, if it elicits an ACK.
             Frame::Extension { .. } => Ok(()),
             Frame::Cut { subflow } => {
@@ -274,7 +279,11 @@ impl Session {
 
     /// The stream a frame speaks of: `None` for one that is over, an error for one beyond the
     /// limit. A server makes it when it is new, since frames of a stream may overtake its OPEN.
-    fn known(&mut self, now: Timestamp, id: StreamId) -> Result<Option<&mut Stream>, SubflowError> {
+    pub(super) fn known(
+        &mut self,
+        now: Timestamp,
+        id: StreamId,
+    ) -> Result<Option<&mut Stream>, SubflowError> {
         let known = self.streams.contains(id);
         if !known && self.streams.is_closed(id) {
             return Ok(None);
@@ -332,7 +341,11 @@ impl Session {
         }
         s.opening.announced = true;
         s.opening.unconfirmed = confirm;
-        s.class = class;
+        // A change of the class may have overtaken OPEN.
+        if s.class_change.number == 0 {
+            s.class = class;
+        }
+        let class = s.class;
         s.destination = Some(destination.clone());
         let readable = s.recv.is_readable();
         self.events.push_back(Event::StreamOpened {

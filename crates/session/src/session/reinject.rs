@@ -287,6 +287,7 @@ impl Work<'_> {
                         self.streams.signal(id);
                     }
                 }
+                SentFrame::Class(id) => self.streams.signal_class(id),
                 SentFrame::MaxStreamData(id) => {
                     if let Some(s) = self.streams.get_mut(id) {
                         s.recv.grant_wanted = true;

@@ -30,7 +30,7 @@ pub(super) struct Streams {
     ready: [VecDeque<StreamId>; StreamClass::IN_ORDER.len()],
     /// Streams whose application waits to write.
     blocked: Vec<StreamId>,
-    /// Streams with OPEN, CONNECTED, RESET, STOP or MAX_STREAM_DATA to write.
+    /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP or MAX_STREAM_DATA to write.
     signalling: VecDeque<StreamId>,
     /// Unscheduled bytes: the meta buffer (MPBond section 4.3.3).
     unscheduled: u64,
@@ -246,6 +246,17 @@ impl Streams {
             if s.listed.queued {
                 self.push_ready(class, id);
             }
+        }
+    }
+
+    /// Gives a stream another class, and its place among the streams of that class.
+    pub(super) fn reclass(&mut self, id: StreamId, class: StreamClass) {
+        if let Some(s) = self.table.get_mut(&id) {
+            let before = std::mem::replace(&mut s.class, class);
+            if std::mem::take(&mut s.listed.queued) {
+                self.ready[queue_of(before)].retain(|queued| *queued != id);
+            }
+            self.update(id);
         }
     }
 

@@ -24,6 +24,7 @@ const MAX_SHARES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) class: StreamClass,
+    pub(crate) class_change: ClassChange,
     pub(crate) destination: Option<Destination>,
     pub(crate) opening: Opening,
     pub(crate) send: SendHalf,
@@ -48,6 +49,15 @@ pub(crate) struct Opening {
     pub(crate) unconfirmed: bool,
     /// Server: CONNECTED is to be written (or to be written again).
     pub(crate) connected_wanted: bool,
+}
+
+/// Changes of a stream's class since its OPEN.
+#[derive(Debug, Default)]
+pub(crate) struct ClassChange {
+    /// Number of the last change; none is zero.
+    pub(crate) number: u64,
+    /// Client: CLASS is to be written (or to be written again).
+    pub(crate) wanted: bool,
 }
 
 /// A stream's part in the sums and queues of all streams.
@@ -138,6 +148,7 @@ impl Stream {
     ) -> Self {
         Self {
             class,
+            class_change: ClassChange::default(),
             destination,
             opening: Opening::default(),
             send: SendHalf::default(),

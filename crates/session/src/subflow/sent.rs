@@ -19,6 +19,7 @@ pub(crate) enum SentFrame {
     },
     Open(StreamId),
     Connected(StreamId),
+    Class(StreamId),
     Reset(StreamId),
     Stop(StreamId),
     MaxData,

@@ -43,15 +43,17 @@ impl FrameTypes {
     /// none.
     pub const BASE: Self = Self::known().without(FrameType::CONNECTED);
 
-    /// The types that this crate reads.
+    /// The types that this crate reads, extensions left out: those may be sent to any peer.
     pub const READ: Self = Self::known();
 
     const fn known() -> Self {
         let mut all = Self([0; Self::OCTETS]);
         let mut at = 0;
         while at < FrameType::KNOWN.len() {
-            let n = FrameType::KNOWN[at].0.0;
-            all.0[(n / 8) as usize] |= 1 << (n % 8);
+            let kind = FrameType::KNOWN[at].0;
+            if !kind.is_extension() {
+                all.0[(kind.0 / 8) as usize] |= 1 << (kind.0 % 8);
+            }
             at += 1;
         }
         all

@@ -113,6 +113,11 @@ impl Frame {
             FrameType::CONNECTED => Self::Connected {
                 stream: b.stream()?,
             },
+            FrameType::CLASS => Self::Class {
+                stream: b.stream()?,
+                change: b.varint()?,
+                class: StreamClass::from_wire(b.u8()?),
+            },
             _ if kind.is_extension() => {
                 return Ok(Self::Extension {
                     kind,

@@ -192,6 +192,15 @@ impl Frame {
             Self::Cut { subflow } => varint::put(out, u64::from(subflow.0)),
             Self::GoAway { reason } => put_text(out, reason, MAX_REASON_BYTES),
             Self::Connected { stream } => varint::put(out, stream.0),
+            Self::Class {
+                stream,
+                change,
+                class,
+            } => {
+                varint::put(out, stream.0);
+                varint::put(out, *change);
+                out.put_u8(class.to_wire());
+            }
         }
     }
 }

@@ -212,6 +212,15 @@ pub enum Frame {
         /// The stream.
         stream: StreamId,
     },
+    /// Changes the class of a stream.
+    Class {
+        /// The stream.
+        stream: StreamId,
+        /// Number of the change, ascending from 1; a lower one is out of date.
+        change: u64,
+        /// Its new class.
+        class: StreamClass,
+    },
     /// A frame of an extension that this version does not know; skipped.
     Extension {
         /// Its type, [`FrameType::EXTENSIONS`] or above.
@@ -245,6 +254,7 @@ impl Frame {
             Self::Cut { .. } => FrameType::CUT,
             Self::GoAway { .. } => FrameType::GO_AWAY,
             Self::Connected { .. } => FrameType::CONNECTED,
+            Self::Class { .. } => FrameType::CLASS,
             Self::Extension { kind, .. } => *kind,
         }
     }

@@ -32,6 +32,8 @@ impl FrameType {
     pub(super) const GO_AWAY: Self = Self(0x1e);
     pub(crate) const CONNECTED: Self = Self(0x22);
 
+    pub(super) const CLASS: Self = Self(0x82);
+
     /// First type number that a peer skips when it does not know it.
     pub const EXTENSIONS: Self = Self(0x40);
 
@@ -39,7 +41,7 @@ impl FrameType {
     const ELICITS: u8 = 0x80;
 
     /// All types that this crate reads, with their names in `docs/protocol.md`.
-    pub(super) const KNOWN: [(Self, &str); 20] = [
+    pub(super) const KNOWN: [(Self, &str); 21] = [
         (Self::MP_CAPABLE, "MP_CAPABLE"),
         (Self::MP_OK, "MP_OK"),
         (Self::MP_JOIN, "MP_JOIN"),
@@ -60,6 +62,7 @@ impl FrameType {
         (Self::CUT, "CUT"),
         (Self::GO_AWAY, "GO_AWAY"),
         (Self::CONNECTED, "CONNECTED"),
+        (Self::CLASS, "CLASS"),
     ];
 
     /// Whether a peer that does not know the type skips the frame.

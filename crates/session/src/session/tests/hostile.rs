@@ -9,10 +9,10 @@ use crate::session::Session;
 use crate::wire::{AckCount, Frame, Secret};
 use crate::*;
 
-const NOW: Timestamp = Timestamp::from_millis(5);
+pub(super) const NOW: Timestamp = Timestamp::from_millis(5);
 
 /// A server with one subflow, whose client is in our hands.
-fn server() -> (Session, SubflowId) {
+pub(super) fn server() -> (Session, SubflowId) {
     let mut client = Session::client(SessionConfig::default(), [3; 32]);
     let id = client.add_subflow(NOW, SubflowSetup::default());
     client.handle_room(id, 1 << 20);
@@ -34,7 +34,7 @@ fn server() -> (Session, SubflowId) {
     (server, id)
 }
 
-fn record(frames: &[Frame]) -> Bytes {
+pub(super) fn record(frames: &[Frame]) -> Bytes {
     let mut out = Vec::new();
     frames.iter().for_each(|f| f.encode(&mut out));
     out.into()
@@ -329,6 +329,11 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             confirm: true,
         }),
         stream().prop_map(|stream| Frame::Connected { stream }),
+        (stream(), 0..4u64).prop_map(|(stream, change)| Frame::Class {
+            stream,
+            change,
+            class: StreamClass::IN_ORDER[change as usize],
+        }),
         (0..2_000u64).prop_map(|count| Frame::Ack {
             time_us: count,
             counts: vec![AckCount {

@@ -8,5 +8,6 @@ mod hostile;
 mod later;
 mod loss;
 mod pair;
+mod reclass;
 mod silence;
 mod transfers;

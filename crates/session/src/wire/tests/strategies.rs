@@ -130,15 +130,22 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         }),
     ];
     let streams = prop_oneof![
-        (stream(), class, number(), destination(), any::<bool>()).prop_map(
-            |(stream, class, max_stream_data, destination, confirm)| Frame::Open {
-                stream,
-                class,
-                max_stream_data,
-                destination,
-                confirm
-            }
-        ),
+        (
+            stream(),
+            class.clone(),
+            number(),
+            destination(),
+            any::<bool>()
+        )
+            .prop_map(|(stream, class, max_stream_data, destination, confirm)| {
+                Frame::Open {
+                    stream,
+                    class,
+                    max_stream_data,
+                    destination,
+                    confirm,
+                }
+            }),
         (
             stream(),
             0..1u64 << 61,
@@ -160,6 +167,11 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         }),
         (stream(), code()).prop_map(|(stream, code)| Frame::Stop { stream, code }),
         stream().prop_map(|stream| Frame::Connected { stream }),
+        (stream(), number(), class.clone()).prop_map(|(stream, change, class)| Frame::Class {
+            stream,
+            change,
+            class
+        }),
         (stream(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
     ];
     let rest = prop_oneof![
@@ -171,7 +183,7 @@ pub(super) fn frame() -> impl Strategy<Value = Frame> {
         number().prop_map(Frame::Pong),
         (subflow(), role()).prop_map(|(subflow, role)| Frame::SubflowRole { subflow, role }),
         (
-            0x40..=u8::MAX,
+            (0x40..=u8::MAX).prop_filter("known", |n| FrameType(*n) != FrameType::CLASS),
             proptest::collection::vec(any::<u8>(), 0..300)
         )
             .prop_map(|(kind, body)| Frame::Extension {

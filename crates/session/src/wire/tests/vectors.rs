@@ -280,6 +280,14 @@ fn frames() -> BTreeMap<&'static str, Frame> {
             },
         ),
         ("connected", Frame::Connected { stream }),
+        (
+            "class",
+            Frame::Class {
+                stream,
+                change: 1,
+                class: StreamClass::Background,
+            },
+        ),
         ("extension-silent", extension(0x7f)),
         ("extension-counted", extension(0xff)),
     ])
