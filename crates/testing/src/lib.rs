@@ -1,7 +1,7 @@
 //! Helpers of tests.
 //!
-//! - [`Need`], [`has_nft`], [`has_script`], [`has_tbf`], [`sample`], [`recording`]: requirements
-//!   that not every machine meets.
+//! - [`Need`], [`has_nft`], [`has_script`], [`has_tbf`], [`sshd`], [`sample`], [`recording`]:
+//!   requirements that not every machine meets.
 //! - [`browser`]: Chromium, and pages driven in it.
 //! - [`namespaces`]: roles of a test in namespaces of their own.
 //! - [`names`]: name servers.
@@ -27,7 +27,7 @@ mod program;
 mod samples;
 
 pub use figures::{is_within, median};
-pub use need::{Need, has_nft, has_script, has_tbf};
+pub use need::{Need, has_nft, has_script, has_tbf, sshd};
 pub use ports::free_address;
 pub use program::{Outcome, Program};
 pub use samples::{recording, sample};

@@ -1,6 +1,7 @@
 //! Requirements of tests that not every machine meets.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Environment variable: comma-separated names of requirements that must be met.
@@ -33,6 +34,8 @@ pub enum Need {
     Dpkg,
     /// The program `script`, which opens a terminal.
     Script,
+    /// The programs of OpenSSH, its server among them.
+    Sshd,
     /// The kernel's queueing discipline TBF.
     Tbf,
     /// The program `promtool`, of Prometheus.
@@ -44,7 +47,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Samples,
         Self::Namespaces,
         Self::Nft,
@@ -57,6 +60,7 @@ impl Need {
         Self::Icmp,
         Self::Dpkg,
         Self::Script,
+        Self::Sshd,
         Self::Tbf,
         Self::Promtool,
         Self::Man,
@@ -78,6 +82,7 @@ impl Need {
             Self::Icmp => "icmp",
             Self::Dpkg => "dpkg",
             Self::Script => "script",
+            Self::Sshd => "sshd",
             Self::Tbf => "tbf",
             Self::Promtool => "promtool",
             Self::Man => "man",
@@ -129,6 +134,19 @@ pub fn has_script() -> bool {
 pub fn has_tbf() -> bool {
     let limit = "tc qdisc add dev lo root tbf rate 8mbit burst 32kb latency 100ms";
     runs(Need::Tbf, "unshare", &["-Urn", "sh", "-c", limit])
+}
+
+/// Path of the program `sshd`, beside which `ssh` and `scp` are installed. It has to be started by
+/// its whole path. Otherwise the test is to end: this reports [`Need::Sshd`] as missing.
+pub fn sshd() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let found = folders.map(|f| f.join("sshd")).find(|f| f.is_file());
+    if found.is_none() {
+        Need::Sshd.is_missing("there is no sshd in PATH and /usr/sbin");
+        return None;
+    }
+    found.filter(|_| runs(Need::Sshd, "ssh", &["-V"]))
 }
 
 fn runs(need: Need, program: &str, arguments: &[&str]) -> bool {

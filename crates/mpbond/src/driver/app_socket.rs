@@ -13,7 +13,10 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tracing::debug;
 
 use mpbond_intercept::Refusal;
-use mpbond_session::ResetCode;
+use mpbond_session::{ResetCode, StreamClass};
+use mpbond_units::Timestamp;
+
+use super::class_watch::ClassWatch;
 
 /// Idle time after which the kernel asks whether an origin is still there, and the pause between
 /// its three attempts: an origin that has vanished keeps its stream for four minutes.
@@ -25,6 +28,11 @@ pub trait AppSocket: AsyncRead + AsyncWrite + Unpin {
     /// Closes it by a reset, as the application would see one of its destination. A client that can
     /// still be told is told the reason instead.
     fn abort(self: Box<Self>, reason: Option<ResetCode>);
+
+    /// Class of the application's traffic, if it was looked at. Called after bytes have moved.
+    fn class(&mut self, _now: Timestamp) -> Option<StreamClass> {
+        None
+    }
 }
 
 /// A plain TCP connection: an origin, at a proxy.
@@ -101,18 +109,25 @@ pub struct Client {
     writer: OwnedWriteHalf,
     /// Bytes of the destination were written.
     answered: bool,
+    /// Look-ups of its class, if it can change.
+    class: Option<ClassWatch>,
     /// Returned when the connection is over.
     share: Box<dyn Any>,
 }
 
 impl Client {
     /// A client whose connection was confirmed, with its share of a limit.
-    pub fn new(client: mpbond_intercept::Client, share: impl Any) -> Self {
+    pub fn new(
+        client: mpbond_intercept::Client,
+        class: Option<ClassWatch>,
+        share: impl Any,
+    ) -> Self {
         let (reader, writer) = client.into_split();
         Self {
             reader,
             writer,
             answered: false,
+            class,
             share: Box::new(share),
         }
     }
@@ -174,6 +189,10 @@ impl AppSocket for Client {
         reset_on_close(self.writer.as_ref());
         // Dropping the half would send FIN first.
         self.writer.forget();
+    }
+
+    fn class(&mut self, now: Timestamp) -> Option<StreamClass> {
+        self.class.as_mut()?.moved(now, self.answered)
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod app_socket;
 mod ask;
+mod class_watch;
 mod clock;
 mod delivery;
 mod fair_queue;
@@ -49,6 +50,7 @@ use crate::rate_limited_log::PeerLog;
 
 pub use app_socket::{AppSocket, Client, Tcp, keep_alive, refusal};
 pub use ask::Answer;
+pub use class_watch::ClassWatch;
 pub use clock::Clock;
 pub use fair_queue::FairQueue;
 pub use farewell::{refuse, say_close};

@@ -72,6 +72,16 @@ impl Inner {
     fn pump_out(&mut self, id: StreamId, cx: &mut Context<'_>) {
         self.pump_out_uncounted(id, cx);
         self.count_pending(id);
+        self.classify(id);
+    }
+
+    /// Gives the stream the class of its application's traffic, where that has changed.
+    fn classify(&mut self, id: StreamId) {
+        let now = self.clock.now();
+        let socket = self.streams.get_mut(&id).and_then(|io| io.socket.as_mut());
+        if let Some(class) = socket.and_then(|socket| socket.class(now)) {
+            self.session.set_class(id, class);
+        }
     }
 
     /// Updates the sum of bytes that wait for sockets.

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use mpbond_intercept::{Destination, Intercepted, Via};
-use mpbond_net::sock_diag::SockDiag;
+use mpbond_net::sock_diag::{SockDiag, SocketOwner};
 
 use crate::quota::{Full, source};
 
@@ -49,6 +49,11 @@ impl Ends {
             remote,
             via,
         }
+    }
+
+    /// Owner of the client's socket, if it is one of this host that still exists.
+    pub(super) fn owner(&self, diag: &SockDiag) -> Option<SocketOwner> {
+        diag.find(self.client, self.remote?).ok().flatten()
     }
 }
 
@@ -152,14 +157,7 @@ impl Table {
         if self.diag.is_none() {
             self.diag = SockDiag::open().ok();
         }
-        let owner = self
-            .diag
-            .as_ref()
-            .zip(ends.remote)
-            .and_then(|(diag, remote)| {
-                // A client on another host has no socket here; one that is gone has none either.
-                diag.find(ends.client, remote).ok().flatten()
-            });
+        let owner = self.diag.as_ref().and_then(|diag| ends.owner(diag));
         match owner {
             Some(owner) => Source::Program {
                 uid: owner.uid,

@@ -29,7 +29,7 @@ pub(super) async fn serve(
 ) {
     let (peer, asked) = (connection.peer(), connection.destination().clone());
     let to = destination(&asked);
-    let class = classes::of(&connection);
+    let (class, watch) = classes::of(primary, &connection);
     loop {
         let driver = place.driver().clone();
         let answer = match place.ask(to.clone(), class) {
@@ -64,7 +64,7 @@ pub(super) async fn serve(
             Some((stream, Answer::Connected)) => {
                 primary.reached.borrow_mut().add(Instant::now(), to);
                 return match connection.accepted().await {
-                    Ok(client) => driver.attach(stream, Client::new(client, share)),
+                    Ok(client) => driver.attach(stream, Client::new(client, watch, share)),
                     Err(e) => {
                         debug!(%peer, error = %e, "client left");
                         driver.refuse(stream, ResetCode::Cancelled);

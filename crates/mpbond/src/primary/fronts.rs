@@ -151,7 +151,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
     }
     // The application is told that it is connected, so that its first bytes travel with the OPEN
     // and the connection costs no additional round trip (ADR 0017).
-    let class = classes::of(&connection);
+    let (class, watch) = classes::of(&primary, &connection);
     let early = connection.take_early();
     let peer = connection.peer();
     let client = match connection.accepted().await {
@@ -172,7 +172,7 @@ async fn serve(primary: Rc<Primary>, mut connection: Intercepted) {
         return client.abort();
     };
     let reach = Reach::of(peer.ip());
-    match place.open(to.clone(), class, early, Client::new(client, share)) {
+    match place.open(to.clone(), class, early, Client::new(client, watch, share)) {
         Ok(stream) => {
             debug!(%peer, %to, %stream, "stream opened");
             rescue::watch(&primary, stream, asked, is_repeatable, reach);

@@ -12,6 +12,7 @@ mod control;
 mod dial;
 mod direct;
 mod dns;
+mod dscp;
 mod families;
 mod following;
 mod fronts;

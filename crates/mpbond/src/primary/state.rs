@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::classes::Classes;
 use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
 use super::direct;
 use super::families::CarriedFamilies;
@@ -70,6 +71,8 @@ pub(super) struct Primary {
     pub(super) direct: Cell<u64>,
     /// Clients of fronts.
     pub(super) clients: Clients,
+    /// Look-ups of their classes.
+    pub(super) classes: Classes,
     /// Clients that are being told that there is no room for them.
     pub(super) refusals: Quota<()>,
     /// The session takes more streams: for clients that wait.
@@ -115,6 +118,7 @@ impl Primary {
             resolver: direct::resolver(),
             direct: Cell::default(),
             clients: Clients::default(),
+            classes: Classes::default(),
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),

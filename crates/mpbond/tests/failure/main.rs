@@ -9,6 +9,7 @@
 mod address;
 mod apart;
 mod budget;
+mod class_dscp;
 mod class_names;
 mod crowd;
 mod daemons;
