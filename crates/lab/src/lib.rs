@@ -7,8 +7,8 @@
 //! * **hosts** and the **links** between them, with rates, delays, queues and losses, constant or
 //!   recorded, and changes at given times;
 //! * **schemes**, the transports that are compared: `mpbond` (the daemons), `single` (plain TCP
-//!   over one link), `kibbutz` (kernel Multipath TCP over a tethered helper) and `combine`
-//!   (COMBINE: byte ranges fetched by helpers);
+//!   over one link), `kibbutz` (kernel Multipath TCP over a tethered helper), `combine`
+//!   (COMBINE: byte ranges fetched by helpers) and `external` (programs other than mpbond);
 //! * **workloads**: a file of a given size, a download of a given duration, a page, a video, a
 //!   stream, chunks with pauses, messages beside a download;
 //! * **asserts**, which must hold, and **published figures**, which are shown beside the measured
@@ -33,8 +33,8 @@
 //! * Multipath TCP used one path only, with the scheme `kibbutz`.
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
-//! a second. It covers the schemes `mpbond` and `single`. The schemes `kibbutz` and `combine`, and
-//! applications that are external programs, need the kernel; the report lists them as left out. In
+//! a second. It covers the schemes `mpbond` and `single`, and the workloads whose application is a model; the
+//! report lists what it leaves out, with the reason. In
 //! virtual time a transfer is unfit if `fixed-ratio` did not keep its share, or if it did not end.
 //!
 //! Both return a [`RunReport`]:
