@@ -133,6 +133,19 @@ pub fn report(folder: &Path, name: &str, record: &Path) -> PathBuf {
     page
 }
 
+/// The page over recordings of two scenarios.
+pub fn suite(folder: &Path) -> PathBuf {
+    let recordings = folder.join("recordings");
+    std::fs::create_dir(&recordings).unwrap();
+    for name in ["lch.set-1.txt", "lch.set-2.txt", "navi-1.txt"] {
+        std::fs::write(recordings.join(name), switches()).unwrap();
+    }
+    let page = folder.join("suite.html");
+    let paths = [&recordings, &page].map(|p| p.to_str().unwrap());
+    LAB.ok(&["trace", "suite", paths[0], "--html", paths[1]]);
+    page
+}
+
 /// The page of a trace.
 pub fn trace(folder: &Path, name: &str, text: &str) -> PathBuf {
     let (file, page) = (

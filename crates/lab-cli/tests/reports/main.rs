@@ -179,6 +179,16 @@ fn a_traces_report_is_readable() {
 }
 
 #[test]
+fn a_suites_page_is_readable() {
+    browse(|page, folder| {
+        let suite = inputs::suite(folder);
+        look(page, &[suite]);
+        let pictures = page.eval("document.querySelectorAll('.chart svg').length");
+        assert!(pictures.as_u64().unwrap() > 3, "{pictures}");
+    });
+}
+
+#[test]
 fn pictures_and_those_of_the_documents_are_readable() {
     browse(|page, folder| {
         let mut pictures = inputs::pictures(folder);

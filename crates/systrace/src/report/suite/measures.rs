@@ -98,11 +98,12 @@ pub(super) fn of_trace(
         list.push(measure("Table 1", "tasks", "", usage.tasks.len() as f64));
         let of_os = |c: TaskClass| matches!(c, TaskClass::Kernel | TaskClass::Daemon);
         let os = usage.classes.iter().filter(|c| of_os(c.class));
-        let os: f64 = os.map(|c| c.percent_of_busy).sum();
+        let os = os.fold(0.0, |sum, c| sum + c.percent_of_busy);
         list.push(measure("Figure 3(a)", "OS", "%", os));
         for (name, _) in COMPONENTS {
             let own = (usage.processes.iter()).filter(|p| component(&p.name) == Some(name));
-            let share: f64 = own.map(|p| p.percent_of_busy).sum();
+            // The sum of an empty list of floats is -0.
+            let share = own.fold(0.0, |sum, p| sum + p.percent_of_busy);
             list.push(measure("Figure 3(b)", name, "%", share));
         }
     }
@@ -161,7 +162,7 @@ pub(super) fn of_functions(f: &FunctionReport) -> Vec<Measure> {
         let what = format!("top {n} functions");
         list.extend(share(n).map(|s| measure("Figure 4", &what, "%", s)));
     }
-    let total = f.packages.iter().map(|p| p.percent).sum();
+    let total = f.packages.iter().fold(0.0, |sum, p| sum + p.percent);
     for p in &f.packages {
         list.push(measure("Table 2", &p.name, "%", p.percent));
     }

@@ -222,12 +222,18 @@ fn values(runs: &[&Repetition], published: &[&Published]) -> Vec<Value> {
         }
     }
     for v in &mut order {
-        let of_run = |r: &&Repetition| r.measures.iter().find(|m| same(v, m)).cloned();
-        let found: Vec<Measure> = runs.iter().filter_map(of_run).collect();
+        // Services without time and causes without episodes have no row of their own.
+        let divided = matches!(v.table, "Figure 3(c)" | "Table 4") && v.unit != "";
+        let of_run = |r: &&Repetition| match r.measures.iter().find(|m| same(v, m)) {
+            Some(m) => Some((m.value, m.model)),
+            None if divided && r.measures.iter().any(|m| m.table == v.table) => Some((0.0, false)),
+            None => None,
+        };
+        let found: Vec<(f64, bool)> = runs.iter().filter_map(of_run).collect();
         v.repetitions = found.len();
-        v.model = found.iter().any(|m| m.model);
+        v.model = found.iter().any(|m| m.1);
         if !found.is_empty() {
-            let (mean, sd) = mean_and_deviation(found.iter().map(|m| m.value));
+            let (mean, sd) = mean_and_deviation(found.iter().map(|m| m.0));
             v.mean = Some(mean);
             v.sd = (found.len() > 1).then_some(sd);
         }

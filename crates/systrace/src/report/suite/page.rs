@@ -6,6 +6,7 @@ use mpbond_plot::{Bar, BarChart, Group, PAGE_STYLE, escaped};
 
 use super::{Suite, Value};
 use crate::report::charts::table;
+use crate::report::tables::Table;
 
 /// Pictures: name, table, quantities shown as bars of one group, title and unit.
 const PICTURES: &[(&str, &str, &[&str], &str, &str)] = &[
@@ -96,7 +97,7 @@ impl Suite {
         let shown = |v: &&Value| v.table == table && what.contains(&v.what.as_str());
         let all = self.scenarios.iter().flat_map(|s| &s.values).filter(shown);
         let mut series: Vec<String> = Vec::new();
-        for v in all.clone().filter(|v| v.mean.is_some()) {
+        for v in all.clone().filter(|v| v.mean.is_some_and(|m| m > 0.0)) {
             let name = series_name(v);
             if !series.contains(&name) {
                 series.push(name);
@@ -139,21 +140,19 @@ impl Suite {
             let names = escaped(&self.missing.join(", "));
             let _ = write!(out, "<p>Without a recording: {names}.</p>");
         }
+        let (claims, others): (Vec<Table>, Vec<Table>) =
+            (self.tables().into_iter()).partition(|t| t.name == "claims");
+        for t in claims {
+            let rows = table(&t.columns, &t.rows);
+            let _ = write!(out, "<h2>Statements of the paper</h2>{rows}");
+        }
+        out.push_str("<h2>Figures</h2>");
         for (_, svg) in self.pictures() {
             let _ = write!(out, "<div class=\"chart\">{svg}</div>");
         }
-        for t in self.tables() {
-            let heading = if t.name == "claims" {
-                "Statements of the paper"
-            } else {
-                t.name
-            };
-            let _ = write!(
-                out,
-                "<h2>{}</h2>{}",
-                escaped(heading),
-                table(&t.columns, &t.rows)
-            );
+        for t in others {
+            let rows = table(&t.columns, &t.rows);
+            let _ = write!(out, "<h2>{}</h2>{rows}", escaped(t.name));
         }
         out + "</body></html>\n"
     }
