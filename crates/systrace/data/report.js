@@ -43,8 +43,9 @@
   }
   const full = Math.max(1, data.span_us);
   let from = 0, to = full;
-  // Tasks that are shown in colour; null: all.
-  let chosen = null;
+  // By task, 1 if it is shown in colour; null: all are. An array, because a search looks at every
+  // run, and a set takes several times as long.
+  let chosen = null, choices = 0;
   let pointer = null;
   let ink = {};
 
@@ -110,7 +111,7 @@
       g.fillText(lane.name, 4, y + 16);
       g.fillStyle = ink.rule;
       g.fillRect(LEFT, y + LANE - 4, room, 1);
-      function colour(task) { return !chosen || chosen.has(task) ? colours[task] : ink.calm; }
+      function colour(task) { return !chosen || chosen[task] ? colours[task] : ink.calm; }
       // Of several items within one pixel only the longest is drawn, a chosen one first; its height
       // is the busy share of the pixel.
       let pixel = -1, best = -1, shown = 0, busy = 0;
@@ -140,7 +141,7 @@
         const p = Math.floor(a);
         if (p !== pixel) { flush(); pixel = p; best = -1; busy = 0; }
         busy += (b - a) * part;
-        const weight = b - a + (chosen && chosen.has(task) ? 1 : 0);
+        const weight = b - a + (chosen && chosen[task] ? 1 : 0);
         if (weight >= best) { best = weight; shown = task; }
       }
       flush();
@@ -174,7 +175,7 @@
       const square = document.createElement('i');
       square.style.background = colours[task];
       entry.append(square, data.tasks[task] + ', ' + length(times[task]));
-      entry.setAttribute('aria-pressed', String(Boolean(chosen && chosen.size === 1 && chosen.has(task))));
+      entry.setAttribute('aria-pressed', String(Boolean(chosen && choices === 1 && chosen[task])));
       entry.addEventListener('click', function () {
         search.value = entry.getAttribute('aria-pressed') === 'true' ? '' : data.tasks[task];
         choose();
@@ -223,15 +224,16 @@
     chosen = null;
     found.textContent = '';
     if (words) {
-      chosen = new Set();
+      chosen = new Uint8Array(data.tasks.length);
+      choices = 0;
       data.tasks.forEach(function (name, task) {
-        if (name.toLowerCase().includes(words)) chosen.add(task);
+        if (name.toLowerCase().includes(words)) { chosen[task] = 1; choices++; }
       });
       let runs = 0;
       lanes.forEach(function (lane) {
-        for (let i = 0; i < lane.task.length; i++) if (chosen.has(lane.task[i])) runs++;
+        for (let i = 0; i < lane.task.length; i++) runs += chosen[lane.task[i]];
       });
-      found.textContent = chosen.size + (chosen.size === 1 ? ' task, ' : ' tasks, ') + runs + ' runs';
+      found.textContent = choices + (choices === 1 ? ' task, ' : ' tasks, ') + runs + ' runs';
     }
     window.requestAnimationFrame(draw);
     listSoon();
@@ -248,12 +250,16 @@
     const middle = (from + to) / 2;
     let best = null;
     lanes.forEach(function (lane) {
-      for (let i = 0; i < lane.task.length; i++) {
+      // The runs of a lane are in order: the first one found from the middle on is the nearest.
+      const last = way > 0 ? lane.task.length : -1;
+      let i = Math.max(0, firstEndingAfter(lane.end, middle) - 1) + (way > 0 ? 0 : 1);
+      for (i = Math.min(i, lane.task.length - 1); i !== last; i += way) {
         const at = (lane.start[i] + lane.end[i]) / 2;
-        if (!chosen.has(lane.task[i]) || (at - middle) * way < 0.5) continue;
+        if (!chosen[lane.task[i]] || (at - middle) * way < 0.5) continue;
         if (!best || Math.abs(at - middle) < Math.abs(best.at - middle)) {
           best = { at: at, long: lane.end[i] - lane.start[i], lane: lane.name };
         }
+        break;
       }
     });
     if (!best) { found.textContent = 'no further run'; return; }
