@@ -1,8 +1,8 @@
 //! Charts as SVG, shared by all crates that draw: one set of axes, colours, legends and forms.
 //!
-//! [`Chart`] and [`BarChart`] are whole figures: numbers in, SVG out. Crates with charts of other
-//! forms draw on an [`Svg`], place values with a [`Panel`] of two [`Axis`] and name colours with a
-//! [`legend`].
+//! [`Chart`], [`BarChart`] and [`BoxChart`] are whole figures: numbers in, SVG out. Crates with
+//! charts of other forms draw on an [`Svg`], place values with a [`Panel`] of two [`Axis`] and name
+//! colours with a [`legend`].
 //!
 //! Colours remain distinct for colour-blind readers (after Okabe and Ito); dashes, markers and
 //! hatching distinguish series in greyscale.
@@ -24,6 +24,7 @@
 
 mod axis;
 mod bars;
+mod boxes;
 mod chart;
 mod legend;
 mod page;
@@ -33,6 +34,7 @@ mod text;
 
 pub use axis::{Axis, nice_step};
 pub use bars::{Bar, BarChart, Group};
+pub use boxes::{BoxChart, BoxRow, draw_box, whiskers};
 pub use chart::{Chart, Form, Point, Series};
 pub use legend::{Key, legend};
 pub use page::PAGE_STYLE;

@@ -1,7 +1,7 @@
 //! Chart of delays as distribution functions and of overheads as box plots ("Toward Accurate
 //! Network Delay Measurement on Android Phones", Figures 5, 8 and 9).
 
-use mpbond_plot::{Anchor, Axis, Key, Panel, Svg, legend};
+use mpbond_plot::{Anchor, Axis, Key, Panel, Svg, draw_box, legend};
 
 use crate::record::Summary;
 use crate::statistics::Distribution;
@@ -100,36 +100,14 @@ fn reach(d: &Distribution) -> f64 {
     1.5 * (d.p75 - d.p25)
 }
 
-/// Box plot. Whiskers reach the farthest values within 1.5 quartile distances of the box; values
-/// beyond are dots (Tukey; "Toward Accurate Network Delay Measurement on Android Phones", section
+/// Box plot with its name ("Toward Accurate Network Delay Measurement on Android Phones", section
 /// 5.3).
 fn boxed(svg: &mut Svg, name: &str, d: &Distribution, panel: &Panel, top: f64) {
     let middle = top + ROW / 2.0;
-    let reach = reach(d);
-    let inside = |v: &&f64| (d.p25 - reach..=d.p75 + reach).contains(*v);
-    let values = d.sample.values();
-    let low = values.iter().find(inside).copied().unwrap_or(d.min);
-    let high = values.iter().rfind(inside).copied().unwrap_or(d.max);
-    let x = |value| panel.x_of(value);
     svg.text((LEFT - 6.0, middle + 4.0), Anchor::End, name);
-    svg.line((x(low), middle), (x(d.p25), middle), "#333333", 1.0);
-    svg.line((x(d.p75), middle), (x(high), middle), "#333333", 1.0);
-    let (top, height) = (top + 6.0, ROW - 12.0);
-    let width = (x(d.p75) - x(d.p25)).max(0.5);
-    svg.rect((x(d.p25), top), (width, height), "#56b4e9");
-    let median = x(d.median);
-    svg.line((median, top), (median, top + height), "#000000", 2.0);
-    let (near, beyond): (Vec<f64>, Vec<f64>) = values
-        .iter()
-        .filter(|v| !inside(v))
-        .partition(|v| **v <= panel.x.high);
-    for value in near {
-        svg.dot((x(value), middle));
-    }
-    if !beyond.is_empty() {
-        let at = (panel.right + 6.0, middle + 4.0);
-        svg.text(at, Anchor::Start, &format!("+{}", beyond.len()));
-    }
+    let quartiles = [d.p25, d.median, d.p75];
+    let at = (middle, ROW - 12.0);
+    draw_box(svg, panel, at, quartiles, d.sample.values(), "#56b4e9");
 }
 
 #[cfg(test)]

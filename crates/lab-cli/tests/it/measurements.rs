@@ -18,6 +18,7 @@ name = "sleeps"
 title = "A bus that sleeps, and one that does not"
 probes = 4
 rtts_ms = [20]
+pictures = ["parts", "series"]
 
 [[case]]
 name = "asleep"
@@ -73,6 +74,12 @@ fn a_bus_that_sleeps_is_seen_and_reported() {
     assert_eq!(record["measure"], "probe");
     assert_eq!(record["checks"].as_array().unwrap().len(), 2);
     assert_eq!(record["tables"][0]["rows"].as_array().unwrap().len(), 2);
+    let pictures = record["pictures"].as_array().unwrap();
+    assert_eq!(pictures.len(), 2);
+    for (picture, words) in pictures.iter().zip(["asleep, 20 ms", "Δd (ms)"]) {
+        let svg = picture.as_str().unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains(words), "{svg}");
+    }
 
     let report = mpbond(
         out.path(),

@@ -217,6 +217,7 @@ impl Measurement {
             })
             .collect();
         sheet.tables = outcome.tables;
+        sheet.pictures = outcome.pictures;
         sheet.notes = outcome.notes;
         if quick {
             sheet

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::report::SheetTable;
 
 /// Figures by their keys, whose last part is the unit (`loss_share`, `error_us`), with `None` for
-/// those that could not be measured; tables and notes.
+/// those that could not be measured; tables, charts and notes.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) figures: BTreeMap<String, Option<f64>>,
     pub(super) tables: Vec<SheetTable>,
+    pub(super) pictures: Vec<String>,
     pub(super) notes: Vec<String>,
 }

@@ -31,6 +31,9 @@ pub struct Sheet {
     pub paper: Vec<Beside>,
     /// Measured values.
     pub tables: Vec<SheetTable>,
+    /// Charts, as SVG.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<String>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
     /// Text of the experiment's file.
@@ -227,6 +230,15 @@ impl Sheet {
             escaped(&self.title),
             escaped(&self.provenance())
         );
+        for picture in &self.pictures {
+            // As an image: whatever a record contains, an image runs no script.
+            let _ = writeln!(
+                out,
+                "<p><img class=\"chart\" alt=\"{}: chart\" src=\"data:image/svg+xml,{}\"></p>",
+                escaped(&self.experiment),
+                in_url(picture)
+            );
+        }
         for (title, note, grid) in self.grids() {
             let _ = writeln!(out, "<h3>{}</h3>", escaped(title));
             if !note.is_empty() {
@@ -265,6 +277,22 @@ impl Sheet {
             self.verdict().words(!self.checks.is_empty()).to_owned(),
         ]
     }
+}
+
+/// A text as part of a URL in an attribute (RFC 3986, section 2.1).
+fn in_url(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 5 / 4);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b' ' | b'-' | b'.' | b'/' | b':' | b'=' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -320,6 +348,22 @@ mod tests {
             "{}",
             s.to_text()
         );
+    }
+
+    /// A chart is shown as an image, and markup of a record stays inside of it.
+    #[test]
+    fn charts_are_images_that_run_nothing() {
+        let mut s = sheet();
+        s.pictures = vec!["<svg>\"><script>x()</script>µ</svg>".to_owned()];
+        let page = super::super::to_html_with("t", "d", &[], std::slice::from_ref(&s));
+        let image = "src=\"data:image/svg+xml,%3Csvg%3E%22%3E%3Cscript%3Ex%28%29%3C/script%3E";
+        assert!(
+            page.contains(image) && !page.contains("<script>x"),
+            "{page}"
+        );
+        assert!(page.contains("%C2%B5%3C/svg%3E\""), "{page}");
+        let text = serde_json::to_string(&s).unwrap();
+        assert_eq!(Sheet::parse("it", &text).unwrap(), Some(s));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Cell {
     pub(super) d_k: Distribution,
     /// Results of tests with several trials.
     pub(super) tests: Option<Tests>,
+    /// Δd of the probes in their order, in µs.
+    pub(super) series: Vec<f64>,
     pub(super) lost: usize,
 }
 
@@ -35,6 +37,9 @@ pub(super) struct Tests {
     pub(super) min: Distribution,
     pub(super) mean: Distribution,
     pub(super) max: Distribution,
+    /// Smallest d_u minus each d_n and each d_k of the test (Figure 5(a)), and minus its smallest
+    /// d_n and d_k (Figure 5(b)).
+    pub(super) report: [(&'static str, Distribution); 4],
 }
 
 /// One probe by all clocks.
@@ -150,12 +155,14 @@ impl Cell {
             d_n: of(&|a| Some(a.d_n_us())).ok_or_else(none)?,
             d_k: of(&|a| Some(a.d_k_us())).ok_or_else(none)?,
             tests: trials.and_then(|trials| Tests::of(&all, trials)),
+            series: all.iter().map(|a| a.user.d_u_us - a.d_n_us()).collect(),
             lost,
         })
     }
 
     pub(super) fn get(&self, quantity: &str) -> Option<&Distribution> {
-        let mut all = self.quantities.iter();
+        let reports = self.tests.iter().flat_map(|t| &t.report);
+        let mut all = self.quantities.iter().chain(reports);
         all.find(|(name, _)| *name == quantity).map(|(_, d)| d)
     }
 }
@@ -164,16 +171,31 @@ impl Tests {
     /// The results of complete tests.
     fn of(all: &[All], trials: usize) -> Option<Self> {
         let (mut min, mut mean, mut max) = (Vec::new(), Vec::new(), Vec::new());
+        let mut report: [Vec<f64>; 4] = Default::default();
         for test in all.chunks_exact(trials.max(1)) {
             let d = Distribution::of(test.iter().map(|a| a.user.d_u_us).collect())?;
             min.push(d.min);
             mean.push(d.mean);
             max.push(d.max);
+            let [each_n, each_k, least_n, least_k] = &mut report;
+            each_n.extend(test.iter().map(|a| d.min - a.d_n_us()));
+            each_k.extend(test.iter().map(|a| d.min - a.d_k_us()));
+            let least = |of: fn(&All) -> f64| test.iter().map(of).reduce(f64::min);
+            least_n.push(d.min - least(All::d_n_us)?);
+            least_k.push(d.min - least(All::d_k_us)?);
         }
+        let [each_n, each_k, least_n, least_k] = report;
+        let [all_n, all_k, min_n, min_k] = super::REPORTS;
         Some(Self {
             min: Distribution::of(min)?,
             mean: Distribution::of(mean)?,
             max: Distribution::of(max)?,
+            report: [
+                (all_n, Distribution::of(each_n)?),
+                (all_k, Distribution::of(each_k)?),
+                (min_n, Distribution::of(least_n)?),
+                (min_k, Distribution::of(least_k)?),
+            ],
         })
     }
 }
@@ -219,6 +241,13 @@ mod tests {
         let tests = cell.tests.as_ref().unwrap();
         let of_tests = [tests.min.mean, tests.mean.mean, tests.max.mean];
         assert_eq!(of_tests, [75.0, 80.0, 85.0]);
+        // Both probes take 60 µs in the kernel and 40 in the air, and the report is 75.
+        assert_eq!(
+            (mean("report_each_d"), mean("report_min_d_u")),
+            (Some(35.0), Some(15.0))
+        );
+        assert_eq!(cell.get("report_each_d_u").map(|d| d.count), Some(2));
+        assert_eq!(cell.series, [35.0, 45.0]);
         assert!(Cell::of(&answers, &kernel[1..], &air, None).is_err());
     }
 }

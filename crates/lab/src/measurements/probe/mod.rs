@@ -4,6 +4,7 @@
 
 mod case;
 mod cell;
+mod picture;
 mod program;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 
 use self::case::{Case, Clock, Program};
 use self::cell::Cell;
+use self::picture::{Picture, Shown};
 use super::busy::{self, Busy};
 use super::outcome::Outcome;
 use super::tap::Method;
@@ -39,6 +41,9 @@ pub(super) struct Probes {
     /// Differences between cases.
     #[serde(default, rename = "compare")]
     comparisons: Vec<Comparison>,
+    /// Charts of the record.
+    #[serde(default)]
+    pictures: Vec<Picture>,
 }
 
 /// The excess of one case over another one.
@@ -72,6 +77,15 @@ const TESTS: [&str; 6] = [
     "inflation_min",
     "inflation_mean",
     "inflation_max",
+];
+
+/// What a test reports, its smallest d_u, minus each d_n and d_k of the test, and minus the
+/// smallest ones (Figure 5).
+const REPORTS: [&str; 4] = [
+    "report_each_d",
+    "report_each_d_u",
+    "report_min_d",
+    "report_min_d_u",
 ];
 
 fn key(case: &str, rtt_ms: u32, quantity: &str, of: &str) -> String {
@@ -141,6 +155,9 @@ impl Probes {
         for case in self.cases.iter().filter(|c| c.trials.is_some()) {
             for rtt in &self.rtts_ms {
                 all.extend(TESTS.map(|test| key(&case.name, *rtt, test, "mean")));
+                for report in REPORTS {
+                    all.extend(OF.map(|of| key(&case.name, *rtt, report, of)));
+                }
             }
         }
         all
@@ -151,6 +168,7 @@ impl Probes {
         let java = has_java();
         let mut outcome = Outcome::default();
         let mut tables = Tables::new();
+        let mut shown: Vec<Shown> = Vec::new();
         for case in &self.cases {
             if case.program != Program::Native && !java {
                 let name = &case.name;
@@ -192,10 +210,17 @@ impl Probes {
                 }
                 tables.take(case, *rtt, &cell);
                 put(&mut outcome.figures, case, *rtt, &cell, waited);
+                shown.push(Shown {
+                    case: case.name.clone(),
+                    rtt_ms: *rtt,
+                    cell,
+                });
             }
         }
         self.compare(&mut outcome.figures);
         outcome.tables = tables.shown();
+        let pictures = self.pictures.iter().filter_map(|p| p.draw(&shown));
+        outcome.pictures = pictures.collect();
         Ok(outcome)
     }
 
@@ -237,6 +262,11 @@ fn put(
         }
     }
     if let Some(tests) = cell.tests.as_ref().filter(|_| !waited) {
+        for (report, d) in &tests.report {
+            for (of, us) in OF.into_iter().zip(values(d)) {
+                figures.insert(key(&case.name, rtt_ms, report, of), Some(us / 1e3));
+            }
+        }
         let means = [tests.min.mean, tests.mean.mean, tests.max.mean];
         let more = means.map(|us| us - cell.d_n.mean);
         for (test, us) in TESTS.into_iter().zip(means.into_iter().chain(more)) {
