@@ -68,6 +68,12 @@ impl<'a> Accountant<'a> {
         for radio in [&model.wwan, &model.pipe] {
             accountant.radio(radio)?;
         }
+        for (host, device) in &model.device {
+            if !experiment.hosts.iter().any(|h| h.name.get_ref() == host) {
+                return Err(accountant.wrong(device, &format!("there is no host \"{host}\"")));
+            }
+            accountant.radios(host)?;
+        }
         if let Some(device) = &model.access_point {
             let profile = accountant.profiles.device(device.get_ref());
             let figures = profile.and_then(|profile| profile.access_point());
@@ -85,6 +91,29 @@ impl<'a> Accountant<'a> {
     fn radio(&self, name: &Spanned<String>) -> Result<&RadioProfile> {
         let profile = self.profiles.radio(name.get_ref());
         profile.map_err(|e| self.wrong(name, &e))
+    }
+
+    /// Radios of a host: for links to the proxy, and for pipes.
+    fn radios(&self, host: &str) -> Result<(&RadioProfile, &RadioProfile)> {
+        let (wwan, pipe) = (self.radio(&self.model.wwan)?, self.radio(&self.model.pipe)?);
+        let Some(device) = self.model.device.get(host) else {
+            return Ok((wwan, pipe));
+        };
+        let profile = self.profiles.device(device.get_ref());
+        let profile = profile.map_err(|e| self.wrong(device, &e))?;
+        let own = |of_model: &RadioProfile| {
+            let interface = of_model.radio.interface();
+            let name = interface.and_then(|i| profile.parameters.interfaces.get(i));
+            let why = format!(
+                "\"{}\" has no radio of the kind of \"{}\"",
+                profile.name, of_model.name
+            );
+            let name = name.ok_or_else(|| self.wrong(device, &why))?;
+            self.profiles
+                .radio(name)
+                .map_err(|e| self.wrong(device, &e))
+        };
+        Ok((own(wwan)?, own(pipe)?))
     }
 
     /// The energy of a transfer by `scheme` from `start` to `end`; `links` are the names by the
@@ -127,10 +156,9 @@ impl<'a> Accountant<'a> {
         all: &mut Collaboration,
     ) -> Result<Vec<Ends>> {
         let e = self.experiment;
-        let (wwan, pipe) = (self.radio(&self.model.wwan)?, self.radio(&self.model.pipe)?);
         let number = |link: &Link| links.iter().position(|name| name == link.name.get_ref());
         let mut ends = Vec::new();
-        let mut wwan_link = |all: &mut Collaboration, device, link: &Link| {
+        let mut wwan_link = |all: &mut Collaboration, device, wwan, link: &Link| {
             let near = all.add_interface(device, WWAN, wwan);
             ends.extend(number(link).map(|link| Ends {
                 link,
@@ -138,15 +166,18 @@ impl<'a> Accountant<'a> {
                 far: None,
             }));
         };
-        let primary = all.add_bare_device(e.host(Role::Primary).name.get_ref());
+        let name = e.host(Role::Primary).name.get_ref();
+        let primary = all.add_bare_device(name);
+        let (wwan, own_pipe) = self.radios(name)?;
         for link in scheme.direct_links(e) {
-            wwan_link(all, primary, link);
+            wwan_link(all, primary, wwan, link);
         }
         let mut pipes = Vec::new();
         for helper in scheme.devices_beside(e) {
             let device = all.add_bare_device(helper);
+            let (wwan, pipe) = self.radios(helper)?;
             if let Some(link) = e.uplink_of(helper) {
-                wwan_link(all, device, link);
+                wwan_link(all, device, wwan, link);
             }
             if let Some(link) = e.pipe_of(helper) {
                 let far = all.add_interface(device, PIPE, pipe);
@@ -154,7 +185,7 @@ impl<'a> Accountant<'a> {
             }
         }
         if !pipes.is_empty() {
-            let near = all.add_interface(primary, PIPE, pipe);
+            let near = all.add_interface(primary, PIPE, own_pipe);
             ends.extend(pipes.into_iter().map(|(link, far)| Ends {
                 link,
                 near,
@@ -330,6 +361,42 @@ interception = "socks5"
         let alone = account(&model, 0, &[(0, Direction::Down), (0, Direction::Up)]).unwrap();
         assert_eq!(alone.joules_band, (alone.joules, alone.joules), "no pipe");
         assert!(account(&model, 1, &[(2, Direction::Up)]).is_ok());
+    }
+
+    /// A watch as the primary pays for its own Bluetooth and WiFi, not for the phone's.
+    #[test]
+    fn a_host_with_a_device_profile_has_its_own_radios() {
+        // Their tails differ: 2 s and 5 s.
+        let model = "wwan = \"wifi-s4\"\npipe = \"watch-bt-2s\"\n";
+        let watch = format!("{model}device.primary = \"lg-urbane\"\n");
+        let own = "wwan = \"watch-wifi\"\npipe = \"watch-bt\"\n";
+        let passed = [
+            (0, Direction::Down),
+            (1, Direction::Up),
+            (2, Direction::Down),
+        ];
+        let all = |model: &str| account(model, 1, &passed).unwrap().devices;
+        let (phones, mixed, watches) = (all(model), all(&watch), all(own));
+        assert_ne!(phones[0].pipe_joules, watches[0].pipe_joules);
+        assert_ne!(phones[0].wwan_joules, watches[0].wwan_joules);
+        assert_eq!(mixed[0].pipe_joules, watches[0].pipe_joules);
+        assert_eq!(mixed[0].wwan_joules, watches[0].wwan_joules);
+        assert_eq!(mixed[1].pipe_joules, phones[1].pipe_joules);
+        assert_eq!(mixed[1].wwan_joules, phones[1].wwan_joules);
+        let wrong = |device: &str| {
+            let e = account(&format!("{model}device.{device}\n"), 1, &[]);
+            e.unwrap_err().to_string()
+        };
+        let text = wrong("tablet = \"lg-urbane\"");
+        assert!(text.contains("no host \"tablet\""), "{text}");
+        let text = wrong("primary = \"watch-bt\"");
+        assert!(text.contains("watch-bt"), "{text}");
+        let cellular = watch.replace("wifi-s4", "lte-2012");
+        let text = account(&cellular, 1, &[]).unwrap_err().to_string();
+        assert!(
+            text.contains("no radio of the kind of \"lte-2012\""),
+            "{text}"
+        );
     }
 
     #[test]

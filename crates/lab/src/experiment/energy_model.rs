@@ -1,5 +1,6 @@
 //! `[[energy]]`: radio models for the energy of transfers.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -16,6 +17,10 @@ pub struct EnergyModel {
     pub wwan: Spanned<String>,
     /// Radio at both ends of a pipe.
     pub pipe: Spanned<String>,
+    /// Device profiles of hosts: such a host has its own radios in place of `wwan` and `pipe`, of the
+    /// same kind (cellular, WiFi, Bluetooth).
+    #[serde(default)]
+    pub device: BTreeMap<String, Spanned<String>>,
     /// Device profile with the power of an access point, which the primary is while it uses pipes;
     /// not accounted by default.
     pub access_point: Option<Spanned<String>>,

@@ -206,14 +206,21 @@ pub(super) fn workloads(e: &Experiment) -> Grid {
 
 /// A table of energy models; empty when there are none.
 pub(super) fn energy(e: &Experiment) -> Grid {
-    let header = ["energy model", "WWAN", "pipe", "access point"];
-    let mut grid = Grid::new(header, &[0, 1, 2, 3]);
+    let header = ["energy model", "WWAN", "pipe", "own radios", "access point"];
+    let mut grid = Grid::new(header, &[0, 1, 2, 3, 4]);
     for m in &e.energy {
         let access_point = m.access_point.as_ref();
+        let devices = m.device.iter();
+        let devices = devices.map(|(host, device)| format!("{host}: {}", device.get_ref()));
+        let devices: Vec<String> = devices.collect();
         grid.row(vec![
             m.name.get_ref().clone(),
             m.wwan.get_ref().clone(),
             m.pipe.get_ref().clone(),
+            match devices.is_empty() {
+                true => "none".into(),
+                false => devices.join("\n"),
+            },
             access_point.map_or("not accounted".into(), |a| a.get_ref().clone()),
         ]);
     }

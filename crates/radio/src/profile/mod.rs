@@ -99,6 +99,19 @@ pub enum Radios {
     Flat(FlatParameters),
 }
 
+impl Radios {
+    /// Name of the interface with such a radio in the profile of a device; `None` for models that
+    /// are of no particular interface.
+    pub fn interface(&self) -> Option<&'static str> {
+        match self {
+            Self::Lte(_) | Self::Umts(_) | Self::Nr(_) => Some("cellular"),
+            Self::Wifi(_) => Some("wifi"),
+            Self::Bluetooth(_) => Some("bluetooth"),
+            Self::Bus(_) | Self::Flat(_) => None,
+        }
+    }
+}
+
 /// A device: its radios and its power besides them.
 #[derive(Debug, Clone)]
 pub struct DeviceProfile {
