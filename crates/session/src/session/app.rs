@@ -120,6 +120,9 @@ impl Session {
         if self.streams.held() == 0 {
             self.reinjection.transfer_begins(&self.stats);
         }
+        if self.identity.client {
+            self.streams.asked(id);
+        }
         self.streams.write(id, bytes);
     }
 

@@ -6,11 +6,12 @@ use mpbond_units::Timestamp;
 
 use super::Session;
 use super::choose::Comparison;
+use super::order::RANKS;
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::subflow::SentFrame;
 use crate::wire::{DATA_OVERHEAD_MAX, Frame, MAX_RECORD_BYTES, put_data_header};
-use crate::{StreamClass, StreamId, SubflowId};
+use crate::{StreamId, SubflowId};
 
 /// A record's time on its path: short enough that small frames never wait long behind one, long
 /// enough that framing stays under half a percent at the rates of interest.
@@ -19,7 +20,7 @@ const RECORD_TIME: Duration = Duration::from_millis(12);
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
 
-/// Most streams of each class that are searched for urgent bytes.
+/// Most streams of each rank that are searched for urgent bytes.
 const MAX_SEARCHED: usize = 64;
 
 /// Most streams that are looked at to find out whether only their ends wait. An end that travels
@@ -93,8 +94,8 @@ impl Session {
         }
     }
 
-    /// Fills a record with stream bytes: classes in their order, streams of a class in turn, a
-    /// record each. `views` are the subflows among which this one was chosen.
+    /// Fills a record with stream bytes: ranks in their order, streams of a rank in turn, a record
+    /// each. `views` are the subflows among which this one was chosen.
     pub(super) fn put_data(
         &mut self,
         now: Timestamp,
@@ -115,28 +116,32 @@ impl Session {
                 self.put_copies(id, &mut target);
             }
         }
-        let streams = self.streams.ready_len() as u64;
-        for class in StreamClass::IN_ORDER {
-            for _ in 0..self.streams.ready_len_in(class) {
+        let streams = self.streams.ready.len();
+        for rank in self.streams.ready.ranks() {
+            for _ in 0..self.streams.ready.len_in(rank) {
                 if target.is_full() {
                     return;
                 }
-                let Some(id) = self.streams.pop_ready(class) else {
+                let Some(id) = self.streams.ready.pop(rank) else {
                     break;
                 };
-                if streams > 1 && self.is_short(id, streams, comparison.bytes_before) {
+                // Those that are served before its end.
+                let ahead = self.streams.ready.len_through(rank) as u64 + 1;
+                if streams > 1 && self.is_short(id, ahead, comparison.bytes_before) {
                     self.scratch.left_to_faster = true;
-                    self.streams.push_ready(class, id);
+                    self.streams.ready.push(rank, id);
                     continue;
                 }
+                let before = target.out.len();
                 self.put_stream(id, share, &mut target);
-                self.streams.requeue(class, id);
+                let bytes = target.out.len() - before;
+                self.streams.requeue(rank, id, bytes as u64);
             }
         }
     }
 
-    /// Whether the fastest subflow has carried a stream to its end, in its turn among all `streams`
-    /// that wait, before a byte that goes elsewhere arrives: it delivers `bytes_before` by then.
+    /// Whether the fastest subflow has carried a stream to its end, in its turn among the `streams`
+    /// that are served with it or before it, before a byte that goes elsewhere arrives: it delivers `bytes_before` by then.
     /// Schedulers that do not mind when bytes arrive leave no stream to it.
     fn is_short(&self, id: StreamId, streams: u64, bytes_before: u64) -> bool {
         self.scheduler.minds_delay()
@@ -158,12 +163,8 @@ impl Session {
         frames: &mut Vec<SentFrame>,
     ) {
         let mut target = self.target(now, i, out, frames);
-        for class in StreamClass::IN_ORDER {
-            let ids: Vec<_> = self
-                .streams
-                .ready_ids_in(class)
-                .take(MAX_SEARCHED)
-                .collect();
+        for rank in 0..RANKS {
+            let ids: Vec<_> = self.streams.ready.ids_in(rank).take(MAX_SEARCHED).collect();
             for id in ids {
                 self.put_stream(id, Share::Urgent(other), &mut target);
             }

@@ -35,6 +35,7 @@ mod join;
 mod keep_alive;
 mod lifecycle;
 mod movement;
+mod order;
 mod receive;
 mod reclass;
 mod reinject;

@@ -450,6 +450,9 @@ impl Session {
         self.flow.add_pieces(gained);
         self.flow.check_pieces()?;
         self.stats.redundant_bytes_in += redundant;
+        if redundant < len && !self.identity.client {
+            self.streams.asked(id);
+        }
         if awaited {
             self.streams.update(id);
         }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::order::{Order, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
@@ -26,8 +27,8 @@ pub(super) struct Streams {
     next: u64,
     /// Numbers of streams that are over.
     closed: RangeSet,
-    /// Streams with something to send, by class.
-    ready: [VecDeque<StreamId>; StreamClass::IN_ORDER.len()],
+    /// Streams with something to send.
+    pub(super) ready: Order,
     /// Streams whose application waits to write.
     blocked: Vec<StreamId>,
     /// Streams with OPEN, CONNECTED, CLASS, RESET, STOP or MAX_STREAM_DATA to write.
@@ -48,7 +49,7 @@ impl Streams {
             table: HashMap::new(),
             next: 0,
             closed: RangeSet::default(),
-            ready: Default::default(),
+            ready: Order::default(),
             blocked: Vec::new(),
             signalling: VecDeque::new(),
             unscheduled: 0,
@@ -169,7 +170,7 @@ impl Streams {
         listed.retransmit = retransmit;
         if !listed.queued && s.send.is_sendable() {
             s.listed.queued = true;
-            self.ready[queue_of(s.class)].push_back(id);
+            self.ready.push(rank(s.class, s.served), id);
         }
     }
 
@@ -202,59 +203,48 @@ impl Streams {
     // ---- something to send ----------------------------------------------------------------
 
     pub(super) fn has_ready(&self) -> bool {
-        self.ready.iter().any(|queue| !queue.is_empty())
+        !self.ready.is_empty()
     }
 
     /// Whether a stream has something to send whose class minds delay.
     pub(super) fn has_ready_that_minds_delay(&self) -> bool {
-        let mut classes = StreamClass::IN_ORDER.into_iter();
-        classes.any(|class| class.minds_delay() && self.ready_len_in(class) > 0)
+        self.ready.minds_delay()
     }
 
-    pub(super) fn ready_len(&self) -> usize {
-        self.ready.iter().map(VecDeque::len).sum()
-    }
-
-    pub(super) fn ready_len_in(&self, class: StreamClass) -> usize {
-        self.ready[queue_of(class)].len()
-    }
-
-    /// Streams with something to send, in their turn.
+    /// Streams with something to send, in their order.
     pub(super) fn ready_ids(&self) -> impl Iterator<Item = StreamId> {
-        self.ready.iter().flatten().copied()
+        self.ready.ids()
     }
 
-    /// The same of one class.
-    pub(super) fn ready_ids_in(&self, class: StreamClass) -> impl Iterator<Item = StreamId> {
-        self.ready[queue_of(class)].iter().copied()
-    }
-
-    /// Takes the next stream of a class out of its queue.
-    pub(super) fn pop_ready(&mut self, class: StreamClass) -> Option<StreamId> {
-        self.ready[queue_of(class)].pop_front()
-    }
-
-    /// Puts a stream that was taken out back to the end, as it has more to send.
-    pub(super) fn push_ready(&mut self, class: StreamClass, id: StreamId) {
-        self.ready[queue_of(class)].push_back(id);
-    }
-
-    /// Puts a stream that was taken out back to the end, if it has more to send.
-    pub(super) fn requeue(&mut self, class: StreamClass, id: StreamId) {
+    /// Puts a stream that was taken out of a rank back, if it has more to send. It was given so
+    /// many bytes meanwhile.
+    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) {
         if let Some(s) = self.table.get_mut(&id) {
+            s.served = s.served.saturating_add(bytes);
             s.listed.queued = s.send.is_sendable();
             if s.listed.queued {
-                self.push_ready(class, id);
+                self.ready.push(rank(s.class, s.served), id);
             }
+        }
+        self.ready.served(from, bytes);
+    }
+
+    /// The application has sent bytes: a new request, if the stream was quiet until then, which
+    /// makes it young again. What it was given has arrived.
+    pub(super) fn asked(&mut self, id: StreamId) {
+        if let Some(s) = self.table.get_mut(&id)
+            && s.send.buffer.all_acked()
+        {
+            s.served = 0;
         }
     }
 
     /// Gives a stream another class, and its place among the streams of that class.
     pub(super) fn reclass(&mut self, id: StreamId, class: StreamClass) {
         if let Some(s) = self.table.get_mut(&id) {
-            let before = std::mem::replace(&mut s.class, class);
+            s.class = class;
             if std::mem::take(&mut s.listed.queued) {
-                self.ready[queue_of(before)].retain(|queued| *queued != id);
+                self.ready.remove(id);
             }
             self.update(id);
         }
@@ -296,7 +286,7 @@ impl Streams {
         let least = LEAST_SEND_BUFFER.min(LEAST_OF_ALL / self.table.len().max(1) as u64);
         let least = least.saturating_sub(buffer.held_bytes());
         // No stream takes all that is free while others wait for their part.
-        let sharers = self.ready_len() + self.blocked.len();
+        let sharers = self.ready.len() + self.blocked.len();
         let fair = if sharers > 1 {
             free / sharers as u64
         } else {
@@ -404,9 +394,7 @@ impl Streams {
         self.retransmit = 0;
         self.held = 0;
         self.awaiting = 0;
-        for queue in &mut self.ready {
-            queue.clear();
-        }
+        self.ready.clear();
         self.signalling.clear();
         self.blocked.clear();
         for s in self.table.values_mut() {
@@ -414,15 +402,6 @@ impl Streams {
             s.lose();
         }
         self.ids()
-    }
-}
-
-fn queue_of(class: StreamClass) -> usize {
-    match class {
-        StreamClass::Realtime => 0,
-        StreamClass::Interactive => 1,
-        StreamClass::Bulk => 2,
-        StreamClass::Background => 3,
     }
 }
 
@@ -489,12 +468,12 @@ mod tests {
             all.write(id, Bytes::from_static(b"x"));
         }
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b]);
-        assert_eq!(all.pop_ready(StreamClass::Bulk), Some(a));
-        all.requeue(StreamClass::Bulk, a);
+        assert_eq!(all.ready.pop(2), Some(a));
+        all.requeue(2, a, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a]);
         take(&mut all, b, 1);
-        assert_eq!(all.pop_ready(StreamClass::Bulk), Some(b));
-        all.requeue(StreamClass::Bulk, b);
+        assert_eq!(all.ready.pop(2), Some(b));
+        all.requeue(2, b, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
     }
 

@@ -25,6 +25,8 @@ const MAX_SHARES: usize = 256;
 pub(crate) struct Stream {
     pub(crate) class: StreamClass,
     pub(crate) class_change: ClassChange,
+    /// Bytes given to subflows since the last request.
+    pub(crate) served: u64,
     pub(crate) destination: Option<Destination>,
     pub(crate) opening: Opening,
     pub(crate) send: SendHalf,
@@ -149,6 +151,7 @@ impl Stream {
         Self {
             class,
             class_change: ClassChange::default(),
+            served: 0,
             destination,
             opening: Opening::default(),
             send: SendHalf::default(),

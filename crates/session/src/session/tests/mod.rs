@@ -7,6 +7,7 @@ mod go_away;
 mod hostile;
 mod later;
 mod loss;
+mod order;
 mod pair;
 mod reclass;
 mod silence;
