@@ -141,8 +141,8 @@ impl Session {
     }
 
     /// Whether the fastest subflow has carried a stream to its end, in its turn among the `streams`
-    /// that are served with it or before it, before a byte that goes elsewhere arrives: it delivers `bytes_before` by then.
-    /// Schedulers that do not mind when bytes arrive leave no stream to it.
+    /// that are served with it or before it, before a byte that goes elsewhere arrives: it delivers
+    /// `bytes_before` by then. Schedulers that do not mind when bytes arrive leave no stream to it.
     fn is_short(&self, id: StreamId, streams: u64, bytes_before: u64) -> bool {
         self.scheduler.minds_delay()
             && self.streams.get(id).is_some_and(|s| {
