@@ -44,7 +44,8 @@ fn limit(interface: &str, mbps: f64) -> String {
     )
 }
 
-fn shaped() -> Apart {
+/// Links of these rates, with a helper.
+pub fn shaped() -> Apart {
     let apart = Apart::with_helper();
     sh(&limit("far0", OWN[0]));
     apart.run_there(&limit("near0", OWN[1]));

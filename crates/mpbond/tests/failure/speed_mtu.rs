@@ -4,31 +4,32 @@
 use serde_json::Value;
 
 use crate::apart::Apart;
-use mpbond_testing::has_nft;
+use crate::speed::shaped;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use mpbond_testing::{has_nft, has_tbf};
 
 #[test]
 fn links_that_drop_large_packets_are_measured_with_smaller_segments() {
-    if has_nft() {
+    if has_nft() && has_tbf() {
         play("-Urnm", "speed_mtu::role");
     }
 }
 
-/// The largest segments with which this link and, for a helper, its pipe were measured; a rate of
-/// each.
+/// The largest segments with which this link and, for a helper, its pipe were measured.
 fn measured(apart: &Apart, name: &str) -> Vec<Option<u64>> {
     let (mpbond, config) = (
         env!("CARGO_BIN_EXE_mpbond"),
         apart.bond.file("primary.toml"),
     );
+    // Where something is not measured, the result says why.
     let said = apart.run_there(&format!(
-        "{mpbond} speed {name} --json --seconds 1 --config {}",
+        "{mpbond} speed {name} --json --seconds 2 --config {} || true",
         config.display()
     ));
     let all: Value = serde_json::from_str(&said).unwrap();
     let one = |measured: &Value| {
         for direction in ["down_mbps", "up_mbps"] {
-            assert!(measured[direction].as_f64().unwrap() > 0.01, "{said}");
+            assert!(measured[direction].is_f64(), "{said}");
         }
         measured["max_segment_bytes"].as_u64()
     };
@@ -53,11 +54,8 @@ fn role() {
     if !is_called_for() {
         return;
     }
-    let apart = Apart::with_helper();
-    // One packet for each segment: what is dropped is what a wire would carry.
-    sh("for link in far0 hs0; do ip link set $link gso_max_segs 1; done");
-    apart.there(&["link set near0 gso_max_segs 1"]);
-    apart.helper_runs("ip link set hs1 gso_max_segs 1");
+    // As slow as links are: a machine that is busy keeps up with them.
+    let apart = shaped();
     let here = |interface: &str, octets| {
         let file = apart.bond.file(interface);
         std::fs::write(&file, rule(interface, octets)).unwrap();
