@@ -223,7 +223,7 @@ fn values(runs: &[&Repetition], published: &[&Published]) -> Vec<Value> {
     }
     for v in &mut order {
         // Services without time and causes without episodes have no row of their own.
-        let divided = matches!(v.table, "Figure 3(c)" | "Table 4") && v.unit != "";
+        let divided = matches!(v.table, "Figure 3(c)" | "Table 4") && !v.unit.is_empty();
         let of_run = |r: &&Repetition| match r.measures.iter().find(|m| same(v, m)) {
             Some(m) => Some((m.value, m.model)),
             None if divided && r.measures.iter().any(|m| m.table == v.table) => Some((0.0, false)),
