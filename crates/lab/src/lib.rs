@@ -33,9 +33,9 @@
 //! * Multipath TCP used one path only, with the scheme `kibbutz`.
 //!
 //! [`simulate()`] runs the same file in virtual time: no namespaces, no root, hundreds of transfers
-//! a second. It covers the schemes `mpbond` and `single`, and the workloads whose application is a model; the
-//! report lists what it leaves out, with the reason. In
-//! virtual time a transfer is unfit if `fixed-ratio` did not keep its share, or if it did not end.
+//! a second. It covers the schemes `mpbond` and `single`, and the workloads whose application is a
+//! model; the report lists what it leaves out, with the reason. In virtual time a transfer is unfit
+//! if `fixed-ratio` did not keep its share, or if it did not end.
 //!
 //! Both return a [`RunReport`]:
 //!

@@ -17,8 +17,8 @@ pub struct EnergyModel {
     pub wwan: Spanned<String>,
     /// Radio at both ends of a pipe.
     pub pipe: Spanned<String>,
-    /// Device profiles of hosts: such a host has its own radios in place of `wwan` and `pipe`, of the
-    /// same kind (cellular, WiFi, Bluetooth).
+    /// Device profiles of hosts: such a host has its own radios in place of `wwan` and `pipe`, of
+    /// the same kind (cellular, WiFi, Bluetooth).
     #[serde(default)]
     pub device: BTreeMap<String, Spanned<String>>,
     /// Device profile with the power of an access point, which the primary is while it uses pipes;
