@@ -176,7 +176,7 @@ fn called_heading(t: &OneTrace<FunctionReport>) -> String {
     let clamped = t.report.clamped;
     if clamped.functions > 0 {
         text += &format!(
-            "{}: {} functions took {:.3} ms less than the overhead of their calls, and have no time of their own; trace calibrate measures the overhead.\n",
+            "{}: the overhead exceeds the exclusive time of {} functions, by {:.3} ms in total; that time counts as 0 (trace calibrate measures the overhead).\n",
             t.file,
             clamped.functions,
             clamped.ns as f64 / 1e6

@@ -251,7 +251,7 @@ fn busy_bins(runs: &[Run], start: u64) -> Vec<f64> {
             if i >= MAX_BINS {
                 break;
             }
-            let until = r.end.min(start + (i as u64 + 1) * BIN_NS);
+            let until = r.end.min(start.saturating_add((i as u64 + 1) * BIN_NS));
             bins.resize(bins.len().max(i + 1), 0.0);
             if let Some(bin) = bins.get_mut(i) {
                 *bin += (until - at) as f64 / BIN_NS as f64;

@@ -213,7 +213,7 @@ fn burst(trace: &Trace, runs: &[Run], classes: &ClassRules) -> Option<(u64, u64)
     for r in runs.iter().filter(works) {
         let ns = r.end - r.start;
         now = Some(match now {
-            Some((busy, (from, to))) if r.start <= to + PAUSE_NS => {
+            Some((busy, (from, to))) if r.start <= to.saturating_add(PAUSE_NS) => {
                 (busy + ns, (from, to.max(r.end)))
             }
             _ => (ns, (r.start, r.end)),
