@@ -1,6 +1,7 @@
 //! Request and answer over an open TCP connection, with time stamps of all clocks.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::Socket;
@@ -14,9 +15,20 @@ use crate::sys::{self, Received};
 /// Shortest read timeout of the kernel: 0 would disable it.
 const SHORTEST: Duration = Duration::from_micros(1);
 
+/// How long before the earliest arrival that is expected the socket is read without sleeping. A
+/// thread that sleeps is woken up to tens of µs after its data, longer where the processor itself
+/// has to be woken.
+const EARLY: Duration = Duration::from_micros(500);
+/// How long after it; then the thread sleeps again.
+const LATE: Duration = Duration::from_micros(500);
+
 /// Open connection with time stamps.
 pub(crate) struct Asking {
     socket: Socket,
+    /// Shortest time until an answer so far; `None` before the first one, and with a single
+    /// processor, which the far end or a link may need meanwhile.
+    shortest: Option<Duration>,
+    several_processors: bool,
     /// Octets sent since time stamps were enabled: the kernel numbers stamps by them.
     sent_bytes: u32,
 }
@@ -30,11 +42,35 @@ pub(crate) struct Times {
     last: (u64, Received),
 }
 
+/// Transmit stamps of a question.
+#[derive(Default)]
+struct SentStamps {
+    /// Number of its last octet.
+    key: u32,
+    kernel_ns: Option<u64>,
+    wire_ns: Option<u64>,
+}
+
+impl SentStamps {
+    /// Takes the stamps that are there, without waiting.
+    fn take(&mut self, socket: &Socket) {
+        let mut nothing = [0; 256];
+        while let Ok(Some(sent)) = sys::receive(socket, &mut nothing, true) {
+            if sent.sent_key == Some(self.key) {
+                self.kernel_ns = self.kernel_ns.or(sent.software_ns);
+                self.wire_ns = self.wire_ns.or(sent.hardware_ns);
+            }
+        }
+    }
+}
+
 impl Asking {
     pub(crate) fn new(socket: Socket) -> Self {
         stamping::start(&socket);
         Self {
             socket,
+            shortest: None,
+            several_processors: thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             sent_bytes: 0,
         }
     }
@@ -47,7 +83,9 @@ impl Asking {
         options: &Options,
         mut whole: impl FnMut(&[u8]) -> Result<bool, String>,
     ) -> Result<Option<Times>, ProbeError> {
-        let deadline = Instant::now() + options.timeout;
+        let mut buffer = [0; 4096];
+        let begun = Instant::now();
+        let deadline = begun + options.timeout;
         let out_ns = sys::now_ns();
         if (&self.socket).write_all(question).is_err() {
             return Ok(None);
@@ -55,8 +93,10 @@ impl Asking {
         self.sent_bytes = self.sent_bytes.wrapping_add(question.len() as u32);
         let key = self.sent_bytes.wrapping_sub(1);
         let mut first = None;
-        let (mut kernel_out, mut wire_out) = (None, None);
-        let mut buffer = [0; 4096];
+        let mut sent = SentStamps {
+            key,
+            ..SentStamps::default()
+        };
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left < SHORTEST {
@@ -65,20 +105,26 @@ impl Asking {
             self.socket
                 .set_read_timeout(Some(left))
                 .map_err(ProbeError::io("a read timeout"))?;
-            let Ok(got) = sys::await_bytes(&self.socket, &mut buffer) else {
-                return Ok(None);
+            let early = match first {
+                None => self.read_early(begun, &mut sent, &mut buffer),
+                Some(_) => Ok(None),
+            };
+            let got = match early {
+                Ok(None) => sys::await_bytes(&self.socket, &mut buffer),
+                early => early,
             };
             let in_ns = sys::now_ns();
-            let mut nothing = [0; 256];
-            while let Ok(Some(sent)) = sys::receive(&self.socket, &mut nothing, true) {
-                if sent.sent_key == Some(key) {
-                    kernel_out = kernel_out.or(sent.software_ns);
-                    wire_out = wire_out.or(sent.hardware_ns);
-                }
-            }
+            let Ok(got) = got else {
+                return Ok(None);
+            };
+            sent.take(&self.socket);
             let Some(got) = got else { continue };
             if got.bytes == 0 {
                 return Ok(None);
+            }
+            if first.is_none() && self.several_processors {
+                let took = begun.elapsed();
+                self.shortest = Some(self.shortest.map_or(took, |s| s.min(took)));
             }
             let first = *first.get_or_insert((in_ns, got));
             let bytes = buffer.get(..got.bytes).unwrap_or_default();
@@ -87,8 +133,8 @@ impl Asking {
                 Ok(true) => {
                     return Ok(Some(Times {
                         out_ns,
-                        kernel_out,
-                        wire_out,
+                        kernel_out: sent.kernel_ns,
+                        wire_out: sent.wire_ns,
                         first,
                         last: (in_ns, got),
                     }));
@@ -99,6 +145,34 @@ impl Asking {
                         reason,
                     });
                 }
+            }
+        }
+    }
+
+    /// Reads the answer to the question of the time `begun` without sleeping while it is expected;
+    /// `None` when it is not expected by now, or not yet there.
+    fn read_early(
+        &self,
+        begun: Instant,
+        sent: &mut SentStamps,
+        buffer: &mut [u8],
+    ) -> io::Result<Option<Received>> {
+        let Some(shortest) = self.shortest else {
+            return Ok(None);
+        };
+        let (from, to) = (
+            begun + shortest.saturating_sub(EARLY),
+            begun + shortest + LATE,
+        );
+        loop {
+            let now = Instant::now();
+            // The transmit stamp ends the wait as well.
+            if now < from && sys::wait(&self.socket, from - now)? {
+                sent.take(&self.socket);
+            }
+            let got = sys::receive(&self.socket, buffer, false)?;
+            if got.is_some() || now >= to {
+                return Ok(got);
             }
         }
     }

@@ -349,6 +349,39 @@ fn doubled_and_reordered_answers_are_counted() {
     assert_eq!((s.sent, s.lost, s.duplicates, s.reordered), (5, 1, 4, 3));
 }
 
+/// Answers far before and after the time at which they are expected: none is missed or late.
+#[test]
+fn answers_are_taken_whenever_they_come() {
+    const DELAYS_MS: [u64; 8] = [2000, 1, 60, 0, 20, 0, 3, 40];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 1000];
+        for delay_ms in DELAYS_MS {
+            let bytes = stream.read(&mut request).unwrap();
+            assert!(request[..bytes].ends_with(b"\r\n\r\n"));
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(reply).unwrap();
+        }
+    });
+    let mut options = options(target, Method::Http);
+    options.count = DELAYS_MS.len() as u32;
+    let (all, s) = probes(&options);
+    answering.join().unwrap();
+    assert_eq!((s.sent, s.lost), (DELAYS_MS.len() as u64, 0));
+    for (probe, delay_ms) in all.iter().zip(DELAYS_MS) {
+        assert!(probe.d_u_us.unwrap() >= delay_ms as f64 * 1e3, "{probe:?}");
+        in_order(probe);
+    }
+    // The second is 2 s shorter than the only one before it, and is not waited for until then. User
+    // space may wait for a processor.
+    let second = &all[1];
+    let waited_us = second.d_u_us.unwrap() - second.d_k_us.unwrap();
+    assert!(waited_us < 1e6, "{second:?}");
+}
+
 #[test]
 fn wake_up_packets_do_not_count() {
     let server = server("127.0.0.1:0");
