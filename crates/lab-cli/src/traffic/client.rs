@@ -13,7 +13,7 @@ use mpbond_probe::traffic::{ClientOptions, Direction, Event, Flow, Summary, Targ
 use mpbond_units::{BitRate, duration_text};
 use serde_json::json;
 
-use super::logs::{AppBytes, States};
+use super::logs::{AppBytes, Polled};
 use super::server::PORT;
 use super::text;
 
@@ -86,6 +86,9 @@ pub(crate) struct ClientArgs {
     /// Log states of interfaces (off, available, connected), for `mpbond capture owd`.
     #[arg(long, value_name = "CSV")]
     states: Option<PathBuf>,
+    /// Log signals of WiFi interfaces every 0.2 s, for `mpbond capture owd`.
+    #[arg(long, value_name = "CSV")]
+    rssi: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,7 +134,8 @@ impl ClientArgs {
             .as_deref()
             .map(AppBytes::create)
             .transpose()?;
-        let states = self.states.as_deref().map(States::start).transpose()?;
+        let states = self.states.as_deref().map(Polled::states).transpose()?;
+        let signals = self.rssi.as_deref().map(Polled::signals).transpose()?;
         let mut view = View::new(self.json);
         let mut failed = None;
         let summary = run(&options, |event| {
@@ -155,8 +159,8 @@ impl ClientArgs {
         if let Some(e) = failed {
             return Err(e);
         }
-        if let Some(states) = states {
-            states.stop()?;
+        for log in [states, signals].into_iter().flatten() {
+            log.stop()?;
         }
         self.print_summary(&summary)?;
         // As ping: something is missing.

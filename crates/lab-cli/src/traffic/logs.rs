@@ -1,5 +1,5 @@
-//! The two logs from which `mpbond capture owd` derives the phases of handovers (Wear OS paper,
-//! section 6.3): arrivals by interface, and states of interfaces.
+//! The logs from which `mpbond capture owd` derives the phases of handovers (Wear OS paper, section
+//! 6.3): arrivals by interface, states of interfaces, and strengths of signals.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,8 +16,12 @@ use mpbond_probe::traffic::Event;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 
+use super::signals::signals;
+
 /// Polling interval of interfaces; phases take seconds.
 const LOOK: Duration = Duration::from_millis(50);
+/// Polling interval of signals (Wear OS paper, Table 3).
+const LISTEN: Duration = Duration::from_millis(200);
 
 struct Log {
     path: PathBuf,
@@ -90,33 +94,58 @@ fn interface_of(local: IpAddr) -> Option<String> {
     Some(found.interface_name)
 }
 
-/// `time_s,interface,state`, s since 1970; written until it is dropped.
-pub(crate) struct States {
+/// A log that a thread writes at intervals, until it is stopped; s since 1970.
+pub(crate) struct Polled {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<(), Failure>>,
 }
 
-impl States {
-    pub(crate) fn start(path: &Path) -> Result<Self, Failure> {
-        let mut log = Log::create(path, "time_s,interface,state")?;
+impl Polled {
+    /// `time_s,interface,state`: changes of states.
+    pub(crate) fn states(path: &Path) -> Result<Self, Failure> {
+        let log = Log::create(path, "time_s,interface,state")?;
+        let mut before: BTreeMap<String, &str> = BTreeMap::new();
+        Self::start(log, LOOK, move |log| {
+            let now = states();
+            for (interface, state) in &now {
+                if before.get(interface) != Some(state) {
+                    log.now(interface, state)?;
+                }
+            }
+            for interface in before.keys().filter(|i| !now.contains_key(*i)) {
+                log.now(interface, "off")?;
+            }
+            before = now;
+            Ok(())
+        })
+    }
+
+    /// `time_s,interface,rssi_dbm`: the signals of WiFi.
+    pub(crate) fn signals(path: &Path) -> Result<Self, Failure> {
+        // Before anything runs: this kernel may have no signals.
+        signals()?;
+        let log = Log::create(path, "time_s,interface,rssi_dbm")?;
+        Self::start(log, LISTEN, |log| {
+            for (interface, dbm) in signals()? {
+                log.now(&interface, dbm)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn start(
+        mut log: Log,
+        every: Duration,
+        mut poll: impl FnMut(&mut Log) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Self, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("interfaces".to_owned())
             .spawn(move || {
-                let mut before: BTreeMap<String, &str> = BTreeMap::new();
                 while !seen.load(Ordering::Relaxed) {
-                    let now = states();
-                    for (interface, state) in &now {
-                        if before.get(interface) != Some(state) {
-                            log.now(interface, state)?;
-                        }
-                    }
-                    for interface in before.keys().filter(|i| !now.contains_key(*i)) {
-                        log.now(interface, "off")?;
-                    }
-                    before = now;
-                    std::thread::park_timeout(LOOK);
+                    poll(&mut log)?;
+                    std::thread::park_timeout(every);
                 }
                 Ok(())
             })

@@ -3,6 +3,7 @@
 mod client;
 mod logs;
 mod server;
+mod signals;
 mod text;
 
 use std::process::ExitCode;

@@ -2958,7 +2958,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__traffic__subcmd__client)
-            opts="-d -4 -6 -h -V --workload --direction --rate --chunk --every --duration --stall --attempt --gap --drain --socks5 --ipv4 --ipv6 --json --svg --app-bytes --states --log --log-json --help --version"
+            opts="-d -4 -6 -h -V --workload --direction --rate --chunk --every --duration --stall --attempt --gap --drain --socks5 --ipv4 --ipv6 --json --svg --app-bytes --states --rssi --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3021,6 +3021,10 @@ _mpbond_lab() {
                     return 0
                     ;;
                 --states)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rssi)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
