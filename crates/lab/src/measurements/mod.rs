@@ -196,7 +196,7 @@ impl Measurement {
             Kind::Parts(parts) => parts.measure(quick)?,
             Kind::Probe(probes) => probes.measure(quick)?,
             Kind::Recordings(recorded) => recorded.measure(folder_of(&self.path))?,
-            Kind::Watch(watch) => watch.measure(quick)?,
+            Kind::Watch(watch) => watch.measure()?,
             Kind::Wire(wires) => wires.measure(quick)?,
         };
         let Head { name, title, .. } = &self.head;
@@ -219,7 +219,8 @@ impl Measurement {
         sheet.tables = outcome.tables;
         sheet.pictures = outcome.pictures;
         sheet.notes = outcome.notes;
-        if quick {
+        // A run in virtual time is short anyway, and always whole.
+        if quick && !matches!(self.kind, Kind::Watch(_)) {
             sheet
                 .notes
                 .push("a short run, just to see that it works".to_owned());

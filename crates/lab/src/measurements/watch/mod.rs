@@ -14,9 +14,6 @@ use crate::report::SheetTable;
 use case::Case;
 use quantities::QUANTITIES;
 
-/// Longest time of a short run, in s.
-const QUICK_S: u64 = 30;
-
 /// Parameters of the measurement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +79,7 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn measure(&self, quick: bool) -> Result<Outcome> {
+    pub(super) fn measure(&self) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let mut table = SheetTable {
             title: "Cases".to_owned(),
@@ -94,7 +91,7 @@ impl Watch {
         let names = QUANTITIES.iter().map(|(name, _)| (*name).to_owned());
         table.header.extend(names);
         for case in &self.cases {
-            let values = self.means(case, quick);
+            let values = self.means(case);
             let cell = |v: &Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
             let mut row = vec![case.name.clone()];
             row.extend(values.iter().map(cell));
@@ -125,14 +122,9 @@ impl Watch {
     }
 
     /// Mean of each quantity over the seeds in which it has a value.
-    fn means(&self, case: &Case, quick: bool) -> Vec<Option<f64>> {
-        let seeds = if quick { 1 } else { self.seeds };
-        let runs = (1..=seeds).filter_map(|seed| {
-            let mut setup = case.setup(u64::from(seed)).ok()?;
-            if quick {
-                let end = mpbond_units::Timestamp::from_millis(QUICK_S * 1_000);
-                setup.until = setup.until.min(end);
-            }
+    fn means(&self, case: &Case) -> Vec<Option<f64>> {
+        let runs = (1..=self.seeds).filter_map(|seed| {
+            let setup = case.setup(u64::from(seed)).ok()?;
             Some(mpbond_sim::wear::run(&setup))
         });
         let runs: Vec<_> = runs.collect();
@@ -178,7 +170,7 @@ mod tests {
              [[compare]]\nname = \"keeper\"\nof = \"b\"\nwith = \"a\"\n",
         );
         assert_eq!(w.check(), Ok(()));
-        let outcome = w.measure(false).unwrap();
+        let outcome = w.measure().unwrap();
         let figure = |key: &str| outcome.figures[key].unwrap();
         // 8 Mbit at 1.267 Mbit/s, and one blackout of 0.8 s.
         assert!((figure("a: time_s") - 7.1).abs() < 0.1);
