@@ -60,8 +60,9 @@ const SMOOTHING: Duration = Duration::from_millis(150);
 /// any more, and what overflows them is lost.
 const NEAR_AHEAD: Duration = Duration::from_millis(70);
 
-/// Below this a near hop is never held to be full: an initial window and more.
-const LEAST_NEAR_BYTES: f64 = 40_000.0;
+/// Below this a near hop is never held to be full: an initial window and more, yet less than a slow
+/// link and its queue hold.
+const LEAST_NEAR_BYTES: f64 = 20_000.0;
 
 /// Least span of a throughput sample from ACK counts: several frames on the slowest links.
 const SAMPLE_SPAN: Duration = Duration::from_millis(40);

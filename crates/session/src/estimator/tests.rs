@@ -178,6 +178,16 @@ fn a_helper_that_keeps_up_stays_unlimited() {
     assert!(!e.far_is_full(ms(975), 975_000, 973_000, None));
 }
 
+/// At 2 Mbit/s and 50 ms, a queue of 100 ms overflows with 37 kB on the way.
+#[test]
+fn a_slow_near_hop_is_full_before_its_queue_overflows() {
+    let mut e = Estimator::new(false, FeedbackRule::HelperRadio);
+    e.on_path(ms(0), info(0, 0.25 * MB));
+    e.on_path(ms(1), info(1, 0.25 * MB));
+    assert!(!e.near_is_full(ms(1), 20_000));
+    assert!(e.near_is_full(ms(1), 31_000));
+}
+
 #[test]
 fn what_is_old_is_forgotten() {
     let mut e = Estimator::new(true, FeedbackRule::HelperRadio);
