@@ -110,6 +110,25 @@ fn min_rtt_leaves_the_helper_seconds_behind() {
     assert!(behind > 2.0, "{behind}");
 }
 
+/// A helper whose link is slow, which nothing shows before: copies of what it was given first begin
+/// when the own link has run dry.
+#[test]
+fn a_slow_helper_delays_no_short_transfer() {
+    const OWD: Duration = Duration::from_millis(15);
+    for direction in [Direction::Down, Direction::Up] {
+        let took = |helpers: &[(f64, f64)]| {
+            let links = Scenario::bonded(10.0, helpers, OWD, PIPE);
+            let runs = runs(&links.measuring(Before::Joined, direction, 64 * KIB));
+            assert!(runs.iter().all(|x| x.redundant_bytes <= 32 * KIB));
+            median(&runs, |x| x.took.unwrap().as_secs_f64())
+        };
+        let (alone, with) = (took(&[]), took(&[(1.5, 20.0)]));
+        let row = format!("{direction:?}: {with:.3} s, alone {alone:.3} s");
+        println!("{row}");
+        assert!(with <= alone * 1.03 + 0.005, "{row}");
+    }
+}
+
 /// 5/10/5, 4 MiB, and a link falls to 1 Mbit/s after 2 s.
 #[test]
 fn changing_links_are_coped_with() {

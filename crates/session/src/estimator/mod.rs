@@ -355,6 +355,14 @@ impl Estimator {
             .map(|f| f.bytes_per_sec.max(1.0))
     }
 
+    /// Whether the rate over all hops was measured lately, not derived from windows.
+    pub(crate) fn rate_is_known(&self, now: Timestamp) -> bool {
+        let is_new = |a: &Average| now.since(a.at) < FORGET_AFTER;
+        let near = self.near_measured && self.near.as_ref().is_some_and(is_new);
+        let far = !self.through_helper || self.far.as_ref().is_some_and(is_new);
+        self.pace.as_ref().is_some_and(is_new) || (near && far)
+    }
+
     fn far_hop(&self, now: Timestamp) -> Hop {
         let near = self.near_hop(now);
         Hop {

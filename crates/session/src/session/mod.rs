@@ -30,6 +30,7 @@ mod feedback;
 mod fill;
 mod flow;
 mod health;
+mod hedge;
 mod identity;
 mod join;
 mod keep_alive;

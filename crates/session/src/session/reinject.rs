@@ -6,6 +6,7 @@
 //! | gone, another works ([`Work::requeue`]) | owed bytes of no other subflow; control frames |
 //! | potentially failed, another works ([`Reinjection::recall_from_failed`]) | the same, copied |
 //! | silent, another active ([`Reinjection::probe`]) | 2, 4, then 8 KiB that block a reader |
+//! | later than one that has run dry ([`Reinjection::hedge`]) | its last bytes, few |
 //! | larger PAD than the fastest ([`Reinjection::rebalance`]) | the last `(maxPAD - minPAD) * B` |
 //! | only copies for `cut_after` ([`Reinjection::carries_only_copies`]) | none: it is cut |
 //!
@@ -75,11 +76,13 @@ pub(super) enum Rebalanced {
 /// Reinjection of a session: its rules, and the allowance for copies.
 #[derive(Debug)]
 pub(super) struct Reinjection {
-    config: ReinjectionConfig,
+    pub(super) config: ReinjectionConfig,
     /// Bytes sent when the session was last idle.
-    sent_before: u64,
+    pub(super) sent_before: u64,
     /// Bytes recalled by then, and those recalled since that do not count.
-    copies_before: u64,
+    pub(super) copies_before: u64,
+    /// Bytes hedged since.
+    pub(super) hedged: u64,
 }
 
 impl Reinjection {
@@ -88,6 +91,7 @@ impl Reinjection {
             config: config.clone(),
             sent_before: 0,
             copies_before: 0,
+            hedged: 0,
         }
     }
 
@@ -95,6 +99,7 @@ impl Reinjection {
     pub(super) fn transfer_begins(&mut self, stats: &SessionStats) {
         self.sent_before = stats.bytes_out;
         self.copies_before = stats.reinjected_bytes_out;
+        self.hedged = 0;
     }
 
     // ---- silence --------------------------------------------------------------------------
@@ -308,7 +313,7 @@ impl Work<'_> {
 
     /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another;
     /// returns how many.
-    fn recall(&mut self, i: usize, budget: u64) -> u64 {
+    pub(super) fn recall(&mut self, i: usize, budget: u64) -> u64 {
         let mut taken: Vec<(StreamId, Range<u64>, bool)> = Vec::new();
         let streams = &*self.streams;
         let s = &mut self.subflows[i];

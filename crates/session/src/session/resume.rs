@@ -126,8 +126,18 @@ mod tests {
     fn what_the_peer_has_is_not_sent_again() {
         let mut resume = Resume::new(Duration::from_secs(60));
         let mut queue = SentQueue::default();
-        queue.push(100, Timestamp::ZERO, &mut vec![SentFrame::MaxData]);
-        queue.push(200, Timestamp::ZERO, &mut vec![SentFrame::MaxStreams]);
+        queue.push(
+            100,
+            Timestamp::ZERO,
+            Timestamp::ZERO,
+            &mut vec![SentFrame::MaxData],
+        );
+        queue.push(
+            200,
+            Timestamp::ZERO,
+            Timestamp::ZERO,
+            &mut vec![SentFrame::MaxStreams],
+        );
         resume.keep_unresolved(SubflowId(1), queue);
         assert_eq!(resume.resolve(SubflowId(2), 500), []);
         assert_eq!(resume.resolve(SubflowId(1), 150), [SentFrame::MaxData]);

@@ -94,6 +94,10 @@ impl Session {
         if let Some(i) = self.put_urgent(now, out, frames) {
             return Some(i);
         }
+        if !self.streams.has_ready() {
+            let (reinjection, mut work, _) = self.reinjection();
+            reinjection.hedge(now, &mut work);
+        }
         let mut passed_over = 0u64;
         while let Some(chosen) = self.choose(now, passed_over, views) {
             // The end of a stream is as small as feedback, and wakes no radio either.

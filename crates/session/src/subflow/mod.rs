@@ -21,6 +21,9 @@ use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
 use crate::{HelperId, Role, SubflowId};
 
+/// Time that an ACK may wait at the peer, and what it takes longer than a one-way delay.
+const ACK_TIME: Duration = Duration::from_millis(30);
+
 /// State of a subflow's handshake.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Phase {
@@ -191,6 +194,20 @@ impl Subflow {
         self.estimator.pad(now, sent, acked, self.buffer_delay)
     }
 
+    /// Time until the last owed byte arrives: as predicted when it was written; longer where an
+    /// acknowledgement is overdue. Where no rate was known then, as long as it has taken already.
+    pub(crate) fn remaining(&self, now: Timestamp) -> Duration {
+        let Some((at, due)) = self.sent.youngest() else {
+            return Duration::ZERO;
+        };
+        let acked_by = due + self.estimator.one_way_delay() + ACK_TIME;
+        let waited = match self.estimator.rate_is_known(now) {
+            true => now.since(acked_by),
+            false => now.since(at),
+        };
+        due.since(now).max(waited)
+    }
+
     /// End-to-end throughput.
     pub(crate) fn throughput(&self, now: Timestamp) -> BitRate {
         self.estimator.throughput(now)
@@ -221,7 +238,8 @@ impl Subflow {
             self.health.owes_again(now, self.rx.at);
             self.estimator.owes_again(now);
         }
-        self.sent.push(self.tx.octets, now, frames);
+        let due = now + self.pad(now);
+        self.sent.push(self.tx.octets, now, due, frames);
         octets
     }
 

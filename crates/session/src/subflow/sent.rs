@@ -36,6 +36,8 @@ struct SentRecord {
     /// Ciphertext octets from the start of the TLS stream to this record's end.
     end: u64,
     at: Timestamp,
+    /// When it was expected to arrive.
+    due: Timestamp,
     frames: u32,
 }
 
@@ -51,7 +53,13 @@ pub(crate) struct SentQueue {
 }
 
 impl SentQueue {
-    pub(crate) fn push(&mut self, end: u64, at: Timestamp, frames: &mut Vec<SentFrame>) {
+    pub(crate) fn push(
+        &mut self,
+        end: u64,
+        at: Timestamp,
+        due: Timestamp,
+        frames: &mut Vec<SentFrame>,
+    ) {
         if frames.is_empty() {
             return;
         }
@@ -69,6 +77,7 @@ impl SentQueue {
         self.records.push_back(SentRecord {
             end,
             at,
+            due,
             frames: frames.len() as u32,
         });
         self.frames.extend(frames.drain(..));
@@ -107,6 +116,11 @@ impl SentQueue {
         self.data_bytes = 0;
         self.recalled_bytes = 0;
         self.frames.drain(..)
+    }
+
+    /// When the youngest record was written, and when it was expected to arrive.
+    pub(crate) fn youngest(&self) -> Option<(Timestamp, Timestamp)> {
+        self.records.back().map(|r| (r.at, r.due))
     }
 
     /// When the oldest record was written.
@@ -266,9 +280,15 @@ mod tests {
         queue.push(
             10,
             Timestamp::ZERO,
+            Timestamp::ZERO,
             &mut vec![SentFrame::Ping, data(0..100, false)],
         );
-        queue.push(20, Timestamp::ZERO, &mut vec![data(100..300, true)]);
+        queue.push(
+            20,
+            Timestamp::ZERO,
+            Timestamp::ZERO,
+            &mut vec![data(100..300, true)],
+        );
         let mut recalled = |budget| {
             let taken = queue.recall_oldest(budget, |_, _| true);
             taken

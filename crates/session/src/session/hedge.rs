@@ -1,0 +1,152 @@
+//! Hedged ends of short transfers: when nothing is left to be sent, a subflow that has run dry
+//! takes copies of the last bytes of the one that is expected to deliver latest.
+//!
+//! A path of unknown rate is given a window like any other, and may need long for it. Copies that
+//! begin at once cost nothing but bytes: the transfer ends hardly later than without that path.
+
+use std::time::Duration;
+
+use mpbond_units::Timestamp;
+
+use super::reinject::{Reinjection, Work};
+use crate::config::RebalanceTrigger;
+use crate::stats::SessionStats;
+use crate::subflow::Subflow;
+
+/// Bytes of the longest transfer whose end is hedged, and of the copies: of a longer one they are a
+/// small part, and rebalancing has an allowance for that.
+const SHORT_BYTES: u64 = 256 << 10;
+const SHORT_COPIES: u64 = 32 << 10;
+
+/// Least bytes of a hedge: a segment, about.
+const LEAST_BYTES: u64 = 1_000;
+
+/// Least gain of a hedge: less is no reason to send bytes twice.
+const LEAST_GAIN: Duration = Duration::from_millis(2);
+
+impl Reinjection {
+    /// Hedges the end of a short transfer: queues copies of the last bytes of the latest subflow if
+    /// the fastest that has room would deliver them before.
+    pub(super) fn hedge(&mut self, now: Timestamp, work: &mut Work) {
+        if !self.config.rebalance || self.config.trigger != RebalanceTrigger::NothingSendable {
+            return;
+        }
+        let budget = self.hedge_budget(work.stats);
+        if budget < LEAST_BYTES {
+            return;
+        }
+        let late = |s: &&Subflow| s.works() && s.is_regular() && s.sent.useful_bytes() > 0;
+        let subflows = work.subflows.iter();
+        let Some(slow) = subflows
+            .clone()
+            .filter(late)
+            .max_by_key(|s| s.remaining(now))
+        else {
+            return;
+        };
+        let takes = |s: &&Subflow| {
+            s.id != slow.id && s.may_take_over() && s.tx.room > 0 && !s.near_is_full(now)
+        };
+        let Some(fast) = subflows.filter(takes).min_by_key(|s| s.pad(now)) else {
+            return;
+        };
+        let bytes = budget.min(slow.sent.useful_bytes());
+        let arrives = fast.pad(now) + fast.throughput(now).time_for(bytes) + LEAST_GAIN;
+        if slow.remaining(now) <= arrives {
+            return;
+        }
+        let id = slow.id;
+        if let Some(i) = work.subflows.index(id) {
+            let copied = work.recall(i, bytes);
+            self.hedged += copied;
+            // Rebalancing has its own allowance.
+            self.copies_before += copied;
+        }
+    }
+
+    /// Bytes that may still be hedged in this transfer.
+    fn hedge_budget(&self, stats: &SessionStats) -> u64 {
+        let sent = stats.bytes_out - self.sent_before;
+        let allowed = match sent {
+            0..=SHORT_BYTES => SHORT_COPIES,
+            _ => 0,
+        };
+        allowed.saturating_sub(self.hedged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ReinjectionConfig;
+    use crate::session::streams::Streams;
+    use crate::session::subflows::Subflows;
+    use crate::stream::Stream;
+    use crate::{PathInfo, Role, StreamClass};
+
+    const MIB: u64 = 1 << 20;
+
+    fn ms(v: u64) -> Timestamp {
+        Timestamp::from_millis(v)
+    }
+
+    /// Copies queued at an instant, where a subflow of 1 MB/s was given `bytes` at 0 ms and another
+    /// has run dry; `sent` bytes in all. Rates are measured, or follow from windows.
+    fn hedged(measured: bool, at: u64, bytes: u64, sent: u64) -> u64 {
+        let mut subflows = Subflows::new();
+        for id in [1, 2] {
+            let mut s = Subflow::for_test(id, None, Role::Regular);
+            if measured {
+                let path = PathInfo {
+                    bytes_arrived: 1,
+                    ..*s.estimator.path()
+                };
+                s.estimator.on_path(ms(0), path);
+            }
+            subflows.add(s);
+        }
+        let mut streams = Streams::new();
+        let mut stream = Stream::new(StreamClass::Bulk, None, ms(0), MIB);
+        stream.send.max_offset = MIB;
+        let id = streams.open(stream);
+        streams.write(id, vec![0; MIB as usize].into());
+        let buffer = &mut streams.get_mut(id).unwrap().send.buffer;
+        buffer.take_new(MIB, MIB);
+        for start in (0..bytes).step_by(1_000) {
+            subflows[0].give(ms(0), 0, start..start + 1_000);
+        }
+        let mut reinjection = Reinjection::new(&ReinjectionConfig::default());
+        let mut stats = SessionStats {
+            bytes_out: sent,
+            ..SessionStats::default()
+        };
+        let mut work = Work {
+            subflows: &mut subflows,
+            streams: &mut streams,
+            stats: &mut stats,
+        };
+        // What is due once is not copied twice.
+        reinjection.hedge(ms(at), &mut work);
+        reinjection.hedge(ms(at), &mut work);
+        streams.retransmit_bytes()
+    }
+
+    #[test]
+    fn the_last_bytes_of_the_latest_are_copied() {
+        // 200 kB take 200 ms, copies of 32 KiB on the other 60 ms.
+        assert_eq!(hedged(true, 0, 200_000, 250_000), 33_000);
+        // None of a long transfer.
+        assert_eq!(hedged(true, 0, 200_000, 300_000), 0);
+        // What arrives sooner than a copy could is not copied.
+        assert_eq!(hedged(true, 0, 10_000, 250_000), 0);
+        assert_eq!(hedged(true, 160, 200_000, 250_000), 0);
+    }
+
+    #[test]
+    fn what_is_overdue_or_was_never_measured_is_copied() {
+        assert_eq!(hedged(true, 80, 10_000, 250_000), 0);
+        assert_eq!(hedged(true, 200, 10_000, 250_000), 10_000);
+        // It has taken 80 ms already.
+        assert_eq!(hedged(false, 80, 10_000, 250_000), 10_000);
+    }
+}
