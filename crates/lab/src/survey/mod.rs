@@ -137,9 +137,10 @@ pub fn survey(options: &SurveyOptions) -> Result<Survey> {
     if !options.quiet {
         println!("{}", summary::grid(&report.summary).to_text());
         println!("\n{}", figures::grid(&report.figures).to_text());
-        for missed in report.figures.iter().filter(|figure| !figure.holds) {
-            let replay = missed.worst.as_deref().unwrap_or_default();
-            println!("MISSED: {}; worst: {replay}", missed.name);
+        for missed in &report.figures {
+            if let Some(worst) = &missed.worst {
+                println!("worst of \"{}\": {worst}", missed.name);
+            }
         }
         if let Some(left_out) = left_out {
             println!("{left_out}");
