@@ -279,6 +279,19 @@ fn programs_other_than_mpbond_carry_transfers() {
         assert!(transfer.seconds >= transfer.ideal_seconds, "{transfer:?}");
     }
 
+    // The failure of a transfer is a result.
+    let nowhere = external("leads nowhere", path, &record);
+    let complaint = String::from_utf8_lossy(&nowhere.stderr);
+    assert_eq!(nowhere.status.code(), Some(1), "{complaint}");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let report: RunReport = serde_json::from_str(&text).unwrap();
+    assert_eq!(report.transfers.len(), 4);
+    for transfer in &report.transfers {
+        assert!(!transfer.sha256_ok && !transfer.fit, "{transfer:?}");
+        let why = transfer.unfit_because.as_deref().unwrap();
+        assert!(why.starts_with("it failed: "), "{why}");
+    }
+
     let ended = external("ends at once", path, &record);
     let complaint = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{complaint}");

@@ -41,6 +41,18 @@ pub(crate) struct Outcome {
     pub noticed: BTreeMap<Quantity, f64>,
 }
 
+impl Outcome {
+    /// Result of a transfer that broke off after this time.
+    pub fn failed(after: Duration, why: &str) -> Self {
+        Self {
+            seconds: after.as_secs_f64(),
+            unfit_because: Some(format!("it failed: {}", why.trim())),
+            intact: Some(false),
+            ..Self::default()
+        }
+    }
+}
+
 /// Callback with the number of bytes received so far.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64);
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -181,10 +181,11 @@ impl<'a> Lab<'a> {
                 (_, Some(programs)) => Error::run(format!("{e}\n{}", programs.log_tails())),
                 (None, None) => e,
             })?;
+            let failed = !transfer.sha256_ok;
             done.add(transfer)?;
             self.progress.done(place);
-            // A cold start needs fresh daemons; so does the transfer after a fault.
-            if scheme.start == Start::Cold || !workload.faults.is_empty() {
+            // A cold start needs fresh daemons; so does the transfer after a fault or a failure.
+            if scheme.start == Start::Cold || !workload.faults.is_empty() || failed {
                 (daemons, programs) = (None, None);
             }
         }
@@ -311,7 +312,14 @@ impl<'a> Lab<'a> {
             before,
             latest_opened_s,
         } = ready;
-        let outcome = self.carry(scheme, workload, number, daemons, fetcher, ideal)?;
+        let begun = Instant::now();
+        let outcome = match self.carry(scheme, workload, number, daemons, fetcher, ideal) {
+            // That others fail is a result.
+            Err(e) if scheme.scheme != Carrier::Mpbond => {
+                Outcome::failed(begun.elapsed(), &e.to_string())
+            }
+            outcome => outcome?,
+        };
         let end = self.player.now();
         let (bytes, ideal) = match workload.application() {
             None => (most, ideal),
