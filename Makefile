@@ -14,6 +14,8 @@
 #   make advisories      known holes in dependencies, with cargo-deny and a network
 #   make survey          links drawn at random, in virtual time, beside wanted figures: SEED="1 2" for
 #                        other seeds, PAIRS=tuning for recorded links (QUICK=1: a glance)
+#   make peers           mpbond beside other programs that use several paths, which it installs from
+#                        crates.io (QUICK=1: one repetition over one pair of links)
 #   make bench           figures beside their targets (QUICK=1: just to see it run)
 #   make footprint       sizes of the programs and CPU seconds of their builds, beside their bounds
 #   make load            thousands of sessions and streams at one proxy (QUICK=1: a tenth)
@@ -32,7 +34,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey fuzz deny bench footprint \
+.PHONY: help daemons demo demo-failover demo-programs experiments release test fmt clippy unit hunt simulate day survey peers fuzz deny bench footprint \
 	load soak upgrades quickstart-test advisories prepare install uninstall dist dist-check clean
 
 # Where rustup puts cargo, and where Debian puts ip and nft.
@@ -135,6 +137,9 @@ deny:
 # Sizes of the programs, and CPU seconds of building them from nothing, with their bounds.
 footprint: prepare
 	@.ci/footprint
+
+peers: release
+	@.ci/peers
 
 bench: release
 	@.ci/bench
