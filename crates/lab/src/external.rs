@@ -1,9 +1,9 @@
 //! Programs of a scheme `external` in their hosts: starting and stopping.
 
 use std::fs::File;
-use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -16,7 +16,9 @@ use crate::experiment::{Experiment, External, Interception, Role, Scheme, with_a
 use crate::host::Host;
 use crate::wiring::Network;
 
-/// Time limit from the start of the programs until the primary's one listens.
+/// `{port}` of the next start.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(20_000);
+/// Time limit from the start of the programs until they listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// Time from SIGTERM to SIGKILL.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
@@ -35,8 +37,7 @@ struct Program {
 }
 
 impl Programs {
-    /// Starts the programs of `scheme`, with logs in `folder`, and waits until the primary's one
-    /// listens.
+    /// Starts the programs of `scheme`, with logs in `folder`, and waits until they listen.
     ///
     /// # Errors
     /// With the last lines of the log of a program that fails.
@@ -48,6 +49,7 @@ impl Programs {
         folder: &Path,
     ) -> Result<Self> {
         let to = external.listens;
+        let port = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
         let mut programs = Self {
             running: Vec::new(),
             way: match scheme.interception {
@@ -62,10 +64,14 @@ impl Programs {
         ];
         for (role, command) in commands {
             if let Some(command) = command {
-                programs.launch(e, network, role, command, folder)?;
+                programs.launch(e, network, role, command, port, folder)?;
             }
         }
-        programs.wait_until_it_listens(network.host_in(Role::Primary)?, to)?;
+        let uses_port = |command: &Vec<String>| command.iter().any(|w| w.contains("{port}"));
+        if external.proxy.as_ref().is_some_and(uses_port) {
+            programs.wait_for_listener(network.host_in(Role::Proxy)?, port)?;
+        }
+        programs.wait_for_listener(network.host_in(Role::Primary)?, to.port())?;
         Ok(programs)
     }
 
@@ -86,12 +92,14 @@ impl Programs {
         network: &Network,
         role: Role,
         command: &[String],
+        port: u16,
         folder: &Path,
     ) -> Result<()> {
         let host = network.host_in(role)?;
         let primary = e.host(Role::Primary).name.get_ref();
         let address = |name: &str| {
             let address = match name {
+                "port" => return Some(port.to_string()),
                 "proxy" => e.host(Role::Proxy).address,
                 "origin" => e.host(Role::Origin).address,
                 link => network.address(primary, link),
@@ -119,7 +127,7 @@ impl Programs {
         Ok(())
     }
 
-    fn wait_until_it_listens(&mut self, primary: &Host, at: SocketAddrV4) -> Result<()> {
+    fn wait_for_listener(&mut self, host: &Host, port: u16) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
             let ended = self.running.iter_mut().find_map(|program| {
@@ -132,17 +140,20 @@ impl Programs {
                     "the program on {host} ended: {status}\n{tails}"
                 )));
             }
-            let listens = primary.enter(|| {
+            let listens = host.enter(|| {
                 let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
                 let mut tables = tables.iter().flat_map(std::fs::read_to_string);
-                tables.any(|table| has_listener(&table, at.port()))
+                tables.any(|table| has_listener(&table, port))
             })?;
             if listens {
                 return Ok(());
             }
             if Instant::now() > deadline {
                 let tails = self.log_tails();
-                return Err(Error::run(format!("nothing listens on {at}\n{tails}")));
+                return Err(Error::run(format!(
+                    "nothing listens on port {port} of {}\n{tails}",
+                    host.name()
+                )));
             }
             std::thread::sleep(POLL);
         }

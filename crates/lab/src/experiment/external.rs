@@ -6,15 +6,16 @@
 //! scheme = "external"
 //!
 //! [scheme.external]
-//! proxy = ["agg-tunnel", "server", "--tcp", "5800", "--port", "{origin}:80:80"]
-//! primary = ["agg-tunnel", "client", "--tcp", "{proxy}:5800", "--port", "80:8080", "--global"]
+//! proxy = ["agg-tunnel", "server", "--tcp", "{port}", "--port", "{origin}:80:80"]
+//! primary = ["agg-tunnel", "client", "--tcp", "{proxy}:{port}", "--port", "80:8080", "--global"]
 //! listens = "127.0.0.1:8080"      # of the primary; forwarded to the origin
 //! ```
 //!
 //! In arguments, `{proxy}` and `{origin}` stand for the addresses of these hosts, and the name of a
-//! direct link for the primary's address on it. With `interception = "socks5"` or `"http"` the
-//! address is that of a SOCKS5 server or HTTP proxy; otherwise each of its connections leads to
-//! port 80 of the origin.
+//! direct link for the primary's address on it. `{port}` is another port of the proxy at each
+//! start, since connections in TIME-WAIT can keep a program from listening on the last one. With
+//! `interception = "socks5"` or `"http"`, `listens` is the address of a SOCKS5 server or HTTP
+//! proxy; otherwise each of its connections leads to port 80 of the origin.
 
 use std::net::SocketAddrV4;
 
@@ -90,7 +91,7 @@ mod tests {
             (
                 "{first}",
                 "{third}",
-                "{third} is neither {proxy}, {origin} nor a direct link",
+                "{third} is neither {proxy}, {origin}, {port} nor a direct link",
             ),
             (
                 "client = \"fetch\"",

@@ -79,10 +79,10 @@ fn external(e: &Experiment, scheme: &Scheme) -> Option<String> {
         return Some("`external` needs `client = \"fetch\"` at the top of the file".into());
     }
     let is_link = |name: &str| e.direct_links().any(|link| link.name.get_ref() == name);
-    let known = |name: &str| matches!(name, "proxy" | "origin") || is_link(name);
+    let known = |name: &str| matches!(name, "proxy" | "origin" | "port") || is_link(name);
     let unknown = external.unknown_name(known)?;
     Some(format!(
-        "external: {{{unknown}}} is neither {{proxy}}, {{origin}} nor a direct link"
+        "external: {{{unknown}}} is neither {{proxy}}, {{origin}}, {{port}} nor a direct link"
     ))
 }
 
