@@ -50,6 +50,7 @@ impl World {
         });
         Observed {
             exchanges: exchanges.collect(),
+            left_out: self.left_out,
             ended: self.now,
             failure,
             passed: self.net.passed.take().unwrap_or_default(),

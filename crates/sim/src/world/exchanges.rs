@@ -28,6 +28,15 @@ impl World {
             When::AfterJoined(after) => Some(self.joined? + after),
             When::AfterStart(e, after) => Some(exchange(e)?.started + after),
             When::AfterEnd(e, after) => Some(exchange(e)?.client.ended?.0 + after),
+            When::AfterAll { first, last, wait } => {
+                let over = |e: usize| match self.left_out[e] {
+                    true => Some(Timestamp::ZERO),
+                    false => Some(exchange(e)?.client.ended?.0),
+                };
+                // The last one is most likely to run.
+                let mut all = (first..=last).rev();
+                Some(all.try_fold(Timestamp::ZERO, |end, e| Some(end.max(over(e)?)))? + wait)
+            }
         }
     }
 
@@ -42,6 +51,10 @@ impl World {
         let due = waiting.take_due(self.now, |e| self.start_of(e));
         self.waiting = waiting;
         for e in due {
+            if self.runs_beside(e) {
+                self.left_out[e] = true;
+                continue;
+            }
             match self.admit() {
                 Entry::Open => self.open(e)?,
                 Entry::AskAt(at) => self.waiting.put(at, e),
@@ -62,6 +75,15 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Whether an exchange runs beside which this one does not.
+    fn runs_beside(&self, e: usize) -> bool {
+        let mut others = self.scenario.exchanges[e].never_beside.clone();
+        others.any(|other| {
+            let running = self.running.get(other).and_then(Option::as_ref);
+            running.is_some_and(|r| r.client.ended.is_none() && self.direct_at[other].is_none())
+        })
     }
 
     /// Whether an exchange that is due may be opened in the session now.

@@ -115,6 +115,8 @@ pub struct World {
     active: Vec<usize>,
     /// Exchanges that have not started.
     waiting: Agenda,
+    /// By exchange: whether it was left out.
+    left_out: Vec<bool>,
     /// By exchange: when it went direct.
     direct_at: Vec<Option<Timestamp>>,
     faults: Agenda,
@@ -156,6 +158,7 @@ impl World {
             running: scenario.exchanges.iter().map(|_| None).collect(),
             active: Vec::new(),
             waiting: Agenda::new(scenario.exchanges.iter().map(|x| x.start)),
+            left_out: vec![false; scenario.exchanges.len()],
             direct_at: vec![None; scenario.exchanges.len()],
             faults: Agenda::new(scenario.faults.iter().map(|f| f.when)),
             rates: scenario.links.iter().map(|_| Default::default()).collect(),

@@ -34,6 +34,8 @@ pub struct Outcome {
 pub struct Observed {
     /// Its exchanges, in the scenario's order; `None` for one that was not over or ended wrongly.
     pub exchanges: Vec<Option<ExchangeOutcome>>,
+    /// By exchange: whether it was left out ([`super::Exchange::never_beside`]).
+    pub left_out: Vec<bool>,
     /// Packets that links carried, in order of arrival, if [`super::Scenario::keeps_log`] is set.
     pub passed: Vec<Passed>,
     /// When it ended.

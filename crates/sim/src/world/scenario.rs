@@ -1,5 +1,6 @@
 //! Scenarios: links, routes, applications and faults of a world.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use mpbond_manager::{REPORT_EVERY, WORTH_OPENING, WithoutProxy};
@@ -118,6 +119,16 @@ pub enum When {
     AfterStart(usize, Duration),
     /// Time since the end of this exchange at the client.
     AfterEnd(usize, Duration),
+    /// Time since the end of the last of these exchanges at the client, when all are over. One that
+    /// was left out is over.
+    AfterAll {
+        /// First of the exchanges.
+        first: usize,
+        /// Last of the exchanges.
+        last: usize,
+        /// The time.
+        wait: Duration,
+    },
 }
 
 /// A user connection between a client at the primary and an origin behind the proxy.
@@ -134,9 +145,11 @@ pub struct Exchange {
     /// Whether messages are delimited by their length, as in HTTP/1.1, and not by the end of the
     /// stream. The client then ends its half when it has received everything, the origin after it.
     pub by_length: bool,
-    /// Plain TCP only: whether it uses the connection of the exchange before. A session opens a new
-    /// stream for each exchange.
+    /// Plain TCP only: whether it uses the connection of the last exchange before that was not left
+    /// out. A session opens a new stream for each exchange.
     pub continues: bool,
+    /// Exchanges beside which it does not run: if one of them runs when it is due, it is left out.
+    pub never_beside: Range<usize>,
     /// Class of its stream.
     pub class: StreamClass,
     /// Behaviour of the client.
@@ -314,6 +327,24 @@ pub enum Before {
     Used,
 }
 
+impl When {
+    /// The instant `by` after this one.
+    #[must_use]
+    pub fn later(self, by: Duration) -> Self {
+        match self {
+            Self::At(after) => Self::At(after + by),
+            Self::AfterJoined(after) => Self::AfterJoined(after + by),
+            Self::AfterStart(e, after) => Self::AfterStart(e, after + by),
+            Self::AfterEnd(e, after) => Self::AfterEnd(e, after + by),
+            Self::AfterAll { first, last, wait } => Self::AfterAll {
+                first,
+                last,
+                wait: wait + by,
+            },
+        }
+    }
+}
+
 impl Exchange {
     /// A download: a small request, and `bytes` as the response.
     pub fn download(start: When, bytes: u64) -> Self {
@@ -324,6 +355,7 @@ impl Exchange {
             at_once: false,
             by_length: false,
             continues: false,
+            never_beside: 0..0,
             class: StreamClass::Bulk,
             client: Manner::default(),
             origin: Manner::default(),

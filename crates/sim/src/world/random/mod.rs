@@ -173,6 +173,7 @@ impl Dice {
             at_once: self.once_in(2),
             by_length: false,
             continues: false,
+            never_beside: 0..0,
             class: if self.once_in(3) {
                 StreamClass::Interactive
             } else {
