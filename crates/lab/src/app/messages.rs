@@ -48,7 +48,19 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
     });
     let ran = ran?;
     intact &= ran.iter().all(|message| message.intact);
-    let seconds: Sample = ran.iter().map(|message| message.seconds).collect();
+    let seconds = ran.iter().map(|message| message.seconds).collect();
+    let noticed = quantities(messages, &seconds, bulk_bytes);
+    let watch = watch.into_inner();
+    Ok(Ran {
+        watch: watch.map_err(|_| Error::run("a connection's thread panicked"))?,
+        intact,
+        noticed,
+        used: bulk.map_or_else(Vec::new, |connection| used(&connection, start)),
+    })
+}
+
+/// Quantities of messages that took these times, beside a download of so many bytes.
+pub(crate) fn quantities(messages: &Messages, seconds: &Sample, bulk_bytes: u64) -> Noticed {
     let mut noticed = Noticed::new();
     for (quantity, share) in [
         (Quantity::MessageS, 0.5),
@@ -61,13 +73,7 @@ pub(super) fn exchange(messages: &Messages, setting: &Setting, progress: Progres
         let mbps = bulk_bytes as f64 * 8e-6 / messages.length.as_secs_f64();
         noticed.insert(Quantity::BulkMbps, mbps);
     }
-    let watch = watch.into_inner();
-    Ok(Ran {
-        watch: watch.map_err(|_| Error::run("a connection's thread panicked"))?,
-        intact,
-        noticed,
-        used: bulk.map_or_else(Vec::new, |connection| used(&connection, start)),
-    })
+    noticed
 }
 
 /// Result of one message.

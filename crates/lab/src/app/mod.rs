@@ -12,5 +12,6 @@ mod video;
 mod video_player;
 
 pub(crate) use chunks::gaps;
+pub(crate) use messages::quantities as messages_quantities;
 pub(crate) use ran::{Setting, mean_and_p95};
 pub(crate) use run::run;

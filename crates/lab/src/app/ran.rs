@@ -24,7 +24,7 @@ pub(crate) struct Setting<'a> {
 }
 
 /// Quantities of an application.
-pub(super) type Noticed = BTreeMap<Quantity, f64>;
+pub(crate) type Noticed = BTreeMap<Quantity, f64>;
 
 /// Result of an application.
 pub(super) struct Ran {

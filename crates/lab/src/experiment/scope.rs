@@ -126,8 +126,7 @@ fn workload_needs(e: &Experiment, workload: &Workload) -> Option<&'static str> {
         Some(Application::Video(_)) => return Some("videos need their player"),
         Some(Application::Page(_)) => return Some("pages need their client"),
         Some(Application::Stream(_)) => return Some("streams need their client"),
-        Some(Application::Messages(_)) => return Some("messages need their client"),
-        Some(Application::Chunks(_) | Application::Timed(_)) | None => {}
+        Some(Application::Messages(_) | Application::Chunks(_) | Application::Timed(_)) | None => {}
     }
     let loses_carrier = |link| {
         workload

@@ -7,7 +7,7 @@ use mpbond_sim::world::{ExchangeOutcome, Observed};
 use mpbond_units::Timestamp;
 
 use super::topology::{CLOSING, Part, Prepared, direction};
-use crate::app::mean_and_p95;
+use crate::app::{mean_and_p95, messages_quantities};
 use crate::conditions::ratio_not_kept;
 use crate::energy::Accountant;
 use crate::error::Result;
@@ -46,9 +46,9 @@ pub(super) fn transfers(
     let passed: Vec<Passed> = observed.passed.iter().map(passed).collect();
     let mut all = Vec::new();
     for part in &world.parts {
-        let outcomes = observed.exchanges.get(part.exchanges.clone());
-        let outcomes = outcomes.unwrap_or_default().iter().map(Option::as_ref);
-        let whole: Option<Vec<&ExchangeOutcome>> = outcomes.collect();
+        let ran = part.exchanges.clone().filter(|e| !observed.left_out[*e]);
+        let whole: Option<Vec<&ExchangeOutcome>> =
+            ran.map(|e| observed.exchanges[e].as_ref()).collect();
         let Some(outcomes) = whole.filter(|all| !all.is_empty()) else {
             all.push(failed(e, world.scheme, part, place, observed));
             break;
@@ -79,6 +79,11 @@ fn transfer(
     let ended = |x: &ExchangeOutcome| x.started + x.took.unwrap_or_default();
     let start = outcomes.iter().map(|x| x.started).min();
     let start = start.unwrap_or(Timestamp::ZERO);
+    let start = match workload.application() {
+        // The first message is due after one interval.
+        Some(Application::Messages(m)) if !m.bulk => start.before(m.every),
+        _ => start,
+    };
     let end = outcomes.iter().map(|x| ended(x)).max().unwrap_or(start);
     let seconds = end.since(start).as_secs_f64();
     let read = |x: &&ExchangeOutcome| match workload.direction {
@@ -92,7 +97,8 @@ fn transfer(
     };
     let watch = watched(start, outcomes);
     let longest_stall_s = watch.longest().as_secs_f64();
-    let first = outcomes.first().and_then(|x| x.first_byte);
+    let first = |x: &&ExchangeOutcome| Some(x.started + x.first_byte?);
+    let first = outcomes.iter().filter_map(first).min();
     let since = |p: &&Passed| p.arrived >= start && p.arrived <= end + CLOSING;
     let passed: Vec<Passed> = passed.iter().filter(since).copied().collect();
     let energy = accountants
@@ -113,7 +119,7 @@ fn transfer(
         ratio: seconds / ideal.as_secs_f64(),
         redundant_bytes: Some(outcomes.iter().map(|x| x.redundant_bytes).sum()),
         sha256_ok: true,
-        first_byte_s: first.map(|d| d.as_secs_f64()),
+        first_byte_s: first.map(|at| at.since(start).as_secs_f64()),
         longest_stall_s,
         subflows,
         // As in real time, where curl does not report progress.
@@ -210,7 +216,8 @@ fn shares(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Vec<SubflowShare> 
             match all.iter_mut().find(|s| s.name == share.route) {
                 Some(s) => {
                     s.bytes += share.bytes;
-                    s.finished_s = finished.or(s.finished_s);
+                    let ends = [s.finished_s, finished].into_iter();
+                    s.finished_s = ends.flatten().reduce(f64::max);
                 }
                 None => all.push(SubflowShare {
                     name: share.route.clone(),
@@ -228,24 +235,38 @@ fn watched(start: Timestamp, outcomes: &[&ExchangeOutcome]) -> Watch {
     // Only differences of instants matter.
     let zero = Instant::now();
     let mut watch = Watch::since(zero);
-    let mut before = 0;
+    let mut arrivals = Vec::new();
     for x in outcomes {
-        let offset = x.started.since(start);
+        let mut before = 0;
         for (after, bytes) in &x.arrivals {
-            watch.saw(before + bytes, zero + offset + *after);
+            arrivals.push((x.started.since(start) + *after, bytes - before));
+            before = *bytes;
         }
-        before = watch.bytes();
+    }
+    // Exchanges may run at the same time.
+    arrivals.sort_by_key(|(at, _)| *at);
+    for (at, more) in arrivals {
+        watch.saw(watch.bytes() + more, zero + at);
     }
     watch
 }
 
 fn noticed(workload: &Workload, outcomes: &[&ExchangeOutcome]) -> BTreeMap<Quantity, f64> {
-    if !matches!(workload.application(), Some(Application::Chunks(_))) {
-        return BTreeMap::new();
-    }
     let seconds = |x: &&ExchangeOutcome| x.took.unwrap_or(Duration::ZERO).as_secs_f64();
-    let figures = mean_and_p95(outcomes.iter().map(seconds).collect());
-    let figures =
-        figures.map(|(mean, p95)| [(Quantity::ChunkS, mean), (Quantity::ChunkP95S, p95)].into());
-    figures.unwrap_or_default()
+    match workload.application() {
+        Some(Application::Chunks(_)) => {
+            let figures = mean_and_p95(outcomes.iter().map(seconds).collect());
+            let named = |(mean, p95)| [(Quantity::ChunkS, mean), (Quantity::ChunkP95S, p95)].into();
+            figures.map(named).unwrap_or_default()
+        }
+        Some(Application::Messages(messages)) => {
+            // The download beside them is the last exchange.
+            let (bulk, ran) = match outcomes.split_last() {
+                Some((bulk, ran)) if messages.bulk => (bulk.down_bytes, ran),
+                _ => (0, outcomes),
+            };
+            messages_quantities(messages, &ran.iter().map(seconds).collect(), bulk)
+        }
+        _ => BTreeMap::new(),
+    }
 }

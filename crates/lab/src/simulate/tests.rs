@@ -359,3 +359,82 @@ fn schedules_begin_anew_with_each_transfer() {
         }
     }
 }
+
+/// Messages beside a download, and alone.
+fn messages(connection: &str) -> String {
+    let with = |more: &str| {
+        let message = "bytes = \"2 KiB\", every = \"200ms\", length = \"6s\"";
+        format!("messages = {{ {message}, connection = \"{connection}\"{more} }}")
+    };
+    workload("beside", "down", &with("")) + &workload("alone", "down", &with(", bulk = false"))
+}
+
+#[test]
+fn messages_run_beside_a_download_and_alone() {
+    let links = links([8, 10, 5], NO_MORE);
+    let run_all = |connection| {
+        let file = workload("file", "down", "bytes = \"1 MiB\"");
+        let text = links.clone() + &mpbond("pams", "") + SINGLE + &messages(connection) + &file;
+        let e = experiment(&text);
+        assert_eq!(Scope::of(experiment(&text)), Scope::All);
+        run(&e, 0, 2)
+    };
+    let kept = run_all("kept");
+    let figure = |all: &[Transfer], scheme, workload, quantity| {
+        let mine = of(all, scheme, workload);
+        let values = mine.iter().map(|d| d.noticed[&quantity]);
+        values.sum::<f64>() / mine.len() as f64
+    };
+    for scheme in ["pams", "single"] {
+        // A round trip, and 2 KiB at 5 to 10 Mbit/s.
+        let alone = figure(&kept, scheme, "alone", Quantity::MessageS);
+        assert!((0.05..0.07).contains(&alone), "{scheme}: {alone}");
+        let beside = figure(&kept, scheme, "beside", Quantity::MessageS);
+        let p95 = figure(&kept, scheme, "beside", Quantity::MessageP95S);
+        assert!(beside > alone && p95 >= beside, "{scheme}: {beside} {p95}");
+        for d in of(&kept, scheme, "alone") {
+            assert_eq!(d.bytes, 29 * 2048);
+            assert!(!d.noticed.contains_key(&Quantity::BulkMbps));
+            // From one interval before the first request to the last byte.
+            assert!((5.85..5.87).contains(&d.seconds), "{}", d.seconds);
+            assert!((0.25..0.27).contains(&d.first_byte_s.unwrap()), "{d:?}");
+        }
+        for d in of(&kept, scheme, "beside") {
+            let bulk_bytes = d.noticed[&Quantity::BulkMbps] * 6e6 / 8.0;
+            let messages = (d.bytes as f64 - bulk_bytes) / 2048.0;
+            assert!((10.0..29.5).contains(&messages), "{scheme}: {messages}");
+            assert_eq!(d.progress.last().map(|p| p.1), Some(d.bytes), "{scheme}");
+            assert!(d.seconds >= 6.0 && d.ratio >= 1.0, "{d:?}");
+        }
+    }
+    let rate = |scheme| figure(&kept, scheme, "beside", Quantity::BulkMbps);
+    assert!((7.0..7.8).contains(&rate("single")), "{}", rate("single"));
+    assert!(rate("pams") > 1.1 * rate("single"), "{}", rate("pams"));
+    // A connection for each message costs TCP a round trip, and a session nothing.
+    let new = run_all("new");
+    let more = |scheme| {
+        let alone = |all| figure(all, scheme, "alone", Quantity::MessageS);
+        alone(&new) - alone(&kept)
+    };
+    assert!(
+        (0.045..0.06).contains(&more("single")),
+        "{}",
+        more("single")
+    );
+    assert!(more("pams").abs() < 0.001, "{}", more("pams"));
+    let text = |all: &[Transfer]| serde_json::to_string(all).unwrap();
+    assert_eq!(text(&new), text(&run_all("new")), "seeds replay");
+}
+
+#[test]
+fn messages_behind_a_full_queue_are_fewer() {
+    // Messages wait for longer than their interval in a queue that may hold a second.
+    let slow = ["queue = \"1s\"", "", ""];
+    let text = links([2, 10, 5], slow) + SINGLE + &messages("kept");
+    for d in of(&run(&experiment(&text), 0, 2), "single", "beside") {
+        assert!(d.noticed[&Quantity::MessageS] > 0.2, "{:?}", d.noticed);
+        let bulk_bytes = d.noticed[&Quantity::BulkMbps] * 6e6 / 8.0;
+        let messages = (d.bytes as f64 - bulk_bytes) / 2048.0;
+        assert!((4.0..20.0).contains(&messages), "{messages}");
+    }
+}

@@ -55,7 +55,8 @@ pub(super) struct Part<'e> {
     pub workload: &'e Workload,
     /// Its exchanges in the world, by number.
     pub exchanges: Range<usize>,
-    /// Fluid bound; `None` for a download of given duration, whose bound depends on the bytes.
+    /// Fluid bound; `None` for a download of given duration and for messages, whose bound depends on
+    /// the bytes.
     pub ideal: Option<Duration>,
 }
 
@@ -171,7 +172,7 @@ impl<'e> Builder<'e> {
     fn build(mut self, workloads: &[&'e Workload]) -> Result<Prepared<'e>> {
         let mut parts: Vec<Part> = Vec::new();
         for workload in workloads {
-            let before = parts.last().map(|part| part.exchanges.end - 1);
+            let before = parts.last().map(|part| part.exchanges.clone());
             parts.push(self.part(workload, before)?);
         }
         Ok(Prepared {
@@ -182,12 +183,18 @@ impl<'e> Builder<'e> {
         })
     }
 
-    /// Adds a transfer after the exchange `before`.
-    fn part(&mut self, workload: &'e Workload, before: Option<usize>) -> Result<Part<'e>> {
+    /// Adds a transfer after the exchanges `before`.
+    fn part(&mut self, workload: &'e Workload, before: Option<Range<usize>>) -> Result<Part<'e>> {
         let (e, scheme) = (self.e, self.scheme);
         let most = workload.most_bytes();
         let ideal = ideal_time(e, scheme, workload, most.max(1))?;
-        let after_before = |wait| before.map(|b| When::AfterEnd(b, wait));
+        let after_before = |wait| {
+            before.as_ref().map(|b| When::AfterAll {
+                first: b.start,
+                last: b.end - 1,
+                wait,
+            })
+        };
         if let Some(over) = after_before(Duration::ZERO) {
             self.happens(over, Happening::RestRadios);
             self.restore(over);
@@ -211,13 +218,28 @@ impl<'e> Builder<'e> {
             });
             start = When::AfterEnd(self.scenario.exchanges.len() - 1, idle);
         }
+        let messages = match workload.application() {
+            Some(Application::Messages(messages)) => Some(messages),
+            _ => None,
+        };
+        if !has_session && messages.is_some_and(|m| m.connection == Connection::Kept) {
+            // Opens the messages' connection before their time runs.
+            self.scenario.exchanges.push(Exchange {
+                up_bytes: 0,
+                ..Exchange::download(start, 0)
+            });
+        }
         let first = self.scenario.exchanges.len();
         self.exchanges(workload, start, kept);
         for exchange in &mut self.scenario.exchanges {
             // HTTP: the length is known, and the connection stays open.
             exchange.by_length = true;
         }
-        let begins = |after| When::AfterStart(first, after);
+        let begins = |after| match messages {
+            // The first one is not due at the start.
+            Some(_) => start.later(after),
+            None => When::AfterStart(first, after),
+        };
         self.restore(begins(Duration::ZERO));
         for change in timed_changes(e, workload)? {
             self.change(
@@ -244,10 +266,11 @@ impl<'e> Builder<'e> {
         self.scenario.stall_limit = self.scenario.stall_limit.max(longest);
         self.scenario.limit += longest + idle;
         let timed = matches!(workload.application(), Some(Application::Timed(_)));
+        let has_ideal = !timed && messages.is_none();
         Ok(Part {
             workload,
             exchanges: first..self.scenario.exchanges.len(),
-            ideal: (!timed).then_some(ideal),
+            ideal: has_ideal.then_some(ideal),
         })
     }
 
@@ -269,12 +292,24 @@ impl<'e> Builder<'e> {
                     });
                 }
             }
-            Some(Application::Timed(length)) => {
-                let mut exchange = Exchange::download(start, ENDLESS_BYTES);
-                exchange.client.ending = Ending::StopAt(length);
-                exchange.continues = continues;
-                all.push(exchange);
+            Some(Application::Messages(messages)) => {
+                let first = all.len();
+                let mut due = messages.every;
+                while due < messages.length {
+                    all.push(Exchange {
+                        continues: messages.connection == Connection::Kept,
+                        never_beside: first..all.len(),
+                        ..Exchange::download(start.later(due), messages.bytes.0)
+                    });
+                    due += messages.every;
+                }
+                // The last exchange, so that each message follows the one before.
+                all.extend(messages.bulk.then(|| endless(start, messages.length)));
             }
+            Some(Application::Timed(length)) => all.push(Exchange {
+                continues,
+                ..endless(start, length)
+            }),
             // Other applications cannot be simulated and were left out.
             _ => {
                 let exchange = match workload.direction {
@@ -313,6 +348,13 @@ impl<'e> Builder<'e> {
         };
         self.happens(when, Happening::Link { link, up, down });
     }
+}
+
+/// A download that stops after a time.
+fn endless(start: When, length: Duration) -> Exchange {
+    let mut exchange = Exchange::download(start, ENDLESS_BYTES);
+    exchange.client.ending = Ending::StopAt(length);
+    exchange
 }
 
 /// A link during a workload, with its recordings.
