@@ -55,8 +55,8 @@ pub(super) struct Part<'e> {
     pub workload: &'e Workload,
     /// Its exchanges in the world, by number.
     pub exchanges: Range<usize>,
-    /// Fluid bound; `None` for a download of given duration and for messages, whose bound depends on
-    /// the bytes.
+    /// Fluid bound; `None` for a download of given duration and for messages, whose bound depends
+    /// on the bytes.
     pub ideal: Option<Duration>,
 }
 
