@@ -11,7 +11,7 @@ use mpbond_units::Timestamp;
 use super::reinject::{Reinjection, Work};
 use crate::config::RebalanceTrigger;
 use crate::stats::SessionStats;
-use crate::subflow::Subflow;
+use crate::subflow::{LastFrame, Subflow};
 
 /// Bytes of the longest transfer whose end is hedged, and of the copies: of a longer one they are a
 /// small part, and rebalancing has an allowance for that.
@@ -57,7 +57,7 @@ impl Reinjection {
         }
         let id = slow.id;
         if let Some(i) = work.subflows.index(id) {
-            let copied = work.recall(i, bytes);
+            let copied = work.recall(i, bytes, LastFrame::Cut);
             self.hedged += copied;
             // Rebalancing has its own allowance.
             self.copies_before += copied;
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_last_bytes_of_the_latest_are_copied() {
         // 200 kB take 200 ms, copies of 32 KiB on the other 60 ms.
-        assert_eq!(hedged(true, 0, 200_000, 250_000), 33_000);
+        assert_eq!(hedged(true, 0, 200_000, 250_000), SHORT_COPIES);
         // None of a long transfer.
         assert_eq!(hedged(true, 0, 200_000, 300_000), 0);
         // What arrives sooner than a copy could is not copied.

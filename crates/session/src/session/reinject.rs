@@ -32,7 +32,7 @@ use super::streams::Streams;
 use super::subflows::Subflows;
 use crate::config::{RebalanceTrigger, ReinjectionConfig};
 use crate::stats::SessionStats;
-use crate::subflow::{SentFrame, Subflow};
+use crate::subflow::{LastFrame, SentFrame, Subflow};
 use crate::{StreamId, SubflowId};
 
 /// Bytes of the first probe. Each of the next ones has twice as many, [`PROBE_DOUBLINGS`] times:
@@ -143,7 +143,7 @@ impl Reinjection {
         }
         for i in 0..work.subflows.len() {
             if work.subflows[i].has_failed() {
-                work.recall(i, u64::MAX);
+                work.recall(i, u64::MAX, LastFrame::Whole);
                 let frames = work.subflows[i].sent.take_control_frames();
                 work.requeue(frames, control);
             }
@@ -226,7 +226,7 @@ impl Reinjection {
         match work.subflows.index(subflow).filter(|_| r > 0) {
             Some(i) => Rebalanced::Recalled {
                 subflow,
-                bytes: work.recall(i, r),
+                bytes: work.recall(i, r, LastFrame::Whole),
                 gain,
             },
             None => Rebalanced::Nothing,
@@ -313,12 +313,12 @@ impl Work<'_> {
 
     /// Marks up to `budget` bytes of a subflow, the youngest first, to be sent again on another;
     /// returns how many.
-    pub(super) fn recall(&mut self, i: usize, budget: u64) -> u64 {
+    pub(super) fn recall(&mut self, i: usize, budget: u64, last: LastFrame) -> u64 {
         let mut taken: Vec<(StreamId, Range<u64>, bool)> = Vec::new();
         let streams = &*self.streams;
         let s = &mut self.subflows[i];
         let origin = s.id;
-        let bytes = s.sent.recall(budget, |stream, range, fin| {
+        let bytes = s.sent.recall(budget, last, |stream, range, fin| {
             let alive = streams.get(stream).is_some_and(|s| s.send.reset.is_none());
             if alive {
                 taken.push((stream, range, fin));
@@ -485,7 +485,7 @@ mod tests {
             let mut bench = Bench::new(700_000);
             bench.subflows[1].give(ms(0), 0, 0..copies);
             let (reinjection, mut work) = bench.work();
-            assert_eq!(work.recall(1, u64::MAX), copies);
+            assert_eq!(work.recall(1, u64::MAX, LastFrame::Whole), copies);
             let done = reinjection.rebalance(ms(0), 0, &mut work);
             let is_recalled = matches!(done, Rebalanced::Recalled { subflow: SLOW, .. });
             assert_eq!(is_recalled, recalls, "{copies}: {done:?}");

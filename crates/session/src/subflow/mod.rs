@@ -11,7 +11,7 @@ use std::time::Duration;
 use mpbond_units::{BitRate, Timestamp};
 
 pub(crate) use health::{Health, Standing};
-pub(crate) use sent::{SentFrame, SentQueue};
+pub(crate) use sent::{LastFrame, SentFrame, SentQueue};
 pub use setup::SubflowSetup;
 
 use crate::arrival_rate::ArrivalRate;

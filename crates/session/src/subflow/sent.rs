@@ -31,6 +31,15 @@ pub(crate) enum SentFrame {
     Ping,
 }
 
+/// What becomes of the frame that reaches the end of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastFrame {
+    /// It is taken whole: the budget may be exceeded.
+    Whole,
+    /// It is cut in two.
+    Cut,
+}
+
 #[derive(Debug)]
 struct SentRecord {
     /// Ciphertext octets from the start of the TLS stream to this record's end.
@@ -161,51 +170,74 @@ impl SentQueue {
         let mut bytes = 0;
         let mut at = 0;
         while bytes < budget
-            && let Some(f) = self.frames.get_mut(at)
+            && let Some(f) = self.frames.get(at)
         {
             if let SentFrame::Data {
                 stream,
                 range,
-                fin,
                 recalled,
+                ..
             } = f
                 && each(*stream, range)
                 && !*recalled
             {
-                let rest = (range.start + (budget - bytes)).min(range.end)..range.end;
-                let cut = !rest.is_empty();
-                let second = SentFrame::Data {
-                    stream: *stream,
-                    range: rest.clone(),
-                    fin: *fin,
-                    recalled: false,
-                };
-                range.end = rest.start;
-                *fin &= !cut;
-                *recalled = true;
-                bytes += range.end - range.start;
-                taken.push((*stream, range.clone(), *fin));
-                if cut {
-                    self.insert_frame(at + 1, second);
-                }
+                let middle = range.end.min(range.start + (budget - bytes));
+                bytes += middle - range.start;
+                let stream = *stream;
+                self.cut_frame(at, middle);
+                taken.extend(self.mark_recalled(at).map(|(r, fin)| (stream, r, fin)));
             }
             at += 1;
         }
-        self.recalled_bytes += bytes;
         taken
     }
 
-    /// Puts a frame behind the one before `at`, into the same record.
-    fn insert_frame(&mut self, at: usize, frame: SentFrame) {
-        let mut before = 0;
-        for r in &mut self.records {
-            before += r.frames as usize;
-            if at <= before {
-                r.frames += 1;
-                self.frames.insert(at, frame);
-                return;
-            }
+    /// Cuts a data frame in two, if `middle` is inside of it. Both are parts of its record.
+    fn cut_frame(&mut self, at: usize, middle: u64) {
+        let Some(SentFrame::Data {
+            stream,
+            range,
+            fin,
+            recalled,
+        }) = self.frames.get_mut(at)
+        else {
+            return;
+        };
+        if middle <= range.start || range.end <= middle {
+            return;
         }
+        let second = SentFrame::Data {
+            stream: *stream,
+            range: middle..range.end,
+            fin: std::mem::take(fin),
+            recalled: *recalled,
+        };
+        range.end = middle;
+        self.frames.insert(at + 1, second);
+        let mut before = 0;
+        let record = self.records.iter_mut().find(|r| {
+            before += r.frames as usize;
+            at < before
+        });
+        if let Some(r) = record {
+            r.frames += 1;
+        }
+    }
+
+    /// Marks a data frame as recalled; returns its bytes, and whether the stream ends there.
+    fn mark_recalled(&mut self, at: usize) -> Option<(Range<u64>, bool)> {
+        let Some(SentFrame::Data {
+            range,
+            fin,
+            recalled,
+            ..
+        }) = self.frames.get_mut(at)
+        else {
+            return None;
+        };
+        *recalled = true;
+        self.recalled_bytes += range.end - range.start;
+        Some((range.clone(), *fin))
     }
 
     /// Data frames of `stream` that have any byte in `kept` are no longer recalled: that byte goes
@@ -229,29 +261,33 @@ impl SentQueue {
         }
     }
 
-    /// Marks data frames as recalled, the youngest first, until `budget` bytes are reached.
+    /// Marks data as recalled, the youngest first, until `budget` bytes are reached.
     pub(crate) fn recall(
         &mut self,
         budget: u64,
+        last: LastFrame,
         mut each: impl FnMut(StreamId, Range<u64>, bool) -> bool,
     ) -> u64 {
         let mut taken = 0;
-        for f in self.frames.iter_mut().rev() {
-            if taken >= budget {
-                break;
-            }
+        let mut at = self.frames.len();
+        while taken < budget && at > 0 {
+            at -= 1;
             if let SentFrame::Data {
                 stream,
                 range,
                 fin,
-                recalled,
-            } = f
-                && !*recalled
+                recalled: false,
+            } = &self.frames[at]
             {
-                let bytes = range.end - range.start;
-                if each(*stream, range.clone(), *fin) {
-                    *recalled = true;
-                    self.recalled_bytes += bytes;
+                let (end, mut bytes) = (range.end, range.end - range.start);
+                if last == LastFrame::Cut {
+                    bytes = bytes.min(budget - taken);
+                }
+                let middle = end - bytes;
+                let cut = range.start < middle;
+                if each(*stream, middle..end, *fin) {
+                    self.cut_frame(at, middle);
+                    self.mark_recalled(at + usize::from(cut));
                     taken += bytes;
                 }
             }
@@ -308,5 +344,28 @@ mod tests {
         queue.pop_acked(20, |_| ());
         assert_eq!((queue.data_bytes, queue.recalled_bytes), (0, 0));
         assert!(queue.is_empty());
+    }
+
+    /// The youngest bytes are taken, with the end of the stream; the rest stays with its record.
+    #[test]
+    fn the_last_frame_is_cut_or_taken_whole() {
+        for (last, expected) in [
+            (LastFrame::Cut, vec![(250..300, true), (240..250, false)]),
+            (LastFrame::Whole, vec![(250..300, true), (100..250, false)]),
+        ] {
+            let mut queue = SentQueue::default();
+            for (end, frame) in [(10, data(100..250, false)), (20, data(250..300, true))] {
+                queue.push(end, Timestamp::ZERO, Timestamp::ZERO, &mut vec![frame]);
+            }
+            let mut taken = Vec::new();
+            let bytes = queue.recall(60, last, |_, range, fin| {
+                taken.push((range, fin));
+                true
+            });
+            assert_eq!(taken, expected);
+            assert_eq!((queue.data_bytes, queue.recalled_bytes), (200, bytes));
+            queue.pop_acked(10, |_| ());
+            assert_eq!((queue.data_bytes, queue.recalled_bytes), (50, 50));
+        }
     }
 }
