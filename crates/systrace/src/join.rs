@@ -303,32 +303,7 @@ fn agreement(known: &[Known<'_>], start: i64, window: (i64, i64)) -> Option<f64>
 /// The start of the method trace for which most records lie in runs of their threads. Each pair of
 /// a record and a run admits an interval of starts; the result lies in most of them.
 fn start_by_runs(known: &[Known<'_>], window: (i64, i64)) -> Result<i64, String> {
-    let most_runs = known.iter().map(|k| k.1.len()).max().unwrap_or(1);
-    let most = (MAX_PAIRS / most_runs.max(1)).clamp(8, MAX_RECORDS);
-    let mut records: Vec<(i64, &[(i64, i64)])> = Vec::new();
-    for (thread, runs) in known {
-        let step = (thread.records.len() * known.len() / most).max(1);
-        records.extend(
-            thread
-                .records
-                .iter()
-                .step_by(step)
-                .map(|us| (ns(*us), *runs)),
-        );
-        // The records around long waits constrain the start most.
-        let mut pairs: Vec<_> = thread.records.windows(2).collect();
-        pairs.sort_by_key(|w| std::cmp::Reverse(w.last().zip(w.first()).map(|(b, a)| b - a)));
-        for us in pairs.into_iter().take(8).flatten() {
-            records.push((ns(*us), *runs));
-        }
-    }
-    let mut edges: Vec<(i64, i32)> = Vec::new();
-    for (at, runs) in &records {
-        for (from, to) in *runs {
-            edges.push((from - at, 1));
-            edges.push((to - at + 1, -1));
-        }
-    }
+    let mut edges = edges(known);
     edges.sort_unstable();
     let best = most_common(&edges, None);
     let second = most_common(&edges, Some(best.1));
@@ -350,6 +325,41 @@ fn start_by_runs(known: &[Known<'_>], window: (i64, i64)) -> Result<i64, String>
     Ok(best.1)
 }
 
+/// Begins (1) and ends (-1) of the intervals of starts that pairs of a record and a run admit, at
+/// most [`MAX_PAIRS`] pairs. Threads with few runs are first, since their records constrain the
+/// start most; each thread has an equal share of what is left.
+fn edges(known: &[Known<'_>]) -> Vec<(i64, i32)> {
+    let mut known = known.to_vec();
+    known.sort_by_key(|k| k.1.len());
+    let (mut left, mut edges) = (MAX_PAIRS, Vec::new());
+    for (i, (thread, runs)) in known.iter().enumerate() {
+        let most = left / (known.len() - i) / runs.len().max(1);
+        for at in chosen(&thread.records, MAX_RECORDS / known.len(), most) {
+            left = left.saturating_sub(runs.len());
+            for (from, to) in *runs {
+                edges.push((from - at, 1));
+                edges.push((to - at + 1, -1));
+            }
+        }
+    }
+    edges
+}
+
+/// Times of at most `most` records of a thread: those around its longest waits, which constrain the
+/// start most, then about `evenly` others, at equal distances.
+fn chosen(records: &[u64], evenly: usize, most: usize) -> Vec<i64> {
+    let mut pairs: Vec<_> = records.windows(2).collect();
+    pairs.sort_by_key(|w| std::cmp::Reverse(w.last().zip(w.first()).map(|(b, a)| b - a)));
+    let waits = pairs.into_iter().take(8).flatten();
+    let mut list: Vec<i64> = waits.take(most).map(|us| ns(*us)).collect();
+    let others = evenly.max(1).min(most - list.len());
+    if others > 0 {
+        let step = records.len().div_ceil(others).max(1);
+        list.extend(records.iter().step_by(step).map(|us| ns(*us)));
+    }
+    list
+}
+
 /// The number of intervals that overlap most, and the middle of that overlap. `edges` are begins
 /// (1) and ends (-1) of the intervals in order; overlaps near `except` do not count.
 fn most_common(edges: &[(i64, i32)], except: Option<i64>) -> (i32, i64) {
@@ -366,4 +376,41 @@ fn most_common(edges: &[(i64, i32)], except: Option<i64>) -> (i32, i64) {
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(records: impl Iterator<Item = u64>) -> Thread {
+        Thread {
+            records: records.collect(),
+            ..Thread::default()
+        }
+    }
+
+    #[test]
+    fn threads_with_many_runs_keep_the_limit_of_pairs() {
+        let runs: Vec<(i64, i64)> = (0..100_000).map(|i| (i * 1_000, i * 1_000 + 500)).collect();
+        let many = thread((0..100).map(|i| i * i));
+        // One run, and the last of the threads.
+        let (one, few) = (thread(0..1), [(-5_000, -4_000)]);
+        let mut known: Vec<Known<'_>> = vec![(&many, runs.as_slice()); 50];
+        known.push((&one, &few));
+        let edges = edges(&known);
+        assert!(edges.len() <= 2 * MAX_PAIRS, "{}", edges.len());
+        // Some of most of the others, and the one.
+        assert!(edges.len() > MAX_PAIRS, "{}", edges.len());
+        assert!(edges.contains(&(-5_000, 1)) && edges.contains(&(-3_999, -1)));
+    }
+
+    #[test]
+    fn records_around_waits_are_chosen_first() {
+        let records = [0, 1, 2, 900, 901, 902, 903];
+        assert!(chosen(&records, 512, 0).is_empty());
+        assert_eq!(chosen(&records, 512, 2), [2_000i64, 900_000]);
+        assert_eq!(chosen(&records, 512, 100).len(), 12 + 7);
+        assert_eq!(chosen(&[5], 0, 9), [5_000i64]);
+        assert!(chosen(&[], 3, 9).is_empty());
+    }
 }
