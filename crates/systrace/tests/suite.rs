@@ -169,7 +169,7 @@ fn power(marker_s: Option<f64>, follows: bool) -> PowerLog {
         };
         writeln!(text, "{s},{mw}{mark}").unwrap();
     }
-    PowerLog::parse(&text).unwrap()
+    PowerLog::parse(text.as_bytes()).unwrap()
 }
 
 fn energy_of(text: &str, source: PowerSource) -> Result<Suite, String> {
@@ -202,7 +202,7 @@ fn energy_by_correlation_marker_or_model() {
     let e = value(&by_marker, "lch.set", "energy").mean.unwrap();
     assert!((e - 0.103 * 1087.5).abs() < 1.0, "{e}");
     // 986.9 ms at 300 mW.
-    let model = CpuPower::parse("khz,busy_mw\n787000,300\n300000,120\n").unwrap();
+    let model = CpuPower::parse("khz,busy_mw\n787000,300\n300000,120\n".as_bytes()).unwrap();
     let by_model = energy_of(&text, PowerSource::Model(model)).unwrap();
     let e = value(&by_model, "lch.set", "energy");
     assert!((e.mean.unwrap() - 296.1).abs() < 0.5 && e.model, "{e:?}");
@@ -217,7 +217,10 @@ fn power_logs_that_do_not_cover_the_benchmark_are_refused() {
     let mut marked = text;
     mark(&mut marked, 5_080_000, "B|900|power_marker");
     mark(&mut marked, 5_080_100, "E|900");
-    let e = energy_of(&marked, PowerSource::Log(PowerLog::parse(short).unwrap()));
+    let e = energy_of(
+        &marked,
+        PowerSource::Log(PowerLog::parse(short.as_bytes()).unwrap()),
+    );
     assert_eq!(e.unwrap_err(), "the power log does not cover the benchmark");
     for (text, why) in [
         ("", "line 1: the header is not"),
@@ -227,9 +230,37 @@ fn power_logs_that_do_not_cover_the_benchmark_are_refused() {
         ("time_s,power_mw\n1,1\n", "fewer than two samples"),
         ("time_s,power_mw\n1,nan\n", "line 2: no number"),
     ] {
-        let e = PowerLog::parse(text).unwrap_err();
+        let e = PowerLog::parse(text.as_bytes()).unwrap_err();
         assert!(e.starts_with(why), "{text:?}: {e}");
     }
-    assert!(CpuPower::parse("khz,busy_mw\n").is_err());
-    assert!(CpuPower::parse("khz,busy_mw\n0,5\n").is_err());
+    assert!(CpuPower::parse("khz,busy_mw\n".as_bytes()).is_err());
+    assert!(CpuPower::parse("khz,busy_mw\n0,5\n".as_bytes()).is_err());
+}
+
+#[test]
+fn power_logs_over_300_s_need_a_marker() {
+    let long = "time_s,power_mw\n0,100\n301,100\n";
+    let log = PowerLog::parse(long.as_bytes()).unwrap();
+    let e = energy_of(&launch(810_000), PowerSource::Log(log)).unwrap_err();
+    assert_eq!(e, "the power log is longer than 300 s: cut it, or mark it");
+    let mut marked = launch(810_000);
+    mark(&mut marked, 5_080_000, "B|900|power_marker");
+    mark(&mut marked, 5_080_100, "E|900");
+    let log = PowerLog::parse(&b"time_s,power_mw,m\n0,100\n150,100,x\n301,100\n"[..]).unwrap();
+    let suite = energy_of(&marked, PowerSource::Log(log)).unwrap();
+    let e = value(&suite, "lch.set", "energy").mean.unwrap();
+    assert!((e - 108.75).abs() < 0.1, "{e}");
+}
+
+/// Files without an end, as of a device.
+#[test]
+fn endless_power_logs_are_refused() {
+    use std::io::{BufReader, Read as _};
+    let head = &b"time_s,power_mw\n"[..];
+    let line = BufReader::new(head.chain(std::io::repeat(b'1')));
+    let e = PowerLog::parse(line).unwrap_err();
+    assert_eq!(e, "longer than 64 MiB: cut it");
+    let rows = "1,1\n".repeat(4_000_001);
+    let e = PowerLog::parse(head.chain(rows.as_bytes())).unwrap_err();
+    assert_eq!(e, "line 4000002: more than 4000000 rows: cut it");
 }

@@ -1,6 +1,8 @@
 //! `mpbond trace suite`: the paper's tables and figures over a folder of recordings.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -116,13 +118,16 @@ impl SuiteArgs {
     }
 }
 
-fn parse<T>(file: &Path, parser: impl Fn(&str) -> Result<T, String>) -> Result<T, Failure> {
+fn parse<T>(
+    file: &Path,
+    parser: impl Fn(BufReader<File>) -> Result<T, String>,
+) -> Result<T, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::input(format_args!("{}: {e}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|e| wrong(&e))?;
-    parser(&text).map_err(|e| wrong(&e))
+    let input = File::open(file).map_err(|e| wrong(&e))?;
+    parser(BufReader::new(input)).map_err(|e| wrong(&e))
 }
 
-/// Files of a folder by scenario and repetition; other names are told and left out.
+/// Files of a folder by scenario and repetition; other names are listed on standard error.
 fn recordings(folder: &Path) -> Result<BTreeMap<(String, u32), Files>, Failure> {
     let cannot = |e: std::io::Error| Failure::input(format_args!("{}: {e}", folder.display()));
     let mut names = Vec::new();

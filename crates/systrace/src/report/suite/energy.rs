@@ -1,5 +1,7 @@
 //! Energy of a benchmark: from a power log aligned with the trace, or from a model of the CPU.
 
+use std::io::BufRead;
+
 use serde::Serialize;
 
 use crate::trace::Trace;
@@ -20,8 +22,14 @@ const RIVAL_BINS: i64 = 20;
 /// Minimum length of the part that both have in common, bins.
 const LEAST_BINS: usize = 20;
 
-/// Maximum number of bins of one log.
+/// Maximum number of bins of one log: 300 s.
 const MAX_BINS: usize = 30_000;
+
+/// Maximum size of a CSV file, octets.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Maximum number of rows of a CSV file.
+const MAX_ROWS: usize = 4_000_000;
 
 /// Slice of the trace that marks the instant of the marker in a power log.
 const MARKER: &str = "power_marker";
@@ -59,18 +67,42 @@ pub(super) struct Energy {
     pub model: bool,
 }
 
-fn rows(text: &str, head: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
-    let mut lines = text.lines().enumerate();
-    let first = lines.next().map_or("", |(_, l)| l.trim());
-    if !first.starts_with(head) {
-        return Err(format!("line 1: the header is not \"{head}\""));
+/// Calls `row` for each line after the header that is not empty.
+fn rows(
+    input: impl BufRead,
+    head: &str,
+    mut row: impl FnMut(usize, &[&str]) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut input = input.take(MAX_BYTES + 1);
+    let mut text = String::new();
+    let mut count = 0;
+    for line in 1usize.. {
+        text.clear();
+        let read = input.read_line(&mut text);
+        if input.limit() == 0 {
+            return Err(format!("longer than {} MiB: cut it", MAX_BYTES >> 20));
+        }
+        let n = read.map_err(|e| format!("line {line}: {e}"))?;
+        if line == 1 && !text.trim().starts_with(head) {
+            return Err(format!("line 1: the header is not \"{head}\""));
+        }
+        if n == 0 {
+            break;
+        }
+        if line == 1 || text.trim().is_empty() {
+            continue;
+        }
+        count += 1;
+        if count > MAX_ROWS {
+            return Err(format!("line {line}: more than {MAX_ROWS} rows: cut it"));
+        }
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        row(line, &cells)?;
     }
-    let cells = |l: &str| l.split(',').map(|c| c.trim().to_owned()).collect();
-    let lines = lines.filter(|(_, l)| !l.trim().is_empty());
-    Ok(lines.map(|(i, l)| (i + 1, cells(l))).collect())
+    Ok(())
 }
 
-fn number(line: usize, cell: Option<&String>) -> Result<f64, String> {
+fn number(line: usize, cell: Option<&&str>) -> Result<f64, String> {
     let value = cell.and_then(|c| c.parse::<f64>().ok());
     let value = value.filter(|v| v.is_finite() && v.abs() < 1e12);
     value.ok_or_else(|| format!("line {line}: no number"))
@@ -82,9 +114,9 @@ impl PowerLog {
     ///
     /// # Errors
     /// One line with the line number and the cause.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(input: impl BufRead) -> Result<Self, String> {
         let mut log = Self::default();
-        for (line, cells) in rows(text, "time_s,power_mw")? {
+        rows(input, "time_s,power_mw", |line, cells| {
             let (at, mw) = (number(line, cells.first())?, number(line, cells.get(1))?);
             if log.samples.last().is_some_and(|l| l.0 > at) {
                 return Err(format!(
@@ -95,7 +127,8 @@ impl PowerLog {
                 return Err(format!("line {line}: a second marker"));
             }
             log.samples.push((at, mw));
-        }
+            Ok(())
+        })?;
         if log.samples.len() < 2 {
             return Err("fewer than two samples".into());
         }
@@ -119,6 +152,12 @@ impl PowerLog {
                 .map(|(a, b)| (b.0.min(to) - a.0.max(from)).max(0.0) * a.1)
                 .sum(),
         )
+    }
+
+    /// Time from the first sample to the last, s.
+    fn seconds(&self) -> f64 {
+        let ends = self.samples.first().zip(self.samples.last());
+        ends.map_or(0.0, |(first, last)| last.0 - first.0)
     }
 
     /// Mean power of each bin from the first sample on.
@@ -153,15 +192,16 @@ impl CpuPower {
     ///
     /// # Errors
     /// One line with the line number and the cause.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(input: impl BufRead) -> Result<Self, String> {
         let mut list = Vec::new();
-        for (line, cells) in rows(text, "khz,busy_mw")? {
+        rows(input, "khz,busy_mw", |line, cells| {
             let (khz, mw) = (number(line, cells.first())?, number(line, cells.get(1))?);
             if khz < 1.0 || mw < 0.0 {
                 return Err(format!("line {line}: frequency and power must be positive"));
             }
             list.push((khz as u32, mw));
-        }
+            Ok(())
+        })?;
         list.sort_by_key(|r| r.0);
         if list.is_empty() {
             return Err("no frequencies".into());
@@ -221,6 +261,9 @@ fn start_in_log(trace: &Trace, runs: &[Run], log: &PowerLog) -> Result<f64, Stri
     let marker = (trace.slices.iter()).find(|s| trace.strings.get(s.name) == MARKER);
     if let (Some(there), Some(here)) = (log.marker_s, marker) {
         return Ok(there + (start as f64 - here.start as f64) / 1e9);
+    }
+    if log.seconds() > MAX_BINS as f64 * BIN_NS as f64 / 1e9 {
+        return Err("the power log is longer than 300 s: cut it, or mark it".into());
     }
     let busy = busy_bins(runs, start);
     let power = log.bins();
