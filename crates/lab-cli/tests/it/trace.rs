@@ -268,12 +268,14 @@ fn a_scenario_is_played_on_a_device() {
     std::fs::create_dir(&bin).unwrap();
     let (log, answer) = (at("log"), at("answer"));
     let (methods, samples, root) = (at("methods"), at("samples"), at("root"));
+    // The file of the calls grows until the fourth look at it.
+    let polls = at("polls");
     std::fs::write(&methods, METHODS).unwrap();
     let sampled = "system_server\t900 [000] 5.0:\t\t300 cpu-cycles:\n\t 1 f (x)\n\n";
     std::fs::write(&samples, sampled).unwrap();
     std::fs::write(&answer, format!("TRACE:\n{SWITCHES}")).unwrap();
     let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\n*'cat /data/local/tmp/mpbond-methods'*) cat {methods};;\n*report-sample*) cat {samples};;\n*'su 0'*) touch {root};;\n*'grep -H'*) if [ -e {root} ]; then echo cpu1/online:1; else echo cpu1/online:0; fi;;\nesac\n"
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400'; echo 'Override size: 321x320';;\n*atrace*) sleep 2; cat {answer};;\n*'ls -l'*) echo >> {polls}; [ $(wc -l < {polls}) -lt 4 ] && wc -l < {polls} || echo 4;;\n*'exec-out cat /data/local/tmp/mpbond-methods'*) [ $(wc -l < {polls}) -ge 6 ] && cat {methods};;\n*report-sample*) cat {samples};;\n*'su 0'*) touch {root};;\n*'grep -H'*) if [ -e {root} ]; then echo cpu1/online:1; else echo cpu1/online:0; fi;;\nesac\n"
     );
     let adb = format!("{bin}/adb");
     std::fs::write(&adb, script).unwrap();
@@ -334,8 +336,11 @@ fn a_scenario_is_played_on_a_device() {
         "shell input tap 160 160",
         "shell input swipe 0 0 320 319 100",
         "shell am profile stop system_server",
-        "exec-out sleep 2; cat /data/local/tmp/mpbond-methods.trace",
+        "shell [ -s /data/local/tmp/mpbond-methods.trace ] && ls -l ",
+        "exec-out cat /data/local/tmp/mpbond-methods.trace",
+        "shell rm -f /data/local/tmp/mpbond-methods.trace",
         "exec-out simpleperf report-sample --protobuf",
+        "shell rm -f /data/local/tmp/mpbond-perf.data",
         "shell su 0 sh -c 'echo 0 > /sys/devices/system/cpu/cpu1/online'",
     ]
     .windows(2)
@@ -368,6 +373,55 @@ fn a_scenario_is_played_on_a_device() {
     assert_eq!(none.code, 3, "{}", none.stderr);
     assert!(none.stderr.contains("adb cannot be run"), "{}", none.stderr);
     assert_eq!(ok(&["record", "--list-scenarios"], b"").lines().count(), 15);
+}
+
+/// One core refuses to come online, and then the profiler of methods to start.
+#[test]
+fn a_device_is_restored_after_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (log, tried, adb) = (at("log"), at("tried"), at("adb"));
+    let write = |cores: &str| {
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> {log}\ncase \"$*\" in\n*get-state) echo device;;\n*'wm size') echo 'Physical size: 400x400';;\n*'echo 1 >'*) touch {tried};;\n*'grep -H'*) {cores};;\n*atrace*|*'simpleperf record'*) exec sleep 600;;\n*'profile start'*) echo refused >&2; exit 1;;\nesac\n"
+        );
+        std::fs::write(&adb, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&adb, mode).unwrap();
+    };
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let out = at("runs");
+    let args = "record --adb --scenario lch.set --repeat 1 --simpleperf --methods a --cores all -o";
+    let args: Vec<&str> = args.split(' ').chain([out.as_str()]).collect();
+    let record = || trace_with(&args, b"", &[("PATH", &path)]).1;
+    let last = || {
+        let said = std::fs::read_to_string(&log).unwrap();
+        said.lines().last().unwrap_or_default().to_owned()
+    };
+    write(&format!(
+        "echo cpu2/online:0; [ -e {tried} ] || echo cpu1/online:0"
+    ));
+    let outcome = record();
+    let e = outcome.error(3);
+    assert!(e.contains("the device keeps cpu2 offline"), "{e}");
+    let both = "echo 0 > /sys/devices/system/cpu/cpu2/online; \
+                echo 0 > /sys/devices/system/cpu/cpu1/online";
+    assert_eq!(last(), format!("shell su 0 sh -c '{both}'"));
+    // The recorders, which would take ten minutes, are ended.
+    std::fs::remove_file(&tried).unwrap();
+    write(&format!("[ -e {tried} ] || echo cpu1/online:0"));
+    let began = std::time::Instant::now();
+    let outcome = record();
+    let e = outcome.stderr;
+    assert_eq!(outcome.code, 1, "{e}");
+    assert!(e.contains("am profile start a"), "{e}");
+    assert!(e.contains("refused"), "{e}");
+    assert!(began.elapsed().as_secs() < 300, "{:?}", began.elapsed());
+    assert!(last().ends_with("'echo 0 > /sys/devices/system/cpu/cpu1/online'"));
 }
 
 /// An artificial stall is reported with all threads involved; a trace without one has no stall.

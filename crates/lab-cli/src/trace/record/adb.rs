@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -154,8 +154,8 @@ impl AdbArgs {
         let recorded = files
             .iter()
             .try_for_each(|file| self.one(&device, file, scenario.as_ref(), length, buffer_mib));
-        cores.restore(&device)?;
-        recorded
+        let restored = cores.restore(&device);
+        recorded.and(restored)
     }
 
     /// One recording into one file.
@@ -183,16 +183,16 @@ impl AdbArgs {
             Some(s) => device.play(&s.steps, width, height, false),
             None => Ok(()),
         };
-        let status = recorder
-            .wait()
-            .map_err(|e| Failure::run(format_args!("adb: {e}")))?;
-        let others = others.finish(device, file)?;
+        // All end, whichever failed; the first error is returned.
+        let status = recorder.wait();
+        let others = others.finish(file);
         played?;
+        let status = status?;
         if !status.success() {
             let text = format!("the device's {} ended with {status}", self.suffix());
             return Err(Failure::run(text));
         }
-        print(&(contents(file)? + &others))
+        print(&(contents(file)? + &others?))
     }
 
     fn suffix(&self) -> &'static str {
@@ -243,6 +243,31 @@ fn config(seconds: u64, kib: u64) -> String {
         text += &format!("atrace_categories: \"{category}\" ");
     }
     text + "atrace_apps: \"*\" } } }"
+}
+
+/// A running adb with a command of the device; ended when dropped.
+pub(super) struct Recorder(Child);
+
+impl Recorder {
+    fn of(command: &mut Command) -> Result<Self, Failure> {
+        let child = command.spawn();
+        child
+            .map(Self)
+            .map_err(|e| Failure::run(format_args!("adb: {e}")))
+    }
+
+    pub(super) fn wait(&mut self) -> Result<ExitStatus, Failure> {
+        let status = self.0.wait();
+        status.map_err(|e| Failure::run(format_args!("adb: {e}")))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Without effect on one that has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A connected device.
@@ -307,25 +332,18 @@ impl Device {
     }
 
     /// Starts the recorder, with its output unchanged into a file.
-    fn start(&self, line: &str, out: File) -> Result<Child, Failure> {
-        self.adb(&["exec-out", line])
-            .stdout(out)
-            .spawn()
-            .map_err(|e| Failure::run(format_args!("adb: {e}")))
+    fn start(&self, line: &str, out: File) -> Result<Recorder, Failure> {
+        Recorder::of(self.adb(&["exec-out", line]).stdout(out))
     }
 
     /// Starts a command in the device's shell.
-    pub(super) fn spawn(&self, line: &str) -> Result<Child, Failure> {
-        self.adb(&["shell", line])
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|e| Failure::run(format_args!("adb: {e}")))
+    pub(super) fn spawn(&self, line: &str) -> Result<Recorder, Failure> {
+        Recorder::of(self.adb(&["shell", line]).stdout(Stdio::null()))
     }
 
     /// Writes the output of a command, unchanged, into a file.
     pub(super) fn save(&self, line: &str, out: File) -> Result<(), Failure> {
-        let status = self.start(line, out)?.wait();
-        let status = status.map_err(|e| Failure::run(format_args!("adb: {e}")))?;
+        let status = self.start(line, out)?.wait()?;
         if status.success() {
             return Ok(());
         }

@@ -2,18 +2,24 @@
 //! its processor cores, which watches keep offline.
 
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use mpbond_command::Failure;
 
-use super::adb::{Device, contents};
+use super::adb::{Device, Recorder, contents};
 use super::output::{create, lacks};
 
 /// Files on the device, in a folder that its shell may write.
 const METHODS: &str = "/data/local/tmp/mpbond-methods.trace";
 const PERF: &str = "/data/local/tmp/mpbond-perf.data";
 const SAMPLES: &str = "/data/local/tmp/mpbond-perf.samples";
+
+/// Interval between looks at a file that a process of the device writes.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Maximum time until that file is whole.
+const WRITTEN: Duration = Duration::from_secs(30);
 
 /// Groups of hardware events. A group is counted at the same time, so that its ratios hold; an
 /// event is in one group only. A Cortex-A7 has four counters and one for cycles.
@@ -41,10 +47,11 @@ pub(crate) struct ExtraArgs {
     cores: Option<Cores>,
 }
 
-/// Recorders that run beside that of the system trace.
+/// Recorders that run beside that of the system trace; stopped when dropped.
 pub(super) struct Running<'a> {
+    device: &'a Device,
     methods: Option<&'a str>,
-    simpleperf: Option<Child>,
+    simpleperf: Option<Recorder>,
 }
 
 /// Cores that were offline before the recording.
@@ -64,70 +71,120 @@ impl ExtraArgs {
             lines.map(str::to_owned).collect()
         };
         let before = offline(&device.shell(list)?);
-        set(device, &before, '1')?;
-        let still = offline(&device.shell(list)?);
-        if still.is_empty() {
-            return Ok(OfflineCores(before));
+        let still = set(device, &before, '1').and_then(|()| device.shell(list));
+        let up = still.and_then(|text| match offline(&text) {
+            still if still.is_empty() => Ok(()),
+            still => Err(lacks(format!(
+                "the device keeps {} offline: --cores all needs root on it, and no service that \
+                 takes cores offline",
+                still.join(", ")
+            ))),
+        });
+        let cores = OfflineCores(before);
+        if let Err(e) = up {
+            // Some may be online; the first error is the one to report.
+            let _ = cores.restore(device);
+            return Err(e);
         }
-        Err(lacks(format!(
-            "the device keeps {} offline: --cores all needs root on it, and no service that takes \
-             cores offline",
-            still.join(", ")
-        )))
+        Ok(cores)
     }
 
     /// Starts the other recorders.
-    pub(super) fn start(&self, device: &Device, seconds: u64) -> Result<Running<'_>, Failure> {
-        let simpleperf = if self.simpleperf {
+    pub(super) fn start<'a>(
+        &'a self,
+        device: &'a Device,
+        seconds: u64,
+    ) -> Result<Running<'a>, Failure> {
+        let mut running = Running {
+            device,
+            methods: None,
+            simpleperf: None,
+        };
+        if self.simpleperf {
             let groups = GROUPS.map(|g| format!("--group {g}")).join(" ");
             let line = format!("simpleperf record -a {groups} --duration {seconds} -o {PERF}");
-            Some(device.spawn(&line)?)
-        } else {
-            None
-        };
-        let methods = self.methods.as_deref();
-        if let Some(process) = methods {
-            device.shell(&format!("am profile start {process} {METHODS}"))?;
+            running.simpleperf = Some(device.spawn(&line)?);
         }
-        Ok(Running {
-            methods,
-            simpleperf,
-        })
+        if let Some(process) = self.methods.as_deref() {
+            device.shell(&format!("am profile start {process} {METHODS}"))?;
+            running.methods = Some(process);
+        }
+        Ok(running)
     }
 }
 
 impl Running<'_> {
     /// Ends the recorders and copies their files beside the system trace; returns lines about their
-    /// contents.
-    pub(super) fn finish(self, device: &Device, trace: &Path) -> Result<String, Failure> {
-        let mut text = String::new();
-        if let Some(process) = self.methods {
-            device.shell(&format!("am profile stop {process}"))?;
-            // The process writes the file after it has answered.
-            let file = beside(trace, "trace");
-            let whole = format!("sleep 2; cat {METHODS}; rm -f {METHODS}");
-            device.save(&whole, create(&file)?)?;
-            text += &contents(&file)?;
+    /// contents, or the first error.
+    pub(super) fn finish(mut self, trace: &Path) -> Result<String, Failure> {
+        let methods = self.finish_methods(trace);
+        let samples = self.finish_simpleperf(trace);
+        Ok(methods? + &samples?)
+    }
+
+    fn finish_methods(&mut self, trace: &Path) -> Result<String, Failure> {
+        let Some(process) = self.methods.take() else {
+            return Ok(String::new());
+        };
+        self.device.shell(&format!("am profile stop {process}"))?;
+        wait_until_written(self.device, METHODS)?;
+        let copy = beside(trace, "trace");
+        self.copy(&format!("cat {METHODS}"), METHODS, &copy)
+    }
+
+    fn finish_simpleperf(&mut self, trace: &Path) -> Result<String, Failure> {
+        let Some(mut recorder) = self.simpleperf.take() else {
+            return Ok(String::new());
+        };
+        let status = recorder.wait()?;
+        if !status.success() {
+            return Err(lacks(format!(
+                "the device's simpleperf ended with {status}; its processor may lack counters"
+            )));
         }
-        if let Some(mut child) = self.simpleperf {
-            let status = child
-                .wait()
-                .map_err(|e| Failure::run(format_args!("adb: {e}")))?;
-            if !status.success() {
-                return Err(lacks(format!(
-                    "the device's simpleperf ended with {status}; its processor may lack counters"
-                )));
-            }
-            let file = beside(trace, "simpleperf");
-            let whole = format!(
-                "simpleperf report-sample --protobuf -i {PERF} -o {SAMPLES} >/dev/null; cat \
-                 {SAMPLES}; rm -f {PERF} {SAMPLES}"
-            );
-            device.save(&whole, create(&file)?)?;
-            text += &contents(&file)?;
-        }
+        let line = format!(
+            "simpleperf report-sample --protobuf -i {PERF} -o {SAMPLES} >/dev/null && cat {SAMPLES}"
+        );
+        let copy = beside(trace, "simpleperf");
+        self.copy(&line, &format!("{PERF} {SAMPLES}"), &copy)
+    }
+
+    /// Copies the output of a command, and removes files of the device once the copy is readable.
+    fn copy(&self, line: &str, files: &str, copy: &Path) -> Result<String, Failure> {
+        self.device.save(line, create(copy)?)?;
+        let text = contents(copy)?;
+        self.device.shell(&format!("rm -f {files}"))?;
         Ok(text)
     }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(process) = self.methods.take() {
+            let _ = self.device.shell(&format!("am profile stop {process}"));
+        }
+    }
+}
+
+/// Waits until a file has contents and does not change between three looks: a process writes its
+/// method trace after `am` has ended. Old devices have neither stat nor wc.
+fn wait_until_written(device: &Device, file: &str) -> Result<(), Failure> {
+    let look = format!("[ -s {file} ] && ls -l {file} || true");
+    let (began, mut last, mut same) = (Instant::now(), String::new(), 0);
+    while same < 2 {
+        if began.elapsed() > WRITTEN {
+            return Err(Failure::run(format_args!(
+                "the device has not written {file} within {} s",
+                WRITTEN.as_secs()
+            )));
+        }
+        std::thread::sleep(LOOK);
+        let now = device.shell(&look)?;
+        let unchanged = !now.trim().is_empty() && now == last;
+        same = if unchanged { same + 1 } else { 0 };
+        last = now;
+    }
+    Ok(())
 }
 
 impl OfflineCores {
