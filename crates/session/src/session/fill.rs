@@ -281,6 +281,7 @@ impl Session {
         if std::mem::take(&mut s.opening.wanted)
             && let Some(destination) = s.destination.clone()
         {
+            s.opening.written = true;
             s.recv.grant_wanted = false;
             Frame::Open {
                 stream: id,

@@ -19,8 +19,9 @@ impl Session {
         let Some(s) = self.streams.get_mut(id).filter(|s| s.class != class) else {
             return;
         };
-        // An OPEN that is still to be written has the class.
-        let told = !s.opening.wanted;
+        // An OPEN that was never written has the class when it is. One that is to be written again
+        // may have arrived already, and is skipped there.
+        let told = s.opening.written;
         if told {
             s.class_change.number += 1;
         }

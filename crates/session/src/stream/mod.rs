@@ -42,6 +42,8 @@ pub(crate) struct Stream {
 pub(crate) struct Opening {
     /// Client: OPEN is to be written (or to be written again).
     pub(crate) wanted: bool,
+    /// Client: OPEN was written, at least once.
+    pub(crate) written: bool,
     /// Client: OPEN has not arrived yet, as far as is known. Until then the stream may not be
     /// forgotten, or a server that has seen only its RESET and STOP would keep it for ever.
     pub(crate) unacked: bool,

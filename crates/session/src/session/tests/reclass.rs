@@ -41,6 +41,26 @@ fn a_change_that_is_lost_with_its_subflow_is_sent_again() {
 }
 
 #[test]
+fn a_change_while_an_open_that_has_arrived_waits_to_be_written_again_is_sent() {
+    let (mut p, first, second) = joined(SessionConfig::default());
+    let octets = [first, second].map(|subflow| p.octets_up(subflow));
+    let id = p.open();
+    p.run(at(2_000), |p| p.opened().contains(&id));
+    let carried = [first, second].map(|subflow| p.octets_up(subflow));
+    let carrier = if carried[0] > octets[0] {
+        first
+    } else {
+        second
+    };
+    // The server has OPEN; the client does not know that.
+    p.kill(carrier);
+    p.client.set_class(id, StreamClass::Background);
+    p.run(at(3_000), |_| false);
+    assert_eq!(class_at_server(&mut p, id), StreamClass::Background);
+    assert_eq!(p.client.streams()[0].class, StreamClass::Background);
+}
+
+#[test]
 fn changes_that_overtake_open_or_each_other_are_taken_in_their_order() {
     let (mut s, on) = server();
     let stream = StreamId(0);
