@@ -116,4 +116,25 @@ fn a_proxy_changes_no_class() {
     p.run(at(1_300), |_| false);
     let class = p.client.streams()[0].class;
     assert_eq!(class, StreamClass::Bulk);
+    assert_eq!(class_at_server(&mut p, id), StreamClass::Bulk);
+    assert!(p.links.iter().all(|link| link.alive));
+    assert!(p.server_errors.is_empty(), "{:?}", p.server_errors);
+}
+
+#[test]
+fn class_from_a_proxy_closes_the_subflow() {
+    let (mut p, first, _) = joined(SessionConfig::default());
+    let stream = p.open();
+    p.run(at(1_100), |_| false);
+    let octets = p.octets_down(first) + 100;
+    let class = StreamClass::Background;
+    let change = record(&[Frame::Class {
+        stream,
+        change: 1,
+        class,
+    }]);
+    let refused = p.client.handle_record(p.now, first, change, octets);
+    let error = refused.expect_err("CLASS is for primaries");
+    assert_eq!(error.code, CloseCode::UnexpectedFrame);
+    assert_eq!(p.client.streams()[0].class, StreamClass::Bulk);
 }
