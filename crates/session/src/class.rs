@@ -15,7 +15,7 @@ pub enum StreamClass {
     Bulk,
     /// Messages, pages, terminals: delay counts. Goes before bulk.
     Interactive,
-    /// Backups, updates, synchronisation: nobody waits. Goes after bulk.
+    /// Backups, updates, synchronisation: no user waits for them. Goes after bulk.
     Background,
     /// Calls, games: each packet has a deadline. Goes before interactive.
     Realtime,
@@ -31,7 +31,7 @@ impl StreamClass {
     ];
 
     /// Whether delay counts more than throughput.
-    pub const fn minds_delay(self) -> bool {
+    pub const fn is_delay_sensitive(self) -> bool {
         matches!(self, Self::Realtime | Self::Interactive)
     }
 
@@ -95,7 +95,7 @@ mod tests {
         for class in StreamClass::IN_ORDER {
             let n = class.to_wire();
             assert_eq!(StreamClass::from_wire(n), class);
-            assert_eq!(n & 1 == 1, class.minds_delay(), "{class}");
+            assert_eq!(n & 1 == 1, class.is_delay_sensitive(), "{class}");
         }
         for n in 4..=u8::MAX {
             assert_eq!(StreamClass::from_wire(n), StreamClass::from_wire(n & 1));

@@ -58,7 +58,7 @@ impl Session {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive = self.streams.has_ready_that_minds_delay();
+        let interactive = self.streams.has_delay_sensitive();
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {

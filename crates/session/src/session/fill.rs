@@ -129,7 +129,7 @@ impl Session {
                 let ahead = self.streams.ready.len_through(rank) as u64 + 1;
                 if streams > 1 && self.is_short(id, ahead, comparison.bytes_before) {
                     self.scratch.left_to_faster = true;
-                    self.streams.ready.push(rank, id);
+                    self.streams.put_back(rank, id);
                     continue;
                 }
                 let before = target.out.len();

@@ -71,6 +71,7 @@ use flow::Flow;
 use health::{Liveness, Watch};
 use identity::Identity;
 use movement::Movement;
+pub(crate) use order::Place;
 use reinject::{Reinjection, Work};
 use resume::Resume;
 use streams::Streams;

@@ -1,5 +1,5 @@
 //! Order in which streams with something to send are served: by class, and within the class bulk by
-//! attained service, so that a short answer passes long transfers without a word about its size.
+//! attained service, so that a short answer, whose size is not known, passes long transfers.
 //!
 //! A stream is in a *rank*. Ranks are served in their order, the streams of a rank in turn. A bulk
 //! stream begins young, in the first rank of its class, and falls by the bytes that it is given
@@ -7,7 +7,7 @@
 //! behind the first one that waits keep an eighth, in turn, so that no stream waits for ever
 //! (ADR 0031).
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use crate::{StreamClass, StreamId};
 
@@ -34,10 +34,21 @@ pub(super) fn rank(class: StreamClass, served: u64) -> usize {
     }
 }
 
+/// Place of a stream in the queue of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    rank: usize,
+    turn: u64,
+}
+
 /// Streams with something to send, by rank.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    queues: [VecDeque<StreamId>; RANKS],
+    /// Streams by their turn. A peer may have any of them removed, whatever their number: maps
+    /// bound the work.
+    queues: [BTreeMap<u64, StreamId>; RANKS],
+    /// Turn of the next stream that is added.
+    turn: u64,
     /// Bytes that the first waiting rank was given while others waited, less those that the others
     /// have been given for them.
     ahead: u64,
@@ -77,25 +88,27 @@ impl Order {
             self.ahead = self.ahead.saturating_sub(bytes.saturating_mul(SHARE - 1));
             self.last = rank;
         } else if has_behind {
-            // What cannot be repaid is no debt: the streams behind could not be served either.
+            // Bounded: these bytes may go where the streams behind cannot.
             self.ahead = (self.ahead + bytes).min(SHARE * SLICE);
         } else {
             self.ahead = 0;
         }
     }
 
-    pub(super) fn push(&mut self, rank: usize, id: StreamId) {
-        self.queues[rank].push_back(id);
+    /// Adds a stream at the end of a rank.
+    pub(super) fn push(&mut self, rank: usize, id: StreamId) -> Place {
+        let turn = self.turn;
+        self.turn += 1;
+        self.queues[rank].insert(turn, id);
+        Place { rank, turn }
     }
 
     pub(super) fn pop(&mut self, rank: usize) -> Option<StreamId> {
-        self.queues[rank].pop_front()
+        self.queues[rank].pop_first().map(|(_, id)| id)
     }
 
-    pub(super) fn remove(&mut self, id: StreamId) {
-        for queue in &mut self.queues {
-            queue.retain(|queued| *queued != id);
-        }
+    pub(super) fn remove(&mut self, place: Place) {
+        self.queues[place.rank].remove(&place.turn);
     }
 
     pub(super) fn clear(&mut self) {
@@ -106,8 +119,8 @@ impl Order {
         self.waiting().next().is_none()
     }
 
-    /// Whether a stream waits whose class minds delay.
-    pub(super) fn minds_delay(&self) -> bool {
+    /// Whether a stream of a delay-sensitive class waits.
+    pub(super) fn has_delay_sensitive(&self) -> bool {
         let last = rank(StreamClass::Interactive, 0);
         self.waiting().next().is_some_and(|first| first <= last)
     }
@@ -119,7 +132,7 @@ impl Order {
 
     /// Number of streams in this rank and those before it.
     pub(super) fn len_through(&self, rank: usize) -> usize {
-        self.queues[..=rank].iter().map(VecDeque::len).sum()
+        self.queues[..=rank].iter().map(BTreeMap::len).sum()
     }
 
     pub(super) fn len_in(&self, rank: usize) -> usize {
@@ -128,11 +141,11 @@ impl Order {
 
     /// All streams, in the order in which they are served but for shares.
     pub(super) fn ids(&self) -> impl Iterator<Item = StreamId> {
-        self.queues.iter().flatten().copied()
+        self.queues.iter().flat_map(BTreeMap::values).copied()
     }
 
     pub(super) fn ids_in(&self, rank: usize) -> impl Iterator<Item = StreamId> {
-        self.queues[rank].iter().copied()
+        self.queues[rank].values().copied()
     }
 }
 
@@ -157,7 +170,9 @@ mod tests {
     #[test]
     fn streams_of_a_rank_are_served_in_turn() {
         let mut order = Order::default();
-        (0..3).for_each(|n| order.push(5, StreamId(n)));
+        for n in 0..3 {
+            order.push(5, StreamId(n));
+        }
         let next = |order: &mut Order| {
             let rank = order.ranks().find(|rank| order.len_in(*rank) > 0).unwrap();
             let id = order.pop(rank).unwrap();
@@ -170,44 +185,55 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_has_waited_for_nobody_owes_nothing() {
+    fn bytes_given_while_no_other_rank_waits_are_not_counted() {
         let mut order = Order::default();
         order.push(2, StreamId(0));
         order.served(2, 1 << 30);
-        order.push(5, StreamId(1));
+        let place = order.push(5, StreamId(1));
         assert_eq!(order.ranks().next(), Some(0));
         order.served(2, 7 * SLICE);
         assert_eq!(order.ranks().next(), Some(5));
-        order.remove(StreamId(1));
+        order.remove(place);
         assert_eq!(order.ranks().next(), Some(0));
     }
 
     proptest! {
         /// However many ranks wait and whatever is served at a time: the first has seven eighths,
-        /// the others share the rest evenly, and none waits longer than its share says.
+        /// the others have their turns one after another, and no rank waits longer than its share
+        /// says.
         #[test]
         fn the_first_has_seven_eighths_and_no_other_starves(
             ranks in proptest::collection::btree_set(0..RANKS, 2..=RANKS),
             records in proptest::collection::vec(1..=SLICE, 4_000..5_000),
         ) {
             let mut order = Order::default();
-            ranks.iter().for_each(|rank| order.push(*rank, StreamId(*rank as u64)));
-            let mut given = [0; RANKS];
-            let mut total = 0;
+            for rank in &ranks {
+                order.push(*rank, StreamId(*rank as u64));
+            }
+            let (mut given, mut turns) = ([0; RANKS], [0_u64; RANKS]);
+            // Bytes that others are given between two turns of a rank: the most, and where its last
+            // turn ended.
+            let (mut gap, mut ended) = ([0; RANKS], [0; RANKS]);
+            let mut total = 0_u64;
             for bytes in records {
                 let rank = order.ranks().find(|rank| order.len_in(*rank) > 0).unwrap();
                 order.served(rank, bytes);
+                gap[rank] = gap[rank].max(total - ended[rank]);
                 given[rank] += bytes;
+                turns[rank] += 1;
                 total += bytes;
+                ended[rank] = total;
             }
             let first = *ranks.first().unwrap();
             let behind = ranks.len() as u64 - 1;
-            // One that is behind is served by the record, and each in its turn.
-            let slack = SHARE * SLICE * (behind + 1) * 2;
-            prop_assert!(given[first].abs_diff(total / SHARE * (SHARE - 1)) <= slack);
-            for rank in ranks.iter().filter(|rank| **rank != first) {
-                let fair = total / SHARE / behind;
-                prop_assert!(given[*rank] + slack >= fair / 2, "{rank}: {given:?}");
+            prop_assert!(given[first].abs_diff(total / SHARE * (SHARE - 1)) <= SLICE + SHARE);
+            prop_assert!(gap[first] <= 2 * SLICE, "{gap:?}");
+            let others = || ranks.iter().copied().filter(|rank| *rank != first);
+            let most = others().map(|rank| turns[rank]).max().unwrap();
+            for rank in others() {
+                prop_assert!(turns[rank] + 1 >= most, "{rank}: {turns:?}");
+                let gap = gap[rank].max(total - ended[rank]);
+                prop_assert!(gap <= (SHARE + 1) * SLICE * behind, "{rank}: {gap}");
             }
         }
     }

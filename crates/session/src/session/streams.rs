@@ -168,9 +168,8 @@ impl Streams {
         listed.awaits = awaits;
         self.retransmit = self.retransmit - listed.retransmit + retransmit;
         listed.retransmit = retransmit;
-        if !listed.queued && s.send.is_sendable() {
-            s.listed.queued = true;
-            self.ready.push(rank(s.class, s.served), id);
+        if listed.queued.is_none() && s.send.is_sendable() {
+            listed.queued = Some(self.ready.push(rank(s.class, s.served), id));
         }
     }
 
@@ -206,9 +205,9 @@ impl Streams {
         !self.ready.is_empty()
     }
 
-    /// Whether a stream has something to send whose class minds delay.
-    pub(super) fn has_ready_that_minds_delay(&self) -> bool {
-        self.ready.minds_delay()
+    /// Whether a stream of a delay-sensitive class has something to send.
+    pub(super) fn has_delay_sensitive(&self) -> bool {
+        self.ready.has_delay_sensitive()
     }
 
     /// Streams with something to send, in their order.
@@ -221,16 +220,24 @@ impl Streams {
     pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) {
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
-            s.listed.queued = s.send.is_sendable();
-            if s.listed.queued {
-                self.ready.push(rank(s.class, s.served), id);
-            }
+            let more = s.send.is_sendable();
+            s.listed.queued = more.then(|| self.ready.push(rank(s.class, s.served), id));
         }
         self.ready.served(from, bytes);
     }
 
-    /// The application has sent bytes: a new request, if the stream was quiet until then, which
-    /// makes it young again. What it was given has arrived.
+    /// Puts a stream that was taken out of a rank, and given nothing, at the end of that rank.
+    pub(super) fn put_back(&mut self, rank: usize, id: StreamId) {
+        if let Some(s) = self.table.get_mut(&id) {
+            s.listed.queued = Some(self.ready.push(rank, id));
+        }
+    }
+
+    /// Bytes have come from the client's application: a new request, if all that this end has sent
+    /// has arrived, which makes the stream young again. For a proxy, these are bytes of the primary
+    /// while nothing is on its way there. For a primary, these are bytes that the application
+    /// writes when all that it wrote before has arrived: an upload that pauses for a round trip is
+    /// young again.
     pub(super) fn asked(&mut self, id: StreamId) {
         if let Some(s) = self.table.get_mut(&id)
             && s.send.buffer.all_acked()
@@ -241,10 +248,10 @@ impl Streams {
 
     /// Gives a stream another class, and its place among the streams of that class.
     pub(super) fn reclass(&mut self, id: StreamId, class: StreamClass) {
-        if let Some(s) = self.table.get_mut(&id) {
+        if let Some(s) = self.table.get_mut(&id).filter(|s| s.class != class) {
             s.class = class;
-            if std::mem::take(&mut s.listed.queued) {
-                self.ready.remove(id);
+            if let Some(place) = s.listed.queued.take() {
+                self.ready.remove(place);
             }
             self.update(id);
         }
@@ -475,6 +482,28 @@ mod tests {
         assert_eq!(all.ready.pop(2), Some(b));
         all.requeue(2, b, 1);
         assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a]);
+    }
+
+    #[test]
+    fn a_stream_that_changes_its_class_stands_in_one_queue() {
+        let mut all = streams(3);
+        let (a, b, c) = (StreamId(0), StreamId(1), StreamId(2));
+        for id in [a, b, c] {
+            all.write(id, Bytes::from_static(b"x"));
+        }
+        all.reclass(a, StreamClass::Bulk);
+        assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, b, c]);
+        for _ in 0..1_000 {
+            all.reclass(b, StreamClass::Background);
+            assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);
+            all.reclass(b, StreamClass::Realtime);
+            assert_eq!(all.ready_ids().collect::<Vec<_>>(), [b, a, c]);
+        }
+        assert_eq!(all.ready.pop(0), Some(b));
+        all.put_back(0, b);
+        all.reclass(b, StreamClass::Bulk);
+        assert_eq!(all.ready_ids().collect::<Vec<_>>(), [a, c, b]);
+        assert_eq!(all.ready.len(), 3);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use mpbond_units::Timestamp;
 use halves::{RecvHalf, SendHalf};
 pub(crate) use recv_buffer::RecvError;
 
+use crate::session::Place;
 use crate::stats::{StreamShare, StreamStats};
 use crate::wire::Destination;
 use crate::{StreamClass, StreamId, SubflowId};
@@ -67,8 +68,9 @@ pub(crate) struct ClassChange {
 /// A stream's part in the sums and queues of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    /// Stands in the queue of streams with something to send.
-    pub(crate) queued: bool,
+    /// Place in the queue of streams with something to send. One that is being served keeps its
+    /// last.
+    pub(crate) queued: Option<Place>,
     /// Unscheduled bytes, those to be sent again included.
     pub(crate) unscheduled: u64,
     /// Bytes to be sent again.
