@@ -157,8 +157,8 @@ impl<'a> Handshake<'a> {
         let Some(methods) = input.get(2..end) else {
             return Ok(Step::NeedMore);
         };
-        // A client that has a user name is asked for it also where none is required: its class may
-        // stand there.
+        // A client that offers a user name and password is asked for them also where none are
+        // required: its class may follow the name.
         let asks = self.credentials.is_some() || methods.contains(&METHOD_PASSWORD);
         let (method, next) = match asks {
             true => (METHOD_PASSWORD, State::Password),
