@@ -257,6 +257,7 @@ impl Pipe {
                     reason: std::mem::take(reason),
                     check_at: cx.now + ORPHAN_IDLE,
                 };
+                self.segments.passed(cx, self.link);
                 self.error = None;
                 return true;
             }

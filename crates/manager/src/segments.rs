@@ -23,10 +23,10 @@ pub const ENOUGH_BYTES: u64 = 64 << 10;
 pub(crate) struct Segments {
     /// Limits tried so far.
     step: usize,
-    /// The same when a replacement of the connection was begun.
-    before: usize,
     least: Least,
     trial: Trial,
+    /// `step` and `trial` when a replacement of the connection was begun.
+    before: (usize, Trial),
 }
 
 /// Handshakes that came through with the smallest limit, and not with a larger one.
@@ -49,14 +49,17 @@ enum Trial {
     Not,
     /// The next attempt is one.
     Next,
-    /// The attempt that was begun last, or its connection, is one.
+    /// The attempt that was begun last is one, and so are those after it until its handshake passes
+    /// or stalls: a refusal says nothing about segments.
     Now,
+    /// The last connection is one.
+    Joined,
 }
 
 impl Segments {
     /// The limit for the next connection, if there is one.
     pub(crate) fn limit(&self) -> Option<u32> {
-        if self.trial == Trial::Now {
+        if matches!(self.trial, Trial::Now | Trial::Joined) {
             return SEGMENT_BYTES.last().copied();
         }
         let index = self.step.checked_sub(1)?;
@@ -66,7 +69,7 @@ impl Segments {
     /// A silent connection is being replaced. `octets` of it had arrived, if large segments may be
     /// the reason.
     pub(crate) fn replaced(&mut self, cx: &mut Context, link: LinkId, octets: Option<u64>) {
-        self.before = self.step;
+        self.before = (self.step, self.trial);
         if let Some(octets) = octets {
             self.stuck(cx, link, octets);
         }
@@ -74,13 +77,17 @@ impl Segments {
 
     /// The silent connection goes on after all: its segments pass, and the other end was slow.
     pub(crate) fn resumed(&mut self) {
-        self.step = self.before;
+        (self.step, self.trial) = self.before;
     }
 
     /// A connection fell silent, or was given up, when so many octets had arrived. Segments were
     /// not the reason where the smallest did not help either.
     pub(crate) fn stuck(&mut self, cx: &mut Context, link: LinkId, octets: u64) {
         if octets >= ENOUGH_BYTES {
+            return;
+        }
+        if std::mem::take(&mut self.trial) == Trial::Joined {
+            self.step = 0;
             return;
         }
         self.step = (self.step + 1) % (SEGMENT_BYTES.len() + 1);
@@ -106,14 +113,16 @@ impl Segments {
     /// An attempt begins.
     pub(crate) fn begin(&mut self) {
         self.trial = match self.trial {
-            Trial::Next => Trial::Now,
-            Trial::Now | Trial::Not => Trial::Not,
+            Trial::Next | Trial::Now => Trial::Now,
+            Trial::Joined | Trial::Not => Trial::Not,
         };
     }
 
     /// The handshake of the last attempt has stalled.
     pub(crate) fn stalled(&mut self) {
-        if self.limit() != SEGMENT_BYTES.last().copied() {
+        if self.trial == Trial::Now {
+            self.trial = Trial::Not;
+        } else if self.limit() != SEGMENT_BYTES.last().copied() {
             self.trial = Trial::Next;
         }
     }
@@ -121,6 +130,7 @@ impl Segments {
     /// That attempt has led to a connection.
     pub(crate) fn passed(&mut self, cx: &mut Context, link: LinkId) {
         if self.trial == Trial::Now {
+            self.trial = Trial::Joined;
             self.least(cx, link);
         }
         self.joined();

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use mpbond_manager::{Action, Config, DialId, ENOUGH_BYTES, Link, LinkId, Notice, SEGMENT_BYTES};
+use mpbond_manager::{
+    Action, Config, DialId, ENOUGH_BYTES, Link, LinkId, Notice, RequestId, SEGMENT_BYTES,
+};
 use mpbond_session::{HelperId, SubflowId};
 
 use crate::bench::{Bench, ms, notices};
@@ -226,12 +228,17 @@ fn relay(b: &mut Bench) -> SubflowId {
 
 /// Grants the relay that is asked for by one of these actions; the attempt to join it.
 fn grant(b: &mut Bench, actions: &[Action]) -> DialId {
-    let ask = actions.iter().find_map(|a| match a {
+    b.manager.handle_ticket(b.now, PATH, asked(actions));
+    b.dial().0
+}
+
+/// The request for a relay among these actions.
+fn asked(actions: &[Action]) -> RequestId {
+    let request = actions.iter().find_map(|a| match a {
         Action::AskRelay { request, .. } => Some(*request),
         _ => None,
     });
-    b.manager.handle_ticket(b.now, PATH, ask.unwrap());
-    b.dial().0
+    request.unwrap()
 }
 
 #[test]
@@ -295,4 +302,53 @@ fn a_relay_whose_handshake_has_stalled_is_asked_for_with_536_octets_and_twice_in
         b.manager.handle_stalled_handshake(b.now, PATH);
         b.fails(dial);
     }
+}
+
+/// The attempt after a handshake that has stalled, which is one with 536 octets.
+fn trial(b: &mut Bench, subflow: SubflowId) -> Vec<Action> {
+    b.closed(subflow);
+    let actions = b.pass(ms(4_000));
+    let dial = grant(b, &actions);
+    b.manager.handle_stalled_handshake(b.now, PATH);
+    b.fails(dial);
+    let actions = b.pass(ms(4_000));
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(536));
+    actions
+}
+
+#[test]
+fn a_relay_with_536_octets_after_a_stall_that_falls_silent_is_followed_by_one_without_a_limit() {
+    let (mut b, subflow) = one_relay();
+    let actions = trial(&mut b, subflow);
+    let dial = grant(&mut b, &actions);
+    let subflow = b.joined_from(dial, Some(address(1)));
+    b.pass(ms(6_000));
+    b.stuck_after(subflow, 3_000, ms(0));
+    let told = notices(&b.actions());
+    assert_eq!(told, []);
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
+    // It goes on: it still is the one with 536 octets.
+    b.pass(ms(50));
+    b.fact(subflow, false, None);
+    assert_eq!(b.manager.max_segment_bytes(PATH), Some(536));
+}
+
+#[test]
+fn a_refusal_after_a_stall_leaves_536_octets_to_the_next_request() {
+    let (mut b, subflow) = one_relay();
+    let mut actions = trial(&mut b, subflow);
+    for _ in 0..2 {
+        let request = asked(&actions);
+        let reason = "the proxy's name is not known yet";
+        b.manager.handle_refusal(b.now, PATH, request, reason);
+        actions = b.pass(ms(4_000));
+        assert_eq!(b.manager.max_segment_bytes(PATH), Some(536));
+    }
+    // Its handshake passes, and the connection after it is one of the usual kind.
+    let dial = grant(&mut b, &actions);
+    let subflow = b.joined_from(dial, Some(address(1)));
+    b.pass(ms(60_000));
+    b.closed(subflow);
+    b.pass(ms(4_000));
+    assert_eq!(b.manager.max_segment_bytes(PATH), None);
 }
