@@ -19,8 +19,10 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
+    /// Reads a query.
+    ///
     /// # Panics
-    /// When it is none.
+    /// When it is malformed.
     pub fn new(query: &'a [u8]) -> Self {
         let mut end = 12;
         let mut labels = Vec::new();
