@@ -35,7 +35,7 @@ pub(super) async fn that_pass(
 ) -> anyhow::Result<Rates> {
     let first = measure(links).await;
     let smaller = match &first {
-        // Its flights fit into all but the smallest.
+        // A handshake's flights fit into segments of 1220 octets: only smaller ones can help.
         Err(e) if matches!(e.downcast_ref(), Some(TlsError::Deadline)) => &SEGMENT_BYTES[1..],
         Err(e) if e.is::<Stuck>() => &SEGMENT_BYTES[..],
         _ => return first,

@@ -28,7 +28,16 @@ pub(super) fn set_up(
         PrimaryEdit::check(&file).map_err(Failure::input)?;
     }
     let errands = errands(args, questions, device, &file)?;
-    let links = links(args, &errands, &file)?;
+    let (kept, links) = links(args, &errands, &file)?;
+    let all = kept.iter().map(|link| format!("{link} (as configured)"));
+    let all: Vec<String> = all.chain(links.iter().cloned()).collect();
+    eprintln!(
+        "Links of this device to the Internet: {}",
+        match &all[..] {
+            [] => "none; only those of other devices are used".to_owned(),
+            all => all.join(", "),
+        }
+    );
     let front = match args.transparent {
         true => Front::Transparent,
         false => Front::Socks5,
@@ -131,9 +140,13 @@ pub(super) fn errand(text: &str) -> Result<Errand, String> {
     .map_err(|failure| failure.to_string())
 }
 
-/// Interfaces of own paths that are to be written; prints all. Those of a file that is kept stay,
-/// and get those of the command line beside them.
-fn links(args: &SetupArgs, errands: &[Errand], file: &Path) -> Result<Vec<String>, Failure> {
+/// Interfaces of own paths: those of a file that is kept, which stay, and those that are to be
+/// written beside them.
+fn links(
+    args: &SetupArgs,
+    errands: &[Errand],
+    file: &Path,
+) -> Result<(Vec<String>, Vec<String>), Failure> {
     let kept = match args.replace {
         true => Vec::new(),
         false => PrimaryEdit::links(file).map_err(Failure::input)?,
@@ -143,16 +156,7 @@ fn links(args: &SetupArgs, errands: &[Errand], file: &Path) -> Result<Vec<String
         false => args.links.clone(),
     };
     new.retain(|link| !kept.contains(link));
-    let all = kept.iter().map(|link| format!("{link} (as configured)"));
-    let all: Vec<String> = all.chain(new.iter().cloned()).collect();
-    eprintln!(
-        "Links of this device to the Internet: {}",
-        match &all[..] {
-            [] => "none; only those of other devices are used".to_owned(),
-            all => all.join(", "),
-        }
-    );
-    Ok(new)
+    Ok((kept, new))
 }
 
 /// Interfaces with a default route. A link on which a device to be paired with is the router is the
