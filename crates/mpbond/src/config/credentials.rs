@@ -35,8 +35,10 @@ pub fn read_credentials(path: &Path) -> Result<Credentials, ConfigError> {
     file.read_to_string(&mut text).map_err(unreadable)?;
     let credentials = Credentials::from_line(&text);
     credentials.ok_or_else(|| {
-        wrong(&"not one line `user:password`, both of 1 to 255 octets without control characters, the user \
-               name without a comma")
+        wrong(
+            &"not one line `user:password`, both of 1 to 255 octets without control characters, \
+              the user name without a comma",
+        )
     })
 }
 

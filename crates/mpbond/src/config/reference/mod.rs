@@ -399,8 +399,9 @@ const FRONT_CREDENTIALS: FileKey = FileKey {
     name: "credentials",
     values: "path",
     default: KeyDefault::Words("none"),
-    meaning: "File with `user:password` that clients must give; only its owner may read it (mode \
-              600). An address that other hosts reach needs it, or `open`.",
+    meaning: "File with `user:password` that clients must give, with no colon and no comma in the \
+              user name; only its owner may read it (mode 600). An address that other hosts reach \
+              needs it, or `open`.",
 };
 
 const FRONT_OPEN: FileKey = FileKey {
