@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mpbond_net::control::{Message, RefusalCode, RequestId};
 use mpbond_testing::namespaces::{is_called_for, play, sh};
+use tokio::time::timeout;
 
 use crate::daemons::{Bond, Ways};
 use crate::visitor::{control, runtime};
@@ -57,8 +58,13 @@ fn role() {
         }
         let mut refusals = Vec::new();
         while refusals.len() < WAIT as usize + 1 {
-            if let Some(Message::Refused { request, code, .. }) = control.receive().await.unwrap() {
-                refusals.push((request, code, begun.elapsed()));
+            let message = timeout(Duration::from_secs(60), control.receive()).await;
+            match message {
+                Ok(Ok(Some(Message::Refused { request, code, .. }))) => {
+                    refusals.push((request, code, begun.elapsed()));
+                }
+                Ok(Ok(Some(_))) => {}
+                other => panic!("{other:?} after {refusals:?}: {}", helper.log()),
             }
         }
         refusals

@@ -131,9 +131,9 @@ impl Applications {
     }
 }
 
-/// Whether an octet passes within a second.
-fn passes(from: &mut TcpStream, to: &mut TcpStream) -> bool {
-    to.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+/// Whether an octet passes in time.
+fn passes(from: &mut TcpStream, to: &mut TcpStream, within: Duration) -> bool {
+    to.set_read_timeout(Some(within)).unwrap();
     std::io::Write::write_all(from, b"a").is_ok() && to.read(&mut [0]).is_ok_and(|n| n == 1)
 }
 
@@ -304,9 +304,9 @@ fn role() {
     let file = apart.bond.file("primary.toml");
     let on = format!("on --config {}", file.display());
     let (mut near, mut far) = applications.open();
-    assert!(passes(&mut near, &mut far));
+    assert!(passes(&mut near, &mut far, Duration::from_secs(60)));
     assert_eq!(kill_switch(&apart, &on), "on\n");
-    assert!(!passes(&mut near, &mut far));
+    assert!(!passes(&mut near, &mut far, Duration::from_secs(1)));
     assert!(applications.try_all().is_empty());
     configure(&apart, &plain, "redirect", "off");
     let primary = start(&apart, &applications);
