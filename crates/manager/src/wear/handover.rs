@@ -10,6 +10,9 @@
 //! In both proactive modes new data go to WiFi, and all that Bluetooth has in flight is sent again
 //! there, as soon as WiFi is joined while the signal is weak. They return by the mirror rule, after
 //! at least 5 s, or at once when WiFi is lost.
+//!
+//! A WiFi that cannot be joined is tried again after 1 s, then after twice as long each time, up to
+//! a minute. A WiFi that was joined and lost is tried again at once.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,6 +28,10 @@ const THRESHOLD_DBM: f64 = -66.0;
 const DWELL: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on an idle WiFi connection.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(240);
+/// Delay after the first attempt to join WiFi that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Longest delay after an attempt that failed.
+const RETRY_AFTER_MOST: Duration = Duration::from_secs(60);
 
 /// Treatment of WiFi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,6 +87,10 @@ pub struct Handover {
     on_wifi_since: Timestamp,
     /// When WiFi carried anything last.
     wifi_used: Timestamp,
+    /// Delay after the next attempt to join WiFi that fails.
+    retry_after: Duration,
+    /// When WiFi may be joined again, after an attempt that failed.
+    retry_at: Option<Timestamp>,
     actions: VecDeque<HandoverAction>,
 }
 
@@ -94,6 +105,8 @@ impl Handover {
             interface: Interface::Bluetooth,
             on_wifi_since: now,
             wifi_used: now,
+            retry_after: RETRY_AFTER,
+            retry_at: None,
             actions: VecDeque::new(),
         };
         if mode == HandoverMode::AlwaysOn {
@@ -128,16 +141,25 @@ impl Handover {
         self.decide(now);
     }
 
-    /// WiFi has changed its state.
+    /// State of WiFi. A state that is not new does nothing.
     pub fn handle_wifi(&mut self, now: Timestamp, state: WifiState) {
-        let lost = self.wifi != WifiState::Off && state == WifiState::Off;
-        self.wifi = state;
-        self.wifi_used = now;
-        self.decide(now);
-        let off = lost && self.wifi == WifiState::Off;
-        if off && self.mode == HandoverMode::AlwaysOn {
-            self.join();
+        let before = std::mem::replace(&mut self.wifi, state);
+        if before == state {
+            return;
         }
+        self.wifi_used = now;
+        match (before, state) {
+            (WifiState::Joining, WifiState::Off) => {
+                self.retry_at = Some(now + self.retry_after);
+                self.retry_after = (self.retry_after * 2).min(RETRY_AFTER_MOST);
+            }
+            (_, WifiState::Poor | WifiState::Joined) => {
+                self.retry_after = RETRY_AFTER;
+                self.retry_at = None;
+            }
+            _ => {}
+        }
+        self.decide(now);
     }
 
     /// Data have passed over WiFi.
@@ -152,30 +174,39 @@ impl Handover {
 
     /// Time of the next call of [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.keep_alive_at().into_iter().chain(self.retry_at).min()
+    }
+
+    /// Sends a keep-alive, or joins WiFi again, if it is due.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.keep_alive_at().is_some_and(|at| at <= now) {
+            self.wifi_used = now;
+            self.actions.push_back(HandoverAction::KeepAlive);
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.decide(now);
+        }
+    }
+
+    fn keep_alive_at(&self) -> Option<Timestamp> {
         let kept = self.mode == HandoverMode::AlwaysOn && self.wifi == WifiState::Joined;
         kept.then(|| self.wifi_used + KEEP_ALIVE)
     }
 
-    /// Sends a keep-alive if it is due.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.poll_timeout().is_some_and(|at| at <= now) {
-            self.wifi_used = now;
-            self.actions.push_back(HandoverAction::KeepAlive);
-        }
+    /// Whether data should leave Bluetooth.
+    fn leaves(&self) -> bool {
+        let weak = self.signal_dbm().is_some_and(|dbm| dbm < THRESHOLD_DBM);
+        !self.bluetooth || self.mode != HandoverMode::Reactive && weak
     }
 
     fn decide(&mut self, now: Timestamp) {
-        let weak = self.signal_dbm().is_some_and(|dbm| dbm < THRESHOLD_DBM);
-        let proactive = self.mode != HandoverMode::Reactive;
-        let leave = !self.bluetooth || proactive && weak;
         match self.interface {
-            Interface::Bluetooth if leave => {
+            Interface::Bluetooth if self.leaves() => {
                 if self.wifi == WifiState::Joined || self.wifi == WifiState::Poor && !self.bluetooth
                 {
                     self.on_wifi_since = now;
-                    self.switch(Interface::Wifi, proactive || !self.bluetooth);
-                } else if self.wifi == WifiState::Off {
-                    self.join();
+                    self.switch(Interface::Wifi, true);
                 }
             }
             Interface::Wifi if self.bluetooth => {
@@ -190,6 +221,10 @@ impl Handover {
                 }
             }
             Interface::Bluetooth | Interface::Wifi => {}
+        }
+        let wanted = self.mode == HandoverMode::AlwaysOn || self.leaves();
+        if wanted && self.wifi == WifiState::Off && self.retry_at.is_none() {
+            self.join();
         }
     }
 
@@ -291,6 +326,55 @@ mod tests {
         assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi));
         h.handle_wifi(at(36_700), WifiState::Joined);
         assert_eq!(h.poll_action(), Some(TO_WIFI));
+    }
+
+    #[test]
+    fn a_wifi_that_cannot_be_joined_is_tried_again_after_doubled_delays() {
+        for mode in [HandoverMode::OnDemand, HandoverMode::AlwaysOn] {
+            let mut h = Handover::new(mode, at(0));
+            samples(&mut h, 0, &[-70.0; 2]);
+            let mut ms = 1_000;
+            for delay in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
+                h.handle_wifi(at(ms), WifiState::Off);
+                assert_eq!(samples(&mut h, ms, &[-70.0; 3]), [], "{mode:?}");
+                assert_eq!(h.poll_timeout(), Some(at(ms + delay)), "{mode:?}");
+                h.handle_timeout(at(ms + delay - 1));
+                assert_eq!(h.poll_action(), None, "{mode:?}");
+                h.handle_timeout(at(ms + delay));
+                assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi), "{mode:?}");
+                assert_eq!(h.poll_action(), None, "{mode:?}");
+                assert_eq!(h.poll_timeout(), None, "{mode:?}");
+                ms += delay + 500;
+            }
+            h.handle_wifi(at(ms), WifiState::Joined);
+            assert_eq!(h.poll_action(), Some(TO_WIFI), "{mode:?}");
+            // Lost, and not to be joined again: the delays begin anew.
+            h.handle_wifi(at(ms + 100), WifiState::Off);
+            assert_eq!(h.poll_action(), Some(TO_BLUETOOTH), "{mode:?}");
+            assert_eq!(h.poll_action(), Some(HandoverAction::JoinWifi), "{mode:?}");
+            h.handle_wifi(at(ms + 200), WifiState::Off);
+            assert_eq!(h.poll_timeout(), Some(at(ms + 1_200)), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_strong_signal_ends_attempts_on_demand() {
+        let mut h = Handover::new(HandoverMode::OnDemand, at(0));
+        samples(&mut h, 0, &[-70.0; 2]);
+        h.handle_wifi(at(500), WifiState::Off);
+        samples(&mut h, 600, &[-40.0; 20]);
+        h.handle_timeout(at(5_000));
+        assert_eq!(h.poll_action(), None);
+        assert_eq!(h.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_state_that_is_not_new_does_not_put_the_keep_alive_off() {
+        let mut h = Handover::new(HandoverMode::AlwaysOn, at(0));
+        h.poll_action();
+        h.handle_wifi(at(1_000), WifiState::Joined);
+        h.handle_wifi(at(2_000), WifiState::Joined);
+        assert_eq!(h.poll_timeout(), Some(at(241_000)));
     }
 
     #[test]
