@@ -9,7 +9,7 @@ use mpbond_radio::{Account, Hint, Packet, Placement, Radio, RadioProfile};
 use mpbond_units::Timestamp;
 
 use super::setup::Network;
-use crate::tcp::{Config, Segment, Socket, State};
+use crate::tcp::{self, Config, Segment, Socket, State};
 
 /// Packets that wait in each direction.
 const QUEUE_PACKETS: usize = 200;
@@ -19,7 +19,15 @@ struct Sent {
     flow: usize,
     /// From the server to the watch.
     down: bool,
-    segment: Segment,
+    /// None: a keep-alive or its answer.
+    segment: Option<Segment>,
+}
+
+impl Sent {
+    fn ip_bytes(&self) -> u32 {
+        let segment = self.segment.as_ref();
+        segment.map_or(tcp::HEADER_BYTES, Segment::ip_bytes)
+    }
 }
 
 /// The medium, with a connection of each flow from the server to the watch.
@@ -74,6 +82,20 @@ impl Air {
         self.ends = None;
     }
 
+    /// The watch sends a keep-alive (RFC 9293, section 3.8.4), which the server answers.
+    pub(super) fn keep_alive(&mut self) {
+        self.empty_packet(false);
+    }
+
+    fn empty_packet(&mut self, down: bool) {
+        let sent = Sent {
+            flow: 0,
+            down,
+            segment: None,
+        };
+        self.queues[usize::from(!down)].push_back(sent);
+    }
+
     /// Whether the connections of all flows are established.
     pub(super) fn is_established(&self) -> bool {
         let established = |s: &Socket| s.state() == State::Established;
@@ -122,9 +144,13 @@ impl Air {
                 return arrived;
             };
             arrived = true;
-            if let Some((a, b)) = self.sockets.get_mut(sent.flow) {
-                let to = if sent.down { b } else { a };
-                to.handle_segment(now, sent.segment);
+            match (sent.segment, self.sockets.get_mut(sent.flow)) {
+                (Some(segment), Some((a, b))) => {
+                    let to = if sent.down { b } else { a };
+                    to.handle_segment(now, segment);
+                }
+                (None, _) if !sent.down => self.empty_packet(true),
+                _ => {}
             }
         }
     }
@@ -135,7 +161,7 @@ impl Air {
             self.turn = 1 - self.turn;
         }
         let first = self.queues[self.turn].front()?;
-        Some(first.segment.ip_bytes())
+        Some(first.ip_bytes())
     }
 
     fn transmit(&mut self, now: Timestamp) {
@@ -147,7 +173,7 @@ impl Air {
                         queue.push_back(Sent {
                             flow,
                             down,
-                            segment,
+                            segment: Some(segment),
                         });
                     }
                 }
@@ -158,7 +184,7 @@ impl Air {
     fn depart(&mut self, now: Timestamp) {
         self.ends = None;
         if let Some(sent) = self.queues[self.turn].pop_front() {
-            let bytes = sent.segment.ip_bytes();
+            let bytes = sent.ip_bytes();
             let packet = match sent.down {
                 true => Packet::down(bytes),
                 false => Packet::up(bytes),

@@ -14,7 +14,7 @@ use super::setup::Setup;
 use crate::link::{LinkConfig, Rate, Rfcomm};
 use crate::tcp::{self, Channel, Config, MSS, Socket};
 
-/// Tokens that make a window worth opening.
+/// Window of a connection that is worth opening: a smaller one is not announced.
 const WORTH_OPENING: u64 = 2 * MSS;
 /// Largest window of a phone with a virtual queue, for a rate of Bluetooth up to 1.5 Mbit/s.
 const BOUNDED_WINDOW: u64 = 128 << 10;
@@ -92,7 +92,7 @@ impl Phone {
     pub(super) fn next_event(&self) -> Option<Timestamp> {
         let channels = self.channels.iter().filter_map(Channel::next_event);
         let keeper = self.keeper.as_ref().and_then(SniffKeeper::poll_timeout);
-        let missing = WORTH_OPENING.saturating_sub(self.tokens);
+        let missing = self.worth_opening().saturating_sub(self.tokens);
         let rate = self
             .queue
             .read_rate()
@@ -229,18 +229,25 @@ impl Phone {
         moved
     }
 
-    /// Bounds the windows as the virtual queue decides.
+    /// Tokens that make the windows of all connections worth opening.
+    fn worth_opening(&self) -> u64 {
+        WORTH_OPENING * self.channels.len() as u64
+    }
+
+    /// Bounds the windows as the virtual queue decides: each connection gets an equal share.
     fn bound(&mut self, now: Timestamp) {
+        let connections = (self.channels.len() as u64).max(1);
         let window = match self.queue.read_rate() {
             None => {
                 self.tokens = 0;
-                self.queue.window_bytes()
+                (self.queue.window_bytes() / connections).max(WORTH_OPENING)
             }
             Some(rate) => {
+                let worth = self.worth_opening();
                 let new = rate.bytes_in(now.since(self.tokens_at));
-                self.tokens = (self.tokens + new).min(2 * WORTH_OPENING);
-                match self.tokens >= WORTH_OPENING {
-                    true => self.tokens,
+                self.tokens = (self.tokens + new).min(2 * worth);
+                match self.tokens >= worth {
+                    true => self.tokens / connections,
                     false => 0,
                 }
             }

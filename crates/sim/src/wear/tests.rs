@@ -178,6 +178,62 @@ fn copies_on_both_paths_take_the_shorter_delay() {
 }
 
 #[test]
+fn a_connection_after_the_second_join_carries_its_own_chunks() {
+    let mut s = setup(Paths::Handover(HandoverMode::OnDemand), camera(), 300);
+    s.keeper = true;
+    // The smoothed signal crosses the threshold now and then.
+    s.dbm = -66.0;
+    s.wifi.as_mut().unwrap().join = Duration::from_millis(100);
+    let outcome = run(&s);
+    assert!(outcome.switches >= 4, "{}", outcome.switches);
+    let times: Vec<Timestamp> = outcome.deliveries.iter().map(|d| d.delivered).collect();
+    let gap = times.windows(2).map(|p| p[1].since(p[0]).as_secs_f64());
+    let gap = gap.fold(0.0, f64::max);
+    assert!(gap < 1.0, "{gap} s");
+    assert!(outcome.undelivered < 3, "{}", outcome.undelivered);
+}
+
+#[test]
+fn an_idle_wifi_connection_costs_a_keep_alive_every_four_minutes() {
+    let once = Traffic::Chunks {
+        bytes: 1_000,
+        every: Duration::from_secs(3_600),
+    };
+    let joules = |seconds| {
+        let s = setup(Paths::Handover(HandoverMode::AlwaysOn), once, seconds);
+        let outcome = run(&s);
+        assert_eq!(outcome.undelivered, 0);
+        outcome.joules.watch_wifi
+    };
+    // WiFi is joined at 8 s.
+    let idle = joules(240) - joules(200);
+    for around in [248, 488] {
+        let more = joules(around + 20) - joules(around - 20) - idle;
+        assert!(more > 0.01, "at {around} s: {more} J");
+    }
+    let between = joules(440) - joules(400);
+    assert!((between - idle).abs() < 1e-6, "{between} for {idle}");
+}
+
+#[test]
+fn a_virtual_queue_bounds_the_delay_of_all_flows_together() {
+    let late = |flows: usize| {
+        let mut s = setup(Paths::Phone, ENDLESS, 60);
+        s.virtual_queue = true;
+        s.flows = vec![ENDLESS; flows];
+        let outcome = run(&s);
+        assert!(mbps(&outcome) > 1.05, "{flows}: {}", mbps(&outcome));
+        let worst = outcome.deliveries.iter().map(|d| d.delay).max().unwrap();
+        (late_delay(&outcome), worst)
+    };
+    for flows in [1, 2] {
+        let (mean, worst) = late(flows);
+        assert!(mean < 0.8, "{flows}: {mean} s");
+        assert!(worst < Duration::from_secs(3), "{flows}: {worst:?}");
+    }
+}
+
+#[test]
 fn a_run_repeats() {
     let s = setup(Paths::MinRtt, ENDLESS, 10);
     let (a, b) = (run(&s), run(&s));

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use super::air::Air;
-use super::carried::Stage;
+use super::carried::{Carried, Stage};
 use super::flow::Flow;
 use super::outcome::{Delivery, Joules, Outcome};
 use super::phone::Phone;
@@ -130,6 +130,17 @@ impl<'a> World<'a> {
     fn step(&mut self, now: Timestamp) {
         self.timers(now);
         loop {
+            self.transfer(now);
+            // What an action moves goes out at once.
+            if !self.follow(now) {
+                break;
+            }
+        }
+    }
+
+    /// Moves bytes until nothing more can be moved now.
+    fn transfer(&mut self, now: Timestamp) {
+        loop {
             let mut moved = false;
             for flow in &mut self.flows {
                 flow.produce(now, self.setup.until);
@@ -151,7 +162,6 @@ impl<'a> World<'a> {
         while let Some(request) = self.phone.rfcomm.poll_request() {
             self.requests.push(request);
         }
-        self.follow(now);
     }
 
     fn timers(&mut self, now: Timestamp) {
@@ -221,17 +231,19 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Carries out the actions of the handover.
-    fn follow(&mut self, now: Timestamp) {
+    /// Carries out the actions of the handover; returns whether there were any.
+    fn follow(&mut self, now: Timestamp) -> bool {
         let Some(handover) = &mut self.handover else {
-            return;
+            return false;
         };
         let joined = self.air.as_ref().is_some_and(Air::is_established);
         if joined {
             handover.handle_wifi(now, WifiState::Joined);
         }
+        let (mut acted, mut left) = (false, false);
         let mut moves = Vec::new();
         while let Some(action) = handover.poll_action() {
+            acted = true;
             match action {
                 HandoverAction::JoinWifi => {
                     let join = self.setup.wifi.as_ref().map(|wifi| wifi.join);
@@ -245,21 +257,37 @@ impl<'a> World<'a> {
                     if reinject {
                         moves.push(interface);
                     }
-                    // The chunks go out at once.
-                    self.look_at = Some(now);
                 }
                 HandoverAction::LeaveWifi => {
+                    left = true;
                     if let Some(air) = &mut self.air {
                         air.leave(now);
                     }
                     handover.handle_wifi(now, WifiState::Off);
                 }
-                HandoverAction::KeepAlive => {}
+                HandoverAction::KeepAlive => {
+                    if let Some(air) = &mut self.air {
+                        air.keep_alive();
+                    }
+                }
             }
         }
         for interface in moves {
             self.migrate(interface);
         }
+        if left {
+            self.forget_wifi();
+        }
+        acted
+    }
+
+    /// The connections on WiFi are gone: new ones begin at their first byte.
+    fn forget_wifi(&mut self) {
+        for flow in &mut self.flows {
+            flow.carried[Path::Wifi.index()] = Carried::default();
+        }
+        // Rates count from here on.
+        self.seen.clear();
     }
 
     /// Sends all that is in flight on the other interface again on this one.
@@ -424,7 +452,9 @@ impl<'a> World<'a> {
                 continue;
             }
             chunk.arrived = Some(now);
-            let sent = piece.at(Stage::Sent).unwrap_or(chunk.due);
+            let sent = piece.at(Stage::Sent);
+            debug_assert!(sent.is_some(), "chunk {} arrived unsent", piece.chunk);
+            let sent = sent.unwrap_or(chunk.due);
             let delivery = Delivery {
                 flow: n,
                 bytes: chunk.bytes,
