@@ -92,7 +92,8 @@ struct Part {
 
 #[derive(Debug, Clone)]
 enum Lines {
-    /// Bounds of one kind only, whose lines have no limit in the other direction.
+    /// Bounds of one kind only, at most twice [`MAX_CORNERS`]: their lines have no limit in the
+    /// other direction.
     Unlimited(Vec<Bound>),
     Polygon(Vec<Line>),
 }
@@ -266,15 +267,19 @@ impl Part {
         let new: Vec<Bound> = bounds.iter().map(bound).collect();
         match &mut self.lines {
             Lines::Unlimited(before) => {
+                let above = before.first().or(new.first()).is_some_and(|b| b.above);
                 let known = before.len();
+                let one_side = new.iter().all(|b| b.above == above);
                 before.extend(new);
-                match polygon(before) {
-                    Limits::OneSide => {}
-                    Limits::Both(lines) => self.lines = Lines::Polygon(lines),
-                    Limits::Crossed => {
-                        before.truncate(known);
-                        return false;
+                if one_side {
+                    if before.len() >= 2 * MAX_CORNERS {
+                        *before = hull(before, above);
                     }
+                } else if let Some(lines) = polygon(before) {
+                    self.lines = Lines::Polygon(lines);
+                } else {
+                    before.truncate(known);
+                    return false;
                 }
             }
             Lines::Polygon(lines) => match clip(lines, &new) {
@@ -337,21 +342,36 @@ impl Part {
     }
 }
 
-/// Lines left by bounds.
-enum Limits {
-    OneSide,
-    Both(Vec<Line>),
-    Crossed,
+/// The bounds of one side that limit lines: the lower hull of those above, the upper hull of those
+/// below ("Another efficient algorithm for convex hulls in two dimensions", 1979). Bounds beyond
+/// [`MAX_CORNERS`] are left out, as corners are.
+fn hull(bounds: &mut [Bound], above: bool) -> Vec<Bound> {
+    let sign = if above { 1.0 } else { -1.0 };
+    bounds.sort_by(|p, q| {
+        p.x.total_cmp(&q.x)
+            .then((sign * p.y).total_cmp(&(sign * q.y)))
+    });
+    let mut hull: Vec<Bound> = Vec::with_capacity(2 * MAX_CORNERS);
+    for bound in bounds.iter() {
+        if hull.last().is_some_and(|last| last.x == bound.x) {
+            continue;
+        }
+        // The middle one of three is left out where it is not beyond the line through the others.
+        while let [.., p, q] = hull.as_slice()
+            && sign * ((q.x - p.x) * (bound.y - p.y) - (q.y - p.y) * (bound.x - p.x)) <= 0.0
+        {
+            hull.pop();
+        }
+        hull.push(*bound);
+    }
+    hull.truncate(MAX_CORNERS);
+    hull
 }
 
-/// Corners of the polygon of all lines that fit the bounds.
-fn polygon(bounds: &[Bound]) -> Limits {
-    let (Some(low), Some(high)) = (
-        bounds.iter().find(|b| !b.above),
-        bounds.iter().find(|b| b.above),
-    ) else {
-        return Limits::OneSide;
-    };
+/// Corners of the polygon of all lines that fit bounds of both sides; `None` where no line does.
+fn polygon(bounds: &[Bound]) -> Option<Vec<Line>> {
+    let low = bounds.iter().find(|b| !b.above)?;
+    let high = bounds.iter().find(|b| b.above)?;
     // A rectangle that contains every line between these two bounds.
     let (least, most) = (
         low.y - MAX_SLOPE * low.x.abs(),
@@ -365,10 +385,10 @@ fn polygon(bounds: &[Bound]) -> Limits {
     ];
     let corners: Vec<Line> = corners.iter().map(|(a, b)| Line { a: *a, b: *b }).collect();
     match clip(&corners, bounds) {
-        _ if most < least => Limits::Crossed,
-        Clipped::Nothing => Limits::Crossed,
-        Clipped::Unchanged => Limits::Both(corners),
-        Clipped::Part(lines) => Limits::Both(lines),
+        _ if most < least => None,
+        Clipped::Nothing => None,
+        Clipped::Unchanged => Some(corners),
+        Clipped::Part(lines) => Some(lines),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The true offset lies within the error; steps and contradictions are told.
+//! The true offset lies within the error; steps and contradictions are reported.
 
 use proptest::prelude::*;
 
@@ -96,7 +96,7 @@ proptest! {
         prop_assert!(!both || holds(&fit, &clocks, EPOCH + packets.len() as u64 * 10_000_000));
     }
 
-    /// Stamps made up by the other side: no panic, and every exchange is in a segment or told.
+    /// Stamps made up by the other side: no panic, and every exchange is in a segment or reported.
     #[test]
     fn any_stamps_are_survived(
         stamps in proptest::collection::vec(prop::array::uniform4(any::<u64>()), 0..60),
@@ -190,12 +190,12 @@ fn contradictions_are_left_out_and_counted() {
     let mut fit = ClockFit::new(1);
     for i in 0..20_u64 {
         let [t1, t2, t3, t4] = clocks.exchange(EPOCH + i * 100_000_000, 500, 10, 500);
-        let told = match i {
+        let stamps = match i {
             5 => [t1, t2, t3 + 2_000_000, t4],
             6 => [t1, t2, t2 - 1, t4],
             _ => [t1, t2, t3, t4],
         };
-        assert_eq!(fit.exchange(told).is_some(), ![5, 6].contains(&i));
+        assert_eq!(fit.exchange(stamps).is_some(), ![5, 6].contains(&i));
     }
     assert_eq!((fit.crossed(), fit.drifted()), (2, false));
     assert!(holds(&fit, &clocks, EPOCH));
@@ -215,4 +215,66 @@ fn coarse_stamps_do_not_cross() {
         assert_eq!(fit.exchange([*at, coarse(at), coarse(at), *at]), Some(0));
     }
     assert!(fit.at(EPOCH).unwrap().error_ns < 1001.0);
+}
+
+/// Packets of one direction only, whose clock gains 50 ppm, and one back at the end.
+fn one_sided(out: bool, delay_ns: impl Fn(u64) -> u64) -> (Clocks, ClockFit, u64) {
+    const PACKETS: u64 = 200_000;
+    let clocks = Clocks {
+        ahead_ns: 3_000_000,
+        skew_ppm: 50.0,
+    };
+    let mut fit = ClockFit::new(1);
+    let add = |fit: &mut ClockFit, out: bool, at: u64, delay_ns: u64| match out {
+        true => fit.sent(at, clocks.there(at + delay_ns)),
+        false => fit.received(clocks.there(at - delay_ns), at),
+    };
+    for i in 0..PACKETS {
+        let part = add(&mut fit, out, EPOCH + i * 10_000_000, delay_ns(i));
+        assert_eq!(part, Some(0));
+    }
+    let [
+        Part {
+            lines: Lines::Unlimited(known),
+            ..
+        },
+    ] = fit.parts.as_slice()
+    else {
+        panic!("no bounds of the other side");
+    };
+    assert!(known.len() < 2 * MAX_CORNERS, "{}", known.len());
+    let end = EPOCH + PACKETS * 10_000_000;
+    assert_eq!(add(&mut fit, !out, end, 1_000_000), Some(0));
+    assert_eq!((fit.drifted(), fit.crossed()), (false, 0));
+    assert_eq!(fit.segments()[0].bounds, PACKETS + 1);
+    (clocks, fit, end)
+}
+
+/// 200,000 packets before the first in the other direction: those that limit lines are kept.
+#[test]
+fn bounds_of_one_side_stay_few_and_lose_nothing() {
+    for out in [true, false] {
+        let (clocks, fit, end) = one_sided(out, |i| match i % 1000 {
+            999 => 1_000_000,
+            n => 1_000_000 + n * 7_919 + i % 7 * 100_000,
+        });
+        assert!(holds(&fit, &clocks, end));
+        // 1 ms each way.
+        let error_ns = fit.at(end).unwrap().error_ns;
+        assert!((1e6..1.01e6).contains(&error_ns), "{error_ns}");
+        let line = fit.segments()[0];
+        // The hull limits the skew on one side: 2 ms are 1 ppm of 2000 s.
+        let sign = if out { -1.0 } else { 1.0 };
+        let limit_ppm = line.skew_ppm + sign * line.skew_error_ppm;
+        assert!((limit_ppm - 50.0).abs() < 1.1, "{line:?}");
+    }
+}
+
+/// Delays on a parabola: each bound is on the hull.
+#[test]
+fn bounds_of_one_side_beyond_the_largest_number_are_left_out() {
+    for out in [true, false] {
+        let (clocks, fit, end) = one_sided(out, |i| 1_000_000 + i * i / 100);
+        assert!(holds(&fit, &clocks, end) && holds(&fit, &clocks, EPOCH));
+    }
 }
