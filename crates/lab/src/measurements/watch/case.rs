@@ -220,9 +220,12 @@ impl Case {
             (Some(bytes), None, None, None) => Traffic::Bulk {
                 bytes: Some(bytes.0),
             },
-            (None, Some(rate), None, None) if rate.bps() >= 1_000 => Traffic::Chunks {
-                bytes: PACKET_BYTES,
-                every: rate.time_for(PACKET_BYTES),
+            (None, Some(rate), None, None) => match rate.bps() {
+                1_000..=100_000_000 => Traffic::Chunks {
+                    bytes: PACKET_BYTES,
+                    every: rate.time_for(PACKET_BYTES),
+                },
+                _ => return Err("rate: 1 kbit/s to 100 Mbit/s".to_owned()),
             },
             (None, None, Some((chunk, every)), None) => Traffic::Chunks {
                 bytes: chunk.0.min(1 << 20),

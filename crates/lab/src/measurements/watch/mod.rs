@@ -190,6 +190,10 @@ mod tests {
                 "case \"a\": bytes, rate",
             ),
             (
+                "[[case]]\nname = \"a\"\nrate = 10000000000000\n",
+                "case \"a\": rate: 1 kbit/s to 100 Mbit/s",
+            ),
+            (
                 "[[case]]\nname = \"a\"\nbytes = 1\npaths = \"wifi\"\n",
                 "wifi",
             ),
