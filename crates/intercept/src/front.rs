@@ -391,14 +391,14 @@ async fn http_handshake(
     }
 }
 
-/// Warns of a client that is refused for wishes that are not understood.
+/// Warns of a client that is refused for parameters that are not understood.
 fn warn_of(reason: BadIntent, peer: SocketAddr, warnings: &Warnings) {
     if warnings.is_due(std::time::Instant::now()) {
         warn!(%peer, "client refused: {reason}");
     }
 }
 
-/// Content of a request: destination, early data, the expected reply, the client's wishes.
+/// Content of a request: destination, early data, the expected reply, the client's parameters.
 type Asked = (Destination, Bytes, Pending, Intent);
 
 /// Reads the head of a request; bytes after it become early data.

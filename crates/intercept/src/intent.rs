@@ -1,4 +1,4 @@
-//! Wishes of an application for one connection, given with its user name:
+//! Parameters of an application for one connection, given with its user name:
 //! `NAME,class=background,deadline=30s`.
 //!
 //! Everything before the first comma is the name that credentials are compared with; it may be
@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use mpbond_units::duration_text;
 
-/// Bounds of a deadline: a transfer takes at least a round trip, and nobody schedules connections
-/// for the day after tomorrow.
+/// Bounds of a deadline: a transfer takes at least a round trip, and one day is longer than any.
 const LEAST_DEADLINE: Duration = Duration::from_millis(1);
 const MOST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
-/// Shortest interval between two warnings about invalid wishes.
+/// Shortest interval between two warnings about invalid parameters.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// Traffic class that an application asks for.
@@ -31,7 +30,7 @@ pub enum Class {
     Background,
 }
 
-/// Wishes of an application for one connection.
+/// Parameters of an application for one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intent {
     /// Class of its traffic.
@@ -58,7 +57,7 @@ pub enum BadIntent {
 }
 
 impl Intent {
-    /// Divides a user name into the name for credentials and the wishes behind it.
+    /// Divides a user name into the name for credentials and the parameters behind it.
     ///
     /// # Errors
     /// [`BadIntent`] for an unknown key or value.
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_have_wishes_behind_it() {
+    fn a_name_may_have_parameters_behind_it() {
         let background = Intent {
             class: Some(Class::Background),
             deadline: None,

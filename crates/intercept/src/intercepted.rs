@@ -73,7 +73,7 @@ impl Intercepted {
         }
     }
 
-    /// The client's wishes.
+    /// The client's parameters.
     pub fn intent(&self) -> Intent {
         self.intent
     }

@@ -36,7 +36,7 @@ pub(crate) fn reply(is_granted: bool) -> [u8; 8] {
 /// Consumes a request, if it is complete: VN, CD, DSTPORT, DSTIP, USERID, NULL, and with an address
 /// 0.0.0.x the name, NULL.
 ///
-/// The wishes behind the user id are put into `intent`.
+/// The parameters behind the user id are put into `intent`.
 pub(crate) fn request(
     input: &mut BytesMut,
     needs_password: bool,
@@ -55,8 +55,8 @@ pub(crate) fn request(
     let Some((user, mut end)) = terminated(input, HEAD_BYTES, MAX_USER_BYTES)? else {
         return Ok(Step::NeedMore);
     };
-    let (_, wishes) = Intent::split(user);
-    let wishes = wishes.map_err(|e| failure(e.into()))?;
+    let (_, parameters) = Intent::split(user);
+    let parameters = parameters.map_err(|e| failure(e.into()))?;
     let has_name = matches!([a, b, c], [0, 0, 0]) && d != 0;
     let host = if has_name {
         let Some((name, after)) = terminated(input, end, MAX_NAME_BYTES)? else {
@@ -71,7 +71,7 @@ pub(crate) fn request(
     let destination = host.and_then(|host| Destination::from_host(&host, port));
     let destination = destination.map_err(|e| failure(e.into()))?;
     input.advance(end);
-    *intent = wishes;
+    *intent = parameters;
     Ok(Step::Connect(destination))
 }
 

@@ -67,7 +67,7 @@ pub enum BadHandshake {
     /// Wrong user name or password.
     #[error("wrong user name or password")]
     WrongCredentials,
-    /// Unknown wishes behind the user name.
+    /// Unknown parameters behind the user name.
     #[error(transparent)]
     Intent(#[from] BadIntent),
     /// BIND, UDP ASSOCIATE, or an unknown command.
@@ -121,7 +121,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// The client's wishes, once the handshake is complete.
+    /// The client's parameters, once the handshake is complete.
     pub fn intent(&self) -> Intent {
         self.intent
     }
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_stand_behind_the_user_name_whether_or_not_one_is_required() {
+    fn parameters_stand_behind_the_user_name_whether_or_not_one_is_required() {
         let c = Credentials::new("me", "pw").unwrap();
         let request = b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50";
         let named = |methods: &[u8], user: &str| {

@@ -1,7 +1,6 @@
 //! Traffic class of a stream.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -72,20 +71,6 @@ impl fmt::Display for StreamClass {
     }
 }
 
-/// A text that names no class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the class is none of realtime, interactive, bulk, background")]
-pub struct UnknownClass;
-
-impl FromStr for StreamClass {
-    type Err = UnknownClass;
-
-    fn from_str(name: &str) -> Result<Self, UnknownClass> {
-        let mut all = Self::IN_ORDER.into_iter();
-        all.find(|class| class.name() == name).ok_or(UnknownClass)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,16 +84,6 @@ mod tests {
         }
         for n in 4..=u8::MAX {
             assert_eq!(StreamClass::from_wire(n), StreamClass::from_wire(n & 1));
-        }
-    }
-
-    #[test]
-    fn names_are_read_as_written() {
-        for class in StreamClass::IN_ORDER {
-            assert_eq!(class.to_string().parse(), Ok(class));
-        }
-        for other in ["", "Bulk", "bulk ", "real-time"] {
-            assert_eq!(other.parse::<StreamClass>(), Err(UnknownClass), "{other:?}");
         }
     }
 }

@@ -127,7 +127,7 @@ mod stream;
 mod subflow;
 pub mod wire;
 
-pub use class::{StreamClass, UnknownClass};
+pub use class::StreamClass;
 pub use code::{CloseCode, ResetCode};
 pub use config::{
     BufferDelay, FeedbackRule, Idleness, RebalanceTrigger, ReinjectionConfig, ReinjectionRule,

@@ -72,7 +72,7 @@ pub enum BadRequest {
     /// Credentials are required, and missing or wrong.
     #[error("user name and password are required")]
     Unauthorized,
-    /// Unknown wishes behind the user name.
+    /// Unknown parameters behind the user name.
     #[error(transparent)]
     Intent(#[from] BadIntent),
 }
@@ -101,7 +101,7 @@ pub fn find_head_end(input: &[u8], from: usize) -> Option<usize> {
     Some(from + at + 4)
 }
 
-/// Parses a head, including its empty line: the request, and the client's wishes.
+/// Parses a head, including its empty line: the request, and the client's parameters.
 ///
 /// # Errors
 /// [`BadRequest`], to be answered with [`bad_request`](super::bad_request).
@@ -159,7 +159,7 @@ pub fn parse(
     Ok((request, intent))
 }
 
-/// Checks the credentials, where some are required; the client's wishes.
+/// Checks the credentials, where some are required; the client's parameters.
 fn authorize(
     field: Option<&[u8]>,
     credentials: Option<&Credentials>,
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_stand_behind_the_user_name_whether_or_not_one_is_required() {
+    fn parameters_stand_behind_the_user_name_whether_or_not_one_is_required() {
         use base64::Engine as _;
         let c = Credentials::new("anna", "s3cret").unwrap();
         let ask = |user: &str, credentials| {

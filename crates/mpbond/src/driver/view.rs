@@ -65,8 +65,10 @@ pub(super) fn session_status(session: &Session, clock: &Clock, peer: &DeviceId) 
 
 /// Open streams by class, classes without any left out.
 fn by_class(session: &Session) -> BTreeMap<String, u64> {
-    let count = |class: StreamClass| (class.to_string(), session.streams_open_in(class));
-    let counts = StreamClass::IN_ORDER.into_iter().map(count);
+    let names = StreamClass::IN_ORDER
+        .into_iter()
+        .map(|class| class.to_string());
+    let counts = names.zip(session.streams_open_by_class());
     counts.filter(|(_, open)| *open > 0).collect()
 }
 

@@ -290,10 +290,14 @@ impl Session {
         }
     }
 
-    /// Number of open streams of a class.
-    pub fn streams_open_in(&self, class: StreamClass) -> u64 {
-        let of_class = self.streams.values().filter(|s| s.class == class);
-        of_class.count() as u64
+    /// Numbers of open streams, in the order of [`StreamClass::IN_ORDER`].
+    pub fn streams_open_by_class(&self) -> [u64; StreamClass::IN_ORDER.len()] {
+        let mut open = StreamClass::IN_ORDER.map(|_| 0);
+        for stream in self.streams.values() {
+            let of_class = StreamClass::IN_ORDER.iter().zip(&mut open);
+            of_class.for_each(|(class, n)| *n += u64::from(*class == stream.class));
+        }
+        open
     }
 
     /// Bytes that no subflow has been given yet.
