@@ -295,15 +295,11 @@ async fn a_stub_has_512_look_ups_under_way_and_drops_one_more() {
         }
     });
     // It ends with none of them.
-    let timeout = Duration::from_secs(3_600);
-    let stub = start(
-        DnsConfig {
-            timeout,
-            ..config()
-        },
-        dial,
-    )
-    .await;
+    let config = DnsConfig {
+        timeout: Duration::from_secs(3_600),
+        ..config()
+    };
+    let stub = start(config, dial).await;
     let client = client(&stub).await;
     let question = |n: u16| query(n, &format!("name{n}"))[12..].to_vec();
     let mut known = HashSet::new();
