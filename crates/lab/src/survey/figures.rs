@@ -213,7 +213,8 @@ fn judge(wanted: &Wanted, rows: &[&Row]) -> Option<Figure> {
         Some(((wanted.value)(&sample)?, kind))
     });
     let (value, kind) = valued.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let worst = kind.iter().max_by(|a, b| {
+    let finite = kind.iter().filter(|row| (wanted.quantity)(row).is_finite());
+    let worst = finite.max_by(|a, b| {
         let order = |row: &Row| ((wanted.quantity)(row), row.ratio);
         let (a, b) = (order(a), order(b));
         a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -319,6 +320,17 @@ mod tests {
         let worst = value(&both, "smooth links, joined or kept: time");
         assert_eq!((worst.value, worst.holds), (1.08, true));
         assert!(both.iter().all(|figure| !figure.name.starts_with("cold")));
+    }
+
+    /// A row without a value, which the order of numbers has last.
+    #[test]
+    fn the_worst_row_has_a_value() {
+        let slow = row(SurveyStart::Joined, 64, 9.0);
+        let none = row(SurveyStart::Joined, 64, f64::NAN);
+        let all = figures(&[slow, none]);
+        let time = value(&all, "smooth links, joined or kept: time");
+        assert_eq!((time.value, time.holds), (9.0, false));
+        assert_eq!(time.worst.as_deref(), Some("replay 9"));
     }
 
     #[test]
