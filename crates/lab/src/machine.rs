@@ -1,5 +1,6 @@
 //! Facts about the machine for records, and checks of required programs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -58,14 +59,19 @@ fn needs_nft(e: &Experiment) -> bool {
         .any(|s| s.interception == Interception::Transparent || s.is_tethered())
 }
 
-/// Whether `program` is a path to a file, or the name of one in a folder of PATH.
+/// Whether `program` is a path to an executable file, or the name of one in a folder of PATH.
 fn is_in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path);
     match program.contains('/') {
-        true => Path::new(program).is_file(),
-        false => folders.any(|folder| folder.join(program).is_file()),
+        true => is_executable(Path::new(program)),
+        false => folders.any(|folder| is_executable(&folder.join(program))),
     }
+}
+
+fn is_executable(path: &Path) -> bool {
+    let is_it = |of: std::fs::Metadata| of.is_file() && of.permissions().mode() & 0o111 != 0;
+    path.metadata().is_ok_and(is_it)
 }
 
 fn answers(program: &str, argument: &str) -> bool {
@@ -107,4 +113,26 @@ pub(crate) fn commit(path: &Path) -> Option<String> {
 pub(crate) fn kernel() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     text.map(|t| t.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, Permissions};
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_an_executable_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let text = path.to_str().unwrap();
+        assert!(!is_in_path(text));
+        let file = File::create(&path).unwrap();
+        file.set_permissions(Permissions::from_mode(0o644)).unwrap();
+        assert!(!is_in_path(text));
+        file.set_permissions(Permissions::from_mode(0o755)).unwrap();
+        assert!(is_in_path(text));
+        assert!(!is_in_path(folder.path().to_str().unwrap()));
+        assert!(is_in_path("sh"));
+    }
 }

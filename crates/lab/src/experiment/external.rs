@@ -13,7 +13,8 @@
 //!
 //! In arguments, `{proxy}` and `{origin}` stand for the addresses of these hosts, and the name of a
 //! direct link for the primary's address on it. `{port}` is another port of the proxy at each
-//! start, since connections in TIME-WAIT can keep a program from listening on the last one. With
+//! start, since connections in TIME-WAIT can keep a program from listening on the last one. The
+//! primary's program starts once the proxy's listens on `{port}`, if its arguments have it. With
 //! `interception = "socks5"` or `"http"`, `listens` is the address of a SOCKS5 server or HTTP
 //! proxy; otherwise each of its connections leads to port 80 of the origin.
 
