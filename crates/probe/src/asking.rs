@@ -160,10 +160,7 @@ impl Asking {
         let Some(shortest) = self.shortest else {
             return Ok(None);
         };
-        let (from, to) = (
-            begun + shortest.saturating_sub(EARLY),
-            begun + shortest + LATE,
-        );
+        let (from, to) = expected(shortest, begun);
         loop {
             let now = Instant::now();
             // The transmit stamp ends the wait as well.
@@ -180,6 +177,12 @@ impl Asking {
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
+}
+
+/// Interval in which the socket is read without sleeping, for a question of the time `begun`.
+fn expected(shortest: Duration, begun: Instant) -> (Instant, Instant) {
+    let from = begun + shortest.saturating_sub(EARLY);
+    (from, begun + shortest + LATE)
 }
 
 impl Times {
@@ -212,5 +215,23 @@ impl Times {
                 in_ns,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_read_around_the_shortest_time() {
+        let begun = Instant::now();
+        let interval = |shortest_us| {
+            let (from, to) = expected(Duration::from_micros(shortest_us), begun);
+            [from, to].map(|at| at.duration_since(begun).as_micros())
+        };
+        assert_eq!(interval(10_000), [9500, 10_500]);
+        // An answer within less than the early part is expected at once.
+        assert_eq!(interval(500), [0, 1000]);
+        assert_eq!(interval(20), [0, 520]);
     }
 }

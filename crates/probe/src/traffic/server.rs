@@ -19,6 +19,7 @@ use crate::sys;
 const MAX_CONNECTIONS: usize = 64;
 /// Interval at which the accepting thread checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
+
 /// Options of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOptions {

@@ -74,15 +74,15 @@ impl World {
         };
         let pipe = self.net.socket(line.first, End::B);
         let hs = self.net.socket(hs, End::A);
-        let said = |truth| self.scenario.false_reports.unwrap_or(truth);
+        let reported = |measured| self.scenario.false_reports.unwrap_or(measured);
         let of_pipe = far_report(&pipe.info(), relay.backward_level_bytes(pipe, hs));
         let of_hs = far_report(&hs.info(), relay.forward_level_bytes(pipe, hs));
         let report = Report {
             link: LinkId(line.route),
             request,
             number: line.reports,
-            pipe: said(of_pipe),
-            hs: said(of_hs),
+            pipe: reported(of_pipe),
+            hs: reported(of_hs),
             downlink: line.downlink_at.map(|at| self.now.since(at)),
         };
         let link = self.scenario.routes[line.route].links[0];
