@@ -283,7 +283,8 @@ mod tests {
         assert!((skew.d_n_error_us.unwrap() - 40.0).abs() < 0.01, "{skew:?}");
     }
 
-    /// The sniffer's clock starts again in the middle: this is reported, and each half has its own line.
+    /// The sniffer's clock starts again in the middle: this is reported, and each half has its own
+    /// line.
     #[test]
     fn a_sniffers_clock_that_starts_again_is_reported() {
         let (mut all, mut wire) = probes(-30.0, 60, 1000, 100);

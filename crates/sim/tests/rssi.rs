@@ -1,4 +1,4 @@
-//! The variances of the filter of Bluetooth's signal, fitted to a recording (ADR 0030).
+//! The variances of the filter of Bluetooth's signal, fitted to a recording (ADR 0023).
 #![allow(clippy::unwrap_used)] // of tests
 
 use std::collections::BTreeMap;

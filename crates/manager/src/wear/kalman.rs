@@ -1,4 +1,4 @@
-//! Kalman filter of one slowly varying value, for the strength of a signal (ADR 0030).
+//! Kalman filter of one slowly varying value, for the strength of a signal (ADR 0023).
 
 /// Variance of the change of Bluetooth's signal in 0.2 s, in dB².
 pub const SIGNAL_CHANGE: f64 = 0.27;

@@ -5,7 +5,7 @@
 //! stream begins young, in the first rank of its class, and falls by the bytes that it is given
 //! since its last request: a multi-level feedback queue, as PIAS (NSDI '15) has it for flows. Ranks
 //! behind the first one that waits keep an eighth, in turn, so that no stream waits for ever
-//! (ADR 0031).
+//! (ADR 0024).
 
 use std::collections::BTreeMap;
 

@@ -112,7 +112,7 @@ pub enum Traffic {
 /// The watch moves away from the phone at a constant speed. The signal follows the path loss of
 /// Recommendation ITU-R P.1238 for an office, from a transmitter of class 2 (4 dBm), less 15 dB for
 /// small antennas and bodies, as for WiFi ([`crate::link::WifiPlace`]): -51 dBm at 1 m. Samples of
-/// it have the noise of the recording of ADR 0030.
+/// it have the noise of the recording of ADR 0023.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Walk {
     /// Beginning of the walk, at 1 m.
