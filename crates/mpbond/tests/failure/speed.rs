@@ -126,7 +126,11 @@ fn role_interrupted() {
     let _proxy = apart.bond.start("proxy");
     let test = Command::new("nsenter")
         .args(["-t", &apart.pid().to_string(), "-n", "sh", "-c"])
-        .arg(format!("exec {}", command(&apart, "own --seconds 20")))
+        // A shell that runs tests in the background may have them ignore the signal.
+        .arg(format!(
+            "exec env --default-signal=INT {}",
+            command(&apart, "own --seconds 20")
+        ))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
