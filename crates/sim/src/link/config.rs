@@ -117,6 +117,30 @@ pub struct LinkConfig<R = Rate> {
     /// Losses in bursts, in addition.
     #[serde(default, skip_serializing_if = "BurstLoss::is_none")]
     pub burst_loss: BurstLoss,
+    /// Frame aggregation: time for which packets wait in the queue for others, counted from the
+    /// first that waits. Zero: they do not wait.
+    #[serde(
+        default,
+        with = "duration_text",
+        skip_serializing_if = "Duration::is_zero"
+    )]
+    pub hold: Duration,
+    /// IP bytes that end the waiting earlier.
+    #[serde(
+        default = "default_hold_bytes",
+        skip_serializing_if = "is_default_hold_bytes"
+    )]
+    pub hold_bytes: u64,
+}
+
+/// Maximum length of an A-MPDU of 802.11n.
+fn default_hold_bytes() -> u64 {
+    65_535
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_default_hold_bytes(bytes: &u64) -> bool {
+    *bytes == default_hold_bytes()
 }
 
 /// Queue of links in our experiments for which the paper gives no size.
@@ -134,6 +158,8 @@ impl<R> LinkConfig<R> {
             queue: default_queue(),
             loss: 0.0,
             burst_loss: BurstLoss::NONE,
+            hold: Duration::ZERO,
+            hold_bytes: default_hold_bytes(),
         }
     }
 
@@ -141,6 +167,14 @@ impl<R> LinkConfig<R> {
     #[must_use]
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Lets packets wait for others, for `hold` or until `bytes` wait.
+    #[must_use]
+    pub fn with_hold(mut self, hold: Duration, bytes: u64) -> Self {
+        self.hold = hold;
+        self.hold_bytes = bytes;
         self
     }
 

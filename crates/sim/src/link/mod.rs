@@ -19,6 +19,7 @@
 mod burst;
 mod config;
 mod group;
+mod hold;
 mod models;
 mod pace;
 mod rfcomm;
@@ -44,6 +45,7 @@ pub use spec::{LinkChangeSpec, LinkSpec, RateSpec, ResolveError};
 pub use wifi::WifiPlace;
 
 use burst::Channel;
+use hold::Held;
 use pace::{Finish, Pace, Position, work_of};
 
 /// Reason for which a link did not take a packet.
@@ -135,7 +137,9 @@ pub struct Link<P> {
     now: Timestamp,
     queue: VecDeque<Queued<P>>,
     queue_bytes: u64,
-    /// Some exactly while the queue is not empty.
+    /// Packets at the end of the queue that wait for others.
+    held: Held,
+    /// Some exactly while the queue has packets that are not held.
     sending: Option<Sending>,
     /// Whether a [`Group`] decides when packets are sent.
     managed: bool,
@@ -166,6 +170,7 @@ impl<P> Link<P> {
             now: start,
             queue: VecDeque::new(),
             queue_bytes: 0,
+            held: Held::new(config.hold, config.hold_bytes),
             sending: None,
             managed: false,
             flight: VecDeque::new(),
@@ -198,6 +203,7 @@ impl<P> Link<P> {
         });
         self.queue_bytes += u64::from(bytes);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue_bytes);
+        self.held.take(self.now, bytes);
         if self.sending.is_none() && !self.managed {
             self.begin_sending(self.pace.position(self.now), 0);
         }
@@ -213,13 +219,16 @@ impl<P> Link<P> {
     /// Time of the next call of [`Link::poll`]. `None` if no packet is on the link, or none can
     /// move before the link changes.
     ///
-    /// With jitter it may be early: that call finds no packet, and the next time is exact.
+    /// With jitter, and where packets wait for others, it may be early: that call finds no packet,
+    /// and the next time is exact.
     pub fn next_event(&self) -> Option<Timestamp> {
         if let Some(next) = self.flight.front() {
             return Some(next.arrived);
         }
-        let finish = self.sending.as_ref()?.finish?;
-        Some((finish.at.at + self.delay).max(self.last_arrival))
+        let Some(sending) = &self.sending else {
+            return self.held.until();
+        };
+        Some((sending.finish?.at.at + self.delay).max(self.last_arrival))
     }
 
     /// Changes the link now. Applies to packets that wait, but not to those that have left the
@@ -250,6 +259,7 @@ impl<P> Link<P> {
             self.stats.dropped_down += self.queue.len() as u64;
             self.queue.clear();
             self.queue_bytes = 0;
+            self.held.clear();
             self.sending = None;
         }
     }
@@ -303,12 +313,20 @@ impl<P> Link<P> {
         if self.managed {
             return;
         }
-        while let Some(Finish { at, credit }) = self.sending.and_then(|sending| sending.finish) {
-            if at.at > self.now {
+        loop {
+            let finish = self.sending.and_then(|sending| sending.finish);
+            let finish = finish.filter(|finish| finish.at.at <= self.now);
+            let by = finish.map_or(self.now, |finish| finish.at.at);
+            if let Some(at) = self.held.release(by) {
+                if self.sending.is_none() {
+                    self.begin_sending(self.pace.position(at), 0);
+                }
+            } else if let Some(Finish { at, credit }) = finish {
+                self.depart(at.at);
+                self.begin_sending(at, credit);
+            } else {
                 break;
             }
-            self.depart(at.at);
-            self.begin_sending(at, credit);
         }
     }
 
@@ -340,9 +358,11 @@ impl<P> Link<P> {
         });
     }
 
-    /// IP bytes of the packet at the head, whether sent or waiting.
+    /// IP bytes of the packet at the head, whether sent or waiting for its turn; `None` also if it
+    /// waits for others.
     fn head_bytes(&self) -> Option<u32> {
-        Some(self.queue.front()?.bytes)
+        let head = self.queue.front()?;
+        (self.queue.len() > self.held.packets()).then_some(head.bytes)
     }
 
     /// End of the sending of the present packet; `None` also if it never ends.
@@ -384,8 +404,8 @@ impl<P> Link<P> {
 
     /// Begins to send the packet at the head, of which `credit` is already sent.
     fn begin_sending(&mut self, from: Position, credit: u64) {
-        match self.queue.front() {
-            Some(head) => self.send_with_credit(from, work_of(head.bytes), credit),
+        match self.head_bytes() {
+            Some(bytes) => self.send_with_credit(from, work_of(bytes), credit),
             None => self.sending = None,
         }
     }

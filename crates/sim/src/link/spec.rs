@@ -166,6 +166,8 @@ impl LinkConfig<RateSpec> {
             queue: self.queue,
             loss: self.loss,
             burst_loss: self.burst_loss,
+            hold: self.hold,
+            hold_bytes: self.hold_bytes,
         })
     }
 }

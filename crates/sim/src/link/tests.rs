@@ -489,3 +489,89 @@ proptest! {
         );
     }
 }
+
+/// 1500 bytes take 1 ms. Packets wait for 5 ms from the first that waits, or until 3839 bytes wait.
+#[test]
+fn packets_wait_for_others() {
+    let config = roomy(mbps(12.0)).with_hold(Duration::from_millis(5), 3839);
+    for (offered, departed) in [
+        (&[0][..], &[6][..]),
+        (&[0, 3], &[6, 7]),
+        // The third waits anew, since it came when the first two were being sent.
+        (&[0, 3, 6], &[6, 7, 12]),
+        (&[0, 1, 2], &[3, 4, 5]),
+        // 4500 bytes leave from 2 ms on; the fourth begins to wait at 2 ms.
+        (&[0, 1, 2, 2], &[3, 4, 5, 8]),
+    ] {
+        let mut link = Link::new(config.clone(), 0);
+        for at in offered {
+            link.enqueue(ms(*at), 1500, ()).unwrap();
+        }
+        let departed: Vec<Timestamp> = departed.iter().copied().map(ms).collect();
+        assert_eq!(departures(&mut link), departed, "{offered:?}");
+    }
+}
+
+#[test]
+fn held_packets_fill_the_queue_and_are_lost_with_the_link() {
+    let config = LinkConfig::new(mbps(12.0))
+        .with_queue(Queue::Bytes(3000))
+        .with_hold(Duration::from_millis(5), 65_535);
+    let mut link = Link::new(config, 0);
+    link.enqueue(ms(0), 1500, 0).unwrap();
+    link.enqueue(ms(1), 1500, 1).unwrap();
+    let full = link.enqueue(ms(2), 1500, 2).unwrap_err();
+    assert_eq!(full.reason, DropReason::QueueFull);
+    link.apply(ms(3), &LinkChange::down());
+    assert_eq!(link.stats().dropped_down, 2);
+    assert_eq!(link.next_event(), None);
+    link.apply(ms(4), &LinkChange::up());
+    link.enqueue(ms(4), 1500, 3).unwrap();
+    assert_eq!(departures(&mut link), [ms(10)], "it waits anew");
+}
+
+#[test]
+fn a_hold_in_a_file_is_read_and_written() {
+    let text = "rate = \"8 Mbit/s\"\nhold = \"5ms\"\nhold_bytes = 7935\n";
+    let link: LinkSpec = toml::from_str(text).unwrap();
+    assert_eq!(
+        (link.hold, link.hold_bytes),
+        (Duration::from_millis(5), 7935)
+    );
+    let again: LinkSpec = toml::from_str(&toml::to_string(&link).unwrap()).unwrap();
+    assert_eq!(again, link);
+    let plain: LinkSpec = toml::from_str("rate = \"8 Mbit/s\"\n").unwrap();
+    assert_eq!((plain.hold, plain.hold_bytes), (Duration::ZERO, 65_535));
+    assert!(!toml::to_string(&plain).unwrap().contains("hold"));
+}
+
+proptest! {
+    /// Packets keep their order, none is lost, and none leaves earlier than without a hold, or
+    /// later by more than that.
+    #[test]
+    fn a_hold_delays_by_its_time_at_most(
+        packets in prop::collection::vec((0_u64..9_000_000, 40_u32..1500), 1..60),
+        hold_us in 1_u64..8_000,
+        limit in 40_u64..70_000,
+    ) {
+        let hold = Duration::from_micros(hold_us);
+        let plain = roomy(mbps(20.0));
+        let run = |config: LinkConfig| {
+            let mut link = Link::new(config, 0);
+            let mut now = Timestamp::ZERO;
+            for (number, (gap_ns, bytes)) in packets.iter().enumerate() {
+                now += Duration::from_nanos(*gap_ns);
+                link.enqueue(now, *bytes, number).unwrap();
+            }
+            drain(&mut link)
+        };
+        let (held, free) = (run(plain.clone().with_hold(hold, limit)), run(plain));
+        prop_assert_eq!(held.len(), packets.len());
+        for (held, free) in held.iter().zip(&free) {
+            prop_assert_eq!(held.packet, free.packet);
+            // A departure is rounded up to the nanosecond.
+            let latest = free.departed + hold + Duration::from_nanos(1);
+            prop_assert!(free.departed <= held.departed && held.departed <= latest);
+        }
+    }
+}

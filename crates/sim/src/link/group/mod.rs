@@ -224,7 +224,8 @@ impl<P> Group<P> {
     fn next_step(&self) -> Option<Timestamp> {
         let ends = self.members.iter().filter_map(Member::end);
         let frees = self.members.iter().filter_map(|m| self.air_free(m));
-        ends.chain(frees).min()
+        let held = self.members.iter().filter_map(|m| m.link.held.until());
+        ends.chain(frees).chain(held).min()
     }
 
     /// When the packet at a link's head, or another one in its place, may next take the medium;
@@ -251,6 +252,11 @@ impl<P> Group<P> {
             let Some(member) = self.members.get_mut(index) else {
                 return;
             };
+            let released = member.link.held.release(at).is_some();
+            if released && matches!(member.head, Head::None) {
+                self.new_head(index, at);
+                continue;
+            }
             let Head::Sending { stalls } = member.head else {
                 continue;
             };

@@ -408,3 +408,45 @@ proptest! {
         }
     }
 }
+
+/// A driver holds packets, then wakes its bus: two packets of one aggregate find it awake.
+#[test]
+fn packets_wait_for_others_before_a_bus_wakes_up() {
+    let profiles = Profiles::shipped().unwrap();
+    let bus = Arc::new(profiles.radio("bus-broadcom").unwrap().clone());
+    let config = LinkConfig::new(Rate::Constant(mbps(12.0)));
+    let departures_with = |config: LinkConfig| {
+        let mut group = Group::new();
+        let radio = group.add_radio(Arc::clone(&bus));
+        group.add(Link::new(config, 0), None, vec![(radio, Direction::Up)]);
+        group.enqueue(0, ms(0), 1500, 0).unwrap();
+        group.enqueue(0, ms(3), 1500, 0).unwrap();
+        departures(&mut group)
+    };
+    let free = departures_with(config.clone());
+    let held = departures_with(config.with_hold(Duration::from_millis(5), 65_535));
+    let later = |(index, at): &(usize, Timestamp)| (*index, *at + Duration::from_millis(5));
+    assert_eq!(held, free.iter().map(later).collect::<Vec<_>>());
+    assert_eq!(held[1].1.since(held[0].1), Duration::from_millis(1));
+}
+
+/// On a medium, a held packet leaves the turn to the others.
+#[test]
+fn a_held_packet_does_not_take_the_medium() {
+    let mut group = Group::new();
+    let medium = Some(group.add_medium(Medium::default()));
+    let config = LinkConfig::new(Rate::Constant(mbps(12.0)));
+    let holding = config.clone().with_hold(Duration::from_millis(5), 65_535);
+    group.add(Link::new(holding, 0), medium, Vec::new());
+    group.add(Link::new(config, 0), medium, Vec::new());
+    group.enqueue(0, ms(0), 1500, 0).unwrap();
+    for _ in 0..8 {
+        group.enqueue(1, ms(0), 1500, 0).unwrap();
+    }
+    let out = departures(&mut group);
+    // The packet that the medium carries at 5 ms, perhaps the next one, and then the held one.
+    let at = out.iter().position(|p| p.0 == 0).unwrap();
+    assert!((5..=6).contains(&at), "{out:?}");
+    assert_eq!(out.len(), 9);
+    assert_eq!(out[8].1, ms(9), "no time is lost");
+}
