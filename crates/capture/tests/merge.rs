@@ -3,8 +3,12 @@
 // Helpers of tests may fail loudly, as the tests themselves.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::collections::BTreeMap;
+
 use mpbond_capture::wifi::truth::{Air, Dice, Heard, judge};
-use mpbond_capture::wifi::{MergeError, MergeReport, Sniffer, Times, merge};
+use mpbond_capture::wifi::{
+    Bridging, MergeError, MergeReport, Merged, Sniffer, Times, merge, merge_by,
+};
 use mpbond_capture::{LinkType, Reader};
 
 fn sniffer(name: &str) -> Option<Sniffer> {
@@ -72,8 +76,16 @@ fn three_sniffers_make_one_capture() {
         }
         // With the main sniffer's own stamps its jitter stays: the figure above can fail.
         let own = merge(&sniffers, Times::Main).unwrap();
-        let v = judge(&own, &air, &heard, |t| t);
-        assert!(v.error_p95_us > 6.0, "{v:?}");
+        let of_own = judge(&own, &air, &heard, |t| t);
+        assert!(of_own.error_p95_us > 6.0, "{of_own:?}");
+        // The paper's bridging finds the same frames, with the jitter of beacons in their times.
+        for bridging in [Bridging::Nearest, Bridging::NearestSkew] {
+            let bridged = merge_by(&sniffers, Times::Consensus, bridging).unwrap();
+            let b = judge(&bridged, &air, &heard, |t| t);
+            assert!(b.exactly_once >= 0.999 && b.false_merges <= 0.001, "{b:?}");
+            assert!(b.recovered_error_p95_us > v.recovered_error_p95_us, "{b:?}");
+            assert!(b.recovered_error_p95_us <= 20.0, "{b:?}");
+        }
     }
 }
 
@@ -182,6 +194,49 @@ fn derived_beacon_sets_agree_with_their_truth() {
     assert!((b.skew_ppm - 18.467).abs() < 0.05, "{b:?}");
     assert!(b.residual_median_us < 2.85, "{b:?}");
     assert_eq!(r.merged_frames, 313, "{r:?}");
+}
+
+/// The paper's bridging against the fit, on beacons of a real trace: the same transmissions, and
+/// times that differ by the scatter of the beacons.
+#[test]
+fn both_relations_of_clocks_agree_on_real_beacons() {
+    let (Some(a), Some(b)) = (
+        sniffer("derived_wltrace_s0.pcap"),
+        sniffer("derived_wltrace_s1.pcap"),
+    ) else {
+        return;
+    };
+    let both = [a, b];
+    let fitted = merge(&both, Times::Main).unwrap();
+    let times = |merged: &Merged<'_>| {
+        let frames = merged.frames.iter().map(|f| (f.copy, (f.at, f.origins)));
+        frames.collect::<BTreeMap<_, _>>()
+    };
+    let by_fit = times(&fitted);
+    for bridging in [Bridging::Nearest, Bridging::NearestSkew] {
+        let bridged = merge_by(&both, Times::Main, bridging).unwrap();
+        assert_eq!(bridged.report.inputs, fitted.report.inputs);
+        let by_beacon = times(&bridged);
+        assert_eq!(by_beacon.len(), by_fit.len());
+        let mut apart = Vec::new();
+        for (copy, (at, origins)) in &by_fit {
+            let (other, same) = by_beacon[copy];
+            assert_eq!(same, *origins);
+            if origins & 1 == 1 {
+                assert_eq!(other, *at, "the main sniffer's own time stays");
+            } else {
+                let ns = i128::from(other.as_nanos()) - i128::from(at.as_nanos());
+                apart.push(ns.unsigned_abs() as f64 / 1e3);
+            }
+        }
+        apart.sort_by(f64::total_cmp);
+        let (median, most) = (apart[apart.len() / 2], apart[apart.len() - 1]);
+        assert_eq!(apart.len() as u64, fitted.report.recovered);
+        assert!(
+            median > 0.0 && median < 10.0 && most < 50.0,
+            "{median} {most}"
+        );
+    }
 }
 
 /// A real pair over hours; the README's figures are of a straight line.

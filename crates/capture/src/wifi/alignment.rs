@@ -1,6 +1,8 @@
 //! Relation of each sniffer's clock to the main one's, directly or through other sniffers.
 
+use super::bridge::Bridge;
 use super::clock::{ClockFit, ClockRelation};
+use super::merge::Bridging;
 use super::reference::compare;
 use super::sniffer::Seen;
 
@@ -12,9 +14,34 @@ pub(super) struct Clock {
     /// Direct fit; `None` for the main one.
     pub(super) fit: Option<ClockFit>,
     /// Path to the main clock: one relation for each step.
-    pub(super) steps: Vec<ClockRelation>,
+    pub(super) steps: Vec<Step>,
     /// Residual over all steps, 95th percentile, in ns.
     pub(super) residual_p95_ns: f64,
+}
+
+/// Relation of one clock to the next.
+#[derive(Clone)]
+pub(super) enum Step {
+    Fitted(ClockRelation),
+    Nearest(Bridge),
+}
+
+impl Step {
+    fn of(fit: &ClockFit, bridging: Bridging) -> Option<Self> {
+        let skew = match bridging {
+            Bridging::Fit => return Some(Self::Fitted(fit.relation.clone())),
+            Bridging::Nearest => 0.0,
+            Bridging::NearestSkew => fit.skew_ppm * 1e-6,
+        };
+        Bridge::of(&fit.references, skew).map(Self::Nearest)
+    }
+
+    fn to_a(&self, ns: f64) -> f64 {
+        match self {
+            Self::Fitted(relation) => relation.to_a(ns),
+            Self::Nearest(bridge) => bridge.to_a(ns),
+        }
+    }
 }
 
 impl Clock {
@@ -24,7 +51,7 @@ impl Clock {
 }
 
 impl Clocks {
-    pub(super) fn of(seen: &[Vec<Seen>]) -> Self {
+    pub(super) fn of(seen: &[Vec<Seen>], bridging: Bridging) -> Self {
         let mut clocks: Vec<Option<Clock>> = seen.iter().map(|_| None).collect();
         if let Some(main) = clocks.first_mut() {
             *main = Some(Clock {
@@ -46,7 +73,10 @@ impl Clocks {
                     continue;
                 };
                 let Some(fit) = compare(a, b) else { continue };
-                let mut steps = vec![fit.relation.clone()];
+                let Some(step) = Step::of(&fit, bridging) else {
+                    continue;
+                };
+                let mut steps = vec![step];
                 let mut residual = fit.residual_p95_ns;
                 if let Some(Some(via)) = clocks.get(over) {
                     steps.extend(via.steps.iter().cloned());

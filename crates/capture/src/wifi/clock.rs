@@ -1,9 +1,10 @@
 //! Relation of two sniffers' clocks.
 //!
-//! "Toward Accurate Network Delay Measurement on Android Phones" interpolates between beacons
-//! (equation 5), which carries the jitter of each beacon into every time stamp. Here all common
-//! frames count: a continuous piecewise linear function with as many pieces as the data support (by
-//! BIC), so that steady clocks give the least-squares line and drifting ones are followed.
+//! "Toward Accurate Network Delay Measurement on Android Phones" counts from the beacon before
+//! (equation 5), which carries the jitter of each beacon into time stamps (`bridge`). Here all
+//! common frames count: a continuous piecewise linear function with as many pieces as the data
+//! support (by BIC), so that steady clocks give the least-squares line and drifting ones are
+//! followed.
 
 use mpbond_statistics::Sample;
 
@@ -62,8 +63,8 @@ impl ClockRelation {
 pub struct ClockFit {
     /// Relation.
     pub relation: ClockRelation,
-    /// Number of common frames used.
-    pub frames: usize,
+    /// Common frames used: time of A, and B minus A.
+    pub references: Vec<(f64, f64)>,
     /// Number of common frames discarded as outliers.
     pub outliers: usize,
     /// B minus A at A's start, by the straight line through all, in ns.
@@ -100,7 +101,6 @@ impl ClockFit {
         let line = fit(&inliers, 1)?;
         let offsets: Sample = inliers.iter().map(|p| p.1).collect();
         Some(Self {
-            frames: inliers.len(),
             outliers: points.len() - inliers.len(),
             offset_ns: line.offset_ns(0.0),
             median_offset_ns: offsets.median()?,
@@ -108,6 +108,7 @@ impl ClockFit {
             residual_median_ns: residuals.median()?,
             residual_p95_ns: residuals.quantile(0.95)?,
             relation,
+            references: inliers,
         })
     }
 }

@@ -21,6 +21,19 @@ pub enum Times {
     Main,
 }
 
+/// How a time by one sniffer's clock becomes one by another's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bridging {
+    /// By a piecewise linear function of all common frames: least jitter.
+    #[default]
+    Fit,
+    /// By the closest common frame before it, as if both clocks ran at the same rate from there on:
+    /// equation 5 of the paper.
+    Nearest,
+    /// By the closest common frame before it and the skew of the clocks: equation 4.
+    NearestSkew,
+}
+
 /// Reason why captures cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
@@ -42,6 +55,18 @@ pub enum MergeError {
 /// # Errors
 /// [`MergeError`] when there are too few, or one has nothing in common with the others.
 pub fn merge(sniffers: &[Sniffer], times: Times) -> Result<Merged<'_>, MergeError> {
+    merge_by(sniffers, times, Bridging::Fit)
+}
+
+/// Merges captures as [`merge`], with a choice of the relation of clocks.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_by(
+    sniffers: &[Sniffer],
+    times: Times,
+    bridging: Bridging,
+) -> Result<Merged<'_>, MergeError> {
     if !(2..=MAX_SNIFFERS).contains(&sniffers.len()) {
         return Err(MergeError::Number);
     }
@@ -58,7 +83,7 @@ pub fn merge(sniffers: &[Sniffer], times: Times) -> Result<Merged<'_>, MergeErro
             seen
         })
         .collect();
-    let clocks = Clocks::of(&seen);
+    let clocks = Clocks::of(&seen, bridging);
     let main = sniffers.first().map_or("", |s| &s.file);
     let mut known = Vec::new();
     for (clock, sniffer) in clocks.0.into_iter().zip(sniffers) {
@@ -68,7 +93,12 @@ pub fn merge(sniffers: &[Sniffer], times: Times) -> Result<Merged<'_>, MergeErro
         })?);
     }
     let widest = known.iter().map(|c| c.residual_p95_ns).fold(0.0, f64::max);
-    let tolerance_ns = (6.0 * widest).clamp(TOLERANCE_NS.0, TOLERANCE_NS.1);
+    // Bridged, a time has the scatter of two frames.
+    let scatter = match bridging {
+        Bridging::Fit => 1.0,
+        Bridging::Nearest | Bridging::NearestSkew => std::f64::consts::SQRT_2,
+    };
+    let tolerance_ns = (6.0 * widest * scatter).clamp(TOLERANCE_NS.0, TOLERANCE_NS.1);
     let mut matching = Matching::new(&seen, tolerance_ns);
     let mut order: Vec<(f64, usize, usize)> = Vec::new();
     for (who, (frames, clock)) in seen.iter().zip(&known).enumerate() {

@@ -114,7 +114,7 @@ impl Matching<'_> {
                 residual_median_us: us(fit.map_or(0.0, |f| f.residual_median_ns)),
                 residual_p95_us: us(clock.map_or(0.0, |c| c.residual_p95_ns)),
                 clock_pieces: fit.map_or(0, |f| f.relation.pieces()),
-                reference_frames: fit.map_or(0, |f| f.frames),
+                reference_frames: fit.map_or(0, |f| f.references.len()),
                 loss: 1.0 - had.get(i).copied().unwrap_or_default() as f64 / total.max(1.0),
                 incomplete: sniffer.incomplete.clone(),
             }

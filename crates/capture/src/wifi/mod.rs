@@ -2,6 +2,7 @@
 //! Network Delay Measurement on Android Phones", sections 3.1 and 3.2).
 
 mod alignment;
+mod bridge;
 mod clock;
 mod estimate;
 mod frame;
@@ -16,7 +17,7 @@ pub mod truth;
 
 pub use clock::{ClockFit, ClockRelation};
 pub use frame::{Frame, FrameKind, frame};
-pub use merge::{MergeError, Times, merge};
+pub use merge::{Bridging, MergeError, Times, merge, merge_by};
 pub use merged::{Merged, MergedFrame};
 pub use packet::{Sealed, packets};
 pub use report::{InputReport, MergeReport};

@@ -6,8 +6,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use mpbond_capture::wifi::{MergeReport, Sniffer, Times, merge};
+use clap::{Args, ValueEnum};
+use mpbond_capture::wifi::{Bridging, MergeReport, Sniffer, Times, merge_by};
 use mpbond_command::{Failure, print};
 
 use super::files::{ended, open};
@@ -33,9 +33,22 @@ pub(crate) struct MergeArgs {
     /// Keep the main sniffer's timestamps, instead of the mean of all.
     #[arg(long)]
     main_times: bool,
+    /// How times of one clock become times of another.
+    #[arg(long, value_enum, default_value = "fit", value_name = "HOW")]
+    clocks: ClocksBy,
     /// One line of JSON instead of text.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ClocksBy {
+    /// By a piecewise linear function of all common frames.
+    Fit,
+    /// By the closest common frame before, at equal rates (Delay, equation 5).
+    Nearest,
+    /// By the closest common frame before, and the clocks' skew (Delay, equation 4).
+    NearestSkew,
 }
 
 impl MergeArgs {
@@ -50,7 +63,12 @@ impl MergeArgs {
         } else {
             Times::Consensus
         };
-        let merged = merge(&sniffers, times).map_err(Failure::input)?;
+        let bridging = match self.clocks {
+            ClocksBy::Fit => Bridging::Fit,
+            ClocksBy::Nearest => Bridging::Nearest,
+            ClocksBy::NearestSkew => Bridging::NearestSkew,
+        };
+        let merged = merge_by(&sniffers, times, bridging).map_err(Failure::input)?;
         if let Some(path) = &self.output {
             let failed = |e| Failure::run(format_args!("{}: {e}", path.display()));
             let file = File::create(path).map_err(failed)?;

@@ -566,7 +566,7 @@ _mpbond_lab() {
             return 0
             ;;
         mpbond_lab__subcmd__capture__subcmd__merge)
-            opts="-o -h -V --output --main-times --json --log --log-json --help --version"
+            opts="-o -h -V --output --main-times --clocks --json --log --log-json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -578,6 +578,10 @@ _mpbond_lab() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clocks)
+                    COMPREPLY=($(compgen -W "fit nearest nearest-skew" -- "${cur}"))
                     return 0
                     ;;
                 --log)
