@@ -49,6 +49,11 @@ pub enum HopLink {
         delay: Duration,
         /// Radio (or bus) profile of the host before it.
         radio: Option<String>,
+        /// Frame aggregation by the host before it: time for which packets that it sends wait for
+        /// others, and the IP bytes that end the waiting ([`LinkConfig::hold`]).
+        ///
+        /// [`LinkConfig::hold`]: mpbond_sim::link::LinkConfig::hold
+        hold: Option<(Duration, u64)>,
     },
     /// A cable: a pair of virtual devices of the kernel, without a model between them.
     Wire,
@@ -134,7 +139,10 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
         for ((hop, ends), shared) in hops.iter().zip(hosts.windows(2)).zip(shared) {
             let [near, far] = ends else { continue };
             let far_name = format!("{}-b", hop.name);
-            let HopLink::Played { rate, delay, .. } = hop.link else {
+            let HopLink::Played {
+                rate, delay, hold, ..
+            } = hop.link
+            else {
                 wire(near, far, &hop.name, &far_name)?;
                 continue;
             };
@@ -147,7 +155,10 @@ pub fn chain(options: &ChainOptions) -> Result<u8> {
                 near: means.make(near, &hop.name)?,
                 far: means.make(far, &far_name)?,
                 down: link.clone(),
-                up: link,
+                up: match hold {
+                    Some((time, bytes)) => link.with_hold(time, bytes),
+                    None => link,
+                },
                 shared,
             });
         }

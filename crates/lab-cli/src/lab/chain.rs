@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use mpbond_command::Failure;
@@ -14,8 +15,10 @@ use mpbond_units::duration_text;
 ///
 /// Host 0 runs the program. The exit code is the program's, or 4 where that is 0 and the machine
 /// was too busy for the links. MPBOND_HOST_n has the address of host n. A hop is
-/// NAME:RATE:DELAY[:RADIO], the same in both directions, with a profile of a radio (or bus) that
-/// holds packets while it wakes up; or NAME:wire, a cable without delay.
+/// NAME:RATE:DELAY[:RADIO][:hold=TIME[/BYTES]] or NAME:wire, a cable without delay. Rate and delay
+/// are the same in both directions. RADIO is a profile of a radio (or bus) that holds packets while
+/// it wakes up. With hold=5ms, packets that the nearer host sends wait for others until the first
+/// has waited for 5 ms, or BYTES (65535) wait, as in WiFi's frame aggregation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -62,24 +65,52 @@ impl ChainArgs {
 }
 
 fn hop(text: &str) -> Result<Hop, String> {
-    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let mut parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let held = parts.last().and_then(|last| last.strip_prefix("hold="));
+    let held = held.map(hold).transpose()?;
+    if held.is_some() {
+        parts.pop();
+    }
     let played = |rate: &str, delay: &str, radio: Option<&str>| {
         Ok::<_, String>(HopLink::Played {
             rate: rate.parse().map_err(|e| format!("{e}"))?,
             delay: duration_text::parse(delay).map_err(|e| e.to_string())?,
             radio: radio.map(str::to_owned),
+            hold: held,
         })
     };
     let (name, link) = match parts.as_slice() {
-        [name, "wire"] => (name, HopLink::Wire),
+        [name, "wire"] if held.is_none() => (name, HopLink::Wire),
         [name, rate, delay] => (name, played(rate, delay, None)?),
         [name, rate, delay, radio] => (name, played(rate, delay, Some(radio))?),
-        _ => return Err("a hop is NAME:RATE:DELAY, NAME:RATE:DELAY:RADIO or NAME:wire".to_owned()),
+        _ => {
+            return Err(
+                "a hop is NAME:RATE:DELAY[:RADIO][:hold=TIME[/BYTES]] or NAME:wire".to_owned(),
+            );
+        }
     };
     Ok(Hop {
         name: (*name).to_owned(),
         link,
     })
+}
+
+/// Maximum length of an A-MPDU of 802.11n.
+const A_MPDU_BYTES: u64 = 65_535;
+
+fn hold(text: &str) -> Result<(Duration, u64), String> {
+    let (time, bytes) = match text.split_once('/') {
+        Some((time, bytes)) => {
+            let bytes: Option<u64> = bytes.trim().parse().ok().filter(|bytes| *bytes > 0);
+            (time, bytes.ok_or("hold: BYTES is 1 or more")?)
+        }
+        None => (text, A_MPDU_BYTES),
+    };
+    let time = duration_text::parse(time).map_err(|e| e.to_string())?;
+    if time.is_zero() || time > Duration::from_secs(1) {
+        return Err("hold: a time above 0, of 1 s at most".to_owned());
+    }
+    Ok((time, bytes))
 }
 
 fn beside(text: &str) -> Result<(usize, String), String> {
@@ -106,7 +137,33 @@ mod tests {
         let plain = hop("air:54 Mbit/s:0ms").unwrap().link;
         assert!(matches!(plain, HopLink::Played { radio: None, .. }));
         assert!(matches!(hop("eth : wire").unwrap().link, HopLink::Wire));
-        for bad in ["", "a", "a:b", "a:1 Mbit/s:x", "a:fast:1ms", "a:1:1:1:1"] {
+        for (text, time_ms, bytes) in [
+            ("bus:200 Mbit/s:0ms:hold=5ms", 5, 65_535),
+            ("bus:8 Mbit/s:0ms:bus-broadcom:hold=2ms/3839", 2, 3839),
+        ] {
+            let held = hop(text).unwrap().link;
+            assert!(
+                matches!(
+                    held,
+                    HopLink::Played { hold: Some((time, limit)), .. }
+                        if time.as_millis() == time_ms && limit == bytes
+                ),
+                "{held:?}"
+            );
+        }
+        for bad in [
+            "",
+            "a",
+            "a:b",
+            "a:1 Mbit/s:x",
+            "a:fast:1ms",
+            "a:1:1:1:1",
+            "a:wire:hold=5ms",
+            "a:1 Mbit/s:1ms:hold=0ms",
+            "a:1 Mbit/s:1ms:hold=5ms/0",
+            "a:1 Mbit/s:1ms:hold=5ms/x",
+            "a:1 Mbit/s:1ms:hold=2s",
+        ] {
             assert!(hop(bad).is_err(), "{bad}");
         }
         assert_eq!(beside("2=a b=c").unwrap(), (2, "a b=c".to_owned()));

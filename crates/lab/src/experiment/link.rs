@@ -17,6 +17,7 @@
 //! up = "30 Mbit/s"
 //! delay = "2ms"
 //! burst_loss = { to_bad = 0.005, to_good = 0.25 }
+//! hold = "5ms"                    # frame aggregation; or until `hold_bytes` wait
 //! medium = "wifi"
 //! radio = "wifi-2012"             # the near host's, holds packets while it wakes
 //! far_radio = "wifi-2012"
@@ -66,6 +67,12 @@ pub struct Link {
     /// Losses in bursts in addition, drawn for each direction separately.
     #[serde(default)]
     pub burst_loss: BurstLoss,
+    /// Frame aggregation, in both directions: time for which packets wait for others, from the
+    /// first that waits.
+    #[serde(default, with = "duration_text::option")]
+    pub hold: Option<Duration>,
+    /// IP bytes that end the waiting; an A-MPDU of 802.11n (65535) if not given.
+    pub hold_bytes: Option<u64>,
     /// Name of the shared [`MediumSpec`].
     pub medium: Option<Spanned<String>>,
     /// Profile of the near host's radio, which holds packets of both directions while it wakes up
@@ -145,6 +152,8 @@ impl Link {
         model.jitter = self.jitter;
         model.loss = self.loss;
         model.burst_loss = self.burst_loss;
+        model.hold = self.hold.unwrap_or(model.hold);
+        model.hold_bytes = self.hold_bytes.unwrap_or(model.hold_bytes);
         Some(model)
     }
 

@@ -75,6 +75,7 @@ fn a_good_file_is_read() {
 fn links_may_be_shared_recorded_and_worse() {
     let more = "medium = \"wifi\"\nradio = \"lte-2012\"\nfar_radio = \"wifi-2012\"\n\
                 burst_loss = { to_bad = 0.01, to_good = 0.5 }\n\
+                hold = \"5ms\"\nhold_bytes = 3839\n\
                 [[link.change]]\nat = \"1s\"\ncarrier = false\n\
                 [[link.change]]\nat = \"2s\"\nburst_loss = { to_bad = 0.0, to_good = 1.0 }\n\
                 [[link.change]]\nat = \"3s\"\nalive = true\n\
@@ -89,6 +90,11 @@ fn links_may_be_shared_recorded_and_worse() {
     let link = &e.links[0];
     assert_eq!(e.media[0].duplex, Duplex::Full);
     assert_eq!(link.model(Direction::Up).unwrap().burst_loss.to_good, 0.5);
+    let model = link.model(Direction::Down).unwrap();
+    assert_eq!(
+        (model.hold, model.hold_bytes),
+        (Duration::from_millis(5), 3839)
+    );
     let ups: Vec<_> = link.changes.iter().map(Change::is_up).collect();
     assert_eq!(ups, [Some(false), None, Some(true)]);
     assert!(
@@ -203,6 +209,18 @@ fn errors_name_file_line_key_and_allowed_values() {
             "burst_loss = { to_bad = 2.0, to_good = 1.0 }",
             "burst_loss",
             "from 0 to 1",
+        ),
+        (
+            r#"delay = "25ms""#,
+            "hold_bytes = 3839",
+            "name = \"ps\"",
+            "hold_bytes needs `hold`",
+        ),
+        (
+            r#"delay = "25ms""#,
+            "hold = \"0ms\"",
+            "name = \"ps\"",
+            "hold is a time above 0",
         ),
     ] {
         let (text, e) = error_text(from, to);

@@ -46,6 +46,14 @@ fn beside(l: &Link) -> String {
     if l.burst_loss != BurstLoss::default() {
         what.push(format!("loss in bursts {}", text(l.burst_loss)));
     }
+    if let Some(hold) = l.hold {
+        let bytes = l.hold_bytes.map(|b| format!(" or {b} bytes"));
+        what.push(format!(
+            "hold {}{}",
+            duration(hold),
+            bytes.unwrap_or_default()
+        ));
+    }
     for (name, value) in [
         ("medium", &l.medium),
         ("radio", &l.radio),

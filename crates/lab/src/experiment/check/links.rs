@@ -1,5 +1,7 @@
 //! Checks of hosts, media, links and their changes.
 
+use std::time::Duration;
+
 use mpbond_radio::Profiles;
 use mpbond_sim::link::RateSpec;
 
@@ -9,6 +11,9 @@ use crate::experiment::file::Experiment;
 use crate::experiment::link::Link;
 use crate::experiment::place::Place;
 use crate::experiment::terms::Role;
+
+/// Longest holding time of frame aggregation.
+const MAX_HOLD: Duration = Duration::from_secs(1);
 
 pub(super) fn hosts(e: &Experiment, place: &Place) -> Result<()> {
     unique(place, "host", e.hosts.iter().map(|h| &h.name))?;
@@ -137,8 +142,21 @@ pub(super) fn links(e: &Experiment, place: &Place) -> Result<()> {
             }
         }
         let loses = link.loss != 0.0 || !link.burst_loss.is_none();
-        if !shaped && (!link.changes.is_empty() || loses || !link.delay.is_zero()) {
+        let delays = !link.delay.is_zero() || link.hold.is_some();
+        if !shaped && (!link.changes.is_empty() || loses || delays) {
             return wrong("a plain wire can have no delay, loss or changes: give it rates".into());
+        }
+        if link
+            .hold
+            .is_some_and(|hold| hold.is_zero() || hold > MAX_HOLD)
+        {
+            return wrong("hold is a time above 0, of 1 s at most".into());
+        }
+        if link.hold_bytes.is_some() && link.hold.is_none() {
+            return wrong("hold_bytes needs `hold`, the time for which packets wait".into());
+        }
+        if link.hold_bytes == Some(0) {
+            return wrong("hold_bytes is 1 or more".into());
         }
         sharing(e, place, link, &profiles)?;
         let losses = link

@@ -18,6 +18,11 @@ pub(super) struct Case {
     pub(super) interval: Duration,
     /// Profile of the bus; without one it never sleeps.
     pub(super) bus: Option<String>,
+    /// Frame aggregation by the host's driver: time for which packets wait for others, and the
+    /// bytes that end the waiting.
+    #[serde(default, with = "duration_text::option")]
+    pub(super) hold: Option<Duration>,
+    pub(super) hold_bytes: Option<u64>,
     /// Options of `mpbond probe`.
     pub(super) warm_up: Option<String>,
     pub(super) background: Option<String>,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use mpbond_probe::Distribution;
+use mpbond_units::duration_text;
 
 use super::super::child;
 use super::super::tap::{Passed, passed};
@@ -83,6 +84,11 @@ impl Cell {
         let mut bus = format!("bus:{BUS_RATE}:0ms");
         if let Some(profile) = &case.bus {
             bus += &format!(":{profile}");
+        }
+        if let Some(hold) = case.hold {
+            bus += &format!(":hold={}", duration_text::format(hold));
+            let bytes = case.hold_bytes.map(|bytes| format!("/{bytes}"));
+            bus += &bytes.unwrap_or_default();
         }
         let mut chain = Command::new(&own);
         chain

@@ -9,6 +9,7 @@ mod program;
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::error::{Doing, Result};
 use crate::report::SheetTable;
@@ -115,6 +116,19 @@ impl Probes {
             }
             if case.trials.is_some_and(|t| !(2..=1000).contains(&t)) {
                 return wrong("trials: 2 to 1000");
+            }
+            let longest = Duration::from_secs(1);
+            if case
+                .hold
+                .is_some_and(|hold| hold.is_zero() || hold > longest)
+            {
+                return wrong("hold is a time above 0, of 1 s at most");
+            }
+            if case
+                .hold_bytes
+                .is_some_and(|bytes| bytes == 0 || case.hold.is_none())
+            {
+                return wrong("hold_bytes is 1 or more, beside `hold`");
             }
             match (case.program, case.method) {
                 (Program::Java, Method::Icmp) => {
@@ -431,6 +445,8 @@ mod tests {
             ),
             ("trials = 2", "trials = 1", "trials"),
             ("with = \"b\"", "with = \"x\"", "no case \"x\""),
+            ("trials = 2", "hold = \"0ms\"", "hold is a time"),
+            ("trials = 2", "hold_bytes = 3839", "beside `hold`"),
             (
                 "method = \"icmp\"",
                 "clock = \"millis\"\nmethod = \"icmp\"",
