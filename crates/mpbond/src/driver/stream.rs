@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mpbond_session::{Read, ResetCode, StreamId};
+use mpbond_units::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tracing::debug;
 
@@ -70,30 +71,25 @@ impl Inner {
 
     /// Session to socket.
     fn pump_out(&mut self, id: StreamId, cx: &mut Context<'_>) {
-        self.pump_out_uncounted(id, cx);
-        self.count_pending(id);
-        self.classify(id);
+        let now = self.clock.now();
+        self.pump_out_uncounted(now, id, cx);
+        self.bytes_moved(now, id);
     }
 
-    /// Gives the stream the class of its application's traffic, where that has changed.
-    fn classify(&mut self, id: StreamId) {
-        let now = self.clock.now();
-        let socket = self.streams.get_mut(&id).and_then(|io| io.socket.as_mut());
-        if let Some(class) = socket.and_then(|socket| socket.class(now)) {
+    /// Updates the sum of bytes that wait for sockets, and the class of the stream where that of
+    /// its application's traffic has changed.
+    fn bytes_moved(&mut self, now: Timestamp, id: StreamId) {
+        let Some(io) = self.streams.get_mut(&id) else {
+            return;
+        };
+        self.pending = self.pending + io.pending_bytes as u64 - io.counted_bytes as u64;
+        io.counted_bytes = io.pending_bytes;
+        if let Some(class) = io.socket.as_mut().and_then(|socket| socket.class(now)) {
             self.session.set_class(id, class);
         }
     }
 
-    /// Updates the sum of bytes that wait for sockets.
-    fn count_pending(&mut self, id: StreamId) {
-        if let Some(io) = self.streams.get_mut(&id) {
-            self.pending = self.pending + io.pending_bytes as u64 - io.counted_bytes as u64;
-            io.counted_bytes = io.pending_bytes;
-        }
-    }
-
-    fn pump_out_uncounted(&mut self, id: StreamId, cx: &mut Context<'_>) {
-        let now = self.clock.now();
+    fn pump_out_uncounted(&mut self, now: Timestamp, id: StreamId, cx: &mut Context<'_>) {
         loop {
             let Some(io) = self.streams.get_mut(&id) else {
                 return;

@@ -3,30 +3,18 @@
 //!
 //! The kernel names the DSCP of sockets of this host. Clients on other hosts are `bulk`.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
-
 use mpbond_intercept::{Class, Intercepted};
-use mpbond_net::sock_diag::SockDiag;
 use mpbond_session::StreamClass;
 
-use super::clients::Ends;
+use super::clients::{Ends, Owners};
 use super::dscp;
 use super::state::Primary;
 use crate::driver::ClassWatch;
 
-/// Connection to the kernel, by which classes are looked up. Opened once.
-#[derive(Clone, Default)]
-pub(super) struct Classes(Rc<OnceCell<Option<SockDiag>>>);
-
-impl Classes {
-    /// The class by the DSCP of a client's socket; `None` if it has no socket on this host, or the
-    /// kernel does not tell.
-    fn by_dscp(&self, ends: Ends) -> Option<StreamClass> {
-        let diag = self.0.get_or_init(|| SockDiag::open().ok());
-        let owner = ends.owner(diag.as_ref()?)?;
-        owner.dscp().map(dscp::class)
-    }
+/// The class by the DSCP of a client's socket; `None` if it has no socket on this host, or the
+/// kernel does not tell.
+fn by_dscp(owners: &Owners, ends: Ends) -> Option<StreamClass> {
+    owners.of(ends)?.dscp().map(dscp::class)
 }
 
 /// The class of a client's stream, and the look-ups by which it follows the client's DSCP.
@@ -34,10 +22,10 @@ pub(super) fn of(primary: &Primary, connection: &Intercepted) -> (StreamClass, O
     if let Some(class) = connection.intent().class {
         return (asked(class), None);
     }
-    let (classes, ends) = (primary.classes.clone(), Ends::of(connection));
-    match classes.by_dscp(ends) {
+    let (owners, ends) = (primary.owners.clone(), Ends::of(connection));
+    match by_dscp(&owners, ends) {
         Some(class) => {
-            let watch = ClassWatch::new(primary.clock.now(), move || classes.by_dscp(ends));
+            let watch = ClassWatch::new(primary.clock.now(), move || by_dscp(&owners, ends));
             (class, Some(watch))
         }
         None => (StreamClass::Bulk, None),

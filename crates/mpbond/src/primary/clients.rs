@@ -50,10 +50,25 @@ impl Ends {
             via,
         }
     }
+}
 
-    /// Owner of the client's socket, if it is one of this host that still exists.
-    pub(super) fn owner(&self, diag: &SockDiag) -> Option<SocketOwner> {
-        diag.find(self.client, self.remote?).ok().flatten()
+/// Connection to the kernel by which owners of clients' sockets are looked up. It is opened at the
+/// first look-up, and all clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Owners(Rc<RefCell<Option<SockDiag>>>);
+
+impl Owners {
+    /// Owner of the client's socket, if it is one of this host that still exists, and the kernel
+    /// can be asked.
+    pub(super) fn of(&self, ends: Ends) -> Option<SocketOwner> {
+        let mut diag = self.0.borrow_mut();
+        if diag.is_none() {
+            *diag = SockDiag::open().ok();
+        }
+        diag.as_ref()?
+            .find(ends.client, ends.remote?)
+            .ok()
+            .flatten()
     }
 }
 
@@ -67,7 +82,6 @@ enum Source {
 }
 
 /// The clients of all fronts. For use on one thread.
-#[derive(Default)]
 pub(super) struct Clients(Rc<RefCell<Table>>);
 
 #[derive(Default)]
@@ -78,8 +92,7 @@ struct Table {
     known: HashMap<u64, Source>,
     /// Number of known clients of each source.
     held: HashMap<Source, usize>,
-    /// Connection to the kernel, once there was one.
-    diag: Option<SockDiag>,
+    owners: Owners,
 }
 
 /// A client's place; dropping it gives it back.
@@ -89,6 +102,14 @@ pub(super) struct ClientPlace {
 }
 
 impl Clients {
+    pub(super) fn new(owners: Owners) -> Self {
+        let table = Table {
+            owners,
+            ..Table::default()
+        };
+        Self(Rc::new(RefCell::new(table)))
+    }
+
     /// Takes a place for a connection.
     pub(super) fn take(&self, ends: Ends) -> Result<ClientPlace, Full> {
         let number = self.0.borrow_mut().take(ends, Table::ask)?;
@@ -154,11 +175,7 @@ impl Table {
 
     /// The source of a connection, by the kernel's knowledge of the client's socket.
     fn ask(&mut self, ends: Ends) -> Source {
-        if self.diag.is_none() {
-            self.diag = SockDiag::open().ok();
-        }
-        let owner = self.diag.as_ref().and_then(|diag| ends.owner(diag));
-        match owner {
+        match self.owners.of(ends) {
             Some(owner) => Source::Program {
                 uid: owner.uid,
                 cgroup: owner.cgroup,

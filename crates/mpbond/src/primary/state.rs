@@ -19,8 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::classes::Classes;
-use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS};
+use super::clients::{Clients, MAX_CLIENTS, MAX_REFUSALS, Owners};
 use super::direct;
 use super::families::CarriedFamilies;
 use super::handles::{Control, Rescuable};
@@ -71,8 +70,8 @@ pub(super) struct Primary {
     pub(super) direct: Cell<u64>,
     /// Clients of fronts.
     pub(super) clients: Clients,
-    /// Look-ups of their classes.
-    pub(super) classes: Classes,
+    /// Look-ups of the programs that own their sockets.
+    pub(super) owners: Owners,
     /// Clients that are being told that there is no room for them.
     pub(super) refusals: Quota<()>,
     /// The session takes more streams: for clients that wait.
@@ -101,6 +100,7 @@ impl Primary {
         let clock = Clock::start();
         let (links, setups) = Links::new(&config);
         let manager = Manager::new(manager_config(&config, setups), clock.now());
+        let owners = Owners::default();
         Self {
             identity,
             clock,
@@ -117,8 +117,8 @@ impl Primary {
             rescuable: RefCell::default(),
             resolver: direct::resolver(),
             direct: Cell::default(),
-            clients: Clients::default(),
-            classes: Classes::default(),
+            clients: Clients::new(owners.clone()),
+            owners,
             refusals: Quota::new(MAX_REFUSALS, MAX_REFUSALS),
             room: Notify::new(),
             crowded: RateLimitedLog::default(),
