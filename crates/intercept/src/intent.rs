@@ -1,5 +1,5 @@
 //! Parameters of an application for one connection, given with its user name:
-//! `NAME,class=background,deadline=30s`.
+//! `NAME,class=background`.
 //!
 //! Everything before the first comma is the name that credentials are compared with; it may be
 //! empty. SOCKS5 and SOCKS 4 have the user name in their handshake, HTTP in `Proxy-Authorization`
@@ -7,12 +7,6 @@
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-
-use mpbond_units::duration_text;
-
-/// Bounds of a deadline: a transfer takes at least a round trip, and one day is longer than any.
-const LEAST_DEADLINE: Duration = Duration::from_millis(1);
-const MOST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
 /// Shortest interval between two warnings about invalid parameters.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -35,15 +29,13 @@ pub enum Class {
 pub struct Intent {
     /// Class of its traffic.
     pub class: Option<Class>,
-    /// Time within which its transfer has to be complete.
-    pub deadline: Option<Duration>,
 }
 
 /// Error in the part of a user name behind the first comma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadIntent {
     /// No `KEY=VALUE` with a known key.
-    #[error("user name: only class=CLASS and deadline=TIME may follow a comma")]
+    #[error("user name: only class=CLASS may follow a comma")]
     Key,
     /// A key occurs twice.
     #[error("user name: a key is given twice")]
@@ -51,9 +43,6 @@ pub enum BadIntent {
     /// The value of `class` is unknown.
     #[error("user name: the class is none of realtime, interactive, bulk, background")]
     Class,
-    /// The value of `deadline` is no duration, or out of bounds.
-    #[error("user name: the deadline is no time from 1ms to 24h, such as 30s")]
-    Deadline,
 }
 
 impl Intent {
@@ -72,19 +61,14 @@ impl Intent {
         for part in parts {
             let part = std::str::from_utf8(part).map_err(|_| BadIntent::Key)?;
             match part.split_once('=') {
-                Some(("class", name)) => put(&mut intent.class, class(name)?)?,
-                Some(("deadline", text)) => put(&mut intent.deadline, deadline(text)?)?,
+                Some(("class", name)) if intent.class.is_none() => {
+                    intent.class = Some(class(name)?);
+                }
+                Some(("class", _)) => return Err(BadIntent::Twice),
                 _ => return Err(BadIntent::Key),
             }
         }
         Ok(intent)
-    }
-}
-
-fn put<T>(slot: &mut Option<T>, value: T) -> Result<(), BadIntent> {
-    match slot.replace(value) {
-        Some(_) => Err(BadIntent::Twice),
-        None => Ok(()),
     }
 }
 
@@ -96,13 +80,6 @@ fn class(name: &str) -> Result<Class, BadIntent> {
         "background" => Ok(Class::Background),
         _ => Err(BadIntent::Class),
     }
-}
-
-fn deadline(text: &str) -> Result<Duration, BadIntent> {
-    let parsed = duration_text::parse(text).ok();
-    let bounds = LEAST_DEADLINE..=MOST_DEADLINE;
-    let within = parsed.filter(|time| bounds.contains(time));
-    within.ok_or(BadIntent::Deadline)
 }
 
 /// Rate limiter of the warnings of one front.
@@ -135,19 +112,12 @@ mod tests {
     fn a_name_may_have_parameters_behind_it() {
         let background = Intent {
             class: Some(Class::Background),
-            deadline: None,
-        };
-        let both = Intent {
-            class: Some(Class::Realtime),
-            deadline: Some(Duration::from_secs(30)),
         };
         for (user, name, want) in [
             ("", "", Ok(Intent::default())),
             ("anna", "anna", Ok(Intent::default())),
             ("anna,class=background", "anna", Ok(background)),
             (",class=background", "", Ok(background)),
-            ("anna,class=realtime,deadline=30s", "anna", Ok(both)),
-            ("anna,deadline=0.5min,class=realtime", "anna", Ok(both)),
             ("anna,", "anna", Err(BadIntent::Key)),
             ("anna,class", "anna", Err(BadIntent::Key)),
             ("anna,Class=bulk", "anna", Err(BadIntent::Key)),
@@ -155,9 +125,6 @@ mod tests {
             ("anna,class=", "anna", Err(BadIntent::Class)),
             ("anna,class=urgent", "anna", Err(BadIntent::Class)),
             ("anna,class=bulk,class=bulk", "anna", Err(BadIntent::Twice)),
-            ("anna,deadline=30", "anna", Err(BadIntent::Deadline)),
-            ("anna,deadline=0s", "anna", Err(BadIntent::Deadline)),
-            ("anna,deadline=25h", "anna", Err(BadIntent::Deadline)),
         ] {
             assert_eq!(
                 Intent::split(user.as_bytes()),

@@ -451,7 +451,6 @@ mod tests {
         };
         let background = Intent {
             class: Some(Class::Background),
-            deadline: None,
         };
         for credentials in [None, Some(&c)] {
             let mut handshake = Handshake::new(credentials);

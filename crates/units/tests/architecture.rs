@@ -23,7 +23,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("capture", &["plot", "radio", "statistics", "units"]),
     ("systrace", &["plot", "statistics", "units"]),
     ("net", &["units"]),
-    ("intercept", &["units"]),
+    ("intercept", &[]),
     ("probe", &["plot", "statistics"]),
     (
         "lab",
