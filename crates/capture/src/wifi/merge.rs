@@ -21,7 +21,7 @@ pub enum Times {
     Main,
 }
 
-/// How a time by one sniffer's clock becomes one by another's.
+/// Conversion of times by one sniffer's clock to times by another's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bridging {
     /// By a piecewise linear function of all common frames: least jitter.

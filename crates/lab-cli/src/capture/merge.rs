@@ -33,7 +33,7 @@ pub(crate) struct MergeArgs {
     /// Keep the main sniffer's timestamps, instead of the mean of all.
     #[arg(long)]
     main_times: bool,
-    /// How times of one clock become times of another.
+    /// Conversion of times between the sniffers' clocks.
     #[arg(long, value_enum, default_value = "fit", value_name = "HOW")]
     clocks: ClocksBy,
     /// One line of JSON instead of text.

@@ -15,7 +15,7 @@ const LEAST_DBM: f64 = -150.0;
 /// Strengths of the signal by interface, in dBm. Interfaces without one are left out.
 ///
 /// # Errors
-/// When the kernel has no table.
+/// The kernel has no table.
 pub(super) fn signals() -> Result<Vec<(String, f64)>, Failure> {
     read(Path::new(TABLE)).map(|text| parse(&text))
 }

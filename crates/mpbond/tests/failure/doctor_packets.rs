@@ -32,9 +32,10 @@ fn table(interface: &str) -> String {
     table_of(interface, 1300)
 }
 
-fn table_of(interface: &str, most: u32) -> String {
+/// A table, named after this interface, in which it gets no packets of more octets.
+pub fn table_of(interface: &str, most: u32) -> String {
     format!(
-        "table inet block {{
+        "table inet {interface} {{
             chain in {{
                 type filter hook input priority 0;
                 iifname {interface} meta length gt {most} drop;
@@ -85,19 +86,18 @@ fn role() {
         std::fs::write(&rules, table(interface)).unwrap();
         format!("nft -f {}", rules.display())
     };
-    let clear = "nft delete table inet block";
 
     // Between the helper and the proxy, towards the proxy; then from it.
     sh(&load("hs0"));
     said = doctor();
     let line = format!("helper helper  {drops} to the proxy behind the helper");
     assert!(said.contains(&line) && said.contains(passes[0]), "{said}");
-    sh(clear);
+    sh("nft delete table inet hs0");
     apart.helper_runs(&load("hs1"));
     said = doctor();
     let line = format!("helper helper  {drops} from the proxy behind the helper");
     assert!(said.contains(&line) && said.contains(passes[0]), "{said}");
-    apart.helper_runs(clear);
+    apart.helper_runs("nft delete table inet hs1");
 
     // On the pipe, in both directions.
     apart.helper_runs(&load("pipe1"));

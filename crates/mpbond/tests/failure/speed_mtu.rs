@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::apart::Apart;
+use crate::doctor_packets::table_of;
 use crate::speed::shaped;
 use mpbond_testing::namespaces::{is_called_for, play, sh};
 use mpbond_testing::{has_nft, has_tbf};
@@ -36,18 +37,6 @@ fn measured(apart: &Apart, name: &str) -> Vec<Option<u64>> {
     all.as_array().unwrap().iter().map(one).collect()
 }
 
-/// Drops packets of more than `octets` that arrive at this interface.
-fn rule(interface: &str, octets: u32) -> String {
-    format!(
-        "table inet {interface} {{
-             chain in {{
-                 type filter hook input priority 0;
-                 iifname {interface} meta length gt {octets} drop;
-             }}
-         }}"
-    )
-}
-
 #[test]
 #[ignore = "a role: see mpbond_testing::namespaces"]
 fn role() {
@@ -58,13 +47,13 @@ fn role() {
     let apart = shaped();
     let here = |interface: &str, octets| {
         let file = apart.bond.file(interface);
-        std::fs::write(&file, rule(interface, octets)).unwrap();
+        std::fs::write(&file, table_of(interface, octets)).unwrap();
         sh(&format!("nft -f {}", file.display()));
     };
     here("far0", 576);
-    apart.there_obeys(&rule("near0", 576));
+    apart.there_obeys(&table_of("near0", 576));
     here("hs0", 576);
-    std::fs::write(apart.bond.file("hs1"), rule("hs1", 576)).unwrap();
+    std::fs::write(apart.bond.file("hs1"), table_of("hs1", 576)).unwrap();
     apart.helper_runs(&format!("nft -f {}", apart.bond.file("hs1").display()));
     let _proxy = apart.bond.start("proxy");
     let _helper = apart.start_helper();

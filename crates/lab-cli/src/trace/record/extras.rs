@@ -1,5 +1,5 @@
-//! What an Android device records besides its system trace: method traces, hardware counters; and
-//! its processor cores, which watches keep offline.
+//! Recordings of an Android device besides its system trace: method traces and hardware counters.
+//! Processor cores that a watch keeps offline, for the time of a recording.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
