@@ -65,6 +65,7 @@
 //! | `rejoin` | when a session without new streams is joined again ([`Rejoin`], one for each) |
 //! | `outage` | new connections while no path to the proxy works |
 //! | `unanswered` | in an outage, streams that the proxy has not received: they go direct |
+//! | [`wear`] | a watch's Bluetooth and WiFi (ADR 0023) |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods)] // pure: no clock
 
