@@ -2,6 +2,7 @@
 //! hash.
 
 mod device_id;
+mod new_key;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,9 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mpbond_units::shell_word;
+use rustls::Error;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+
+use crate::tls::PROVIDER;
 
 pub use device_id::{DeviceId, ParseDeviceIdError};
 
@@ -79,10 +83,8 @@ impl Identity {
     /// # Errors
     /// When the system's random source fails.
     pub fn generate() -> Result<Self, IdentityError> {
-        let (certificate, key) = new_key_pair()?;
-        let key = PrivateKeyDer::try_from(key.serialize_der())
-            .map_err(|e| IdentityError::Generate(e.to_owned()))?;
-        Self::from_parts(certificate.der().clone(), key).map_err(IdentityError::Generate)
+        let (certificate, key) = new_key::with_certificate()?;
+        Self::from_parts(certificate, key.into()).map_err(IdentityError::Generate)
     }
 
     /// Loads the identity in `path`. When the file is missing, creates it with mode 0600, and its
@@ -176,9 +178,11 @@ impl Identity {
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, String> {
         let id = DeviceId::of_certificate(&certificate);
-        let provider = rustls::crypto::ring::default_provider();
-        let certified = CertifiedKey::from_der(vec![certificate], key, &provider)
-            .map_err(|e| format!("key and certificate do not match ({e})"))?;
+        let certified =
+            CertifiedKey::from_der(vec![certificate], key, &PROVIDER).map_err(|e| match e {
+                Error::InconsistentKeys(_) => "key and certificate do not match".to_owned(),
+                e => format!("unusable key ({e})"),
+            })?;
         Ok(Self {
             certified: Arc::new(certified),
             id,
@@ -203,19 +207,6 @@ impl Identity {
     pub(crate) fn certified(&self) -> &Arc<CertifiedKey> {
         &self.certified
     }
-}
-
-/// Ed25519: short keys, no curve choices to get wrong, deterministic
-/// signatures that need no randomness at handshake time.
-fn new_key_pair() -> Result<(rcgen::Certificate, rcgen::KeyPair), IdentityError> {
-    let failed = |e: rcgen::Error| IdentityError::Generate(e.to_string());
-    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
-    let mut params = rcgen::CertificateParams::new(Vec::new()).map_err(failed)?;
-    params
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, "mpbond device");
-    let certificate = params.self_signed(&key).map_err(failed)?;
-    Ok((certificate, key))
 }
 
 fn create(path: &Path) -> Result<(), IdentityError> {
@@ -248,14 +239,20 @@ fn write_new(path: &Path) -> Result<tempfile::NamedTempFile, IdentityError> {
             .create(folder)
             .map_err(io_error)?;
     }
-    let (certificate, key) = new_key_pair()?;
+    let (certificate, key) = new_key::with_certificate()?;
     let mut file = tempfile::Builder::new()
         .prefix(".identity-")
         .permissions(fs::Permissions::from_mode(0o600))
         .tempfile_in(folder)
         .map_err(io_error)?;
-    let pem = format!("{}{}", key.serialize_pem(), certificate.pem());
-    file.write_all(pem.as_bytes()).map_err(io_error)?;
+    for (label, der) in [
+        ("PRIVATE KEY", key.secret_pkcs8_der()),
+        ("CERTIFICATE", &certificate[..]),
+    ] {
+        let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+        let section = pem::encode_config(&pem::Pem::new(label, der), lines);
+        file.write_all(section.as_bytes()).map_err(io_error)?;
+    }
     // A file that root creates for a daemon of another user gets the owner of its directory. In a
     // user namespace without that user, chown fails and root keeps the file.
     let owner = fs::metadata(folder).map_err(io_error)?;

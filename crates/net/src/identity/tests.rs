@@ -15,6 +15,10 @@ fn a_new_file_is_private_and_loads_as_the_same_device() {
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(Identity::load_or_create(&path).unwrap().id(), made.id());
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("-----BEGIN PRIVATE KEY-----\n"), "{text}");
+    let end = "-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\n";
+    assert!(text.contains(end) && !text.contains('\r'), "{text}");
     let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
     assert_eq!(left, 1, "no temporary file may stay behind");
 }
@@ -66,7 +70,12 @@ fn other_files_are_refused() {
     let other_text = fs::read_to_string(&other).unwrap();
     let other_cut = other_text.find("-----BEGIN CERTIFICATE").unwrap();
     let swapped = format!("{}{}", &text[..cut_at], &other_text[other_cut..]);
+    let ecdsa = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let ecdsa = format!("{}{}", ecdsa.serialize_pem(), &text[cut_at..]);
+    let sec1 = text.replace("PRIVATE KEY", "EC PRIVATE KEY");
     for (content, expected) in [
+        (ecdsa, "unusable key"),
+        (sec1, "not Ed25519 in PKCS #8"),
         (String::new(), "no certificate"),
         (text[..cut_at].to_owned(), "no certificate"),
         (text[cut_at..].to_owned(), "no private key"),

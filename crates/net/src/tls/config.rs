@@ -1,10 +1,10 @@
 //! Configuration of rustls: cipher suites, protocol names and certificate verifiers.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
-use rustls::crypto::{CryptoProvider, ring as rustls_ring, verify_tls13_signature};
+use rustls::crypto::verify_tls13_signature;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
@@ -14,6 +14,7 @@ use rustls::{
     version::TLS13,
 };
 
+use super::provider::PROVIDER;
 use crate::identity::{DeviceId, Identity};
 
 /// ALPN protocol name (RFC 7301) of sessions and control connections. The number is the major
@@ -61,20 +62,6 @@ impl<F: Fn(&DeviceId) -> bool + Send + Sync> Trust for F {
         self(id)
     }
 }
-
-/// One key exchange group and two cipher suites. AES-128-GCM first: with AES instructions, which
-/// nearly all deployed processors have, it costs least per byte. Both suites use SHA-256, on which
-/// the exporter relies.
-static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
-    Arc::new(CryptoProvider {
-        cipher_suites: vec![
-            rustls_ring::cipher_suite::TLS13_AES_128_GCM_SHA256,
-            rustls_ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-        ],
-        kx_groups: vec![rustls_ring::kx_group::X25519],
-        ..rustls_ring::default_provider()
-    })
-});
 
 pub(super) fn client(
     identity: &Identity,

@@ -16,12 +16,14 @@ mod error;
 mod exporter;
 mod handshake;
 mod label;
+mod provider;
 mod record;
 mod stream;
 
 pub use config::{ALPN, PAIRING_ALPN, Purpose, Trust};
 pub use error::TlsError;
 pub use label::{Label, MAX_HELLO_BYTES, Peeked, label_of_hello};
+pub(crate) use provider::PROVIDER;
 pub use record::{MAX_RECORD_PLAINTEXT_BYTES, RECORD_OVERHEAD_BYTES};
 pub use stream::{Record, TlsStream};
 
