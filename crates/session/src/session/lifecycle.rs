@@ -153,8 +153,9 @@ impl Session {
             let lost = gone.sent.drain().collect();
             self.requeue(lost);
         } else {
-            // The peer's counts come with the next one that joins, or that works again; until then
-            // it is unknown which frames have arrived.
+            // The peer's counts come with the next one that joins, or that works again, or have
+            // come with one whose join is to be answered; until one of them works it is unknown
+            // which frames have arrived.
             self.resume.keep_unresolved(id, gone.sent);
         }
         // An express is no path of its own: its proxy does not wait for it longer than for none.

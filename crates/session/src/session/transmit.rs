@@ -60,6 +60,12 @@ impl Session {
             let (subflows, resume) = (&mut self.subflows, &mut self.resume);
             self.feedback.write_ack(now, subflows, resume, out);
             self.recall_from_failed();
+            if !self.identity.client {
+                // The peer's counts came with its hello. Of a subflow lost since then no others
+                // need come: the ACK of this answer may be lost.
+                let lost = self.resume.take_lost();
+                self.requeue(lost);
+            }
         }
         Some(self.wrote(now, i, out.len(), &mut Vec::new()))
     }

@@ -110,6 +110,29 @@ fn a_loss_that_only_one_end_noticed_is_made_good_at_the_rejoin() {
     }
 }
 
+/// The proxy reads the primary's hello, with its counts, and the CUT that follows it, before it has
+/// answered. The ACK of its answer may be lost, and a primary that only waits sends no other.
+#[test]
+fn bytes_of_a_subflow_that_is_cut_before_a_join_is_answered_follow_the_answer() {
+    let mut p = Pair::new(SessionConfig::default());
+    let first = p.join(&[hop(8.0, 25)]);
+    let id = p.open();
+    p.client.write(id, "GET /".into());
+    p.run(at(2_000), |_| false);
+    p.links[0].blackhole = true;
+    p.server().write(id, pattern(20_000));
+    p.run(at(2_020), |_| false);
+    p.links[0].alive = false;
+    p.client.handle_subflow_closed(p.now, first);
+    p.join(&[hop(8.0, 25)]);
+    p.run(at(2_030), |_| false);
+    // Both records have arrived when the proxy's process runs again.
+    p.now = at(2_060);
+    p.run(at(2_110), |_| false);
+    let got = p.client_got.get(&id).map_or(0, |(bytes, _)| bytes.len());
+    assert_eq!(got, 20_000);
+}
+
 #[test]
 fn bytes_that_have_arrived_are_not_sent_again_after_all_subflows_were_silent() {
     let mut p = Pair::new(SessionConfig::default());
