@@ -82,14 +82,13 @@ impl OwnPath {
             State::Up { subflow, .. } => Some(subflow),
             _ => None,
         };
-        if let Outcome::Resumed(up) = self.former.advance(cx, newer) {
+        if let Outcome::Resumed(up) = self.former.advance(cx, newer, &mut self.segments) {
             match self.state {
                 State::Dialling(dial) => cx.abandon(dial),
                 State::Up { subflow, .. } => cx.drop_subflow(subflow, "no longer needed"),
                 State::Idle | State::Waiting(_) => {}
             }
             self.error = None;
-            self.segments.resumed();
             if let State::Up { subflow, .. } = up {
                 self.local = cx.subflows.local(subflow);
             }

@@ -173,9 +173,8 @@ impl Pipe {
             Relay::Up { subflow, .. } => Some(subflow),
             _ => None,
         };
-        if let Outcome::Resumed(up) = self.former.advance(cx, newer) {
+        if let Outcome::Resumed(up) = self.former.advance(cx, newer, &mut self.segments) {
             self.drop_relay(cx, "no longer needed");
-            self.segments.resumed();
             self.resume(up);
         }
     }

@@ -11,6 +11,7 @@ use mpbond_units::Timestamp;
 use crate::backoff::{Backoff, STEADY};
 use crate::context::Context;
 use crate::nat_timeout::NatTimeout;
+use crate::segments::Segments;
 
 /// Reason of a replaced subflow's end, for people.
 pub(crate) const REPLACED: &str = "silent; a new connection answers";
@@ -111,19 +112,27 @@ impl<T> Replacement<T> {
         });
     }
 
-    /// Looks whether either of the two answers. `newer` is the new one, once it is connected.
-    pub(crate) fn advance(&mut self, cx: &mut Context, newer: Option<SubflowId>) -> Outcome<T> {
+    /// Looks whether either of the two answers. `newer` is the new one, once it is connected;
+    /// `segments` are those of the link.
+    pub(crate) fn advance(
+        &mut self,
+        cx: &mut Context,
+        newer: Option<SubflowId>,
+        segments: &mut Segments,
+    ) -> Outcome<T> {
         let Some(former) = self.former.take() else {
             return Outcome::Open;
         };
         if cx.subflows.goes_on(former.subflow, former.since) {
             self.network = former.network;
+            segments.resumed();
             return Outcome::Resumed(former.up);
         }
         if newer.is_some_and(|id| cx.subflows.has_answered(id)) {
             if cx.now.since(former.since) > PROMPT {
-                // The network itself was away.
+                // The network itself was away, or the proxy.
                 self.network = former.network;
+                segments.late();
             }
             cx.drop_subflow(former.subflow, REPLACED);
         } else {

@@ -80,6 +80,14 @@ impl Segments {
         (self.step, self.trial) = self.before;
     }
 
+    /// The connection that replaces a silent one was answered late: meanwhile small packets did not
+    /// pass either. A handshake that passed with the smallest limit alone is always late.
+    pub(crate) fn late(&mut self) {
+        if self.trial != Trial::Joined {
+            self.resumed();
+        }
+    }
+
     /// A connection fell silent, or was given up, when so many octets had arrived. Segments were
     /// not the reason where the smallest did not help either.
     pub(crate) fn stuck(&mut self, cx: &mut Context, link: LinkId, octets: u64) {
@@ -105,6 +113,8 @@ impl Segments {
             return;
         }
         self.step = SEGMENT_BYTES.len();
+        // That holds, whatever becomes of a silent connection that is being replaced.
+        self.before.0 = self.step;
         if let Some(bytes) = self.limit() {
             cx.tell(Notice::SmallerSegments { link, bytes });
         }

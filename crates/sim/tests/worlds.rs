@@ -29,7 +29,14 @@ const ONCE_FAILED: [u64; 8] = [258, 1_000, 1_540, 1_871, 2_597, 2_630, 6_711, 12
 /// CUT that a proxy read together; and, though it never failed, the world with the longest wait, for
 /// an ACK that was lost.
 const ONCE_FAILED_HARSH: [u64; 8] = [
-    13_115, 27_344, 36_796, 702_247, 5_015_142, 50_018_869, 200_071_356, 23_283,
+    13_115,
+    27_344,
+    36_796,
+    702_247,
+    5_015_142,
+    50_018_869,
+    200_071_356,
+    23_283,
 ];
 
 fn number(variable: &str) -> Option<u64> {

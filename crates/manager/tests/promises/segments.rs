@@ -124,6 +124,34 @@ fn a_silent_connection_that_goes_on_takes_its_limit_back() {
     assert_eq!(b.manager.max_segment_bytes(PATH), None);
 }
 
+/// As well where the new connection is answered first. Meanwhile nothing has passed at all, of
+/// whatever size.
+#[test]
+fn a_limit_is_taken_back_when_the_new_connection_is_answered_after_over_three_seconds() {
+    for (wait, limit) in [(ms(3_000), Some(1_220)), (ms(3_001), None)] {
+        let (mut b, subflow) = one_path();
+        let (dial, _) = again(&mut b, subflow, 3_000, 0);
+        b.pass(wait);
+        b.joined(dial);
+        b.pass(ms(1));
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit, "{wait:?}");
+    }
+}
+
+/// Such a handshake takes long.
+#[test]
+fn a_limit_that_two_handshakes_have_shown_is_kept_although_the_connection_is_late() {
+    let (mut b, mut subflow) = one_path();
+    for limit in [None, Some(536)] {
+        let (dial, _) = again(&mut b, subflow, 3_000, 0);
+        b.pass(ms(10_000));
+        b.manager.handle_least_segments(b.now, PATH);
+        subflow = b.joined(dial);
+        b.pass(ms(60_000));
+        assert_eq!(b.manager.max_segment_bytes(PATH), limit);
+    }
+}
+
 #[test]
 fn what_a_nat_forgets_says_nothing_about_segments() {
     let (mut b, subflow) = one_path();
