@@ -155,6 +155,8 @@ pub(crate) struct Estimator {
     level: Option<Level>,
     /// Least round-trip time of the far hop; what waits in its queue is counted in bytes.
     far_rtt: Option<Duration>,
+    /// Round-trip time over all hops, as the answer to the hello showed it: until the helper reports.
+    hello_rtt: Option<Duration>,
     /// `bytes_arrived` over the last quarter of a second or so, to compare with counts of that age.
     history: VecDeque<(Timestamp, u64)>,
     last: Option<Reading>,
@@ -228,6 +230,13 @@ impl Estimator {
             if measured || sample > known {
                 Average::update(&mut self.near, now, sample);
             }
+        }
+    }
+
+    /// The hello was answered after this time.
+    pub(crate) fn on_answer(&mut self, rtt: Duration) {
+        if self.through_helper && !self.by_reports {
+            self.hello_rtt = Some(rtt);
         }
     }
 
@@ -363,12 +372,21 @@ impl Estimator {
         self.pace.as_ref().is_some_and(is_new) || (near && far)
     }
 
+    /// Round-trip time of the far hop; zero if not known.
+    fn far_rtt(&self) -> Duration {
+        let first = || {
+            self.hello_rtt
+                .map(|all| all.saturating_sub(self.near_owd() * 2))
+        };
+        self.far_rtt.or_else(first).unwrap_or_default()
+    }
+
     fn far_hop(&self, now: Timestamp) -> Hop {
         let near = self.near_hop(now);
         Hop {
             // Unknown: no slower than the near hop until a backlog shows otherwise.
             throughput: self.far_known(now).unwrap_or(near.throughput),
-            one_way_delay: self.far_rtt.unwrap_or_default().as_secs_f64() / 2.0,
+            one_way_delay: self.far_rtt().as_secs_f64() / 2.0,
         }
     }
 
@@ -467,12 +485,12 @@ impl Estimator {
 
     /// One-way delay over all hops.
     pub(crate) fn one_way_delay(&self) -> Duration {
-        self.near_owd() + self.far_rtt.unwrap_or_default() / 2
+        self.near_owd() + self.far_rtt() / 2
     }
 
     /// Round-trip time over all hops, with today's queues.
     pub(crate) fn rtt(&self) -> Duration {
-        self.path.srtt + self.far_rtt.unwrap_or_default()
+        self.path.srtt + self.far_rtt()
     }
 
     /// Whether more is on its way over the near hop than it can use: it takes no more for now, so

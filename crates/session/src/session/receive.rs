@@ -111,7 +111,9 @@ impl Session {
             Phase::SendHello(_) | Phase::Up => false,
         };
         match frame {
-            Frame::MpOk { .. } | Frame::MpJoinOk { .. } if awaits => self.take_answer(id, frame),
+            Frame::MpOk { .. } | Frame::MpJoinOk { .. } if awaits => {
+                self.take_answer(now, id, frame)
+            }
             Frame::Close { code, reason } => Err(SubflowError {
                 code,
                 reason,
@@ -222,7 +224,12 @@ impl Session {
     }
 
     /// The proxy's answer to our hello.
-    fn take_answer(&mut self, id: SubflowId, frame: Frame) -> Result<(), SubflowError> {
+    fn take_answer(
+        &mut self,
+        now: Timestamp,
+        id: SubflowId,
+        frame: Frame,
+    ) -> Result<(), SubflowError> {
         let unexpected = |what: &str| Err(SubflowError::ours(CloseCode::UnexpectedFrame, what));
         let Some(i) = self.subflows.index(id) else {
             return Ok(());
@@ -272,7 +279,11 @@ impl Session {
             }
             _ => return unexpected("answer to another hello"),
         }
-        self.subflows[i].phase = Phase::Up;
+        let s = &mut self.subflows[i];
+        s.phase = Phase::Up;
+        if let Some(at) = s.hello_at {
+            s.estimator.on_answer(now.since(at));
+        }
         self.events.push_back(Event::SubflowUp(id));
         Ok(())
     }

@@ -340,7 +340,10 @@ fn silence_after_the_first_question_is_noticed_too() {
 /// owing anything: the answer to the question whether the path works says it again.
 #[test]
 fn an_ack_that_is_lost_on_a_silent_path_comes_with_the_answer_to_a_ping() {
-    let (mut p, _, helper) = joined(SessionConfig::default());
+    let mut p = Pair::new(SessionConfig::default());
+    p.join(&[hop(8.0, 25)]);
+    let helper = p.join(&[hop(5.0, 2), hop(10.0, 20)]);
+    p.run(at(1_000), |_| false);
     let id = p.open();
     p.client.write(id, "GET /".into());
     p.run(at(3_000), |_| false);
