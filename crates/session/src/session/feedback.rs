@@ -36,6 +36,10 @@ const MAX_DELAY: Duration = Duration::from_millis(150);
 /// Maximum age of a report on a helper's radio that is used.
 const DOWNLINK_KNOWN: Duration = Duration::from_millis(500);
 
+/// A direct subflow is preferred for an OPEN where it is later than the fastest by at most this:
+/// fewer hops, fewer surprises, since a pipe may have been silent for long.
+const HARDLY_LATER: Duration = Duration::from_millis(5);
+
 /// A direct subflow that brought anything this recently works both ways: TCP stops without its own
 /// acknowledgements. Feedback then needs no helper, whose own radio may have done its part long
 /// before the pipe has. Longer than an ACK's delay and a round trip over a cellular path.
@@ -273,7 +277,7 @@ impl Feedback {
     /// The subflow for small frames: the least PAD among those whose radio was last busy. Of
     /// several with about the same, a direct one that is known to work; without such they take
     /// turns, so that one that swallows everything delays feedback and does not stop it. Frames
-    /// that are `urgent` take a direct one, whatever radio is awake.
+    /// that are `urgent` take the least PAD, whatever radio is awake.
     ///
     /// [`FeedbackRule::HelperRadio`]: where no radio is busy, the one that was busy last is nearest
     /// to awake, and a packet keeps it from its rest for the shortest time more.
@@ -305,12 +309,14 @@ impl Feedback {
             let Some(&(least, _)) = best.first() else {
                 continue;
             };
-            let near = least * 2 + Duration::from_millis(50);
+            let near = match urgent {
+                true => least + HARDLY_LATER,
+                false => least * 2 + Duration::from_millis(50),
+            };
             best.retain(|(pad, _)| *pad <= near);
             let direct = |i: usize| subflows[i].is_direct();
             let proven = |i: usize| direct(i) && now.since(subflows[i].rx.at) < PROVEN;
             if urgent && best.iter().any(|(_, i)| direct(*i)) {
-                // Fewer hops, fewer surprises: a pipe may have been silent for long.
                 best.retain(|(_, i)| direct(*i));
             } else if best.iter().any(|(_, i)| proven(*i)) {
                 best.retain(|(_, i)| proven(*i));
@@ -463,7 +469,7 @@ mod tests {
         all[1].counters.last_in = Some(ms(1_990));
         all[0].counters.last_in = Some(ms(500));
         assert_eq!(feedback.choose(ms(2_000), &all, false), Some(1));
-        // An OPEN takes the direct path whatever radio is awake.
+        // An OPEN takes the direct path whatever radio is awake, if it is hardly slower.
         assert_eq!(feedback.choose(ms(2_000), &all, true), Some(0));
         // The helper's own link has been silent for long: only its pipe is busy.
         all[1].downlink = Some(HelperDownlink {
@@ -471,6 +477,26 @@ mod tests {
             read_at: ms(1_950),
         });
         assert_eq!(feedback.choose(ms(2_000), &all, false), Some(0));
+    }
+
+    #[test]
+    fn an_open_takes_the_path_that_delivers_first() {
+        let mut all = subflows();
+        let mut feedback = feedback();
+        let mut chosen = |rtt| {
+            let path = crate::PathInfo {
+                srtt: ms(rtt).since(ms(0)),
+                min_rtt: ms(rtt).since(ms(0)),
+                ..*all[0].estimator.path()
+            };
+            all[0].estimator.on_path(ms(1), path);
+            let two = [0, 1].map(|_| feedback.choose(ms(2_000), &all, true));
+            assert_eq!(two[0], two[1], "they do not take turns");
+            two[0]
+        };
+        // The helper's subflow has 25 ms.
+        assert_eq!(chosen(60), Some(0));
+        assert_eq!(chosen(62), Some(1));
     }
 
     #[test]
