@@ -538,7 +538,7 @@ pub(super) fn far_report(info: &Info, level_bytes: u64) -> FarReport {
     let window = || Some(BitRate::over(info.cwnd_bytes, info.srtt?));
     FarReport {
         throughput: measured.or_else(window).unwrap_or_default(),
-        rtt: info.srtt.unwrap_or_default(),
+        rtt: info.min_rtt.or(info.srtt).unwrap_or_default(),
         level_bytes,
         age: Duration::ZERO,
         sojourn: None,
