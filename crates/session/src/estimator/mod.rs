@@ -381,6 +381,10 @@ impl Estimator {
         self.far_rtt.or_else(first).unwrap_or_default()
     }
 
+    pub(crate) fn near_throughput(&self, now: Timestamp) -> BitRate {
+        BitRate::from_bytes_per_sec(self.near_hop(now).throughput)
+    }
+
     fn far_hop(&self, now: Timestamp) -> Hop {
         let near = self.near_hop(now);
         Hop {

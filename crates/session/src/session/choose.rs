@@ -22,6 +22,23 @@ const UNTRIED_AHEAD: Duration = Duration::from_millis(500);
 /// holds up the application.
 const LATE: Duration = Duration::from_millis(50);
 
+/// Streams that a record is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    All,
+    /// Short exchanges, where transfers wait as well.
+    Brief,
+}
+
+/// Bounds on what waits on a subflow.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// A helper may hold no more than it passes on within this time.
+    far: Option<Duration>,
+    /// Queues are short for what may be sent next.
+    short: bool,
+}
+
 /// How a subflow compares with the others that the scheduler was shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comparison {
@@ -51,6 +68,7 @@ impl Session {
     pub(super) fn choose(
         &mut self,
         now: Timestamp,
+        scope: Scope,
         passed_over: u64,
         views: &mut Vec<SubflowView>,
     ) -> Option<usize> {
@@ -58,7 +76,7 @@ impl Session {
             self.timers.stop(Timer::Schedule);
             return None;
         }
-        let interactive = self.streams.has_delay_sensitive();
+        let interactive = scope == Scope::Brief || self.streams.has_delay_sensitive();
         // Copies for a failed subflow that comes back are copies in vain: no store of them at a
         // helper.
         let rescues = || {
@@ -66,11 +84,14 @@ impl Session {
             self.subflows.iter().any(owes)
         };
         let bound = (interactive || rescues()).then_some(self.config.interactive_far_bound);
-        self.fill_views(now, passed_over, bound, views);
+        let short = scope == Scope::All && self.brief.lives(now);
+        self.fill_views(now, passed_over, Bounds { far: bound, short }, views);
         let decision = views.iter().any(|v| v.idle).then(|| {
-            let backlog = Backlog {
-                unscheduled_bytes: self.streams.unscheduled(),
+            let unscheduled_bytes = match scope {
+                Scope::All => self.streams.unscheduled(),
+                Scope::Brief => self.streams.unscheduled_brief(),
             };
+            let backlog = Backlog { unscheduled_bytes };
             self.scheduler.decide(now, views, backlog)
         });
         match decision {
@@ -98,7 +119,7 @@ impl Session {
         &self,
         now: Timestamp,
         passed_over: u64,
-        bound: Option<Duration>,
+        bounds: Bounds,
         views: &mut Vec<SubflowView>,
     ) {
         views.clear();
@@ -112,7 +133,7 @@ impl Session {
                 views.push(SubflowView {
                     id: s.id,
                     helper: s.helper,
-                    idle: self.is_idle(now, s, bound) && passed_over >> i.min(63) & 1 == 0,
+                    idle: self.is_idle(now, s, bounds) && passed_over >> i.min(63) & 1 == 0,
                     pad: s.pad(now),
                     rtt: s.estimator.path().srtt,
                     throughput: s.throughput(now),
@@ -121,23 +142,28 @@ impl Session {
         }
     }
 
-    /// Whether a subflow takes a frame now, of which a helper may hold no more than it passes on
-    /// within `bound`.
-    fn is_idle(&self, now: Timestamp, s: &Subflow, bound: Option<Duration>) -> bool {
+    /// Whether a subflow takes a frame now.
+    fn is_idle(&self, now: Timestamp, s: &Subflow, bounds: Bounds) -> bool {
         let untried = s.health.is_untried().then_some(UNTRIED_AHEAD);
-        let bound = [bound, untried].into_iter().flatten().min();
+        let bound = [bounds.far, untried].into_iter().flatten().min();
         s.tx.room > 0
             && match self.config.idleness {
-                Idleness::Ours => !s.near_is_full(now) && !s.far_is_full(now, bound),
+                Idleness::Ours => {
+                    let has_enough = bounds.short && s.has_queued_enough(now);
+                    !has_enough && !s.near_is_full(now) && !s.far_is_full(now, bound)
+                }
                 Idleness::Published => !s.estimator.window_is_full(s.tx.octets),
             }
     }
 
+    /// Whether expresses may carry anything past a helper's queue.
+    pub(super) fn has_expresses(&self) -> bool {
+        self.config.reinjection.express && self.scheduler.minds_delay()
+    }
+
     /// Whether expresses carry bytes that are to be sent again now.
     pub(super) fn uses_expresses(&self) -> bool {
-        self.streams.retransmit_bytes() > 0
-            && self.config.reinjection.express
-            && self.scheduler.minds_delay()
+        self.streams.retransmit_bytes() > 0 && self.has_expresses()
     }
 
     /// Whether an express carries what is urgent past this subflow.

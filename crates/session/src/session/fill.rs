@@ -5,8 +5,8 @@ use std::time::Duration;
 use mpbond_units::Timestamp;
 
 use super::Session;
-use super::choose::Comparison;
-use super::order::RANKS;
+use super::choose::{Comparison, Scope};
+use super::order::{RANKS, is_brief};
 use crate::scheduler::SubflowView;
 use crate::signal::SignalState;
 use crate::subflow::SentFrame;
@@ -19,6 +19,10 @@ const RECORD_TIME: Duration = Duration::from_millis(12);
 
 /// Least record while the backlog is long.
 const LEAST_RECORD: u64 = 4_096;
+
+/// The same while queues are short: two full packets of IPv6, with the overhead of the record.
+const SHORT_RECORD_TIME: Duration = Duration::from_millis(5);
+const LEAST_SHORT_RECORD: u64 = 2_820;
 
 /// Most streams of each rank that are searched for urgent bytes.
 const MAX_SEARCHED: usize = 64;
@@ -83,13 +87,17 @@ impl Session {
         frames: &'a mut Vec<SentFrame>,
     ) -> Target<'a> {
         let s = &self.subflows[i];
-        let octets = s.throughput(now).bytes_in(RECORD_TIME);
+        let (time, least) = match self.brief.lives(now) {
+            true => (SHORT_RECORD_TIME, LEAST_SHORT_RECORD),
+            false => (RECORD_TIME, LEAST_RECORD),
+        };
+        let octets = s.throughput(now).bytes_in(time);
         Target {
             now,
             i,
             on: s.id,
             out,
-            limit: octets.clamp(LEAST_RECORD, MAX_RECORD_BYTES as u64) as usize,
+            limit: octets.clamp(least, MAX_RECORD_BYTES as u64) as usize,
             frames,
         }
     }
@@ -100,6 +108,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         i: usize,
+        scope: Scope,
         views: &[SubflowView],
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
@@ -117,7 +126,8 @@ impl Session {
             }
         }
         let streams = self.streams.ready.len();
-        for rank in self.streams.ready.ranks() {
+        let takes = |rank: &usize| scope == Scope::All || is_brief(*rank);
+        for rank in self.streams.ready.ranks().filter(takes) {
             for _ in 0..self.streams.ready.len_in(rank) {
                 if target.is_full() {
                     return;
@@ -135,7 +145,10 @@ impl Session {
                 let before = target.out.len();
                 self.put_stream(id, share, &mut target);
                 let bytes = target.out.len() - before;
-                self.streams.requeue(rank, id, bytes as u64);
+                let rank = self.streams.requeue(rank, id, bytes as u64);
+                if bytes > 0 && self.streams.ready.has_transfers() {
+                    self.brief.served(now, id, rank);
+                }
             }
         }
     }

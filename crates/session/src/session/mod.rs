@@ -10,6 +10,7 @@
 //! | [`flow`] | windows both ways, unread bytes, stalled readers |
 //! | [`feedback`] | acknowledgements and reports, and the subflow that carries them |
 //! | [`control`] | control frames of the session as a whole |
+//! | [`brief`] | short exchanges beside transfers |
 //! | [`movement`] | pauses in which no stream bytes move |
 //! | [`health`] | when a subflow is probed, counts as failed, is given up |
 //! | [`reinject`] | which bytes are given to another subflow as well |
@@ -22,6 +23,7 @@
 
 mod ack;
 mod app;
+mod brief;
 mod choose;
 mod control;
 mod error;
@@ -65,6 +67,7 @@ use crate::stats::{SessionStats, StreamStats, SubflowStats};
 use crate::subflow::{HelperDownlink, SentFrame, Subflow};
 use crate::wire::Capabilities;
 use crate::{SessionId, StreamClass, StreamId};
+use brief::Brief;
 use control::Control;
 use feedback::Feedback;
 use flow::Flow;
@@ -109,6 +112,7 @@ pub struct Session {
     scheduler: Box<dyn Scheduler + Send>,
     reinjection: Reinjection,
     liveness: Liveness,
+    brief: Brief,
     movement: Movement,
     resume: Resume,
     /// Deadlines that do not follow from the state of other parts.
@@ -169,6 +173,7 @@ impl Session {
             scheduler: config.scheduler.build(),
             reinjection: Reinjection::new(&config.reinjection),
             liveness: Liveness::default(),
+            brief: Brief::default(),
             movement: Movement::default(),
             resume: Resume::new(config.resume_for),
             timers: Deadlines::default(),
@@ -209,8 +214,9 @@ impl Session {
     /// The kernel's view of the near hop. Call it before `poll_transmit` when the last view is
     /// older than a few milliseconds and data is flowing.
     pub fn handle_path(&mut self, now: Timestamp, id: SubflowId, info: PathInfo) {
+        let short = self.brief.lives(now);
         if let Some(s) = self.subflows.by_id_mut(id) {
-            s.estimator.on_path(now, info);
+            s.on_path(now, info, short);
         }
     }
 

@@ -34,6 +34,12 @@ pub(super) fn rank(class: StreamClass, served: u64) -> usize {
     }
 }
 
+/// Whether a stream in this rank is a short exchange, as far as is known: its class is sensitive to
+/// delay, or it was given little since its last request.
+pub(super) fn is_brief(of: usize) -> bool {
+    of <= rank(StreamClass::Bulk, 0)
+}
+
 /// Place of a stream in the queue of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -123,6 +129,16 @@ impl Order {
     pub(super) fn has_delay_sensitive(&self) -> bool {
         let last = rank(StreamClass::Interactive, 0);
         self.waiting().next().is_some_and(|first| first <= last)
+    }
+
+    /// Whether a short exchange waits.
+    pub(super) fn has_brief(&self) -> bool {
+        self.waiting().next().is_some_and(is_brief)
+    }
+
+    /// Whether something behind short exchanges waits.
+    pub(super) fn has_transfers(&self) -> bool {
+        self.waiting().any(|rank| !is_brief(rank))
     }
 
     /// Number of streams.

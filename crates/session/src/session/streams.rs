@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::order::{Order, rank};
+use super::order::{Order, RANKS, is_brief, rank};
 use crate::range_set::RangeSet;
 use crate::signal::{Signal, SignalState};
 use crate::stream::{Listed, Stream};
@@ -18,6 +18,9 @@ const LEAST_SEND_BUFFER: u64 = 64 << 10;
 /// Bytes that all streams may keep to send by that rule: beyond a thousand streams, each may keep
 /// less.
 const LEAST_OF_ALL: u64 = 64 << 20;
+
+/// Maximum number of short exchanges of a rank whose bytes are counted.
+const MAX_BRIEF: usize = 64;
 
 /// Streams by number. After a change of what a stream has to send, [`Streams::update`] must be
 /// called.
@@ -178,6 +181,14 @@ impl Streams {
         self.unscheduled
     }
 
+    /// Those of short exchanges.
+    pub(super) fn unscheduled_brief(&self) -> u64 {
+        let ranks = (0..RANKS).take_while(|rank| is_brief(*rank));
+        let ids = ranks.flat_map(|rank| self.ready.ids_in(rank).take(MAX_BRIEF));
+        ids.filter_map(|id| Some(self.get(id)?.listed.unscheduled))
+            .sum()
+    }
+
     /// Bytes to be sent again.
     pub(super) fn retransmit_bytes(&self) -> u64 {
         self.retransmit
@@ -217,13 +228,17 @@ impl Streams {
 
     /// Puts a stream that was taken out of a rank back, if it has more to send. It was given so
     /// many bytes meanwhile.
-    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) {
+    /// Returns its rank.
+    pub(super) fn requeue(&mut self, from: usize, id: StreamId, bytes: u64) -> usize {
+        let mut now = from;
         if let Some(s) = self.table.get_mut(&id) {
             s.served = s.served.saturating_add(bytes);
+            now = rank(s.class, s.served);
             let more = s.send.is_sendable();
-            s.listed.queued = more.then(|| self.ready.push(rank(s.class, s.served), id));
+            s.listed.queued = more.then(|| self.ready.push(now, id));
         }
         self.ready.served(from, bytes);
+        now
     }
 
     /// Puts a stream that was taken out of a rank, and given nothing, at the end of that rank.

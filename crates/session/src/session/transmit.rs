@@ -3,6 +3,7 @@
 use mpbond_units::Timestamp;
 
 use super::Session;
+use super::choose::Scope;
 use super::event::{Event, Transmit};
 use super::feedback;
 use super::reinject;
@@ -90,8 +91,12 @@ impl Session {
         {
             self.put_control(now, out, frames);
             // Bulk goes along when this is the subflow it would have taken anyway.
-            if out.len() < CONTROL_BYTES && self.choose(now, 0, views) == Some(i) {
-                self.put_data(now, i, views, out, frames);
+            if out.len() < CONTROL_BYTES
+                && !self.serves_brief(now)
+                && !self.expresses_brief(now)
+                && self.choose(now, Scope::All, 0, views) == Some(i)
+            {
+                self.put_data(now, i, Scope::All, views, out, frames);
             }
             if !out.is_empty() {
                 return Some(i);
@@ -104,22 +109,59 @@ impl Session {
             let (reinjection, mut work, _) = self.reinjection();
             reinjection.hedge(now, &mut work);
         }
+        let mut again = None;
+        if self.serves_brief(now) {
+            let i = self.put_scope(now, Scope::Brief, out, frames, views);
+            if i.is_some() {
+                return i;
+            }
+            again = self.timers.get(Timer::Schedule);
+        }
+        let i = self.put_scope(now, Scope::All, out, frames, views);
+        if i.is_some() {
+            return i;
+        }
+        let left = std::mem::take(&mut self.scratch.left_to_faster);
+        if self.timers.get(Timer::Schedule).is_none() {
+            let again = again.or(left.then_some(now + DEFER));
+            self.timers.set(Timer::Schedule, again);
+        }
+        None
+    }
+
+    /// Whether short exchanges wait that are served apart from transfers.
+    fn serves_brief(&self, now: Timestamp) -> bool {
+        self.streams.ready.has_brief() && self.brief.lives(now)
+    }
+
+    /// Whether short exchanges wait that an express carries past a helper's queue.
+    fn expresses_brief(&self, now: Timestamp) -> bool {
+        self.streams.ready.has_brief()
+            && self.has_expresses()
+            && reinject::express_for(now, &self.subflows).is_some()
+    }
+
+    /// Fills a record with data of these streams, for the subflow that the scheduler chooses.
+    fn put_scope(
+        &mut self,
+        now: Timestamp,
+        scope: Scope,
+        out: &mut Vec<u8>,
+        frames: &mut Vec<SentFrame>,
+        views: &mut Vec<SubflowView>,
+    ) -> Option<usize> {
         let mut passed_over = 0u64;
-        while let Some(chosen) = self.choose(now, passed_over, views) {
+        while let Some(chosen) = self.choose(now, scope, passed_over, views) {
             // The end of a stream is as small as feedback, and wakes no radio either.
             let quiet = self.only_ends_wait().then(|| self.choose_for_control(now));
             for i in [quiet.flatten(), Some(chosen)].into_iter().flatten() {
-                self.put_data(now, i, views, out, frames);
+                self.put_data(now, i, scope, views, out, frames);
                 if !out.is_empty() {
                     return Some(i);
                 }
             }
             // Everything left is on this very subflow already, or waits for a faster one.
             passed_over |= 1 << chosen.min(63);
-        }
-        let left = std::mem::take(&mut self.scratch.left_to_faster);
-        if left && self.timers.get(Timer::Schedule).is_none() {
-            self.timers.set(Timer::Schedule, Some(now + DEFER));
         }
         None
     }
@@ -191,8 +233,14 @@ impl Session {
     }
 
     /// The subflow for small frames. The peer waits for what an OPEN asks for, and wakes radios
-    /// anyway.
+    /// anyway. Frames of streams are not to wait at a helper, if an express can carry them.
     fn choose_for_control(&mut self, now: Timestamp) -> Option<usize> {
+        if self.streams.has_signals()
+            && self.has_expresses()
+            && let Some((i, _)) = reinject::express_for(now, &self.subflows)
+        {
+            return Some(i);
+        }
         let urgent = self.streams.has_opens();
         self.feedback.choose(now, &self.subflows, urgent)
     }
@@ -232,19 +280,26 @@ impl Session {
         }
     }
 
-    /// Fills a record with bytes that an express is to carry past a helper's queue, if any; returns
-    /// its index.
+    /// Fills a record with bytes that an express is to carry past a helper's queue, if any: of short
+    /// exchanges, or copies. Returns its index.
     fn put_urgent(
         &mut self,
         now: Timestamp,
         out: &mut Vec<u8>,
         frames: &mut Vec<SentFrame>,
     ) -> Option<usize> {
-        if !self.uses_expresses() {
+        let brief = self.has_expresses() && self.streams.ready.has_brief();
+        let copies = self.uses_expresses();
+        if !brief && !copies {
             return None;
         }
         let (i, other) = reinject::express_for(now, &self.subflows)?;
-        self.put_copies_past(now, i, other, out, frames);
+        if brief {
+            self.put_data(now, i, Scope::Brief, &[], out, frames);
+        }
+        if copies && out.is_empty() {
+            self.put_copies_past(now, i, other, out, frames);
+        }
         (!out.is_empty()).then_some(i)
     }
 }

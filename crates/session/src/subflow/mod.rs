@@ -4,6 +4,7 @@ mod eligibility;
 mod health;
 mod sent;
 mod setup;
+mod short_queue;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,10 +14,11 @@ use mpbond_units::{BitRate, Timestamp};
 pub(crate) use health::{Health, Standing};
 pub(crate) use sent::{LastFrame, SentFrame, SentQueue};
 pub use setup::SubflowSetup;
+use short_queue::ShortQueue;
 
 use crate::arrival_rate::ArrivalRate;
 use crate::config::{BufferDelay, SessionConfig};
-use crate::estimator::Estimator;
+use crate::estimator::{Estimator, PathInfo};
 use crate::stats::{SubflowState, SubflowStats};
 use crate::wire::Frame;
 use crate::{HelperId, Role, SubflowId};
@@ -55,6 +57,7 @@ pub(crate) struct Subflow {
     pub(crate) sent: SentQueue,
     pub(crate) estimator: Estimator,
     buffer_delay: BufferDelay,
+    short_queue: ShortQueue,
     pub(crate) health: Health,
     pub(crate) pings: Pings,
     /// Client: idle time after which a NAT may forget it, where that is known.
@@ -145,6 +148,7 @@ impl Subflow {
             sent: SentQueue::default(),
             estimator: Estimator::new(setup.helper.is_some(), config.feedback),
             buffer_delay: config.buffer_delay,
+            short_queue: ShortQueue::default(),
             health: Health::new(now),
             pings: Pings::default(),
             keep_alive: setup.keep_alive,
@@ -222,6 +226,28 @@ impl Subflow {
     pub(crate) fn far_is_full(&self, now: Timestamp, bound: Option<Duration>) -> bool {
         let (sent, acked) = (self.tx.octets, self.tx.acked);
         self.estimator.far_is_full(now, sent, acked, bound)
+    }
+
+    /// The kernel's view of the near hop; whether its queue is to be short.
+    pub(crate) fn on_path(&mut self, now: Timestamp, info: PathInfo, short: bool) {
+        self.estimator.on_path(now, info);
+        if short {
+            let rate = self.estimator.near_throughput(now);
+            self.short_queue.on_path(now, &info, rate, self.tx.octets);
+        } else {
+            self.short_queue.forget();
+        }
+    }
+
+    /// Whether more would make its queues longer than needed: that of the near hop, or those of a
+    /// helper and its far hop.
+    pub(crate) fn has_queued_enough(&self, now: Timestamp) -> bool {
+        let in_flight = self
+            .tx
+            .octets
+            .saturating_sub(self.estimator.path().bytes_arrived);
+        let ahead = self.estimator.one_way_delay() + short_queue::AIM;
+        self.short_queue.is_full(in_flight) || self.far_is_full(now, Some(ahead))
     }
 
     /// Notes a record of `plaintext` octets; returns the octets it is on the wire.

@@ -1,0 +1,175 @@
+//! Limit of the octets in flight that keeps the queue of a near hop short while short exchanges run
+//! beside transfers (ADR 0027).
+//!
+//! The rule is that of FAST TCP (Wei et al., IEEE/ACM ToN 2006, equation 11): the window that keeps
+//! a given number of octets in the queue, by the ratio of the least to the present round-trip
+//! time. An error of the least round-trip time or of the rate changes the length of the queue, and
+//! neither fills it nor leaves the path idle for good.
+
+use std::time::Duration;
+
+use mpbond_units::{BitRate, Timestamp};
+
+use crate::estimator::PathInfo;
+
+/// Queueing delay that is aimed at: the path does not run dry between two acknowledgements.
+pub(crate) const AIM: Duration = Duration::from_millis(10);
+
+/// Least octets that are kept in the queue: two full packets.
+const LEAST_QUEUED: f64 = 3_000.0;
+
+/// The window has settled within a few round trips.
+const GAIN: f64 = 0.5;
+
+/// The limit of a subflow.
+#[derive(Debug, Default)]
+pub(crate) struct ShortQueue {
+    window: Option<f64>,
+    /// When the window was set last.
+    at: Timestamp,
+    /// Packets have waited since: the window is no longer doubled in slow start.
+    has_queued: bool,
+}
+
+impl ShortQueue {
+    /// Adapts the window to the kernel's view of the near hop, once a round trip.
+    pub(crate) fn on_path(&mut self, now: Timestamp, path: &PathInfo, rate: BitRate, sent: u64) {
+        if path.srtt.is_zero() || path.min_rtt.is_zero() {
+            return;
+        }
+        let queued = rate.bytes_per_sec() * AIM.as_secs_f64() + LEAST_QUEUED;
+        let Some(window) = self.window else {
+            self.window = Some(rate.bytes_per_sec() * path.min_rtt.as_secs_f64() + queued);
+            self.at = now;
+            return;
+        };
+        if now.since(self.at) < path.srtt {
+            return;
+        }
+        self.at = now;
+        let waited = path.srtt.saturating_sub(path.min_rtt);
+        self.has_queued |= !path.slow_start || waited > AIM / 2;
+        let ratio = path.min_rtt.as_secs_f64() / path.srtt.as_secs_f64();
+        let (wanted, gain) = match self.has_queued {
+            true => (window * ratio.min(1.0) + queued, GAIN),
+            false => (window * 2.0, 1.0),
+        };
+        let in_flight = sent.saturating_sub(path.bytes_arrived) as f64;
+        // A window that is not used says nothing about a longer one.
+        if wanted < window || in_flight > window / 2.0 {
+            self.window = Some(window + gain * (wanted - window));
+        }
+    }
+
+    /// The time of short queues is over.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether so many octets in flight are enough.
+    pub(crate) fn is_full(&self, in_flight: u64) -> bool {
+        self.window.is_some_and(|window| in_flight as f64 >= window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fluid path on which as much is in flight as the limit allows.
+    struct Path {
+        rate: f64,
+        base: f64,
+        /// Least round-trip time as the kernel knows it.
+        min_rtt: f64,
+        slow_start: bool,
+    }
+
+    impl Path {
+        fn new(mbps: f64, base: f64) -> Self {
+            Self {
+                rate: BitRate::from_mbps(mbps).bytes_per_sec(),
+                base,
+                min_rtt: base,
+                slow_start: false,
+            }
+        }
+
+        /// Throughput and queueing delay after a number of round trips, with this estimate of the
+        /// rate.
+        fn settle(&self, limit: &mut ShortQueue, mbps: f64, rounds: u32) -> (f64, f64) {
+            let (mut now, mut rtt, mut used) = (Timestamp::from_millis(1), self.base, 0.0);
+            for _ in 0..rounds {
+                let path = PathInfo {
+                    srtt: Duration::from_secs_f64(rtt),
+                    min_rtt: Duration::from_secs_f64(self.min_rtt),
+                    slow_start: self.slow_start,
+                    ..PathInfo::default()
+                };
+                limit.on_path(now, &path, BitRate::from_mbps(mbps), used as u64);
+                used = limit.window.unwrap();
+                rtt = self.base.max(used / self.rate);
+                now += Duration::from_secs_f64(rtt * 1.01);
+            }
+            (used / rtt / self.rate, rtt - self.base)
+        }
+    }
+
+    #[test]
+    fn a_path_is_busy_with_a_queue_of_10_ms_and_two_packets() {
+        for (mbps, base) in [(1.1, 0.05), (8.0, 0.05), (8.0, 0.004), (100.0, 0.2)] {
+            let path = Path::new(mbps, base);
+            let (share, queue) = path.settle(&mut ShortQueue::default(), mbps, 100);
+            let aim = 0.010 + LEAST_QUEUED / path.rate;
+            assert!(share > 0.999, "{mbps}: {share}");
+            assert!((queue - aim).abs() < 0.001, "{mbps}: {queue}, not {aim}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_keeps_a_fifth_of_its_rate_and_more() {
+        let mut path = Path::new(8.0, 0.05);
+        let mut limit = ShortQueue::default();
+        path.settle(&mut limit, 8.0, 20);
+        path.base = 0.1;
+        let (share, queue) = path.settle(&mut limit, 8.0, 1_000);
+        assert!(share > 0.25 && queue == 0.0, "{share}, {queue}");
+    }
+
+    #[test]
+    fn a_path_that_has_become_slower_has_a_queue_as_much_longer() {
+        let mut limit = ShortQueue::default();
+        Path::new(8.0, 0.05).settle(&mut limit, 8.0, 20);
+        let (share, queue) = Path::new(4.0, 0.05).settle(&mut limit, 8.0, 100);
+        assert!(share > 0.999 && queue < 0.027, "{share}, {queue}");
+    }
+
+    #[test]
+    fn slow_start_doubles_until_packets_wait() {
+        let mut path = Path::new(80.0, 0.05);
+        path.slow_start = true;
+        let mut limit = ShortQueue::default();
+        // The rate of an initial window.
+        let (share, _) = path.settle(&mut limit, 2.4, 7);
+        assert!(share > 0.999, "{share}");
+        let (_, queue) = path.settle(&mut limit, 80.0, 50);
+        assert!(queue < 0.012, "{queue}");
+    }
+
+    #[test]
+    fn a_window_that_is_not_used_does_not_grow() {
+        let path = PathInfo {
+            srtt: Duration::from_millis(50),
+            min_rtt: Duration::from_millis(50),
+            ..PathInfo::default()
+        };
+        let mut limit = ShortQueue::default();
+        for n in 0..100 {
+            let now = Timestamp::from_millis(n * 60);
+            limit.on_path(now, &path, BitRate::from_mbps(8.0), 1_000);
+        }
+        assert!(limit.is_full(63_000) && !limit.is_full(62_000));
+        limit.forget();
+        assert!(!limit.is_full(u64::MAX));
+    }
+}

@@ -1,0 +1,208 @@
+//! Short exchanges beside a transfer (ADR 0027): how long they take, and what the transfer loses.
+
+use std::time::Duration;
+
+use mpbond_sim::link::{LinkConfig, Queue, Rate};
+use mpbond_sim::world::{Ending, Exchange, HelperId, Route, Scenario, TwoWay, When, World};
+use mpbond_units::BitRate;
+
+const MESSAGE_BYTES: u64 = 2 << 10;
+const EVERY: Duration = Duration::from_millis(200);
+const LENGTH: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(4);
+
+/// Paths of a session, with rates of direct path, HS-Path and pipe in Mbit/s.
+#[derive(Debug, Clone, Copy)]
+enum Paths {
+    Helper(f64, f64),
+    Both(f64, f64, f64),
+    Direct(f64, f64),
+}
+
+use Paths::{Both, Direct, Helper};
+
+impl Paths {
+    fn scenario(self) -> Scenario {
+        let link = |name: &str, mbps, ms| {
+            let rate = Rate::Constant(BitRate::from_mbps(mbps));
+            let config = LinkConfig::new(rate)
+                .with_delay(Duration::from_millis(ms))
+                .with_queue(Queue::Time(Duration::from_millis(100)));
+            TwoWay::symmetric(name, config)
+        };
+        let through = |at| Route::through("phone", HelperId(0), at, at + 1);
+        let (links, routes) = match self {
+            Helper(hs, pipe) => (
+                vec![link("pipe", pipe, 2), link("hs", hs, 25)],
+                vec![through(0)],
+            ),
+            Both(ps, hs, pipe) => (
+                vec![
+                    link("lte", ps, 25),
+                    link("pipe", pipe, 2),
+                    link("hs", hs, 25),
+                ],
+                vec![Route::direct("lte", 0), through(1)],
+            ),
+            Direct(first, second) => (
+                vec![link("lte", first, 25), link("second", second, 25)],
+                vec![Route::direct("lte", 0), Route::direct("second", 1)],
+            ),
+        };
+        let mut scenario = Scenario::new(links, routes);
+        scenario.has_bounds = false;
+        scenario.stall_limit = LENGTH * 2;
+        scenario
+    }
+
+    /// Time of two full packets at the slowest hop.
+    fn two_packets(self) -> f64 {
+        let slowest = match self {
+            Helper(a, b) | Direct(a, b) => a.min(b),
+            Both(a, b, c) => a.min(b).min(c),
+        };
+        2.0 * 1_500.0 * 8e-6 / slowest
+    }
+}
+
+/// Results of messages, a transfer, or both.
+#[derive(Debug)]
+struct Ran {
+    /// Times of the messages in seconds, ascending.
+    times: Vec<f64>,
+    /// Bytes of the transfer.
+    bytes: u64,
+    /// Its length in seconds.
+    seconds: f64,
+}
+
+impl Ran {
+    fn quantile(&self, share: f64) -> f64 {
+        self.times[(self.times.len() as f64 * share) as usize]
+    }
+}
+
+/// Messages from `first` on, beside a transfer from the start on; either may be left out.
+fn run(paths: Paths, first: Option<Duration>, transfer: Option<&Exchange>) -> Ran {
+    let mut scenario = paths.scenario();
+    let mut due = first.unwrap_or(LENGTH);
+    while due < LENGTH {
+        let beside = 0..scenario.exchanges.len();
+        scenario.exchanges.push(Exchange {
+            never_beside: beside,
+            by_length: true,
+            ..Exchange::download(When::At(START + due), MESSAGE_BYTES)
+        });
+        due += EVERY;
+    }
+    let messages = scenario.exchanges.len();
+    scenario.exchanges.extend(transfer.cloned());
+    let observed = World::new(scenario).observe();
+    assert!(observed.failure.is_none(), "{:?}", observed.failure);
+    let of_messages = observed.exchanges[..messages].iter().flatten();
+    let mut times: Vec<_> = of_messages
+        .filter_map(|x| Some(x.took?.as_secs_f64()))
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let transfer = observed.exchanges[messages..].iter().flatten().next();
+    Ran {
+        times,
+        bytes: transfer.map_or(0, |x| x.down_bytes.max(x.up_bytes)),
+        seconds: transfer.map_or(0.0, |x| x.took.unwrap_or(LENGTH).as_secs_f64()),
+    }
+}
+
+fn endless_download() -> Exchange {
+    let mut download = Exchange::download(When::At(START), 1 << 40);
+    download.client.ending = Ending::StopAt(LENGTH);
+    download
+}
+
+/// At the median 20 ms and two full packets at the slowest hop later than alone, at the 95th
+/// percentile another 80 ms; the transfer and the messages together get 97 % of what it gets alone.
+fn hardly_later_than_alone(paths: Paths, transfer: &Exchange) {
+    let alone = run(paths, Some(EVERY), None);
+    let bulk = run(paths, None, Some(transfer));
+    let beside = run(paths, Some(EVERY), Some(transfer));
+    assert!(
+        beside.times.len() >= 85,
+        "{paths:?}: {}",
+        beside.times.len()
+    );
+    let median = alone.quantile(0.5) + 0.020 + paths.two_packets();
+    assert!(
+        beside.quantile(0.5) <= median,
+        "{paths:?}: {beside:?}, not {median}"
+    );
+    let late = alone.quantile(0.95) + 0.100 + paths.two_packets();
+    assert!(
+        beside.quantile(0.95) <= late,
+        "{paths:?}: {beside:?}, not {late}"
+    );
+    let own = MESSAGE_BYTES * beside.times.len() as u64;
+    let rate = (beside.bytes + own) as f64 / beside.seconds;
+    let share = rate / (bulk.bytes as f64 / bulk.seconds);
+    assert!(share >= 0.97, "{paths:?}: {share}");
+}
+
+#[test]
+fn messages_beside_a_download_are_hardly_later_than_alone() {
+    for paths in [
+        Helper(50.0, 1.1),
+        Helper(10.0, 5.0),
+        Helper(30.0, 3.0),
+        Both(8.0, 50.0, 1.1),
+        Both(8.0, 10.0, 5.0),
+        Both(4.0, 30.0, 3.0),
+        Direct(8.0, 10.0),
+        Direct(4.0, 10.0),
+    ] {
+        hardly_later_than_alone(paths, &endless_download());
+    }
+}
+
+#[test]
+fn messages_beside_an_upload_are_hardly_later_than_alone() {
+    // About 20 s each.
+    for (paths, bytes) in [
+        (Helper(10.0, 5.0), 12_000_000),
+        (Both(8.0, 10.0, 5.0), 30_000_000),
+        (Direct(8.0, 10.0), 42_000_000),
+    ] {
+        hardly_later_than_alone(paths, &Exchange::upload(When::At(START), bytes));
+    }
+}
+
+/// A helper that has run ahead for ten seconds holds 30 s of its pipe. An express carries messages
+/// past it.
+#[test]
+fn the_first_message_after_a_long_download_passes_the_helpers_store() {
+    let paths = Helper(50.0, 1.1);
+    let alone = run(paths, Some(LENGTH / 2), None);
+    let late = run(paths, Some(LENGTH / 2), Some(&endless_download()));
+    assert!(late.times.len() > 30, "{late:?}");
+    let median = late.quantile(0.5);
+    assert!(median < alone.quantile(0.5) + 0.1, "{late:?}");
+}
+
+/// Bytes that wait at the helper after a download of 8 s, which began `after` a short exchange.
+fn run_ahead(after: Duration) -> u64 {
+    let mut scenario = Helper(50.0, 1.1).scenario();
+    scenario.exchanges = vec![
+        Exchange::download(When::At(START), MESSAGE_BYTES),
+        Exchange::download(When::AfterEnd(0, after), 3 << 20),
+    ];
+    let mut most = 0;
+    let outcome = World::new(scenario).run_watched(|now, _, proxy| {
+        let subflows = proxy.map(|s| s.subflows(now)).unwrap_or_default();
+        most = most.max(subflows.iter().map(|s| s.b_far_bytes).max().unwrap_or(0));
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
+    most
+}
+
+#[test]
+fn a_helper_runs_ahead_for_a_transfer_alone() {
+    let most = run_ahead(Duration::from_millis(100));
+    assert!(most > 2 << 20, "{most}");
+}
